@@ -1,0 +1,19 @@
+/** Bundles the one program (server, agent, client commands) into dist/ringfence.mjs. */
+import { build } from 'esbuild';
+import { existsSync } from 'node:fs';
+
+if (existsSync('src/cli/main.ts')) {
+  await build({
+    entryPoints: { ringfence: 'src/cli/main.ts' },
+    outdir: 'dist',
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    splitting: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'esm',
+    sourcemap: true,
+    logLevel: 'warning',
+    banner: { js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);" },
+  });
+}

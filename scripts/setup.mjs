@@ -1,0 +1,1 @@
+/** Makes a fresh clone ready for `npm start`, `npm test` and `npm run bench`. */

@@ -1,0 +1,57 @@
+/** Owns the canonical form of a policy: what the rules mean, free of how they were written (order, overlap, doubles). */
+import type { RangeSet } from './range.ts';
+
+/** Addresses of both families. An empty set admits nobody; the whole family is one range. */
+export interface Addresses {
+  readonly v4: RangeSet;
+  readonly v6: RangeSet;
+}
+
+/** A port interval, inclusive, with everybody it admits. */
+export interface PortInterval {
+  readonly from: number;
+  readonly to: number;
+  readonly addresses: Addresses;
+}
+
+/**
+ * How one transport protocol is admitted by port. `intervals` are ascending and disjoint, and neighbours differ.
+ * Where disjoint intervals would explode, `prefixes` hold the same meaning as a port-prefix tree: a packet is admitted
+ * by any node (`port >> (16 - length) === value`) that holds its address; nodes are ascending by (length, value).
+ */
+export type PortMap =
+  | { readonly kind: 'intervals'; readonly intervals: readonly PortInterval[] }
+  | { readonly kind: 'prefixes'; readonly nodes: readonly PortPrefix[] };
+
+export interface PortPrefix {
+  /** 1–16 leading bits are given. */
+  readonly length: number;
+  /** Those bits, right-aligned. */
+  readonly value: number;
+  readonly addresses: Addresses;
+}
+
+export interface TransportPolicy {
+  /** Admitted on every port, port 0 included. */
+  readonly anyPort: Addresses;
+  readonly ports: PortMap;
+}
+
+/** One direction. `open` admits everything and holds no sets: outbound without an explicit allow rule (reference 1.2 (9)). */
+export type DirectionPolicy =
+  | { readonly kind: 'open' }
+  | {
+      readonly kind: 'closed';
+      /** Every protocol. */
+      readonly any: Addresses;
+      /** Echo request and echo reply: `v4` by ICMP, `v6` by ICMPv6. */
+      readonly echo: Addresses;
+      readonly tcp: TransportPolicy;
+      readonly udp: TransportPolicy;
+    };
+
+/** Where inbound admits everything, its form is `closed` with both whole families in `any` and all else empty. */
+export interface CanonicalPolicy {
+  readonly inbound: DirectionPolicy;
+  readonly outbound: DirectionPolicy;
+}

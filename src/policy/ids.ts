@@ -1,0 +1,38 @@
+/** Owns the branded identifiers: a string becomes an id only through its one door here. */
+
+declare const brand: unique symbol;
+type Id<Name extends string> = string & { readonly [brand]: Name };
+
+export type OrganizationId = Id<'OrganizationId'>;
+export type UserId = Id<'UserId'>;
+export type GroupId = Id<'GroupId'>;
+export type DeviceId = Id<'DeviceId'>;
+export type TokenId = Id<'TokenId'>;
+export type EnrollmentKeyId = Id<'EnrollmentKeyId'>;
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Thrown by the doors below: the text is no UUID. */
+export class NotAnId extends Error {
+  readonly code = 'not_an_id';
+  constructor(what: string, text: unknown) {
+    super(`${what} must be a UUID, got ${JSON.stringify(text)?.slice(0, 80)}`);
+  }
+}
+
+function door<T extends Id<string>>(what: string): (text: unknown) => T {
+  return (text) => {
+    const lower = typeof text === 'string' ? text.toLowerCase() : '';
+    if (!uuid.test(lower)) throw new NotAnId(what, text);
+    return lower as T;
+  };
+}
+
+export const isUuid = (text: unknown): text is string => typeof text === 'string' && uuid.test(text.toLowerCase());
+
+export const parseOrganizationId = door<OrganizationId>('an organization id');
+export const parseUserId = door<UserId>('a user id');
+export const parseGroupId = door<GroupId>('a security group id');
+export const parseDeviceId = door<DeviceId>('a device id');
+export const parseTokenId = door<TokenId>('a token id');
+export const parseEnrollmentKeyId = door<EnrollmentKeyId>('an enrollment key id');

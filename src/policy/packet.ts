@@ -1,0 +1,18 @@
+/** Owns the packet as the policy sees it: what `decide` is asked about. */
+import type { Direction, Family } from './rule.ts';
+
+/** The transport of a packet. ICMP types are numbers as on the wire; `other` is any IP protocol besides. */
+export type Transport =
+  | { readonly kind: 'tcp' | 'udp'; readonly dport: number }
+  | { readonly kind: 'icmp' | 'icmpv6'; readonly type: number }
+  | { readonly kind: 'other'; readonly protocol: number };
+
+export interface Packet {
+  readonly direction: Direction;
+  readonly family: Family;
+  /** The far end: source address of an inbound, destination address of an outbound packet (reference 1.2 (4)). */
+  readonly remote: bigint;
+  readonly transport: Transport;
+  /** Connection-tracking state; absent means `new`. */
+  readonly state?: 'new' | 'established' | 'related';
+}

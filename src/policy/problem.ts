@@ -1,0 +1,57 @@
+/** Owns the problem: one thing wrong with an input, where it stands, and a stable code for programs. */
+
+/** Every code that validation can answer with. A code never changes its meaning. */
+export const problemCodes = {
+  not_an_object: 'the value must be a JSON object',
+  not_an_array: 'the value must be a JSON array',
+  not_a_string: 'the value must be a string',
+  missing_field: 'a required field is absent',
+  unknown_field: 'the field does not exist here',
+  null_not_allowed: 'null is not a value for this field',
+  unknown_protocol: 'the protocol is none of those that exist',
+  port_not_integer: 'a port is a whole number',
+  port_out_of_range: 'a port lies between 0 and 65535',
+  port_half_any: 'one port is 0 and the other is not',
+  port_reversed: 'from_port lies above to_port',
+  port_on_icmp: 'an icmp rule has no ports',
+  address_invalid: 'the entry is no address, no CIDR and no first-last range',
+  address_zone: 'an address with a zone cannot be matched',
+  address_octal: 'an IPv4 number has a leading zero',
+  address_short: 'an IPv4 address has four numbers',
+  prefix_invalid: 'the prefix length does not fit the family',
+  range_reversed: 'the first address lies above the last',
+  range_mixed_families: 'a range starts in one family and ends in the other',
+  family_contradiction: 'the address family contradicts the protocol',
+  too_many_rules: 'the group has too many rules in this direction',
+  too_many_ranges: 'the group has too many address ranges',
+  text_too_short: 'the text is too short',
+  text_too_long: 'the text is too long',
+  text_invalid: 'the text holds characters that cannot be stored',
+} as const;
+
+export type ProblemCode = keyof typeof problemCodes;
+
+export interface Problem {
+  /** JSON pointer (RFC 6901) into the validated document. */
+  readonly pointer: string;
+  readonly code: ProblemCode;
+  /** A sentence for a person, naming the offending value. */
+  readonly detail: string;
+}
+
+/** Appends one step to a JSON pointer. */
+export const at = (pointer: string, step: string | number): string =>
+  `${pointer}/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+
+const longest = 60;
+
+/** A value as a person may read it in a sentence: short, on one line, without control characters. */
+export function show(value: unknown): string {
+  let text: string;
+  if (typeof value === 'string') text = JSON.stringify(value.length > longest ? `${value.slice(0, longest)}…` : value);
+  else if (typeof value === 'number' || typeof value === 'boolean' || value === null) text = String(value);
+  else if (Array.isArray(value)) text = 'an array';
+  else text = `${typeof value === 'object' ? 'an' : 'a value of type'} ${typeof value}`;
+  // eslint-disable-next-line no-control-regex -- these are exactly the characters that must not reach a terminal
+  return text.replace(/[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}

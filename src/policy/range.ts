@@ -1,0 +1,52 @@
+/** Owns address ranges and their algebra: sorted, disjoint, non-adjacent lists per family. */
+import type { Family } from './rule.ts';
+
+/** Inclusive on both ends. */
+export interface Range {
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+/** A set of addresses of one family: ascending, disjoint, no two adjacent. Made by `mergeRanges` only. */
+export type RangeSet = readonly Range[];
+
+export const lastAddress = (family: Family): bigint => (family === 4 ? 0xffff_ffffn : (1n << 128n) - 1n);
+export const wholeFamily = (family: Family): RangeSet => [{ first: 0n, last: lastAddress(family) }];
+export const isWholeFamily = (set: RangeSet, family: Family): boolean =>
+  set.length === 1 && set[0]?.first === 0n && set[0].last === lastAddress(family);
+
+const byFirst = (a: Range, b: Range): number => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0);
+
+/** The union of any ranges, as a set. */
+export function mergeRanges(ranges: Iterable<Range>): RangeSet {
+  const sorted = [...ranges].toSorted(byFirst);
+  const merged: { first: bigint; last: bigint }[] = [];
+  let open: { first: bigint; last: bigint } | undefined;
+  for (const range of sorted) {
+    if (open !== undefined && range.first <= open.last + 1n) {
+      if (range.last > open.last) open.last = range.last;
+    } else {
+      open = { first: range.first, last: range.last };
+      merged.push(open);
+    }
+  }
+  return merged;
+}
+
+/** Whether the set holds the address, by binary search. */
+export function hasAddress(set: RangeSet, address: bigint): boolean {
+  let low = 0;
+  let high = set.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const range = set[middle] as Range;
+    if (address < range.first) high = middle - 1;
+    else if (address > range.last) low = middle + 1;
+    else return true;
+  }
+  return false;
+}
+
+export function sameRanges(a: RangeSet, b: RangeSet): boolean {
+  return a.length === b.length && a.every((range, i) => range.first === b[i]?.first && range.last === b[i]?.last);
+}

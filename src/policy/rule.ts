@@ -1,0 +1,40 @@
+/** Owns what a security rule and a security group are, as data (reference 1.2 and 2.2). */
+import type { GroupId } from './ids.ts';
+
+export type Family = 4 | 6;
+export type Direction = 'inbound' | 'outbound';
+
+/** Every protocol a person may write. */
+export const protocols = ['tcp', 'udp', 'icmp', 'icmpv4', 'icmpv6', 'ipv4', 'ipv6', 'ip'] as const;
+export type Protocol = (typeof protocols)[number];
+
+/** Every protocol that is stored: `icmpv4` and `ip` are normalized away (reference 1.2 (15)). */
+export const storedProtocols = ['tcp', 'udp', 'icmp', 'icmpv6', 'ipv4', 'ipv6'] as const;
+export type StoredProtocol = (typeof storedProtocols)[number];
+
+/** A rule as written: valid, not yet normalized. Ports 0 and 0 mean any port; no `ip_ranges` means any address. */
+export interface SecurityRule {
+  readonly ip_protocol: Protocol;
+  readonly from_port: number;
+  readonly to_port: number;
+  readonly ip_ranges?: readonly string[];
+}
+
+/** A rule as stored, enforced and shown. Made by `normalize` only. `ip_ranges` is absent when empty. */
+export interface StoredRule extends SecurityRule {
+  readonly ip_protocol: StoredProtocol;
+}
+
+/** What the policy core needs of a group. Wire records are wider and fit here through `groupFromRecord`. */
+export interface PolicyGroup {
+  readonly id: GroupId;
+  readonly name: string;
+  readonly inbound: readonly StoredRule[];
+  readonly outbound: readonly StoredRule[];
+}
+
+const any = (ip_protocol: StoredProtocol): StoredRule => ({ ip_protocol, from_port: 0, to_port: 0 });
+
+/** The rules of an organization's default group (reference 1.2 (11)): everything in, everything out. */
+export const defaultInboundRules: readonly StoredRule[] = [any('ipv4'), any('ipv6'), any('icmp'), any('icmpv6')];
+export const defaultOutboundRules: readonly StoredRule[] = [];

@@ -1,0 +1,28 @@
+/** The test projects: a file's suffix names what it needs (`.pg`, `.netns`, `.browser`, `.faults`); no suffix needs nothing but Node. */
+import { defineConfig } from 'vitest/config';
+
+const needs = ['pg', 'netns', 'browser', 'faults'] as const;
+const heavy = needs.map((need) => `**/*.${need}.test.ts`);
+
+export default defineConfig({
+  test: {
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: { name: 'unit', include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], exclude: heavy },
+      },
+      ...needs.map((need) => ({
+        extends: true as const,
+        test: {
+          name: need,
+          include: [`src/**/*.${need}.test.ts`, `test/**/*.${need}.test.ts`],
+          fileParallelism: false,
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+        },
+      })),
+    ],
+  },
+});
