@@ -1,7 +1,7 @@
 /** Owns the canonical form of a policy: what the rules mean, free of how they were written (order, overlap, doubles). */
 import type { RangeSet } from './range.ts';
 
-/** Addresses of both families. An empty set admits nobody; the whole family is one range. */
+/** Addresses of both families. An empty set admits nobody; a whole family is one range. */
 export interface Addresses {
   readonly v4: RangeSet;
   readonly v6: RangeSet;
@@ -50,7 +50,10 @@ export type DirectionPolicy =
       readonly udp: TransportPolicy;
     };
 
-/** Where inbound admits everything, its form is `closed` with both whole families in `any` and all else empty. */
+/**
+ * Where `any` holds a whole family, `echo`, `tcp` and `udp` hold nothing of it; where `anyPort` does, `ports` do not.
+ * Inbound that admits everything is `closed` with both whole families in `any` and all else empty.
+ */
 export interface CanonicalPolicy {
   readonly inbound: DirectionPolicy;
   readonly outbound: DirectionPolicy;

@@ -13,6 +13,8 @@ export interface Packet {
   /** The far end: source address of an inbound, destination address of an outbound packet (reference 1.2 (4)). */
   readonly remote: bigint;
   readonly transport: Transport;
+  /** IPv6 hop limit or IPv4 time to live, where it matters: neighbour discovery must arrive with 255. */
+  readonly hopLimit?: number;
   /** Connection-tracking state; absent means `new`. */
   readonly state?: 'new' | 'established' | 'related';
 }

@@ -7,6 +7,8 @@ export const problemCodes = {
   not_a_string: 'the value must be a string',
   missing_field: 'a required field is absent',
   unknown_field: 'the field does not exist here',
+  not_an_id: 'the value must be a UUID',
+  contradiction: 'the value contradicts what the path or the caller says',
   null_not_allowed: 'null is not a value for this field',
   unknown_protocol: 'the protocol is none of those that exist',
   port_not_integer: 'a port is a whole number',
@@ -52,6 +54,9 @@ export function show(value: unknown): string {
   else if (typeof value === 'number' || typeof value === 'boolean' || value === null) text = String(value);
   else if (Array.isArray(value)) text = 'an array';
   else text = `${typeof value === 'object' ? 'an' : 'a value of type'} ${typeof value}`;
-  // eslint-disable-next-line no-control-regex -- these are exactly the characters that must not reach a terminal
-  return text.replace(/[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  // oxlint-disable-next-line no-control-regex -- these are exactly the characters that must not reach a terminal
+  return text.replace(
+    /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

@@ -1,0 +1,172 @@
+/** Owns address text: strict reading of addresses, prefixes and ranges into numbers, and the printing back. */
+import type { ProblemCode } from './problem.ts';
+import { lastAddress, type Range } from './range.ts';
+import type { Family } from './rule.ts';
+
+export interface Address {
+  readonly family: Family;
+  readonly value: bigint;
+}
+
+export interface FamilyRange extends Range {
+  readonly family: Family;
+}
+
+/** Why a text is no address: a stable code, and a reason that ends a sentence beginning with the text. */
+export interface AddressFault {
+  readonly fault: Extract<
+    ProblemCode,
+    `address_${string}` | 'prefix_invalid' | 'range_reversed' | 'range_mixed_families'
+  >;
+  readonly reason: string;
+}
+
+const invalid = (reason: string): AddressFault => ({ fault: 'address_invalid', reason });
+const neither = invalid('is no address, no CIDR prefix and no first-last range');
+
+/** Longer than any address range that can be written, so that a megabyte of text costs nothing. */
+const longestEntry = 256;
+
+function parseIPv4(text: string): Address | AddressFault {
+  const parts = text.split('.');
+  if (!parts.every((part) => /^[0-9]+$/.test(part))) return neither;
+  if (parts.length < 4) return { fault: 'address_short', reason: 'is not four numbers with dots between them' };
+  if (parts.length > 4) return invalid('has more than four numbers');
+  let value = 0;
+  for (const part of parts) {
+    if (part.length > 1 && part.startsWith('0')) {
+      return {
+        fault: 'address_octal',
+        reason: `has a leading zero in "${part.slice(0, 8)}", which some programs read as octal`,
+      };
+    }
+    const number = Number(part);
+    if (number > 255) return invalid(`has a number above 255`);
+    value = value * 256 + number;
+  }
+  return { family: 4, value: BigInt(value) };
+}
+
+/** Up to eight groups of hexadecimal digits, as numbers; a dotted IPv4 tail stands for the last two. */
+function parseGroups(text: string): number[] | AddressFault {
+  if (text === '') return [];
+  const words = text.split(':');
+  const groups: number[] = [];
+  for (const [index, word] of words.entries()) {
+    if (index === words.length - 1 && word.includes('.')) {
+      const tail = parseIPv4(word);
+      if ('fault' in tail) return tail;
+      groups.push(Number(tail.value >> 16n), Number(tail.value & 0xffffn));
+    } else if (/^[0-9a-fA-F]{1,4}$/.test(word)) {
+      groups.push(Number.parseInt(word, 16));
+    } else {
+      return invalid('is no IPv6 address');
+    }
+  }
+  return groups;
+}
+
+function parseIPv6(text: string): Address | AddressFault {
+  const halves = text.split('::');
+  if (halves.length > 2) return invalid('has more than one "::"');
+  const head = parseGroups(halves[0] ?? '');
+  if (!Array.isArray(head)) return head;
+  let groups = head;
+  if (halves.length === 2) {
+    if (halves[0]?.includes('.')) return invalid('is no IPv6 address');
+    const tail = parseGroups(halves[1] ?? '');
+    if (!Array.isArray(tail)) return tail;
+    const zeros = 8 - head.length - tail.length;
+    if (zeros < 1) return invalid('has too many groups');
+    groups = [...head, ...Array<number>(zeros).fill(0), ...tail];
+  }
+  if (groups.length !== 8) return invalid('is not eight groups long');
+  let value = 0n;
+  for (const group of groups) value = (value << 16n) | BigInt(group);
+  return { family: 6, value };
+}
+
+/** One address, strictly: four decimal numbers, or RFC 4291 text; no zone, no octal, no short form, no spaces. */
+export function parseAddress(text: string): Address | AddressFault {
+  if (text.length > longestEntry) return invalid('is too long to be an address');
+  if (text.includes('%')) return { fault: 'address_zone', reason: 'has a zone, which cannot be matched in a packet' };
+  return text.includes(':') ? parseIPv6(text) : parseIPv4(text);
+}
+
+function parsePrefix(text: string, slash: number): FamilyRange | AddressFault {
+  const address = parseAddress(text.slice(0, slash));
+  if ('fault' in address) return address;
+  const bits = address.family === 4 ? 32 : 128;
+  const length = text.slice(slash + 1);
+  if (!/^(0|[1-9][0-9]{0,2})$/.test(length) || Number(length) > bits) {
+    return { fault: 'prefix_invalid', reason: `needs a prefix length from 0 to ${bits} after the "/"` };
+  }
+  const host = (1n << BigInt(bits - Number(length))) - 1n;
+  const first = address.value & ~host;
+  return { family: address.family, first, last: first | host };
+}
+
+/** One entry of `ip_ranges` (reference 2.2): an address, a CIDR prefix (host bits are ignored) or `first-last`. */
+export function parseRange(written: string): FamilyRange | AddressFault {
+  if (written.length > longestEntry * 4) return invalid('is too long to be an address range');
+  const text = written.trim();
+  const slash = text.indexOf('/');
+  const dash = text.indexOf('-');
+  if (dash < 0) {
+    if (slash >= 0) return parsePrefix(text, slash);
+    const single = parseAddress(text);
+    return 'fault' in single ? single : { family: single.family, first: single.value, last: single.value };
+  }
+  if (slash >= 0) return invalid('mixes a CIDR prefix with a first-last range');
+  const ends = /^([^-\s]+)[ \t]*-[ \t]*([^-\s]+)$/.exec(text);
+  if (ends === null) return invalid('is no range of the form first-last');
+  const first = parseAddress(ends[1] ?? '');
+  if ('fault' in first) return first;
+  const last = parseAddress(ends[2] ?? '');
+  if ('fault' in last) return last;
+  if (first.family !== last.family) {
+    return { fault: 'range_mixed_families', reason: 'starts in one address family and ends in the other' };
+  }
+  if (first.value > last.value) return { fault: 'range_reversed', reason: 'has its first address above its last' };
+  return { family: first.family, first: first.value, last: last.value };
+}
+
+function printIPv6(value: bigint): string {
+  const groups: number[] = [];
+  for (let shift = 112n; shift >= 0n; shift -= 16n) groups.push(Number((value >> shift) & 0xffffn));
+  let best = { start: -1, length: 1 };
+  for (let start = 0; start < 8; start += 1) {
+    let length = 0;
+    while (start + length < 8 && groups[start + length] === 0) length += 1;
+    if (length > best.length) best = { start, length };
+  }
+  const hex = (part: readonly number[]): string => part.map((group) => group.toString(16)).join(':');
+  if (best.start < 0) return hex(groups);
+  return `${hex(groups.slice(0, best.start))}::${hex(groups.slice(best.start + best.length))}`;
+}
+
+/** The one text of an address: dotted decimal, or RFC 5952. */
+export function printAddress(family: Family, value: bigint): string {
+  if (family === 6) return printIPv6(value);
+  const number = Number(value);
+  return `${number >>> 24}.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`;
+}
+
+/** The prefix length if the range is exactly one CIDR prefix. */
+export function prefixLength(family: Family, { first, last }: Range): number | undefined {
+  const size = last - first + 1n;
+  if ((size & (size - 1n)) !== 0n || (first & (size - 1n)) !== 0n) return undefined;
+  const bits = family === 4 ? 32 : 128;
+  return bits - (size.toString(2).length - 1);
+}
+
+/** The shortest text of a range: an address, else a prefix, else `first-last`. */
+export function printRange(family: Family, range: Range): string {
+  if (range.first === range.last) return printAddress(family, range.first);
+  const length = prefixLength(family, range);
+  if (length !== undefined) return `${printAddress(family, range.first)}/${length}`;
+  return `${printAddress(family, range.first)}-${printAddress(family, range.last)}`;
+}
+
+/** Whether the number is an address of the family at all. */
+export const isAddress = (family: Family, value: bigint): boolean => value >= 0n && value <= lastAddress(family);

@@ -1,0 +1,103 @@
+/** Owns the way from groups to the canonical form, and what the canonical form admits. */
+import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from './canonical.ts';
+import { isClosed, isDiscovery, rulesOf, type DecideOptions } from './decide.ts';
+import type { EffectivePolicy } from './effective.ts';
+import { isAnyPort, isEcho, ruleAddresses } from './match.ts';
+import type { Packet } from './packet.ts';
+import { mergeAddresses, toPortMap, type PortRule } from './ports.ts';
+import { hasAddress, isWholeFamily } from './range.ts';
+import type { Direction } from './rule.ts';
+
+export const nobody: Addresses = { v4: [], v6: [] };
+
+/** What is left to say of the addresses once everybody of a whole family is admitted anyway. */
+function beside(addresses: Addresses, admitted: Addresses): Addresses {
+  const v4 = isWholeFamily(admitted.v4, 4) ? [] : addresses.v4;
+  const v6 = isWholeFamily(admitted.v6, 6) ? [] : addresses.v6;
+  return v4 === addresses.v4 && v6 === addresses.v6 ? addresses : { v4, v6 };
+}
+
+interface Collected {
+  readonly any: Addresses[];
+  readonly echo: Addresses[];
+  readonly anyPort: { readonly tcp: Addresses[]; readonly udp: Addresses[] };
+  readonly ports: { readonly tcp: PortRule[]; readonly udp: PortRule[] };
+}
+
+function collect(policy: EffectivePolicy, direction: Direction): Collected {
+  const all: Collected = { any: [], echo: [], anyPort: { tcp: [], udp: [] }, ports: { tcp: [], udp: [] } };
+  for (const group of policy.groups) {
+    for (const rule of rulesOf(group, direction)) {
+      const addresses = ruleAddresses(rule);
+      const ports = { from: rule.from_port, to: rule.to_port, addresses };
+      switch (rule.ip_protocol) {
+        case 'tcp':
+        case 'udp':
+          if (isAnyPort(rule)) all.anyPort[rule.ip_protocol].push(addresses);
+          else all.ports[rule.ip_protocol].push(ports);
+          break;
+        case 'icmp':
+        case 'icmpv6':
+          all.echo.push(addresses);
+          break;
+        case 'ipv4':
+        case 'ipv6':
+          if (isAnyPort(rule)) all.any.push(addresses);
+          else {
+            all.ports.tcp.push(ports);
+            all.ports.udp.push(ports);
+          }
+          break;
+        default:
+          rule.ip_protocol satisfies never;
+      }
+    }
+  }
+  return all;
+}
+
+function transportPolicy(anyPort: readonly Addresses[], ports: readonly PortRule[], any: Addresses): TransportPolicy {
+  const everyPort = beside(mergeAddresses([nobody, ...anyPort]), any);
+  return {
+    anyPort: everyPort,
+    ports: toPortMap(ports.map((rule) => ({ ...rule, addresses: beside(beside(rule.addresses, any), everyPort) }))),
+  };
+}
+
+function directionPolicy(policy: EffectivePolicy, direction: Direction): DirectionPolicy {
+  if (!isClosed(policy, direction)) return { kind: 'open' };
+  const all = collect(policy, direction);
+  const any = mergeAddresses([nobody, ...all.any]);
+  return {
+    kind: 'closed',
+    any,
+    echo: beside(mergeAddresses([nobody, ...all.echo]), any),
+    tcp: transportPolicy(all.anyPort.tcp, all.ports.tcp, any),
+    udp: transportPolicy(all.anyPort.udp, all.ports.udp, any),
+  };
+}
+
+/** The canonical form of a policy: equal for groups and rules in any order, doubled, overlapping or split. */
+export const canonicalize = (policy: EffectivePolicy): CanonicalPolicy => ({
+  inbound: directionPolicy(policy, 'inbound'),
+  outbound: directionPolicy(policy, 'outbound'),
+});
+
+function portsAdmit(ports: PortMap, port: number, holds: (addresses: Addresses) => boolean): boolean {
+  return ports.kind === 'intervals'
+    ? ports.intervals.some(({ from, to, addresses }) => from <= port && port <= to && holds(addresses))
+    : ports.nodes.some(({ length, value, addresses }) => port >> (16 - length) === value && holds(addresses));
+}
+
+/** Whether the canonical form admits the packet: `decide` by the other road. */
+export function admits(policy: CanonicalPolicy, packet: Packet, options: DecideOptions = {}): boolean {
+  const direction = policy[packet.direction];
+  if (direction.kind === 'open' || packet.state === 'established' || packet.state === 'related') return true;
+  if (options.neighbourDiscovery === true && isDiscovery(packet)) return true;
+  const holds = ({ v4, v6 }: Addresses): boolean => hasAddress(packet.family === 4 ? v4 : v6, packet.remote);
+  if (holds(direction.any) || (isEcho(packet) && holds(direction.echo))) return true;
+  const { transport } = packet;
+  if (transport.kind !== 'tcp' && transport.kind !== 'udp') return false;
+  const { anyPort, ports } = direction[transport.kind];
+  return holds(anyPort) || portsAdmit(ports, transport.dport, holds);
+}

@@ -1,0 +1,128 @@
+/** Owns the reading of a group as a person sends it: create and update bodies (reference 2.3), all problems at once. */
+import { isUuid } from './ids.ts';
+import { defaultLimits, type Limits } from './limits.ts';
+import { countRanges } from './normalize.ts';
+import { at, show, type Problem } from './problem.ts';
+import type { StoredRule } from './rule.ts';
+import { field, isObject, Problems, readRules, refuseUnknownFields, type JsonObject } from './validate.ts';
+
+/** What a valid body says. A field that the body does not name is absent. */
+export interface GroupInput {
+  readonly group_name?: string;
+  readonly group_description?: string;
+  readonly inbound_rules?: readonly StoredRule[];
+  readonly outbound_rules?: readonly StoredRule[];
+}
+
+export interface ReadGroupOptions {
+  readonly mode: 'create' | 'update';
+  /** The organization that the path names: a body may repeat it, not contradict it. */
+  readonly org_id?: string;
+  /** On update: what the group holds now, so that the limit counts the direction that stays. */
+  readonly stored?: { readonly inbound_rules: readonly StoredRule[]; readonly outbound_rules: readonly StoredRule[] };
+  readonly limits?: Limits;
+}
+
+const groupFields = ['group_name', 'group_description', 'org_id', 'inbound_rules', 'outbound_rules'];
+
+/** What PostgreSQL text and a terminal cannot carry: NUL, lone surrogates; in one-line texts every control character. */
+export function textFault(text: string, { lines }: { readonly lines: boolean }): string | undefined {
+  if (/\p{Surrogate}/u.test(text)) return 'holds half a surrogate pair';
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  const forbidden = lines ? /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/ : /[\u0000-\u001f\u007f]/;
+  return forbidden.test(text) ? 'holds control characters' : undefined;
+}
+
+export interface TextRule {
+  readonly shortest: number;
+  readonly longest: number;
+  readonly lines: boolean;
+}
+
+/** Reads one text field; absent stays absent. Lengths count characters, not UTF-16 halves. */
+export function readText(body: JsonObject, name: string, rule: TextRule, problems: Problems): string | undefined {
+  const value = field(body, name);
+  const here = at('', name);
+  if (value === undefined) return undefined;
+  if (value === null) {
+    problems.add(here, 'null_not_allowed', `${name} must be a string; leave it out if it is not to change.`);
+    return undefined;
+  }
+  if (typeof value !== 'string') {
+    problems.add(here, 'not_a_string', `${name} must be a string, got ${show(value)}.`);
+    return undefined;
+  }
+  // A string of n UTF-16 units has at least n / 2 characters: only texts near the limit are worth counting.
+  const length = value.length > rule.longest * 2 ? value.length : [...value].length;
+  const fault = textFault(value, rule);
+  if (length < rule.shortest) problems.add(here, 'text_too_short', `${name} must not be empty.`);
+  else if (length > rule.longest) {
+    problems.add(here, 'text_too_long', `${name} may be ${rule.longest} characters long, got ${length}.`);
+  } else if (fault !== undefined) problems.add(here, 'text_invalid', `${name} ${fault}.`);
+  return value;
+}
+
+function checkOrganization(body: JsonObject, expected: string | undefined, problems: Problems): void {
+  const value = field(body, 'org_id');
+  if (value === undefined) return;
+  if (!isUuid(value))
+    problems.add(
+      '/org_id',
+      value === null ? 'null_not_allowed' : 'not_an_id',
+      `org_id must be a UUID, got ${show(value)}.`,
+    );
+  else if (expected !== undefined && value.toLowerCase() !== expected.toLowerCase()) {
+    problems.add('/org_id', 'contradiction', `org_id says ${value}, the path says ${expected}.`);
+  }
+}
+
+/** Every problem of a body, and what it says where there is none. Never throws, whatever the value. */
+export function readGroup(
+  body: unknown,
+  options: ReadGroupOptions,
+): { readonly problems: readonly Problem[]; readonly group: GroupInput } {
+  const problems = new Problems();
+  const limits = options.limits ?? defaultLimits;
+  if (!isObject(body)) {
+    problems.add('', 'not_an_object', `The body must be an object, got ${show(body)}.`);
+    return { problems: problems.list, group: {} };
+  }
+  refuseUnknownFields(body, groupFields, '', problems);
+  if (options.mode === 'create' && field(body, 'group_name') === undefined) {
+    problems.add('/group_name', 'missing_field', 'A group needs a group_name.');
+  }
+  const group_name = readText(body, 'group_name', { shortest: 1, longest: limits.nameLength, lines: false }, problems);
+  const group_description = readText(
+    body,
+    'group_description',
+    { shortest: 0, longest: limits.descriptionLength, lines: true },
+    problems,
+  );
+  checkOrganization(body, options.org_id, problems);
+  const read = (name: 'inbound_rules' | 'outbound_rules'): StoredRule[] | undefined => {
+    const value = field(body, name);
+    return value === undefined ? undefined : readRules(value, at('', name), problems, limits);
+  };
+  const inbound_rules = read('inbound_rules');
+  const outbound_rules = read('outbound_rules');
+  const ranges =
+    countRanges(inbound_rules ?? options.stored?.inbound_rules ?? []) +
+    countRanges(outbound_rules ?? options.stored?.outbound_rules ?? []);
+  if ((inbound_rules ?? outbound_rules) !== undefined && ranges > limits.rangesPerGroup) {
+    const pointer = inbound_rules === undefined ? '/outbound_rules' : '/inbound_rules';
+    problems.add(
+      pointer,
+      'too_many_ranges',
+      `A group may name ${limits.rangesPerGroup} address ranges, here are ${ranges}.`,
+    );
+  }
+  return {
+    problems: problems.list,
+    group: {
+      ...(group_name === undefined ? {} : { group_name }),
+      ...(group_description === undefined ? {} : { group_description }),
+      ...(inbound_rules === undefined ? {} : { inbound_rules }),
+      ...(outbound_rules === undefined ? {} : { outbound_rules }),
+    },
+  };
+}

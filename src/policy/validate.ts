@@ -1,0 +1,217 @@
+/** Owns the validation of rules: every problem of any JSON value, never an exception (reference 1.2 (15), 7 (1)). */
+import { parseRange } from './address.ts';
+import { defaultLimits, type Limits } from './limits.ts';
+import { countRanges, normalizeRules } from './normalize.ts';
+import { at, show, type Problem, type ProblemCode } from './problem.ts';
+import { protocols, type Family, type Protocol, type SecurityRule, type StoredRule } from './rule.ts';
+
+/** Collects problems; readers of one document share one. */
+export class Problems {
+  readonly list: Problem[] = [];
+  add(pointer: string, code: ProblemCode, detail: string): void {
+    this.list.push({ pointer, code, detail });
+  }
+}
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** An own field only: `__proto__` and friends of a hostile document are fields like others. */
+export const field = (object: JsonObject, name: string): unknown =>
+  Object.hasOwn(object, name) ? object[name] : undefined;
+
+const ruleFields = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges'];
+const highestPort = 65_535;
+
+/** Reports every field of the object that is none of the known ones. */
+export function refuseUnknownFields(
+  object: JsonObject,
+  known: readonly string[],
+  pointer: string,
+  problems: Problems,
+): void {
+  for (const name of Object.keys(object)) {
+    if (!known.includes(name)) {
+      problems.add(
+        at(pointer, name.slice(0, 100)),
+        'unknown_field',
+        `There is no field ${show(name)} here; known: ${known.join(', ')}.`,
+      );
+    }
+  }
+}
+
+function readProtocol(rule: JsonObject, pointer: string, problems: Problems): Protocol | undefined {
+  const value = field(rule, 'ip_protocol');
+  const here = at(pointer, 'ip_protocol');
+  if (value === undefined) {
+    problems.add(here, 'missing_field', `A rule needs ip_protocol: one of ${protocols.join(', ')}.`);
+    return undefined;
+  }
+  const lower = typeof value === 'string' && value.length <= 16 ? value.toLowerCase() : '';
+  const protocol = protocols.find((known) => known === lower);
+  if (protocol === undefined) {
+    problems.add(here, 'unknown_protocol', `${show(value)} is no protocol; known: ${protocols.join(', ')}.`);
+  }
+  return protocol;
+}
+
+function readPort(
+  rule: JsonObject,
+  name: 'from_port' | 'to_port',
+  pointer: string,
+  problems: Problems,
+): number | undefined {
+  const value = field(rule, name);
+  const here = at(pointer, name);
+  if (value === undefined) {
+    problems.add(here, 'missing_field', `A rule needs ${name}: a port, or 0 in both for any port.`);
+  } else if (typeof value !== 'number' || !Number.isInteger(value)) {
+    problems.add(here, 'port_not_integer', `${name} must be a whole number, got ${show(value)}.`);
+  } else if (value < 0 || value > highestPort) {
+    problems.add(here, 'port_out_of_range', `${name} must lie between 0 and ${highestPort}, got ${show(value)}.`);
+  } else {
+    return value;
+  }
+  return undefined;
+}
+
+const isIcmp = (protocol: Protocol | undefined): boolean => protocol !== undefined && protocol.startsWith('icmp');
+
+function checkPorts(
+  protocol: Protocol | undefined,
+  from: number,
+  to: number,
+  pointer: string,
+  problems: Problems,
+): void {
+  if (isIcmp(protocol)) {
+    if (from !== 0 || to !== 0) {
+      const name = from === 0 ? 'to_port' : 'from_port';
+      problems.add(
+        at(pointer, name),
+        'port_on_icmp',
+        `An ${protocol} rule has no ports: from_port and to_port must be 0.`,
+      );
+    }
+  } else if ((from === 0) !== (to === 0)) {
+    const name = from === 0 ? 'from_port' : 'to_port';
+    problems.add(
+      at(pointer, name),
+      'port_half_any',
+      `${name} is 0 and the other port is not: give both ports, or 0 in both for any port.`,
+    );
+  } else if (from > to) {
+    problems.add(at(pointer, 'from_port'), 'port_reversed', `from_port ${from} lies above to_port ${to}.`);
+  }
+}
+
+/** The only family a protocol can match, where it has one. `icmp` with IPv6 ranges is read as `icmpv6`. */
+const onlyFamily: Readonly<Partial<Record<Protocol, Family>>> = { ipv4: 4, icmpv4: 4, ipv6: 6, icmpv6: 6 };
+
+function readRanges(rule: JsonObject, protocol: Protocol | undefined, pointer: string, problems: Problems): string[] {
+  const value = field(rule, 'ip_ranges');
+  const here = at(pointer, 'ip_ranges');
+  if (value === undefined) return [];
+  if (value === null) {
+    problems.add(here, 'null_not_allowed', 'ip_ranges must be an array; leave it out or empty for any address.');
+    return [];
+  }
+  if (!Array.isArray(value)) {
+    problems.add(here, 'not_an_array', `ip_ranges must be an array of strings, got ${show(value)}.`);
+    return [];
+  }
+  const family = protocol === undefined ? undefined : onlyFamily[protocol];
+  const ranges: string[] = [];
+  for (const [index, entry] of (value as readonly unknown[]).entries()) {
+    if (typeof entry !== 'string') {
+      problems.add(at(here, index), 'not_a_string', `An address range must be a string, got ${show(entry)}.`);
+      continue;
+    }
+    const range = parseRange(entry);
+    if ('fault' in range) {
+      problems.add(at(here, index), range.fault, `${show(entry)} ${range.reason}.`);
+    } else if (family !== undefined && range.family !== family) {
+      problems.add(
+        at(here, index),
+        'family_contradiction',
+        `${show(entry)} is IPv${range.family}, but the rule's protocol is ${protocol}.`,
+      );
+    } else {
+      ranges.push(entry);
+    }
+  }
+  return ranges;
+}
+
+function readRule(value: unknown, pointer: string, problems: Problems): SecurityRule | undefined {
+  if (!isObject(value)) {
+    problems.add(pointer, 'not_an_object', `A rule must be an object, got ${show(value)}.`);
+    return undefined;
+  }
+  const before = problems.list.length;
+  refuseUnknownFields(value, ruleFields, pointer, problems);
+  const ip_protocol = readProtocol(value, pointer, problems);
+  const from_port = readPort(value, 'from_port', pointer, problems);
+  const to_port = readPort(value, 'to_port', pointer, problems);
+  if (from_port !== undefined && to_port !== undefined) checkPorts(ip_protocol, from_port, to_port, pointer, problems);
+  const ip_ranges = readRanges(value, ip_protocol, pointer, problems);
+  if (problems.list.length > before || ip_protocol === undefined || from_port === undefined || to_port === undefined)
+    return undefined;
+  return { ip_protocol, from_port, to_port, ip_ranges };
+}
+
+/**
+ * Reads the rules of one direction out of any JSON value: every problem goes to `problems`; the answer is normalized,
+ * and complete only where no problem was added.
+ */
+export function readRules(
+  value: unknown,
+  pointer: string,
+  problems: Problems,
+  limits: Limits = defaultLimits,
+): StoredRule[] {
+  if (value === null) {
+    problems.add(pointer, 'null_not_allowed', 'The rules must be an array; an empty one is allowed.');
+    return [];
+  }
+  if (!Array.isArray(value)) {
+    problems.add(pointer, 'not_an_array', `The rules must be an array, got ${show(value)}.`);
+    return [];
+  }
+  const tooMany = (count: number): void =>
+    problems.add(
+      pointer,
+      'too_many_rules',
+      `A group may have ${limits.rulesPerDirection} rules in each direction, here are ${count}.`,
+    );
+  if (value.length > limits.rulesPerDirection) {
+    tooMany(value.length);
+    return [];
+  }
+  const rules: SecurityRule[] = [];
+  for (const [index, entry] of (value as readonly unknown[]).entries()) {
+    const rule = readRule(entry, at(pointer, index), problems);
+    if (rule !== undefined) rules.push(rule);
+  }
+  const normalized = normalizeRules(rules);
+  if (normalized.length > limits.rulesPerDirection) tooMany(normalized.length);
+  return normalized;
+}
+
+/** Every problem of a list of rules, by itself. */
+export function validateRules(value: unknown, pointer = '', limits: Limits = defaultLimits): readonly Problem[] {
+  const problems = new Problems();
+  const rules = readRules(value, pointer, problems, limits);
+  const ranges = countRanges(rules);
+  if (ranges > limits.rangesPerGroup) {
+    problems.add(
+      pointer,
+      'too_many_ranges',
+      `A group may name ${limits.rangesPerGroup} address ranges, here are ${ranges}.`,
+    );
+  }
+  return problems.list;
+}
