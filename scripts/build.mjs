@@ -14,6 +14,8 @@ if (existsSync('src/cli/main.ts')) {
     format: 'esm',
     sourcemap: true,
     logLevel: 'warning',
-    banner: { js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);" },
+    banner: {
+      js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
+    },
   });
 }

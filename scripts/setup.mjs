@@ -1,1 +1,159 @@
-/** Makes a fresh clone ready for `npm start`, `npm test` and `npm run bench`. */
+/**
+ * Makes a fresh clone ready: `npm start`, `npm test` and `npm run bench` call it first. Owns the effects; what is needed
+ * stands in `packages.mjs`, what is to be done is decided in `plan.mjs`. With nothing to do it starts no process.
+ */
+import { createHash } from 'node:crypto';
+import { accessSync, constants, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { aptInstall, parseArguments, plan } from './plan.mjs';
+
+/** @import { SystemPackage } from './packages.mjs' */
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const stampFile = join(root, 'node_modules', '.ringfence-setup');
+
+/** @param {string} line */
+const say = (line) => process.stderr.write(`setup: ${line}\n`);
+
+/**
+ * @param {string} message
+ * @returns {never}
+ */
+function stop(message) {
+  say(message);
+  process.exit(1);
+}
+
+/** @param {string} path */
+function exists(path) {
+  try {
+    accessSync(path, constants.F_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {string} path */
+function readIfThere(path) {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param {string} folder */
+function entries(folder) {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+// A user's PATH often lacks the sbin folders, where nft and ip may live.
+const folders = new Set([...(process.env['PATH'] ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin']);
+
+/** @param {string} need */
+function has(need) {
+  const star = need.indexOf('*');
+  if (star >= 0) {
+    const before = need.slice(0, star);
+    return entries(before).some((entry) => exists(before + entry + need.slice(star + 1)));
+  }
+  if (need.startsWith('/')) return exists(need);
+  return [...folders].some((folder) => folder !== '' && exists(join(folder, need)));
+}
+
+/**
+ * Runs a program with its output on our stderr, so that a person sees it work and stdout stays clean for scripts.
+ * @param {string} program
+ * @param {readonly string[]} args
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+function succeeds(program, args, env = process.env) {
+  const { status, error } = spawnSync(program, args, { cwd: root, env, stdio: ['ignore', 2, 2] });
+  if (error) say(error.message);
+  return status === 0;
+}
+
+/** @param {readonly SystemPackage[]} packages */
+function installDebianPackages(packages) {
+  say(`installing Debian packages, which may take minutes: ${packages.map((p) => p.name).join(' ')}`);
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  const quiet = ['-qq', '-o', 'Dpkg::Use-Pty=0', '-o', 'DPkg::Lock::Timeout=300'];
+  if (!succeeds('apt-get', [...quiet, 'update'], env))
+    say('apt-get update failed; trying with the lists that are there');
+  const done = withoutMainCluster(() => succeeds('apt-get', [...quiet, ...aptInstall(packages)], env));
+  if (!done) {
+    const names = packages.map((p) => p.name).join(' ');
+    stop(
+      `apt-get could not install ${names} (its message is above). Check the network and the apt sources, then run the command again.`,
+    );
+  }
+  const stillMissing = packages.filter((p) => !p.needs.every((need) => has(need)));
+  for (const p of stillMissing)
+    stop(`${p.name} is installed, yet ${p.needs.join(', ')} is not there. Is another package in its place?`);
+}
+
+/**
+ * Debian's PostgreSQL makes and starts a database cluster of its own when it is installed. We only want the programs, so
+ * a drop-in tells it not to, for the time of our installation only.
+ * @param {() => boolean} install
+ */
+function withoutMainCluster(install) {
+  const folder = '/etc/postgresql-common/createcluster.d';
+  const dropIn = join(folder, 'ringfence-setup.conf');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(dropIn, 'create_main_cluster = false\n');
+  try {
+    return install();
+  } finally {
+    rmSync(dropIn, { force: true });
+  }
+}
+
+function installNpmPackages() {
+  say('installing npm packages');
+  // Under npm, use that same npm; the dev packages are asked for because NODE_ENV=production would leave them out.
+  const own = process.env['npm_execpath'];
+  const [program, ...first] = own?.endsWith('npm-cli.js') ? [process.execPath, own] : ['npm'];
+  const args = [...first, 'ci', '--prefer-offline', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
+  if (!succeeds(program ?? 'npm', args)) {
+    stop('npm ci failed (its message is above). Check the network or npm cache, then run the command again.');
+  }
+  writeFileSync(stampFile, wantedStamp());
+}
+
+/** Other lock, other platform or other Node ABI: other node_modules. */
+function wantedStamp() {
+  const lock =
+    readIfThere(join(root, 'package-lock.json')) ?? stop('package-lock.json is missing: is this a whole clone?');
+  const digest = createHash('sha256').update(lock).digest('hex');
+  return `${digest} ${process.platform}-${process.arch} ${process.versions.modules}\n`;
+}
+
+const parsed = parseArguments(process.argv.slice(2));
+if ('message' in parsed) {
+  say(parsed.message);
+  process.exit(2);
+}
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const steps = plan(parsed.purpose, {
+  nodeVersion: process.versions.node,
+  requiredNode: manifest.engines.node,
+  installedStamp: readIfThere(stampFile),
+  wantedStamp: wantedStamp(),
+  has,
+  root: process.getuid?.() === 0,
+  apt: has('apt-get'),
+});
+for (const step of steps) {
+  if (step.do === 'stop') stop(step.message);
+  else if (step.do === 'apt') installDebianPackages(step.packages);
+  else installNpmPackages();
+}
+if (steps.length > 0) say('ready');

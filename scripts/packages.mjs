@@ -1,0 +1,38 @@
+/** Owns the list of Debian packages that the commands need: add a line here when a program or test needs another one. */
+
+/** @typedef {'start' | 'test' | 'bench'} Purpose */
+
+/**
+ * @typedef {object} SystemPackage
+ * @property {string} name Debian's name for it
+ * @property {readonly Purpose[]} for the commands that need it
+ * @property {readonly string[]} needs what must exist: a program's name (looked up in PATH and the sbin folders) or an
+ *   absolute path, in which one `*` stands for any one folder. Looking for the thing itself, not for the package, accepts
+ *   every way in which a machine may have come by it, and costs no process.
+ * @property {string} why for the person who reads the progress line
+ */
+
+/** @type {readonly Purpose[]} */
+export const purposes = ['start', 'test', 'bench'];
+
+/** @type {readonly Purpose[]} */
+const always = purposes;
+/** @type {readonly Purpose[]} */
+const testing = ['test', 'bench'];
+
+/** @type {readonly SystemPackage[]} */
+export const systemPackages = [
+  {
+    name: 'postgresql',
+    for: always,
+    needs: ['/usr/lib/postgresql/*/bin/postgres', '/usr/lib/postgresql/*/bin/initdb'],
+    why: 'the database that the server supervises',
+  },
+  { name: 'util-linux', for: always, needs: ['setpriv'], why: 'setpriv, which ends the database with its server' },
+  { name: 'nftables', for: testing, needs: ['nft'], why: 'the firewall that the agent drives' },
+  { name: 'iproute2', for: testing, needs: ['ip'], why: 'network namespaces for tests with real packets' },
+  { name: 'conntrack', for: testing, needs: ['conntrack'], why: 'looking at and ending tracked connections' },
+  { name: 'chromium', for: ['test'], needs: ['chromium'], why: 'the browser of the browser tests' },
+  { name: 'gcc', for: ['bench'], needs: ['gcc'], why: 'load generators and floors written in C' },
+  { name: 'libc6-dev', for: ['bench'], needs: ['/usr/include/stdio.h'], why: 'headers for those' },
+];
