@@ -1,0 +1,138 @@
+/** Owns probe packets as bytes: a packet of the policy core, written down header by header, as it goes on the wire. */
+import type { Packet, Transport } from '../../src/policy/packet.ts';
+import type { Family } from '../../src/policy/rule.ts';
+
+/** Marks a probe (as DSCP), so that nothing else on the cable is ever taken for one. */
+export const probeMark = 42;
+
+/** What the policy must not look at, varied to prove that it does not. */
+export interface Shape {
+  readonly sport: number;
+  /** TCP flags; a SYN unless said otherwise. */
+  readonly flags: number;
+  /** An IPv4 option, or an IPv6 destination-options header, stands between the addresses and the transport. */
+  readonly options: boolean;
+}
+
+export const plainShape: Shape = { sport: 40_000, flags: 0x02, options: false };
+
+export interface Probe {
+  readonly packet: Packet;
+  /** 1–65535: names the probe in the recorder. */
+  readonly id: number;
+  /** The device's own address. */
+  readonly local: bigint;
+  readonly shape: Shape;
+}
+
+const protocolNumber = (transport: Transport): number => {
+  switch (transport.kind) {
+    case 'tcp':
+      return 6;
+    case 'udp':
+      return 17;
+    case 'icmp':
+      return 1;
+    case 'icmpv6':
+      return 58;
+    case 'other':
+      return transport.protocol;
+  }
+};
+
+export const addressBytes = (family: Family, address: bigint): Buffer =>
+  Buffer.from(address.toString(16).padStart(family === 4 ? 8 : 32, '0'), 'hex');
+
+/** The whole packet, network header included. */
+export function encodeProbe(probe: Probe): Buffer {
+  const { packet, local } = probe;
+  const remote = addressBytes(packet.family, packet.remote);
+  const own = addressBytes(packet.family, local);
+  const [source, destination] = packet.direction === 'inbound' ? [remote, own] : [own, remote];
+  const payload = transportBytes(packet.transport, probe.shape, Buffer.concat([source, destination]));
+  const write = packet.family === 4 ? ipv4 : ipv6;
+  return write(probe, protocolNumber(packet.transport), source, destination, payload);
+}
+
+function ipv4({ id, shape }: Probe, protocol: number, source: Buffer, destination: Buffer, payload: Buffer): Buffer {
+  const options = shape.options ? Buffer.from([1, 1, 1, 0]) : Buffer.alloc(0); // no-operation ×3, end of list
+  const header = Buffer.alloc(20);
+  header.writeUInt8(0x40 | (5 + options.length / 4), 0);
+  header.writeUInt8(probeMark << 2, 1);
+  header.writeUInt16BE(header.length + options.length + payload.length, 2);
+  header.writeUInt16BE(id, 4);
+  header.writeUInt8(64, 8);
+  header.writeUInt8(protocol, 9);
+  source.copy(header, 12);
+  destination.copy(header, 16);
+  const full = Buffer.concat([header, options]);
+  full.writeUInt16BE(checksum(full), 10);
+  return Buffer.concat([full, payload]);
+}
+
+function ipv6({ id, shape }: Probe, protocol: number, source: Buffer, destination: Buffer, payload: Buffer): Buffer {
+  const options = shape.options ? Buffer.from([protocol, 0, 1, 4, 0, 0, 0, 0]) : Buffer.alloc(0); // padding of 4 bytes
+  const header = Buffer.alloc(40);
+  header.writeUInt32BE((0x6000_0000 | (probeMark << 22) | id) >>> 0, 0);
+  header.writeUInt16BE(options.length + payload.length, 4);
+  header.writeUInt8(shape.options ? 60 : protocol, 6);
+  header.writeUInt8(255, 7); // neighbour discovery is valid with 255 only
+  source.copy(header, 8);
+  destination.copy(header, 24);
+  return Buffer.concat([header, options, payload]);
+}
+
+function transportBytes(transport: Transport, shape: Shape, addresses: Buffer): Buffer {
+  switch (transport.kind) {
+    case 'tcp': {
+      const bytes = Buffer.alloc(20);
+      bytes.writeUInt16BE(shape.sport, 0);
+      bytes.writeUInt16BE(transport.dport, 2);
+      bytes.writeUInt32BE(0x1234_5678, 4);
+      bytes.writeUInt8(0x50, 12);
+      bytes.writeUInt8(shape.flags, 13);
+      bytes.writeUInt16BE(64_240, 14);
+      bytes.writeUInt16BE(checksum(pseudo(addresses, 6, bytes)), 16);
+      return bytes;
+    }
+    case 'udp': {
+      const bytes = Buffer.alloc(12);
+      bytes.writeUInt16BE(shape.sport, 0);
+      bytes.writeUInt16BE(transport.dport, 2);
+      bytes.writeUInt16BE(bytes.length, 4);
+      bytes.writeUInt16BE(checksum(pseudo(addresses, 17, bytes)) || 0xffff, 6);
+      return bytes;
+    }
+    case 'icmp':
+    case 'icmpv6': {
+      const bytes = Buffer.alloc(32);
+      bytes.writeUInt8(transport.type, 0);
+      bytes.writeUInt16BE(shape.sport, 4);
+      bytes.writeUInt16BE(1, 6);
+      bytes.writeUInt16BE(checksum(transport.kind === 'icmp' ? bytes : pseudo(addresses, 58, bytes)), 2);
+      return bytes;
+    }
+    case 'other': {
+      // Reads as ports in every protocol that has them at this place (SCTP, DCCP, UDP-Lite): these must not count.
+      const bytes = Buffer.alloc(32);
+      bytes.writeUInt16BE(shape.sport, 0);
+      bytes.writeUInt16BE(443, 2);
+      return bytes;
+    }
+  }
+}
+
+function pseudo(addresses: Buffer, protocol: number, payload: Buffer): Buffer {
+  const tail = Buffer.alloc(8);
+  tail.writeUInt32BE(payload.length, 0);
+  tail.writeUInt32BE(protocol, 4);
+  return Buffer.concat([addresses, tail, payload]);
+}
+
+/** The internet checksum (RFC 1071). */
+function checksum(bytes: Buffer): number {
+  let sum = 0;
+  for (let i = 0; i < bytes.length; i += 2) sum += (bytes[i] ?? 0) * 256 + (bytes[i + 1] ?? 0);
+  while (sum > 0xffff) sum = (sum & 0xffff) + Math.floor(sum / 0x1_0000);
+  return ~sum & 0xffff;
+}

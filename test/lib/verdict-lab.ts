@@ -1,0 +1,178 @@
+/** Owns the kernel's verdicts: real packets on a real cable, and for each one whether the device's filter let it pass. */
+import { fileURLToPath } from 'node:url';
+import { createInterface } from 'node:readline';
+import { readFileSync } from 'node:fs';
+import type { ChildProcess } from 'node:child_process';
+import type { Packet } from '../../src/policy/packet.ts';
+import { connect, hardwareAddress, Namespace } from './netns.ts';
+import { encodeProbe, plainShape, probeMark, type Shape } from './probe-bytes.ts';
+
+export type Verdict = 'accept' | 'drop';
+
+/** The interface that the rules under test apply to. */
+export const driver = 'rf0';
+export const device4 = 0x6440_0001n; // 100.64.0.1
+export const device6 = 0xfd7f_0000_0000_0000_0000_0000_0000_0001n;
+
+/** Far later than the filter under test, and the packet ends here: no reply disturbs, no connection is ever remembered. */
+const afterFilter = 100;
+/** Before connection tracking and everything else. */
+const beforeAll = -450;
+
+/**
+ * Notes every probe by its number twice: when it reaches the device's stack, and when it is past the filter.
+ * So a packet that the filter dropped differs from one that never came.
+ */
+const recorder = `
+table inet recorder {
+  set arrived { typeof ip id; flags dynamic; size 65535; }
+  set passed { typeof ip id; flags dynamic; size 65535; }
+  chain note-arrived {
+    ip dscp ${probeMark} add @arrived { ip id }
+    ip6 dscp ${probeMark} add @arrived { @nh,16,16 }
+  }
+  chain note-passed {
+    ip dscp ${probeMark} add @passed { ip id } drop
+    ip6 dscp ${probeMark} add @passed { @nh,16,16 } drop
+    drop
+  }
+  chain prerouting { type filter hook prerouting priority ${beforeAll}; iifname "${driver}" jump note-arrived; }
+  chain input { type filter hook input priority ${afterFilter}; iifname "${driver}" jump note-passed; }
+  chain before-output { type filter hook output priority ${beforeAll}; oifname "${driver}" jump note-arrived; }
+  chain output { type filter hook output priority ${afterFilter}; oifname "${driver}" jump note-passed; }
+}
+`;
+
+export interface ProbeRequest {
+  readonly packet: Packet;
+  readonly shape?: Shape;
+}
+
+/** A device and its peer on one cable. Probes come from any address: the stack's own plausibility checks are off. */
+export class VerdictLab {
+  readonly device: Namespace;
+  readonly peer: Namespace;
+  readonly #fromPeer: RawSender;
+  readonly #fromDevice: RawSender;
+
+  private constructor(device: Namespace, peer: Namespace) {
+    this.device = device;
+    this.peer = peer;
+    this.#fromPeer = new RawSender(peer);
+    this.#fromDevice = new RawSender(device);
+  }
+
+  static async open(): Promise<VerdictLab> {
+    const [device, peer] = await Promise.all([Namespace.create(), Namespace.create()]);
+    try {
+      await device.sysctl({ 'net/ipv4/conf/all/rp_filter': 0, 'net/ipv4/conf/default/rp_filter': 0 });
+      await connect(
+        { namespace: device, name: driver, addresses: ['100.64.0.1/24', 'fd7f::1/64'] },
+        { namespace: peer, name: driver, addresses: ['100.64.0.2/24', 'fd7f::2/64'] },
+      );
+      const hardware = await hardwareAddress(device, driver);
+      // Nobody has to ask for a hardware address, so that the rules under test cannot keep a probe from being sent.
+      await peer.run(
+        ['ip', '-batch', '-'],
+        ['100.64.0.1', 'fd7f::1']
+          .map((a) => `neigh replace ${a} lladdr ${hardware} dev ${driver} nud permanent\n`)
+          .join(''),
+      );
+      await device.run(
+        ['ip', '-batch', '-'],
+        `route add default via 100.64.0.2 dev ${driver}\nroute add default via fd7f::2 dev ${driver}\n`,
+      );
+      await device.run(['nft', '-f', '-'], recorder);
+      return new VerdictLab(device, peer);
+    } catch (error) {
+      await Promise.all([device.close(), peer.close()]);
+      throw error;
+    }
+  }
+
+  /** Loads nft text on the device, as one transaction. */
+  async load(text: string): Promise<void> {
+    await this.device.run(['nft', '-f', '-'], text);
+  }
+
+  /** Sends every packet and tells, in the same order, which the device's filter let pass. Throws if one never came. */
+  async probe(requests: readonly ProbeRequest[]): Promise<Verdict[]> {
+    const probes = requests.map(({ packet, shape = plainShape }, i) => ({
+      packet,
+      shape,
+      id: i + 1,
+      local: packet.family === 4 ? device4 : device6,
+    }));
+    const fence = probes.length + 1;
+    await this.device.run(['nft', '-f', '-'], 'flush set inet recorder arrived\nflush set inet recorder passed\n');
+    const sent = (direction: Packet['direction']): Buffer[] =>
+      probes.filter((probe) => probe.packet.direction === direction).map(encodeProbe);
+    await this.#fromDevice.send(sent('outbound'));
+    await this.#fromPeer.send([...sent('inbound'), encodeProbe({ ...fencePacket, id: fence })]);
+    const arrived = await this.#arrivedUntil(fence);
+    const lost = probes
+      .filter(({ id }) => !arrived.has(id))
+      .map(({ packet, id }) => ({ ...packet, id, remote: packet.remote.toString(16) }));
+    if (lost.length > 0)
+      throw new Error(`${lost.length} probes never reached the device: ${JSON.stringify(lost.slice(0, 5))}`);
+    const passed = await this.#noted('passed');
+    return probes.map(({ id }) => (passed.has(id) ? 'accept' : 'drop'));
+  }
+
+  /** The sender stays on one processor, where packets are handled in order: once the fence is noted, all before it are done. */
+  async #arrivedUntil(fence: number): Promise<Set<number>> {
+    for (let attempts = 0; attempts < 500; attempts++) {
+      const arrived = await this.#noted('arrived');
+      if (arrived.has(fence)) return arrived;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    throw new Error('the fence packet never reached the device');
+  }
+
+  async #noted(set: 'arrived' | 'passed'): Promise<Set<number>> {
+    const { stdout } = await this.device.run(['nft', '-j', 'list', 'set', 'inet', 'recorder', set]);
+    const listing = JSON.parse(stdout) as { nftables: { set?: { elem?: number[] } }[] };
+    return new Set(listing.nftables.flatMap((entry) => entry.set?.elem ?? []));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.device.close(), this.peer.close()]);
+  }
+}
+
+const fencePacket = {
+  packet: { direction: 'inbound', family: 4, remote: 0x6440_0002n, transport: { kind: 'udp', dport: 9 } },
+  local: device4,
+  shape: plainShape,
+} as const;
+
+/** A process inside a namespace that owns raw sockets, because Node has none. */
+class RawSender {
+  readonly #child: ChildProcess;
+  readonly #answers: AsyncIterator<string>;
+  #said = '';
+
+  constructor(namespace: Namespace) {
+    const script = fileURLToPath(new URL('raw-sender.mjs', import.meta.url));
+    const argv = ['taskset', '--cpu-list', firstProcessor(), process.execPath, script, driver];
+    this.#child = namespace.spawn(argv, { stdio: ['pipe', 'pipe', 'pipe'] });
+    this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.#said += text));
+    this.#child.stdin?.on('error', () => {}); // Told by the missing answer.
+    if (this.#child.stdout === null) throw new Error('the raw sender has no output');
+    this.#answers = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
+  }
+
+  async send(packets: readonly Buffer[]): Promise<void> {
+    if (packets.length === 0) return;
+    this.#child.stdin?.write(`${packets.map((packet) => packet.toString('hex')).join(' ')}\n`);
+    const { value, done } = await this.#answers.next();
+    if (done === true || value !== `sent ${packets.length}`)
+      throw new Error(`the raw sender failed: ${done === true ? this.#said : value}`);
+  }
+}
+
+/** The first processor that this process may run on. */
+function firstProcessor(): string {
+  const allowed = /^Cpus_allowed_list:\s*(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8'));
+  return allowed?.[1] ?? '0';
+}
