@@ -28,7 +28,12 @@ export const systemPackages = [
     needs: ['/usr/lib/postgresql/*/bin/postgres', '/usr/lib/postgresql/*/bin/initdb'],
     why: 'the database that the server supervises',
   },
-  { name: 'util-linux', for: always, needs: ['setpriv'], why: 'setpriv, which ends the database with its server' },
+  {
+    name: 'util-linux',
+    for: always,
+    needs: ['setpriv', 'unshare', 'nsenter', 'taskset'],
+    why: 'setpriv, which ends the database with its server; namespaces in tests',
+  },
   { name: 'nftables', for: testing, needs: ['nft'], why: 'the firewall that the agent drives' },
   { name: 'iproute2', for: testing, needs: ['ip'], why: 'network namespaces for tests with real packets' },
   { name: 'conntrack', for: testing, needs: ['conntrack'], why: 'looking at and ending tracked connections' },

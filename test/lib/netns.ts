@@ -13,6 +13,7 @@ const tools = {
   nft: 'nftables',
   nsenter: 'util-linux',
   unshare: 'util-linux',
+  taskset: 'util-linux',
   mount: 'mount',
 } as const;
 
@@ -151,11 +152,10 @@ export class Namespace {
 
   /** Ends every process started here, then the namespace with its interfaces and rules. */
   async close(): Promise<void> {
-    const ended = [...this.#children, this.#holder].map((child) =>
-      child.exitCode !== null || child.signalCode !== null
-        ? undefined
-        : new Promise((resolve) => child.once('close', resolve)),
+    const running = [...this.#children, this.#holder].filter(
+      (child) => child.exitCode === null && child.signalCode === null,
     );
+    const ended = running.map((child) => new Promise((resolve) => child.once('close', resolve)));
     for (const child of this.#children) child.kill('SIGKILL');
     this.#holder.stdin?.end();
     await Promise.all(ended);

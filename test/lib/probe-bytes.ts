@@ -5,6 +5,8 @@ import type { Family } from '../../src/policy/rule.ts';
 /** Marks a probe (as DSCP), so that nothing else on the cable is ever taken for one. */
 export const probeMark = 42;
 
+const defaultHopLimit = 64;
+
 /** What the policy must not look at, varied to prove that it does not. */
 export interface Shape {
   readonly sport: number;
@@ -37,6 +39,8 @@ const protocolNumber = (transport: Transport): number => {
       return 58;
     case 'other':
       return transport.protocol;
+    default:
+      return transport satisfies never;
   }
 };
 
@@ -54,14 +58,20 @@ export function encodeProbe(probe: Probe): Buffer {
   return write(probe, protocolNumber(packet.transport), source, destination, payload);
 }
 
-function ipv4({ id, shape }: Probe, protocol: number, source: Buffer, destination: Buffer, payload: Buffer): Buffer {
+function ipv4(
+  { id, shape, packet }: Probe,
+  protocol: number,
+  source: Buffer,
+  destination: Buffer,
+  payload: Buffer,
+): Buffer {
   const options = shape.options ? Buffer.from([1, 1, 1, 0]) : Buffer.alloc(0); // no-operation ×3, end of list
   const header = Buffer.alloc(20);
   header.writeUInt8(0x40 | (5 + options.length / 4), 0);
   header.writeUInt8(probeMark << 2, 1);
   header.writeUInt16BE(header.length + options.length + payload.length, 2);
   header.writeUInt16BE(id, 4);
-  header.writeUInt8(64, 8);
+  header.writeUInt8(packet.hopLimit ?? defaultHopLimit, 8);
   header.writeUInt8(protocol, 9);
   source.copy(header, 12);
   destination.copy(header, 16);
@@ -70,13 +80,19 @@ function ipv4({ id, shape }: Probe, protocol: number, source: Buffer, destinatio
   return Buffer.concat([full, payload]);
 }
 
-function ipv6({ id, shape }: Probe, protocol: number, source: Buffer, destination: Buffer, payload: Buffer): Buffer {
+function ipv6(
+  { id, shape, packet }: Probe,
+  protocol: number,
+  source: Buffer,
+  destination: Buffer,
+  payload: Buffer,
+): Buffer {
   const options = shape.options ? Buffer.from([protocol, 0, 1, 4, 0, 0, 0, 0]) : Buffer.alloc(0); // padding of 4 bytes
   const header = Buffer.alloc(40);
   header.writeUInt32BE((0x6000_0000 | (probeMark << 22) | id) >>> 0, 0);
   header.writeUInt16BE(options.length + payload.length, 4);
   header.writeUInt8(shape.options ? 60 : protocol, 6);
-  header.writeUInt8(255, 7); // neighbour discovery is valid with 255 only
+  header.writeUInt8(packet.hopLimit ?? defaultHopLimit, 7);
   source.copy(header, 8);
   destination.copy(header, 24);
   return Buffer.concat([header, options, payload]);
@@ -119,6 +135,8 @@ function transportBytes(transport: Transport, shape: Shape, addresses: Buffer): 
       bytes.writeUInt16BE(443, 2);
       return bytes;
     }
+    default:
+      return transport satisfies never;
   }
 }
 

@@ -21,6 +21,7 @@ const SO_BROADCAST = 6;
 const SO_BINDTODEVICE = 25;
 const EPERM = 1;
 
+/** @param {number} domain */
 function open(domain) {
   const fd = socket(domain, SOCK_RAW, IPPROTO_RAW);
   const name = Buffer.from(`${interfaceName}\0`);
@@ -31,21 +32,31 @@ function open(domain) {
   return fd;
 }
 
-const sockets = { 4: open(AF_INET), 6: open(AF_INET6) };
+const socket4 = open(AF_INET);
+const socket6 = open(AF_INET6);
 
-/** `struct sockaddr_in` or `sockaddr_in6` for the destination that the packet names itself. */
+/** @param {Buffer} packet */
+const isIPv4 = (packet) => packet.readUInt8(0) >> 4 === 4;
+
+/**
+ * `struct sockaddr_in` or `sockaddr_in6` for the destination that the packet names itself.
+ * @param {Buffer} packet
+ */
 function destination(packet) {
-  const v4 = packet[0] >> 4 === 4;
+  const v4 = isIPv4(packet);
   const address = Buffer.alloc(v4 ? 16 : 28);
   address.writeUInt16LE(v4 ? AF_INET : AF_INET6, 0);
   packet.copy(address, v4 ? 4 : 8, v4 ? 16 : 24, v4 ? 20 : 40);
   return address;
 }
 
-/** An output hook that drops a packet answers EPERM: that is a verdict, not a failure. */
+/**
+ * An output hook that drops a packet answers EPERM: that is a verdict, not a failure.
+ * @param {Buffer} packet
+ */
 function send(packet) {
   const to = destination(packet);
-  const sent = sendto(sockets[packet[0] >> 4], packet, packet.length, 0, to, to.length);
+  const sent = sendto(isIPv4(packet) ? socket4 : socket6, packet, packet.length, 0, to, to.length);
   if (sent === packet.length || koffi.errno() === EPERM) return;
   throw new Error(`${strerror(koffi.errno())} while sending ${packet.toString('hex')}`);
 }
@@ -56,6 +67,6 @@ for await (const line of createInterface({ input: process.stdin })) {
     for (const packet of packets) send(packet);
     process.stdout.write(`sent ${packets.length}\n`);
   } catch (error) {
-    process.stdout.write(`failed ${error.message}\n`);
+    process.stdout.write(`failed ${error instanceof Error ? error.message : String(error)}\n`);
   }
 }

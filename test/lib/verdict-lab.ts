@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import type { ChildProcess } from 'node:child_process';
 import type { Packet } from '../../src/policy/packet.ts';
 import { connect, hardwareAddress, Namespace } from './netns.ts';
+import { packetText } from './packet-text.ts';
 import { encodeProbe, plainShape, probeMark, type Shape } from './probe-bytes.ts';
 
 export type Verdict = 'accept' | 'drop';
@@ -110,11 +111,9 @@ export class VerdictLab {
     await this.#fromDevice.send(sent('outbound'));
     await this.#fromPeer.send([...sent('inbound'), encodeProbe({ ...fencePacket, id: fence })]);
     const arrived = await this.#arrivedUntil(fence);
-    const lost = probes
-      .filter(({ id }) => !arrived.has(id))
-      .map(({ packet, id }) => ({ ...packet, id, remote: packet.remote.toString(16) }));
+    const lost = probes.filter(({ id }) => !arrived.has(id)).map(({ packet }) => packetText(packet));
     if (lost.length > 0)
-      throw new Error(`${lost.length} probes never reached the device: ${JSON.stringify(lost.slice(0, 5))}`);
+      throw new Error(`${lost.length} probes never reached the device: ${lost.slice(0, 5).join('; ')}`);
     const passed = await this.#noted('passed');
     return probes.map(({ id }) => (passed.has(id) ? 'accept' : 'drop'));
   }
