@@ -1,0 +1,69 @@
+/** Owns the codes of everything that can go wrong on the wire, free of schemas so that small programs can import them. */
+import { problemCodes, type ProblemCode } from '../policy/problem.ts';
+
+/** Every way a request can fail. A code never changes its meaning; several may share a status. */
+export const errors = {
+  malformed_json: [400, 'The body is not JSON'],
+  malformed_request: [400, 'The request cannot be understood'],
+  malformed_path: [400, 'The path is malformed'],
+  unauthenticated: [401, 'No valid credential'],
+  forbidden: [403, 'Not allowed'],
+  not_found: [404, 'Not found'],
+  method_not_allowed: [405, 'Method not allowed'],
+  not_acceptable: [406, 'No acceptable representation'],
+  request_timeout: [408, 'The request took too long to arrive'],
+  conflict: [409, 'Conflict'],
+  public_key_taken: [409, 'The public key is taken'],
+  username_taken: [409, 'The username is taken'],
+  already_member: [409, 'Already a member'],
+  group_in_use: [409, 'The group is in use'],
+  phase_limit: [409, 'Not in this phase'],
+  revision_gone: [410, 'The revision is gone'],
+  precondition_failed: [412, 'The record has changed'],
+  payload_too_large: [413, 'The body is too large'],
+  uri_too_long: [414, 'The address is too long'],
+  unsupported_media_type: [415, 'The media type is not supported'],
+  invalid: [422, 'The request is invalid'],
+  rate_limited: [429, 'Too many requests'],
+  headers_too_large: [431, 'The headers are too large'],
+  internal: [500, 'Something went wrong'],
+  unavailable: [503, 'Not available right now'],
+} as const satisfies Record<string, readonly [number, string]>;
+
+export type ErrorCode = keyof typeof errors;
+
+/** What can be wrong with a body or parameter, besides what the policy core finds in rules. */
+export const requestProblemCodes = {
+  not_an_integer: 'the value must be a whole number',
+  not_a_boolean: 'the value must be true or false',
+  not_a_timestamp: 'the value must be an RFC 3339 time',
+  not_one_of: 'the value is none of those allowed',
+  out_of_range: 'the number is too small or too large',
+  too_few_items: 'the list is too short',
+  too_many_items: 'the list is too long',
+  duplicate: 'the entry stands in the list already',
+  not_an_endpoint: 'the value is no address, with or without port',
+  not_a_cidr: 'the value is no CIDR prefix',
+  expiry_past: 'the expiry lies in the past',
+  unknown_group: 'no such group can be applied to this device',
+  default_group: 'the default group cannot be listed: it is implied by an empty list',
+  foreign_group: "the group belongs to neither the device's user nor the organization",
+  unknown_user: 'no such user',
+  not_a_member: 'the user is not a member of the organization',
+  phase_limit: 'the server runs in a phase that does not allow this',
+} as const;
+
+export type RequestProblemCode = ProblemCode | keyof typeof requestProblemCodes;
+export const allProblemCodes = { ...problemCodes, ...requestProblemCodes };
+
+/** One thing wrong, where it stands, and why; the same form as the policy core's own problems. */
+export interface RequestProblem {
+  readonly pointer: string;
+  readonly code: RequestProblemCode;
+  readonly detail: string;
+}
+
+export const problemContentType = 'application/problem+json';
+
+/** Where the docs describe this failure. */
+export const problemType = (code: ErrorCode): string => `/api/docs#error-${code}`;

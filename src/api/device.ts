@@ -1,0 +1,78 @@
+/** Owns the wire form of devices (reference 2.4). */
+import { Type } from 'typebox';
+import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
+import { limits } from './limits.ts';
+import { givenId, id, Name, Revision, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
+
+/** What an agent learns about where its device can be reached; a device token may change these on its own device and nothing else. */
+const endpoint = {
+  local_ip: ShortText('Address with port, e.g. `10.0.0.5:51820`; may be empty.'),
+  reflexive_ip4: ShortText('IPv4 address the world sees; may be empty.'),
+  endpoint_local_address_ip4: ShortText('IPv4 address on the local network; may be empty.'),
+  symmetric_nat: Type.Boolean({ description: 'Whether the device stands behind a symmetric NAT.' }),
+};
+export const endpointFields = ['local_ip', 'reflexive_ip4', 'endpoint_local_address_ip4', 'symmetric_nat'] as const;
+
+const described = {
+  ...endpoint,
+  tunnel_ip: ShortText('Address inside the tunnel; may be empty.'),
+  child_prefix: Type.Union(
+    [Type.Null(), Type.Array(Type.String({ maxLength: limits.name }), { maxItems: limits.childPrefixes })],
+    { description: 'Null, or the CIDR prefixes behind the device.' },
+  ),
+  relay: Type.Boolean({ description: 'Whether the device relays traffic.' }),
+  discovery: Type.Boolean({ description: 'Whether the device is a discovery node.' }),
+  hostname: ShortText('Name of the machine; may be empty.'),
+};
+
+export const Device = Type.Object(
+  {
+    id: id<DeviceId>('The device.'),
+    user_id: id<UserId>("The device's user."),
+    organization_id: id<OrganizationId>('The organization it belongs to.'),
+    public_key: Type.String({ description: 'Tunnel public key; unique within the organization.' }),
+    ...described,
+    security_groups: Type.Optional(
+      Type.Array(id<GroupId>('A security group.'), {
+        description: 'The groups applied to the device; omitted when empty: then the default group applies.',
+      }),
+    ),
+    revision: Revision,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
+  { ...strict, $id: 'Device', title: 'Device' },
+);
+export type Device = Wire<typeof Device>;
+
+const settable = {
+  organization_id: Type.Optional(givenId('May be given if it names the organization of the path.')),
+  user_id: Type.Optional(givenId("The device's user: oneself, or a member when an owner registers for it.")),
+  ...Type.Partial(Type.Object(described)).properties,
+  security_groups: Type.Optional(
+    Type.Array(givenId('A security group.'), {
+      maxItems: limits.deviceGroups,
+      uniqueItems: true,
+      description: "Groups of the device's user or of the organization, never the default group.",
+    }),
+  ),
+};
+
+export const AddDevice = Type.Object(
+  { public_key: Name('Tunnel public key; unique within the organization.'), ...settable },
+  { ...strict, $id: 'AddDevice', title: 'AddDevice' },
+);
+export type AddDevice = Wire<typeof AddDevice>;
+
+export const UpdateDevice = Type.Object(
+  { public_key: Type.Optional(Name('Tunnel public key; unique within the organization.')), ...settable },
+  { ...strict, $id: 'UpdateDevice', title: 'UpdateDevice' },
+);
+export type UpdateDevice = Wire<typeof UpdateDevice>;
+
+/** The answer to a device's registration: the record, and its token this one time. */
+export const RegisteredDevice = Type.Object(
+  { ...Device.properties, device_token: Type.String({ description: 'Shown once, never again.' }) },
+  { ...strict, $id: 'RegisteredDevice', title: 'RegisteredDevice' },
+);
+export type RegisteredDevice = Wire<typeof RegisteredDevice>;

@@ -1,0 +1,6 @@
+/** Owns the names of what can be watched and of the stream's content type. */
+
+export const watchKinds = ['device', 'security-groups'] as const;
+export type WatchKind = (typeof watchKinds)[number];
+
+export const watchContentType = 'application/json;stream=watch';

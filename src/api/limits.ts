@@ -1,0 +1,18 @@
+/** Owns the numeric limits of the wire (reference 8). */
+import { defaultLimits } from '../policy/limits.ts';
+
+export const largestRevision = Number.MAX_SAFE_INTEGER;
+
+export const limits = {
+  name: defaultLimits.nameLength,
+  description: defaultLimits.descriptionLength,
+  /** Entries in a device's list of groups (phase 3). */
+  deviceGroups: 64,
+  childPrefixes: 256,
+  rulesPerDirection: defaultLimits.rulesPerDirection,
+  rangesPerGroup: defaultLimits.rangesPerGroup,
+  enrollmentUses: 100_000,
+  page: 10_000,
+  /** Bytes of a request body. */
+  body: 4 * 1024 * 1024,
+} as const;

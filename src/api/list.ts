@@ -1,0 +1,37 @@
+/** Owns the query parameters of the operations, and how they are written. */
+import { Type } from 'typebox';
+import { largestRevision, limits } from './limits.ts';
+import { strict } from './scalar.ts';
+
+const page = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: limits.page, description: 'At most so many; without it, the whole list.' }),
+  ),
+  after: Type.Optional(
+    Type.String({
+      maxLength: limits.name,
+      description: 'Where the page before ended: take it from its `Link: rel="next"`.',
+    }),
+  ),
+};
+
+export const PageQuery = Type.Object(page, strict);
+
+export const RevisionPageQuery = Type.Object(
+  {
+    ...page,
+    gt_revision: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: largestRevision, description: 'Only records with a greater revision.' }),
+    ),
+  },
+  strict,
+);
+
+export const DeleteGroupQuery = Type.Object(
+  {
+    detach: Type.Optional(
+      Type.Boolean({ description: 'Take the group off the devices that use it, in the same transaction.' }),
+    ),
+  },
+  strict,
+);

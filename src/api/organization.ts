@@ -1,0 +1,53 @@
+/** Owns the wire form of organizations and their members. */
+import { Type } from 'typebox';
+import type { GroupId, OrganizationId, UserId } from '../policy/ids.ts';
+import { givenId, id, Name, Revision, strict, Text, Timestamp, type Wire } from './scalar.ts';
+
+export const Organization = Type.Object(
+  {
+    id: id<OrganizationId>('The organization.'),
+    name: Type.String(),
+    description: Type.String(),
+    owner_id: id<UserId>('The user who owns it.'),
+    security_groups: Type.Array(id<GroupId>('A security group.'), {
+      description: "Ids of the organization's own groups, the default group first.",
+    }),
+    revision: Type.Integer({ ...Revision, description: "The organization's head: its newest revision." }),
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
+  { ...strict, $id: 'Organization', title: 'Organization' },
+);
+export type Organization = Wire<typeof Organization>;
+
+export const AddOrganization = Type.Object(
+  { name: Name('Name of the organization.'), description: Type.Optional(Text('Free text.')) },
+  { ...strict, $id: 'AddOrganization', title: 'AddOrganization' },
+);
+export type AddOrganization = Wire<typeof AddOrganization>;
+
+export const UpdateOrganization = Type.Object(
+  { name: Type.Optional(Name('Name of the organization.')), description: Type.Optional(Text('Free text.')) },
+  { ...strict, $id: 'UpdateOrganization', title: 'UpdateOrganization' },
+);
+export type UpdateOrganization = Wire<typeof UpdateOrganization>;
+
+export const Member = Type.Object(
+  {
+    user_id: id<UserId>('The user.'),
+    username: Type.String(),
+    role: Type.Enum(['owner', 'member']),
+    created_at: Timestamp,
+  },
+  { ...strict, $id: 'Member', title: 'Member' },
+);
+export type Member = Wire<typeof Member>;
+
+export const AddMember = Type.Object(
+  {
+    user_id: Type.Optional(givenId('The user to add: this or `username`.')),
+    username: Type.Optional(Name('The user to add: this or `user_id`.')),
+  },
+  { ...strict, $id: 'AddMember', title: 'AddMember' },
+);
+export type AddMember = Wire<typeof AddMember>;

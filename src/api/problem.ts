@@ -1,0 +1,32 @@
+/** Owns the body of a failed request: problem+json (RFC 9457). */
+import { Type } from 'typebox';
+import type { DeviceId } from '../policy/ids.ts';
+import { allProblemCodes, errors, type ErrorCode, type RequestProblemCode } from './codes.ts';
+import { id, strict, type Wire } from './scalar.ts';
+
+export const ProblemEntry = Type.Object(
+  {
+    pointer: Type.String({ description: 'JSON pointer into the body, or `/name` of a query parameter.' }),
+    code: Type.Unsafe<RequestProblemCode>(Type.Enum(Object.keys(allProblemCodes))),
+    detail: Type.String({ description: 'A sentence for a person.' }),
+  },
+  { ...strict, $id: 'ProblemEntry', title: 'ProblemEntry' },
+);
+
+export const ProblemBody = Type.Object(
+  {
+    type: Type.String({ format: 'uri-reference', description: 'Where the kind of problem is described.' }),
+    title: Type.String(),
+    status: Type.Integer({ minimum: 400, maximum: 599 }),
+    detail: Type.String(),
+    instance: Type.String({ description: 'The path that was asked for.' }),
+    code: Type.Unsafe<ErrorCode>(Type.Enum(Object.keys(errors))),
+    request_id: Type.String({ description: "Also in the header `X-Request-Id` and in the server's log." }),
+    errors: Type.Optional(Type.Array(ProblemEntry, { description: 'Every problem found; on 422.' })),
+    devices: Type.Optional(
+      Type.Array(id<DeviceId>('A device.'), { description: 'The devices in the way; on 409 `group_in_use`.' }),
+    ),
+  },
+  { ...strict, $id: 'Problem', title: 'Problem' },
+);
+export type ProblemBody = Wire<typeof ProblemBody>;

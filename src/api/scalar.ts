@@ -1,0 +1,34 @@
+/** Owns the small values that records are made of: ids, revisions, times, texts. */
+import { Type, type Static, type TSchema } from 'typebox';
+import { largestRevision, limits } from './limits.ts';
+
+/** A schema's type as records are passed around: nobody changes a record in place. */
+export type Wire<S extends TSchema> = Frozen<Static<S>>;
+type Frozen<T> = T extends string | number | boolean | null | undefined
+  ? T
+  : T extends readonly (infer Item)[]
+    ? readonly Frozen<Item>[]
+    : { readonly [K in keyof T]: Frozen<T[K]> };
+
+/** An id in an answer: branded, since it came through the server's door. */
+export const id = <Brand extends string>(description: string) =>
+  Type.Unsafe<Brand>(Type.String({ format: 'uuid', description }));
+
+/** An id in a request: any text that is a UUID. */
+export const givenId = (description: string) => Type.String({ format: 'uuid', description });
+
+export const Revision = Type.Integer({
+  minimum: 0,
+  maximum: largestRevision,
+  description: 'One counter per organization, shared by all kinds: gap-free, in commit order.',
+});
+
+export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339, UTC.' });
+
+export const Name = (description: string) => Type.String({ minLength: 1, maxLength: limits.name, description });
+export const Text = (description: string) =>
+  Type.String({ maxLength: limits.description, multiline: true, description });
+export const ShortText = (description: string) => Type.String({ maxLength: limits.name, description });
+
+/** An object that refuses every field it does not name. */
+export const strict = { additionalProperties: false } as const;

@@ -1,0 +1,97 @@
+/** Owns the wire form of users and of the credentials that people hold: tokens and enrollment keys. */
+import { Type } from 'typebox';
+import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../policy/ids.ts';
+import { limits } from './limits.ts';
+import { id, Name, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
+
+const user = {
+  id: id<UserId>('The user.'),
+  username: Type.String(),
+  is_administrator: Type.Optional(
+    Type.Unsafe<true>(Type.Boolean({ const: true, description: 'True on a server administrator, otherwise omitted.' })),
+  ),
+  security_groups: Type.Optional(
+    Type.Array(id<GroupId>('A security group.'), {
+      description: 'Ids of the groups the user owns; omitted when empty.',
+    }),
+  ),
+  created_at: Timestamp,
+};
+
+export const User = Type.Object(user, { ...strict, $id: 'User', title: 'User' });
+export type User = Wire<typeof User>;
+
+/** Who the credential speaks for. A device token also names its device and that device's organization. */
+export const WhoAmI = Type.Object(
+  {
+    ...user,
+    device_id: Type.Optional(id<DeviceId>('Only for a device token: its device.')),
+    organization_id: Type.Optional(id<OrganizationId>('Only for a device token or enrollment key: its organization.')),
+  },
+  { ...strict, $id: 'WhoAmI', title: 'WhoAmI' },
+);
+export type WhoAmI = Wire<typeof WhoAmI>;
+
+export const AddUser = Type.Object(
+  { username: Name('Unique on this server.') },
+  { ...strict, $id: 'AddUser', title: 'AddUser' },
+);
+export type AddUser = Wire<typeof AddUser>;
+
+const token = {
+  id: id<TokenId>('The token.'),
+  user_id: id<UserId>('The user it speaks for.'),
+  name: Type.String(),
+  created_at: Timestamp,
+  expires_at: Type.Optional(Timestamp),
+};
+
+export const Token = Type.Object(token, { ...strict, $id: 'Token', title: 'Token' });
+export type Token = Wire<typeof Token>;
+
+export const AddToken = Type.Object(
+  { name: Type.Optional(ShortText('What it is for.')), expires_at: Type.Optional(Timestamp) },
+  { ...strict, $id: 'AddToken', title: 'AddToken' },
+);
+export type AddToken = Wire<typeof AddToken>;
+
+export const IssuedToken = Type.Object(
+  { ...token, token: Type.String({ description: 'The secret; shown once, never again.' }) },
+  { ...strict, $id: 'IssuedToken', title: 'IssuedToken' },
+);
+export type IssuedToken = Wire<typeof IssuedToken>;
+
+const key = {
+  id: id<EnrollmentKeyId>('The enrollment key.'),
+  org_id: id<OrganizationId>('The organization that its devices join.'),
+  user_id: id<UserId>('The member whose devices it admits.'),
+  name: Type.String(),
+  uses_left: Type.Integer({ minimum: 0, description: 'How many devices it still admits.' }),
+  created_at: Timestamp,
+  expires_at: Timestamp,
+};
+
+export const EnrollmentKey = Type.Object(key, { ...strict, $id: 'EnrollmentKey', title: 'EnrollmentKey' });
+export type EnrollmentKey = Wire<typeof EnrollmentKey>;
+
+export const AddEnrollmentKey = Type.Object(
+  {
+    name: Type.Optional(ShortText('What it is for.')),
+    uses: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: limits.enrollmentUses,
+        description: 'How many devices it admits; 1 when absent.',
+      }),
+    ),
+    expires_at: Type.Optional(Timestamp),
+  },
+  { ...strict, $id: 'AddEnrollmentKey', title: 'AddEnrollmentKey' },
+);
+export type AddEnrollmentKey = Wire<typeof AddEnrollmentKey>;
+
+export const IssuedEnrollmentKey = Type.Object(
+  { ...key, key: Type.String({ description: 'The secret; shown once, never again.' }) },
+  { ...strict, $id: 'IssuedEnrollmentKey', title: 'IssuedEnrollmentKey' },
+);
+export type IssuedEnrollmentKey = Wire<typeof IssuedEnrollmentKey>;

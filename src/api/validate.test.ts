@@ -1,0 +1,100 @@
+/** Proves that checking finds every problem at once, and agrees with a full JSON Schema validator on what is valid. */
+import { Ajv } from 'ajv';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { AddDevice, UpdateDevice } from './device.ts';
+import { AddOrganization } from './organization.ts';
+import { AddEnrollmentKey, AddToken } from './user.ts';
+import { check, isTimestamp } from './validate.ts';
+import { WatchRequest } from './watch.ts';
+
+const codes = (schema: object, value: unknown): string[] => check(schema, value).map((p) => `${p.pointer} ${p.code}`);
+
+describe('check', () => {
+  test('every problem of a body comes back at once, each with its place', () => {
+    const body = { local_ip: 5, child_prefix: ['a', 7], relay: 'yes', hostname: 'a\u0000', colour: 1, user_id: 'x' };
+    expect(codes(AddDevice, body)).toEqual([
+      '/colour unknown_field',
+      '/public_key missing_field',
+      '/user_id not_an_id',
+      '/local_ip not_a_string',
+      '/child_prefix/1 not_a_string',
+      '/relay not_a_boolean',
+      '/hostname text_invalid',
+    ]);
+  });
+
+  test('null is refused everywhere but for child_prefix', () => {
+    const nulls = Object.fromEntries(Object.keys(UpdateDevice.properties).map((name) => [name, null]));
+    const refused = codes(UpdateDevice, nulls);
+    expect(refused).toHaveLength(Object.keys(nulls).length - 1);
+    expect(refused).not.toContainEqual(expect.stringContaining('child_prefix'));
+    expect(refused.every((line) => line.endsWith('null_not_allowed'))).toBe(true);
+  });
+
+  test('nothing is coerced', () => {
+    expect(codes(AddEnrollmentKey, { uses: '1' })).toEqual(['/uses not_an_integer']);
+    expect(codes(AddEnrollmentKey, { uses: 1.5 })).toEqual(['/uses not_an_integer']);
+    expect(codes(AddEnrollmentKey, { uses: 0 })).toEqual(['/uses out_of_range']);
+    expect(codes(AddOrganization, { name: '' })).toEqual(['/name text_too_short']);
+    expect(codes(AddOrganization, { name: 'x'.repeat(256) })).toEqual(['/name text_too_long']);
+    expect(codes(AddOrganization, { name: '🐘'.repeat(255) })).toEqual([]);
+    expect(codes(AddToken, { expires_at: '2030-02-30T00:00:00Z' })).toEqual(['/expires_at not_a_timestamp']);
+  });
+
+  test('a duplicate in a list of ids is found, whatever its letter case', () => {
+    const id = '0b8a6d0e-4f0e-4c66-9d39-1b1f0c7a1a11';
+    expect(codes(AddDevice, { public_key: 'k', security_groups: [id, id.toUpperCase()] })).toEqual([
+      '/security_groups/1 duplicate',
+    ]);
+  });
+
+  test('a watch request that is empty, of unknown kind or wrong type is refused', () => {
+    expect(codes(WatchRequest, [])).toEqual([' too_few_items']);
+    expect(codes(WatchRequest, {})).toEqual([' not_an_array']);
+    expect(codes(WatchRequest, [{ kind: 'user', gt_revision: -1, at_tail: 0, more: 1 }])).toEqual([
+      '/0/more unknown_field',
+      '/0/kind not_one_of',
+      '/0/gt_revision out_of_range',
+      '/0/at_tail not_a_boolean',
+    ]);
+  });
+
+  test('a field named __proto__ is a field like others', () => {
+    expect(codes(AddOrganization, JSON.parse('{"name":"a","__proto__":{"description":5}}'))).toEqual([
+      '/__proto__ unknown_field',
+    ]);
+  });
+
+  test('what a JSON Schema validator finds valid is valid, and the other way round', () => {
+    const ajv = new Ajv({ strict: false, formats: { uuid: true, 'date-time': true } });
+    const valid = ajv.compile(AddDevice);
+    const value = fc.oneof(fc.string(), fc.integer(), fc.boolean(), fc.constant(null), fc.array(fc.string()));
+    const names = [...Object.keys(AddDevice.properties).filter((name) => !name.endsWith('_id')), 'other'];
+    const body = fc.dictionary(fc.constantFrom(...names), value, { noNullPrototype: true });
+    fc.assert(
+      fc.property(body, (given) => {
+        // Formats and control characters are stricter here than there.
+        const here = check(AddDevice, given).filter((p) => !['text_invalid', 'not_an_id'].includes(p.code));
+        expect(here.length === 0).toBe(valid(given));
+      }),
+      { seed: 1, numRuns: 2000 },
+    );
+  });
+
+  test('no JSON value makes it throw', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (given) => {
+        for (const schema of [AddDevice, WatchRequest, AddToken]) expect(check(schema, given)).toBeInstanceOf(Array);
+      }),
+      { seed: 2, numRuns: 2000 },
+    );
+  });
+});
+
+test('a timestamp must exist in the calendar', () => {
+  expect(isTimestamp('2028-02-29T23:59:59.123+02:00')).toBe(true);
+  for (const wrong of ['2027-02-29T00:00:00Z', '2030-01-01', '2030-01-01T24:00:00Z', '2030-01-01T00:00:00', 'now']) {
+    expect(isTimestamp(wrong), wrong).toBe(false);
+  }
+});

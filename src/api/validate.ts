@@ -1,0 +1,166 @@
+/** Owns the checking of a value against a schema of this room: every problem at once, in words, never an exception. */
+import { textFault } from '../policy/group.ts';
+import { isUuid } from '../policy/ids.ts';
+import { at, show } from '../policy/problem.ts';
+import { field, isObject } from '../policy/validate.ts';
+import type { RequestProblem, RequestProblemCode } from './codes.ts';
+
+/** The part of JSON Schema that our schemas are made of. */
+interface Schema {
+  readonly type?: 'object' | 'array' | 'string' | 'integer' | 'boolean' | 'null';
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly anyOf?: readonly Schema[];
+  readonly format?: string;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly uniqueItems?: boolean;
+  readonly multiline?: boolean;
+}
+
+type Report = (pointer: string, code: RequestProblemCode, detail: string) => void;
+
+const nameOf = (pointer: string): string => (pointer === '' ? 'The body' : (pointer.split('/').at(-1) ?? ''));
+
+const timestamp =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
+
+/** Whether the text is an RFC 3339 time that exists in the calendar. */
+export function isTimestamp(text: string): boolean {
+  if (!timestamp.test(text) || Number.isNaN(Date.parse(text))) return false;
+  // Date.parse rolls February 30th over into March.
+  const [year = 0, month = 0, day = 0] = text.slice(0, 10).split('-').map(Number);
+  return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
+}
+
+function checkString(schema: Schema, value: unknown, pointer: string, report: Report): void {
+  const name = nameOf(pointer);
+  if (typeof value !== 'string')
+    return report(pointer, 'not_a_string', `${name} must be a string, got ${show(value)}.`);
+  if (schema.format === 'uuid') {
+    if (!isUuid(value)) report(pointer, 'not_an_id', `${name} must be a UUID, got ${show(value)}.`);
+    return;
+  }
+  if (schema.format === 'date-time') {
+    if (!isTimestamp(value)) {
+      report(pointer, 'not_a_timestamp', `${name} must be a time like 2030-01-31T12:00:00Z, got ${show(value)}.`);
+    }
+    return;
+  }
+  const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = schema;
+  const length = value.length > maxLength * 2 ? value.length : [...value].length;
+  const fault = textFault(value, { lines: schema.multiline === true });
+  if (length < minLength) report(pointer, 'text_too_short', `${name} must not be empty.`);
+  else if (length > maxLength) {
+    report(pointer, 'text_too_long', `${name} may be ${maxLength} characters long, got ${length}.`);
+  } else if (fault !== undefined) report(pointer, 'text_invalid', `${name} ${fault}.`);
+}
+
+function checkInteger(schema: Schema, value: unknown, pointer: string, report: Report): void {
+  const name = nameOf(pointer);
+  const { minimum = -Infinity, maximum = Infinity } = schema;
+  if (typeof value !== 'number' || !Number.isInteger(value)) {
+    report(pointer, 'not_an_integer', `${name} must be a whole number, got ${show(value)}.`);
+  } else if (value < minimum || value > maximum) {
+    report(pointer, 'out_of_range', `${name} must lie between ${minimum} and ${maximum}, got ${show(value)}.`);
+  }
+}
+
+function checkArray(schema: Schema, value: unknown, pointer: string, report: Report): void {
+  const name = nameOf(pointer);
+  if (!Array.isArray(value)) return report(pointer, 'not_an_array', `${name} must be an array, got ${show(value)}.`);
+  const items = value as readonly unknown[];
+  const { minItems = 0, maxItems = Infinity } = schema;
+  if (items.length < minItems) {
+    report(pointer, 'too_few_items', `${name} must have at least ${minItems} ${minItems === 1 ? 'entry' : 'entries'}.`);
+  }
+  if (items.length > maxItems) {
+    // Not looked at one by one: a list of millions would be answered with millions of problems.
+    return report(pointer, 'too_many_items', `${name} may have ${maxItems} entries, here are ${items.length}.`);
+  }
+  const seen = new Set<unknown>();
+  for (const [index, item] of items.entries()) {
+    if (schema.items !== undefined) walk(schema.items, item, at(pointer, index), report);
+    if (schema.uniqueItems !== true) continue;
+    const key = typeof item === 'string' ? item.toLowerCase() : item;
+    if (seen.has(key)) report(at(pointer, index), 'duplicate', `${show(item)} stands in ${name} already.`);
+    seen.add(key);
+  }
+  return undefined;
+}
+
+function checkObject(schema: Schema, value: unknown, pointer: string, report: Report): void {
+  if (!isObject(value)) {
+    return report(pointer, 'not_an_object', `${nameOf(pointer)} must be an object, got ${show(value)}.`);
+  }
+  const { properties = {}, required = [] } = schema;
+  const known = Object.keys(properties);
+  for (const name of Object.keys(value)) {
+    if (known.includes(name)) continue;
+    const choices = known.length > 0 ? known.join(', ') : 'none';
+    report(
+      at(pointer, name.slice(0, 100)),
+      'unknown_field',
+      `There is no field ${show(name)} here; known: ${choices}.`,
+    );
+  }
+  for (const [name, inner] of Object.entries(properties)) {
+    const here = at(pointer, name);
+    const given = field(value, name);
+    if (given !== undefined) walk(inner, given, here, report);
+    else if (required.includes(name)) report(here, 'missing_field', `${name} is required.`);
+  }
+  return undefined;
+}
+
+function walk(schema: Schema, value: unknown, pointer: string, report: Report): void {
+  if (schema.anyOf !== undefined) {
+    // The only alternatives in our requests are null and one other form.
+    const other = schema.anyOf.find((option) => option.type !== 'null');
+    if (value !== null && other !== undefined) walk(other, value, pointer, report);
+    return undefined;
+  }
+  if (value === null) return report(pointer, 'null_not_allowed', `${nameOf(pointer)} must not be null.`);
+  if (schema.enum !== undefined) {
+    if (!schema.enum.includes(value)) {
+      report(pointer, 'not_one_of', `${nameOf(pointer)} must be one of ${schema.enum.join(', ')}, got ${show(value)}.`);
+    }
+    return undefined;
+  }
+  switch (schema.type) {
+    case 'object':
+      return checkObject(schema, value, pointer, report);
+    case 'array':
+      return checkArray(schema, value, pointer, report);
+    case 'string':
+      return checkString(schema, value, pointer, report);
+    case 'integer':
+      return checkInteger(schema, value, pointer, report);
+    case 'boolean':
+      if (typeof value !== 'boolean') {
+        report(pointer, 'not_a_boolean', `${nameOf(pointer)} must be true or false, got ${show(value)}.`);
+      }
+      return undefined;
+    case 'null':
+    case undefined:
+      return undefined;
+    default:
+      return schema.type satisfies never;
+  }
+}
+
+/** Every problem of the value, in the order of the schema; none means it fits. Nothing is coerced. */
+export function check(schema: object, value: unknown): readonly RequestProblem[] {
+  const problems: RequestProblem[] = [];
+  walk(schema, value, '', (pointer, code, detail) => {
+    problems.push({ pointer, code, detail });
+  });
+  return problems;
+}

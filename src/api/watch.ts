@@ -1,0 +1,69 @@
+/** Owns the wire form of the change stream: what a watcher asks for and the documents it receives (reference 2.5, 2.6, 6). */
+import { Type } from 'typebox';
+import type { DeviceId, GroupId, OrganizationId } from '../policy/ids.ts';
+import { Device } from './device.ts';
+import { SecurityGroup } from './group.ts';
+import { watchKinds } from './kinds.ts';
+import { largestRevision } from './limits.ts';
+import { id, Revision, strict, type Wire } from './scalar.ts';
+
+const kind = Type.Enum([...watchKinds], { description: 'Resource kind.' });
+
+export const WatchItem = Type.Object(
+  {
+    kind,
+    gt_revision: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: largestRevision,
+        description:
+          'Only changes with a greater revision are sent, deletions included. 0 or absent: the full current set first.',
+      }),
+    ),
+    at_tail: Type.Optional(Type.Boolean({ description: 'True: no tail event after the initial listing.' })),
+  },
+  { ...strict, $id: 'WatchItem', title: 'WatchItem' },
+);
+export type WatchItem = Wire<typeof WatchItem>;
+
+/** One item per kind. */
+export const WatchRequest = Type.Array(WatchItem, {
+  minItems: 1,
+  maxItems: watchKinds.length,
+  $id: 'WatchRequest',
+  title: 'WatchRequest',
+});
+export type WatchRequest = Wire<typeof WatchRequest>;
+
+/** A group that left the reader's view: it may exist still, but is no longer to be seen. */
+export const DepartedGroup = Type.Object(
+  { id: id<GroupId>('The group.'), org_id: id<OrganizationId>('Its organization.'), revision: Revision },
+  { ...strict, $id: 'DepartedGroup', title: 'DepartedGroup' },
+);
+export type DepartedGroup = Wire<typeof DepartedGroup>;
+
+const many = Type.Optional(Type.Enum([...watchKinds], { description: 'Present when more than one kind is watched.' }));
+
+/** One line of the stream. A lone line feed between documents is a heartbeat. */
+export const WatchDocument = Type.Union(
+  [
+    Type.Object({ type: Type.Literal('change'), kind: many, value: Type.Union([Device, SecurityGroup]) }, strict),
+    Type.Object(
+      { type: Type.Literal('delete'), kind: many, value: Type.Union([Device, SecurityGroup, DepartedGroup]) },
+      strict,
+    ),
+    Type.Object({ type: Type.Literal('tail'), kind: many }, strict),
+  ],
+  { $id: 'WatchDocument', title: 'WatchDocument' },
+);
+export type WatchDocument = Wire<typeof WatchDocument>;
+
+/** The record kinds by their watch name. */
+export interface Watched {
+  readonly device: Device;
+  readonly 'security-groups': SecurityGroup;
+}
+export interface WatchedId {
+  readonly device: DeviceId;
+  readonly 'security-groups': GroupId;
+}
