@@ -1,0 +1,77 @@
+/** Runs the benchmarks, all or those named: `npm run bench`, `npm run bench -- compile watch`, `npm run bench -- --list`. */
+import { build } from 'esbuild';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+const ending = /\.bench\.(mjs|ts)$/;
+const files = readdirSync(here)
+  .filter((file) => ending.test(file))
+  .toSorted();
+const nameOf = (/** @type {string} */ file) => file.replace(ending, '');
+
+/** @param {readonly string[]} names */
+function choose(names) {
+  const unknown = names.filter((name) => !files.some((file) => nameOf(file) === name));
+  if (unknown.length > 0) {
+    process.stderr.write(
+      `bench: no such benchmark: ${unknown.join(', ')}; there are: ${files.map(nameOf).join(', ')}\n`,
+    );
+    process.exit(2);
+  }
+  return names.length === 0 ? files : files.filter((file) => names.includes(nameOf(file)));
+}
+
+/**
+ * TypeScript is bundled first, as the product is, so that what is measured is what ships. The bundle lies inside
+ * node_modules, where npm packages are found from.
+ * @param {string} file
+ */
+async function runnable(file) {
+  const source = join(here, file);
+  if (file.endsWith('.mjs')) return source;
+  const folder = join(here, '..', 'node_modules', '.cache', 'ringfence-bench', String(process.pid));
+  mkdirSync(folder, { recursive: true });
+  const outfile = join(folder, `${nameOf(file)}.mjs`);
+  await build({
+    entryPoints: [source],
+    outfile,
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    target: 'node20',
+    format: 'esm',
+    sourcemap: 'inline',
+    logLevel: 'warning',
+  });
+  return outfile;
+}
+
+const args = process.argv.slice(2);
+if (args.includes('--list')) {
+  for (const file of files) console.log(nameOf(file));
+} else {
+  const chosen = choose(args);
+  console.log(`Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}`);
+  /** @type {string[]} */
+  const failed = [];
+  for (const file of chosen) {
+    console.log(`\n# ${nameOf(file)}`);
+    const program = await runnable(file);
+    const { status } = spawnSync(process.execPath, ['--expose-gc', '--enable-source-maps', program], {
+      stdio: 'inherit',
+    });
+    if (status !== 0) failed.push(nameOf(file));
+  }
+  rmSync(join(here, '..', 'node_modules', '.cache', 'ringfence-bench', String(process.pid)), {
+    recursive: true,
+    force: true,
+  });
+  if (failed.length > 0) {
+    process.stderr.write(`bench: failed: ${failed.join(', ')}\n`);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,292 @@
+/** The map of the house: which room may know which, and why; a wrong arrow fails here. */
+import { readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import {
+  cycleIn,
+  importsOf,
+  roomOf,
+  tooLong,
+  withoutOpening,
+  wrongArrows,
+  type Room,
+  type Rooms,
+  type Source,
+} from './lib/layers.ts';
+
+const service = ['fastify', 'fastify-plugin', '@fastify/', 'typebox', 'pino', 'prom-client'];
+
+const rooms: Rooms = {
+  policy: {
+    may: [],
+    npm: [],
+    node: false,
+    why: 'what a rule means; the same in server, agent, command line and browser',
+  },
+  nft: { may: ['policy'], npm: ['@noble/hashes'], node: false, why: 'policy in, nftables text out; no kernel needed' },
+  api: { may: ['policy'], npm: ['typebox'], node: false, why: 'the wire, known to both of its ends' },
+  client: { may: ['api', 'policy'], npm: [], node: false, why: 'fetch only, so that it runs in Node and in a browser' },
+  'server/store': {
+    may: ['server', 'api', 'policy'],
+    npm: ['pg', 'kysely', 'pino'],
+    node: true,
+    processes: true,
+    sql: true,
+    why: 'the only room that speaks SQL; it supervises the PostgreSQL that it speaks to',
+  },
+  'server/identity': {
+    may: ['server/store', 'server', 'api', 'policy'],
+    npm: service,
+    node: true,
+    why: 'who is asking; knows nothing of routes',
+  },
+  'server/watch': {
+    may: ['server/store', 'server/identity', 'server', 'api', 'policy'],
+    npm: service,
+    node: true,
+    why: 'streams read the store and are opened by a route',
+  },
+  'server/http': {
+    may: ['server/store', 'server/identity', 'server/watch', 'server', 'api', 'policy', 'nft'],
+    npm: service,
+    node: true,
+    why: 'routes and their guards stand on everything else of the server',
+  },
+  'server/main.ts': {
+    may: ['server/http', 'server/store', 'server/identity', 'server/watch', 'server', 'api', 'policy', 'nft'],
+    npm: service,
+    node: true,
+    why: 'puts the parts of the server together',
+  },
+  server: {
+    may: ['api', 'policy', 'nft'],
+    npm: service,
+    node: true,
+    why: 'what all parts of the server share; it knows none of them',
+  },
+  agent: {
+    may: ['client', 'nft', 'policy', 'api'],
+    npm: [],
+    node: true,
+    processes: true,
+    why: 'ships small, drives the kernel, and must work without the server',
+  },
+  'cli/lab': {
+    may: ['cli', 'client', 'nft', 'policy', 'api'],
+    npm: ['commander'],
+    node: true,
+    processes: true,
+    why: 'devices in network namespaces, for trying and for tests',
+  },
+  cli: {
+    may: ['client', 'nft', 'policy', 'api'],
+    npm: ['commander', 'yaml'],
+    node: true,
+    why: 'a client like any other',
+  },
+  'cli/main.ts': {
+    may: ['cli', 'cli/lab', 'server', 'server/main.ts', 'agent', 'client', 'nft', 'policy', 'api'],
+    npm: ['commander'],
+    node: true,
+    why: 'the one program: server, agent and client commands behind one name',
+  },
+  web: { may: ['client', 'nft', 'policy', 'api'], npm: 'any', node: false, why: 'runs in a browser' },
+};
+
+const top = fileURLToPath(new URL('..', import.meta.url));
+const sourcesIn = (folder: string): readonly Source[] =>
+  readdirSync(`${top}${folder}`, { recursive: true, encoding: 'utf8' })
+    .filter((path) => /\.(ts|tsx|mjs)$/.test(path) && !path.includes('node_modules'))
+    .map((path) => ({ path: `${folder}/${path}`, text: readFileSync(`${top}${folder}/${path}`, 'utf8') }));
+
+const src = sourcesIn('src');
+const everything = ['src', 'test', 'scripts', 'bench'].flatMap(sourcesIn);
+
+describe('the house', () => {
+  it('has arrows only where the map shows them', () => {
+    expect(src.length).toBeGreaterThan(0);
+    expect(wrongArrows(rooms, src)).toEqual([]);
+  });
+
+  it('has no way round from a room to itself', () => {
+    expect(cycleIn(rooms)).toBeUndefined();
+    for (const room of Object.values(rooms)) for (const other of room.may) expect(rooms).toHaveProperty([other]);
+  });
+
+  it('says in the first sentence of every file what it owns', () => {
+    expect(withoutOpening(everything)).toEqual([]);
+  });
+
+  it('has no file past 600 lines', () => {
+    expect(tooLong(everything, 600)).toEqual([]);
+  });
+});
+
+describe('the check of the house', () => {
+  const check = (path: string, ...lines: string[]): readonly string[] =>
+    wrongArrows(rooms, [{ path, text: `/** Owns an example. */\n${lines.join('\n')}\n` }]);
+
+  it.each([
+    [
+      'a room above',
+      'src/policy/rule.ts',
+      "import { compile } from '../nft/compile.ts';",
+      /no arrow from policy to nft/,
+    ],
+    ['a room beside', 'src/nft/print.ts', "import { Group } from '../api/group.ts';", /no arrow from nft to api/],
+    [
+      'a type of a room above',
+      'src/api/group.ts',
+      "import type { Row } from '../server/store/row.ts';",
+      /api to server\/store/,
+    ],
+    ['a re-export', 'src/client/index.ts', "export { x } from '../agent/x.ts';", /client to agent/],
+    ['a whole re-export', 'src/client/index.ts', "export * from '../agent/x.ts';", /client to agent/],
+    [
+      'a dynamic import',
+      'src/cli/groups.ts',
+      "const m = await import('../server/main.ts');",
+      /cli to server\/main\.ts/,
+    ],
+    [
+      'a type import in place',
+      'src/agent/x.ts',
+      "export let a: import('../server/main.ts').Main;",
+      /agent to server\/main\.ts/,
+    ],
+    ['a computed import', 'src/server/http/x.ts', 'await import(process.argv[2]);', /computed at run time/],
+    [
+      'main from within the server',
+      'src/server/store/x.ts',
+      "import '../main.ts';",
+      /server\/store to server\/main\.ts/,
+    ],
+    [
+      'the way back to the routes',
+      'src/server/watch/hub.ts',
+      "import '../http/routes.ts';",
+      /server\/watch to server\/http/,
+    ],
+    ['a Node module in policy', 'src/policy/x.ts', "import { readFileSync } from 'node:fs';", /knows nothing of Node/],
+    ['a Node module without its prefix', 'src/nft/x.ts', "import path from 'path';", /knows nothing of Node/],
+    [
+      'a part of a Node module',
+      'src/client/x.ts',
+      "import { setTimeout } from 'timers/promises';",
+      /knows nothing of Node/,
+    ],
+    ['a Node module by require', 'src/api/x.ts', "const fs = require('fs');", /knows nothing of Node/],
+    ['a Node module in the browser', 'src/web/x.tsx', "import 'node:os';", /knows nothing of Node/],
+    ['an npm package in policy', 'src/policy/x.ts', "import { Type } from 'typebox';", /the npm package typebox/],
+    ['typebox in nft', 'src/nft/x.ts', "import { Type } from 'typebox';", /the npm package typebox/],
+    [
+      'another hash in nft',
+      'src/nft/x.ts',
+      "import { sha1 } from '@noble/curves/x.js';",
+      /the npm package @noble\/curves/,
+    ],
+    [
+      'fastify on the wire',
+      'src/api/x.ts',
+      "import type { FastifyInstance } from 'fastify';",
+      /the npm package fastify/,
+    ],
+    ['any npm package in the agent', 'src/agent/x.ts', "import { pino } from 'pino';", /the npm package pino/],
+    [
+      'processes from a route',
+      'src/server/http/x.ts',
+      "import { spawn } from 'node:child_process';",
+      /starts no processes/,
+    ],
+    ['processes from a command', 'src/cli/x.ts', "import { spawn } from 'child_process';", /starts no processes/],
+    ['processes by the back door', 'src/cli/x.ts', "process.getBuiltinModule('child_process');", /starts no processes/],
+    ['SQL from a route', 'src/server/http/x.ts', "import { Pool } from 'pg';", /speaks no SQL/],
+    ['SQL from a stream', 'src/server/watch/x.ts', "import type { Kysely } from 'kysely';", /speaks no SQL/],
+    ['a part of an SQL client', 'src/server/main.ts', "import { x } from 'kysely/helpers/postgres';", /speaks no SQL/],
+    ['a test', 'src/policy/x.ts', "import { sample } from './sample.fixture.ts';", /which is a test/],
+    [
+      'what lies outside',
+      'src/cli/x.ts',
+      "import manifest from '../../package.json' with { type: 'json' };",
+      /outside src/,
+    ],
+    ['an address', 'src/web/x.ts', "import 'https://example.org/x.js';", /no relative path/],
+  ])('catches %s', (_, path, line, problem) => {
+    expect(check(path, line)).toEqual([expect.stringMatching(problem)]);
+  });
+
+  it('catches a file that stands in no room', () => {
+    expect(check('src/attic/x.ts')).toEqual([expect.stringContaining('stands in no room')]);
+  });
+
+  it('names every wrong import of a file, not only the first', () => {
+    expect(check('src/policy/x.ts', "import 'node:fs';", "import 'pg';", "import '../web/x.ts';")).toHaveLength(3);
+  });
+
+  it('gives the reason of the room', () => {
+    expect(check('src/agent/x.ts', "import 'pino';")[0]).toContain('ships small');
+  });
+
+  it('lets pass what the map allows, and words that only look like imports', () => {
+    expect(
+      check(
+        'src/server/store/x.ts',
+        "import { spawn } from 'node:child_process';",
+        "import { Kysely } from 'kysely';",
+        "import type { Rule } from '../../policy/rule.ts';",
+        "import './neighbour.ts';",
+        "// import 'fastify';",
+        'const text = `import "fastify"; ${"import(\'fastify\')"}`;',
+        "const pattern = /import 'fastify'/;",
+      ),
+    ).toEqual([]);
+    expect(check('src/nft/x.ts', "import { sha256 } from '@noble/hashes/sha2.js';")).toEqual([]);
+    expect(check('src/cli/main.ts', "await import('../server/main.ts');")).toEqual([]);
+  });
+
+  it('lets a test use what it needs', () => {
+    expect(check('src/policy/x.test.ts', "import 'node:fs';", "import 'fast-check';")).toEqual([]);
+  });
+
+  it('reads imports of every form', () => {
+    const text = `import a, { type b } from 'one'; import * as c from 'two'; import type d from 'three'; import 'four';
+      export { e } from 'five'; export * as f from 'six'; export type { g } from 'seven';
+      type H = import('eight').H; const i = await import('nine'); import j = require('ten'); require('eleven');
+      const k = import.meta.url; export const l = 1; export { i };`;
+    const expected = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten', 'eleven'];
+    expect(importsOf({ path: 'src/x.ts', text })).toEqual(expected);
+  });
+
+  it('puts a file into the innermost room', () => {
+    expect(roomOf(rooms, 'src/server/store/deep/x.ts')).toBe('server/store');
+    expect(roomOf(rooms, 'src/server/main.ts')).toBe('server/main.ts');
+    expect(roomOf(rooms, 'src/server/log.ts')).toBe('server');
+    expect(roomOf(rooms, 'src/servers/x.ts')).toBeUndefined();
+  });
+
+  it('finds a way round in a map', () => {
+    const room = (...may: string[]): Room => ({ may, npm: [], node: false, why: 'an example' });
+    expect(cycleIn({ a: room('b'), b: room('c', 'd'), c: room(), d: room('b') })).toEqual(['b', 'd', 'b']);
+    expect(cycleIn({ a: room('b', 'c'), b: room('c'), c: room() })).toBeUndefined();
+  });
+
+  it('finds files that do not say what they own', () => {
+    const texts = {
+      good: '/** Owns the good example of an opening. */\n',
+      long: '/**\n * Owns the long example,\n * in two lines.\n */\nexport const x = 1;\n',
+      program: '#!/usr/bin/env node\n/** Starts the example and waits for it. */\n',
+      none: 'export const x = 1;\n',
+      late: 'export const x = 1;\n/** Owns the late example of an opening. */\n',
+      empty: '/** */\nexport const x = "Owns an example in a string."; /* . */\n',
+      word: '/** Stuff. */\n',
+      plain: '// Owns the example with the wrong comment.\n',
+    };
+    const sources = Object.entries(texts).map(([path, text]) => ({ path, text }));
+    expect(withoutOpening(sources)).toEqual(['none', 'late', 'empty', 'word', 'plain']);
+  });
+
+  it('finds files that are too long', () => {
+    const lines = (path: string, count: number): Source => ({ path, text: 'x\n'.repeat(count) });
+    expect(tooLong([lines('short', 600), lines('long', 601)], 600)).toEqual(['long']);
+  });
+});

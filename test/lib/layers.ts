@@ -1,0 +1,178 @@
+/** Owns the check of the house's order: which room a source belongs to, what it imports, and what is wrong with that. */
+import { builtinModules } from 'node:module';
+import { posix } from 'node:path';
+import { parseSync } from 'vite';
+
+/** One room of the house and what may stand in it. */
+export interface Room {
+  /** Other rooms it may import from. */
+  readonly may: readonly string[];
+  /** npm packages it may import; an entry ending in `/` stands for a whole scope. `any` is for rooms that are bundled anyway. */
+  readonly npm: readonly string[] | 'any';
+  /** Whether Node's own modules may be imported. */
+  readonly node: boolean;
+  /** Whether it may start processes. */
+  readonly processes?: true;
+  /** Whether it may speak SQL. */
+  readonly sql?: true;
+  readonly why: string;
+}
+
+/** Keyed by path below `src/`: a folder, or one file that is a room of its own. The longest fitting key wins. */
+export type Rooms = Readonly<Record<string, Room>>;
+
+export interface Source {
+  /** Relative to the repository, with `/`. */
+  readonly path: string;
+  readonly text: string;
+}
+
+const builtins = new Set(builtinModules.map((name) => name.replace(/^node:/, '')));
+const sqlClients = new Set(['pg', 'kysely', 'postgres', 'knex', 'drizzle-orm']);
+const isTest = (path: string): boolean => /\.(test|fixture)\.(ts|tsx)$/.test(path);
+
+/** `undefined` marks an import whose target is computed. */
+export function importsOf(source: Source): readonly (string | undefined)[] {
+  const { program, errors } = parseSync(source.path, source.text);
+  if (errors.length > 0) throw new Error(`${source.path} does not parse: ${errors[0]?.message}`);
+  const found: (string | undefined)[] = [];
+  visit(program, (node) => {
+    const target = importTarget(node);
+    if (target !== 'none') found.push(literal(target));
+  });
+  return found;
+}
+
+type SyntaxNode = Readonly<Record<string, unknown>>;
+const isNode = (value: unknown): value is SyntaxNode => typeof value === 'object' && value !== null;
+
+function visit(value: unknown, see: (node: SyntaxNode) => void): void {
+  if (Array.isArray(value)) for (const item of value) visit(item, see);
+  else if (isNode(value)) {
+    if (typeof value['type'] === 'string') see(value);
+    for (const child of Object.values(value)) if (typeof child === 'object') visit(child, see);
+  }
+}
+
+/** The expression that names a module, if this node loads one; types count, because they tie rooms together too. */
+function importTarget(node: SyntaxNode): unknown {
+  switch (node['type']) {
+    case 'ImportDeclaration':
+    case 'ImportExpression':
+    case 'TSImportType':
+      return node['source'] ?? node['argument'];
+    case 'ExportNamedDeclaration':
+    case 'ExportAllDeclaration':
+      return node['source'] ?? 'none';
+    case 'TSExternalModuleReference':
+      return node['expression'];
+    case 'CallExpression':
+      return loads(node['callee']) ? (node['arguments'] as readonly unknown[])[0] : 'none';
+    default:
+      return 'none';
+  }
+}
+
+/** `require(…)`, `process.getBuiltinModule(…)` and `require.resolve(…)`-like calls, however the object is named. */
+function loads(callee: unknown): boolean {
+  if (!isNode(callee)) return false;
+  if (callee['type'] === 'Identifier') return callee['name'] === 'require';
+  return isNode(callee['property']) && callee['property']['name'] === 'getBuiltinModule';
+}
+
+function literal(node: unknown): string | undefined {
+  if (!isNode(node)) return undefined;
+  if (isNode(node['literal'])) return literal(node['literal']);
+  return typeof node['value'] === 'string' ? node['value'] : undefined;
+}
+
+/** The key of the room that a path below `src/` belongs to. */
+export function roomOf(rooms: Rooms, path: string): string | undefined {
+  const inside = path.replace(/^src\//, '');
+  return Object.keys(rooms)
+    .filter((key) => inside === key || inside.startsWith(`${key}/`))
+    .toSorted((a, b) => b.length - a.length)[0];
+}
+
+/** Every wrong arrow, one sentence each. Tests and fixtures may use what they need; nothing may use them. */
+export function wrongArrows(rooms: Rooms, sources: readonly Source[]): readonly string[] {
+  return sources.flatMap((source) => {
+    if (!source.path.startsWith('src/') || isTest(source.path)) return [];
+    const key = roomOf(rooms, source.path);
+    const room = key === undefined ? undefined : rooms[key];
+    if (key === undefined || room === undefined) return [`${source.path} stands in no room: give it one in the map`];
+    return importsOf(source).flatMap((target) => {
+      const wrong =
+        target === undefined ? 'what is computed at run time' : wrongImport(rooms, key, room, source, target);
+      return wrong === undefined ? [] : [`${source.path} must not import ${wrong} (${key}: ${room.why})`];
+    });
+  });
+}
+
+function wrongImport(rooms: Rooms, key: string, room: Room, source: Source, target: string): string | undefined {
+  if (target.startsWith('.')) return wrongFile(rooms, key, room, posix.join(posix.dirname(source.path), target));
+  if (target.startsWith('/') || target.startsWith('#') || target.includes(':')) {
+    if (!target.startsWith('node:')) return `${target}, which is no relative path and no package`;
+  }
+  const bare = target.replace(/^node:/, '');
+  const name = packageName(bare);
+  if (target.startsWith('node:') || builtins.has(bare) || builtins.has(name)) {
+    if (!room.node) return `${target}: this room knows nothing of Node`;
+    if (name === 'child_process' && room.processes !== true) return `${target}: this room starts no processes`;
+    return undefined;
+  }
+  if (sqlClients.has(name) && room.sql !== true) return `${target}: this room speaks no SQL`;
+  if (room.npm === 'any' || room.npm.some((npm) => npm === name || (npm.endsWith('/') && name.startsWith(npm)))) {
+    return undefined;
+  }
+  return `the npm package ${name}`;
+}
+
+function wrongFile(rooms: Rooms, key: string, room: Room, path: string): string | undefined {
+  if (!path.startsWith('src/')) return `${path}, which lies outside src`;
+  if (isTest(path)) return `${path}, which is a test`;
+  const other = roomOf(rooms, path);
+  if (other === undefined) return `${path}, which stands in no room`;
+  return other === key || room.may.includes(other) ? undefined : `${path}: there is no arrow from ${key} to ${other}`;
+}
+
+function packageName(target: string): string {
+  const [first = '', second = ''] = target.split('/');
+  return first.startsWith('@') ? `${first}/${second}` : first;
+}
+
+/** A way round in the map, or `undefined`. Without one, rooms whose arrows are right cannot import each other in a circle. */
+export function cycleIn(rooms: Rooms): readonly string[] | undefined {
+  const done = new Set<string>();
+  const walk = (key: string, path: readonly string[]): readonly string[] | undefined => {
+    const at = path.indexOf(key);
+    if (at >= 0) return [...path.slice(at), key];
+    if (done.has(key)) return undefined;
+    for (const next of rooms[key]?.may ?? []) {
+      const cycle = walk(next, [...path, key]);
+      if (cycle !== undefined) return cycle;
+    }
+    done.add(key);
+    return undefined;
+  };
+  for (const key of Object.keys(rooms)) {
+    const cycle = walk(key, []);
+    if (cycle !== undefined) return cycle;
+  }
+  return undefined;
+}
+
+/** The paths of files that do not open with a doc comment holding a sentence. */
+export function withoutOpening(sources: readonly Source[]): readonly string[] {
+  const opens = ({ text }: Source): boolean => {
+    const comment = /^(?:#![^\n]*\n)?\/\*\*([\s\S]*?)\*\//.exec(text)?.[1] ?? '';
+    const sentence = comment.replaceAll(/^\s*\*/gm, ' ').trim();
+    return sentence.length >= 20 && /[.:!?)]/.test(sentence);
+  };
+  return sources.filter((source) => !opens(source)).map((source) => source.path);
+}
+
+/** The paths of files so long that they want to be two rooms. */
+export function tooLong(sources: readonly Source[], limit: number): readonly string[] {
+  return sources.filter((source) => source.text.split('\n').length - 1 > limit).map((source) => source.path);
+}
