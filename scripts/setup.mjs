@@ -87,7 +87,8 @@ function installDebianPackages(packages) {
   const quiet = ['-qq', '-o', 'Dpkg::Use-Pty=0', '-o', 'DPkg::Lock::Timeout=300'];
   if (!succeeds('apt-get', [...quiet, 'update'], env))
     say('apt-get update failed; trying with the lists that are there');
-  const done = withoutMainCluster(() => succeeds('apt-get', [...quiet, ...aptInstall(packages)], env));
+  const install = () => succeeds('apt-get', [...quiet, ...aptInstall(packages)], env);
+  const done = packages.some((p) => p.name === 'postgresql') ? withoutMainCluster(install) : install();
   if (!done) {
     const names = packages.map((p) => p.name).join(' ');
     stop(
