@@ -148,7 +148,7 @@ describe('a group body', () => {
 });
 
 describe('validation never throws', () => {
-  const whole = (value: unknown): void => {
+  const expectSane = (value: unknown): void => {
     const { problems } = readGroup(value, { mode: 'create' });
     for (const { pointer, code, detail } of [...problems, ...validateRules(value)]) {
       expect(pointer === '' || pointer.startsWith('/')).toBe(true);
@@ -160,7 +160,7 @@ describe('validation never throws', () => {
   };
 
   it('on arbitrary JSON', () => {
-    fc.assert(fc.property(fc.jsonValue({ maxDepth: 5 }), whole), { numRuns: 2_000 });
+    fc.assert(fc.property(fc.jsonValue({ maxDepth: 5 }), expectSane), { numRuns: 2_000 });
   });
 
   it('on rules with one arbitrary field', () => {
@@ -174,8 +174,8 @@ describe('validation never throws', () => {
     fc.assert(
       fc.property(writtenRule, name, value, (rule, key, odd) => {
         const broken = JSON.parse(JSON.stringify({ ...rule, [key]: odd })) as unknown;
-        whole([broken]);
-        whole({ group_name: 'x', inbound_rules: [broken], outbound_rules: [rule, broken] });
+        expectSane([broken]);
+        expectSane({ group_name: 'x', inbound_rules: [broken], outbound_rules: [rule, broken] });
       }),
       { numRuns: 3_000 },
     );
@@ -196,10 +196,10 @@ describe('validation never throws', () => {
       Number.NaN,
       Infinity,
     ]) {
-      whole([{ ...tcp, ip_ranges: [odd] }]);
-      whole([{ ...tcp, ip_protocol: odd, from_port: odd }]);
-      whole({ group_name: odd, [typeof odd === 'string' ? odd : 'odd']: odd });
-      whole(odd);
+      expectSane([{ ...tcp, ip_ranges: [odd] }]);
+      expectSane([{ ...tcp, ip_protocol: odd, from_port: odd }]);
+      expectSane({ group_name: odd, [typeof odd === 'string' ? odd : 'odd']: odd });
+      expectSane(odd);
     }
   });
 
