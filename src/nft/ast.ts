@@ -1,0 +1,150 @@
+/** Owns the ruleset as data: our one table, its chains and rules, and the commands that change them. Nodes are frozen. */
+import type { Family } from '../policy/rule.ts';
+import type { RangeSet } from '../policy/range.ts';
+import { parseObjectName, type InterfaceName, type ObjectName } from './names.ts';
+
+/** Every object we own lives in this table (reference 1.2 (2)). */
+export const table = Object.freeze({ family: 'inet', name: 'service' });
+
+export type Hook = 'input' | 'output';
+export type AddressSide = 'saddr' | 'daddr';
+export type TransportName = 'tcp' | 'udp';
+
+/** IP protocol numbers; numbers rather than names, because names need /etc/protocols on the device. */
+export const protocolNumber = Object.freeze({ icmp: 1, tcp: 6, udp: 17, icmpv6: 58 });
+export const icmpType = Object.freeze({ echoReply: 0, echoRequest: 8 });
+export const icmpv6Type = Object.freeze({
+  echoRequest: 128,
+  echoReply: 129,
+  routerSolicitation: 133,
+  neighbourAdvertisement: 136,
+});
+
+/** One condition of a rule. All conditions of a rule must hold. */
+export type Match =
+  | { readonly kind: 'interface'; readonly side: 'iifname' | 'oifname'; readonly name: InterfaceName }
+  /** `ct state established,related`: a bit mask to the kernel, not a set. */
+  | { readonly kind: 'established' }
+  | { readonly kind: 'family'; readonly family: Family }
+  /** Ascending. More than one type makes an anonymous set. */
+  | { readonly kind: 'icmpTypes'; readonly family: Family; readonly types: readonly number[] }
+  /** Inclusive; makes no set. */
+  | { readonly kind: 'icmpTypeRange'; readonly family: Family; readonly first: number; readonly last: number }
+  | { readonly kind: 'hopLimit'; readonly value: number }
+  /** More than one range makes an anonymous set. Never empty. */
+  | { readonly kind: 'address'; readonly family: Family; readonly side: AddressSide; readonly ranges: RangeSet };
+
+/** What ends a rule, or one entry of a verdict map. */
+export type Verdict =
+  | { readonly kind: 'accept' }
+  | { readonly kind: 'drop' }
+  | { readonly kind: 'jump'; readonly chain: ObjectName }
+  | { readonly kind: 'goto'; readonly chain: ObjectName };
+
+export interface ProtocolEntry {
+  readonly protocol: number;
+  readonly verdict: Verdict;
+}
+
+export interface PortEntry {
+  readonly from: number;
+  readonly to: number;
+  readonly verdict: Verdict;
+}
+
+/** A rule that ends in an anonymous verdict map. Entries ascend. */
+export type VerdictMap =
+  | { readonly kind: 'protocolMap'; readonly entries: readonly ProtocolEntry[] }
+  /** `mask` is taken from the destination port before the look-up; 0xffff is the port itself. Under a mask, `from` is `to`. */
+  | {
+      readonly kind: 'portMap';
+      readonly transport: TransportName;
+      readonly mask: number;
+      readonly entries: readonly PortEntry[];
+    };
+
+/** Named counters will stand between matches and action: they keep a listing stable under traffic, inline ones do not. */
+export interface Rule {
+  readonly matches: readonly Match[];
+  readonly action: Verdict | VerdictMap;
+}
+
+export interface BaseChain {
+  readonly kind: 'base';
+  readonly name: ObjectName;
+  /** Always type filter, priority filter, policy accept (reference 1.2 (2)). */
+  readonly hook: Hook;
+  readonly rules: readonly Rule[];
+}
+
+/** A chain that packets reach only from another chain; `name` is made of the content, so it is never edited. */
+export interface HelperChain {
+  readonly kind: 'helper';
+  readonly name: ObjectName;
+  readonly rules: readonly Rule[];
+}
+
+/** The whole table. `helpers` come in an order in which each one's targets stand before it. */
+export interface Ruleset {
+  readonly inbound: BaseChain;
+  readonly outbound: BaseChain;
+  readonly helpers: readonly HelperChain[];
+}
+
+/** Objects besides chains that others may have put into our table, in nft's own words. */
+export const objectKinds = [
+  'set',
+  'map',
+  'flowtable',
+  'counter',
+  'quota',
+  'limit',
+  'synproxy',
+  'secmark',
+  'ct helper',
+  'ct timeout',
+  'ct expectation',
+] as const;
+export type ObjectKind = (typeof objectKinds)[number];
+
+/** One line of an nft batch. A batch is one transaction. */
+export type Command =
+  | { readonly kind: 'addTable' }
+  | { readonly kind: 'deleteTable' }
+  | { readonly kind: 'addBaseChain'; readonly name: ObjectName; readonly hook: Hook }
+  | { readonly kind: 'addChain'; readonly name: ObjectName }
+  | { readonly kind: 'flushChain'; readonly name: ObjectName }
+  | { readonly kind: 'deleteChain'; readonly name: ObjectName }
+  | { readonly kind: 'addRule'; readonly chain: ObjectName; readonly rule: Rule }
+  | { readonly kind: 'deleteObject'; readonly object: ObjectKind; readonly name: ObjectName };
+
+/** The two base chains (reference 1.2 (2)). */
+export const inboundName = parseObjectName('service-inbound');
+export const outboundName = parseObjectName('service-outbound');
+
+/** Freezes a node and the list fields it holds. Ranges stay as the policy gave them: there may be very many. */
+export function node<const T extends object>(fields: T): T {
+  for (const value of Object.values(fields)) if (Array.isArray(value)) Object.freeze(value);
+  return Object.freeze(fields);
+}
+
+export const rule = (matches: readonly Match[], action: Rule['action']): Rule => node({ matches, action });
+export const accept: Verdict = node({ kind: 'accept' });
+export const drop: Verdict = node({ kind: 'drop' });
+export const jump = (chain: ObjectName): Verdict => node({ kind: 'jump', chain });
+export const goto = (chain: ObjectName): Verdict => node({ kind: 'goto', chain });
+
+/** Whether loading the rule makes an anonymous set or map, whose contents become visible a moment after the rule does. */
+export function makesSet({ matches, action }: Rule): boolean {
+  return (
+    action.kind === 'protocolMap' ||
+    action.kind === 'portMap' ||
+    matches.some((m) => (m.kind === 'address' ? m.ranges.length > 1 : m.kind === 'icmpTypes' && m.types.length > 1))
+  );
+}
+
+/** The chains that a rule sends packets to. */
+export function targets({ action }: Rule): readonly ObjectName[] {
+  const verdicts = 'entries' in action ? action.entries.map((entry) => entry.verdict) : [action];
+  return verdicts.flatMap((verdict) => ('chain' in verdict ? [verdict.chain] : []));
+}

@@ -1,0 +1,225 @@
+/** Proves the layout of compiled rulesets: small ones by their exact text, all of them by what must hold in each. */
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { accept, makesSet, rule, targets, type Ruleset } from './ast.ts';
+import { compile } from './compile.ts';
+import { helperName, type HelperPurpose } from './helpers.ts';
+import { parseInterfaceName } from './names.ts';
+import { install } from './plan.ts';
+import { canonicalPolicy, defaultPolicy, nested, policyOf, written } from './policies.fixture.ts';
+import { printCommands, printRule } from './print.ts';
+
+const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
+
+/** A ruleset as people read it: chains with their rules, and `1`, `2`, … for the digests in the names. */
+function readable({ inbound, outbound, helpers }: Ruleset): string {
+  const text = [inbound, outbound, ...helpers.toReversed()]
+    .map(({ name, rules }) => [`${name}:`, ...rules.map((each) => `  ${printRule(each)}`)].join('\n'))
+    .join('\n');
+  const digests = [...new Set(text.match(/[0-9a-f]{32}/g))];
+  return digests.reduce((shown, digest, i) => shown.replaceAll(digest, String(i + 1)), text);
+}
+
+describe('the compiled ruleset', () => {
+  test('of the default group is literally the chain of reference 1.2 (10), and outbound has no rules (1.2 (9))', () => {
+    expect(printCommands(install(compile(defaultPolicy, { ...options, neighbourDiscovery: true })))).toBe(
+      [
+        'add table inet service',
+        'add chain inet service service-inbound { type filter hook input priority filter; policy accept; }',
+        'add rule inet service service-inbound iifname "wg0" ct state established,related accept',
+        'add rule inet service service-inbound iifname "wg0" icmpv6 type { echo-request, echo-reply } accept',
+        'add rule inet service service-inbound iifname "wg0" icmp type { echo-reply, echo-request } accept',
+        'add rule inet service service-inbound iifname "wg0" meta nfproto ipv4 accept',
+        'add rule inet service service-inbound iifname "wg0" meta nfproto ipv6 accept',
+        'add rule inet service service-inbound iifname "wg0" drop',
+        'add chain inet service service-outbound { type filter hook output priority filter; policy accept; }',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('of no inbound rules admits established traffic only, and discovery where the link needs it', () => {
+    expect(readable(compile(policyOf([]), { ...options, neighbourDiscovery: true }))).toBe(
+      `service-inbound:
+  iifname "wg0" ct state established,related accept
+  iifname "wg0" icmpv6 type 133-136 ip6 hoplimit 255 accept
+  iifname "wg0" drop
+service-outbound:`,
+    );
+  });
+
+  test('parts protocols, then ports, then addresses, and shares equal address sets', () => {
+    const policy = policyOf(
+      [
+        written('tcp', 22, 22, '10.0.0.0/8', '192.168.0.1-192.168.0.9', 'fd00::/8'),
+        written('tcp', 80, 84),
+        written('udp', 53, 53, 'fd00::/8', '10.0.0.0/8', '192.168.0.1-192.168.0.9'),
+        written('ipv4', 0, 0, '172.16.0.1'),
+        written('icmp', 0, 0),
+        written('icmpv6', 0, 0, 'fe80::1'),
+      ],
+      [written('udp', 0, 0), written('tcp', 0, 0, '10.9.0.0/16'), written('tcp', 443, 443)],
+    );
+    expect(readable(compile(policy, options))).toBe(
+      `service-inbound:
+  iifname "wg0" ct state established,related accept
+  iifname "wg0" jump inbound-1
+  iifname "wg0" drop
+service-outbound:
+  oifname "wg0" ct state established,related accept
+  oifname "wg0" jump outbound-2
+  oifname "wg0" drop
+outbound-2:
+  meta l4proto vmap { 6 : goto tcp-3, 17 : accept }
+tcp-3:
+  jump to-4
+  tcp dport vmap { 443 : accept }
+to-4:
+  ip daddr 10.9.0.0/16 accept
+inbound-1:
+  jump from-5
+  meta l4proto vmap { 1 : goto ping-6, 6 : goto tcp-7, 17 : goto udp-8, 58 : goto ping6-9 }
+ping6-9:
+  icmpv6 type { echo-request, echo-reply } goto from-10
+from-10:
+  ip6 saddr fe80::1 accept
+udp-8:
+  udp dport vmap { 53 : goto from-11 }
+tcp-7:
+  tcp dport vmap { 22 : goto from-11, 80-84 : accept }
+from-11:
+  ip saddr { 10.0.0.0/8, 192.168.0.1-192.168.0.9 } accept
+  ip6 saddr fd00::/8 accept
+ping-6:
+  icmp type { echo-reply, echo-request } goto from-12
+from-12:
+  meta nfproto ipv4 accept
+from-5:
+  ip saddr 172.16.0.1 accept`,
+    );
+  });
+
+  test('looks ports up by prefix, level by level, where intervals would explode', () => {
+    const somebody = { v4: [], v6: [{ first: 7n, last: 7n }] };
+    const none = { v4: [], v6: [] };
+    const ports = {
+      kind: 'prefixes' as const,
+      nodes: [
+        { length: 1, value: 1, addresses: somebody },
+        { length: 8, value: 0x12, addresses: somebody },
+        { length: 16, value: 80, addresses: somebody },
+        { length: 16, value: 81, addresses: somebody },
+      ],
+    };
+    const closed = { kind: 'closed' as const, any: none, echo: none };
+    const nothing = { anyPort: none, ports: { kind: 'intervals' as const, intervals: [] } };
+    const inbound = { ...closed, tcp: { anyPort: none, ports }, udp: nothing };
+    expect(readable(compile({ inbound, outbound: { kind: 'open' } }, options))).toBe(
+      `service-inbound:
+  iifname "wg0" ct state established,related accept
+  iifname "wg0" jump inbound-1
+  iifname "wg0" drop
+service-outbound:
+inbound-1:
+  meta l4proto vmap { 6 : goto tcp-2 }
+tcp-2:
+  tcp dport & 32768 vmap { 32768 : jump from-3 }
+  tcp dport & 65280 vmap { 4608 : jump from-3 }
+  tcp dport vmap { 80 : jump from-3, 81 : jump from-3 }
+from-3:
+  ip6 saddr ::7 accept`,
+    );
+  });
+
+  test('stays bounded for nested port ranges', () => {
+    const { helpers } = compile(policyOf(nested(200, 5)), options);
+    const ranges = helpers
+      .flatMap(({ rules }) => rules.flatMap(({ matches }) => matches))
+      .reduce((sum, match) => sum + (match.kind === 'address' ? match.ranges.length : 0), 0);
+    // Disjoint intervals would hold about 200² × 5 ranges; a port range is at most 30 prefixes.
+    expect(ranges).toBeLessThanOrEqual(200 * 5 * 30);
+  });
+
+  test('keeps the name of every part that did not change', () => {
+    const names = (ranges: string[]): Set<string> =>
+      new Set(
+        compile(
+          policyOf([
+            written('tcp', 22, 22, ...ranges),
+            written('tcp', 80, 80, '10.0.0.0/8'),
+            written('udp', 53, 53, '10.0.0.0/9', '11.0.0.0/9'),
+          ]),
+          options,
+        ).helpers.map(({ name }) => name),
+      );
+    const before = names(['10.1.0.0/16']);
+    const after = names(['10.2.0.0/16']);
+    const changed = new Set([...after].filter((name) => !before.has(name)).map((name) => name.split('-')[0]));
+    expect(changed).toEqual(new Set(['from', 'inbound', 'tcp']));
+  });
+
+  test('has other names throughout under another salt, and nothing else differs', () => {
+    const policy = policyOf([written('tcp', 22, 22, '10.1.0.0/16', '10.3.0.0/16'), written('ipv6', 0, 0)]);
+    const plain = compile(policy, options);
+    const salted = compile(policy, { ...options, salt: 'x' });
+    expect(readable(salted)).toBe(readable(plain));
+    const names = new Set(plain.helpers.map(({ name }) => name));
+    expect(salted.helpers.filter(({ name }) => names.has(name))).toEqual([]);
+  });
+
+  test('is frozen', () => {
+    const { inbound } = compile(policyOf([written('tcp', 22, 22)]), options);
+    expect(() => (inbound.rules as unknown[]).push(rule([], accept))).toThrow(TypeError);
+  });
+});
+
+describe('every compiled ruleset', () => {
+  const check = (holds: (ruleset: Ruleset) => void): void =>
+    fc.assert(
+      fc.property(canonicalPolicy, fc.boolean(), (policy, neighbourDiscovery) =>
+        holds(compile(policy, { ...options, neighbourDiscovery })),
+      ),
+      { numRuns: 300 },
+    );
+  const literal = compile(defaultPolicy, options).inbound;
+
+  test('makes no set in a base chain, the literal default aside', () => {
+    check(({ inbound, outbound }) => {
+      const rules = [...(inbound.rules.length === literal.rules.length ? [] : inbound.rules), ...outbound.rules];
+      expect(rules.filter(makesSet)).toEqual([]);
+    });
+  });
+
+  test('names each helper by its content, once', () => {
+    check(({ helpers }) => {
+      for (const { name, rules } of helpers) expect(helperName(name.split('-')[0] as HelperPurpose, rules)).toBe(name);
+      expect(new Set(helpers.map(({ name }) => name)).size).toBe(helpers.length);
+    });
+  });
+
+  test('names only targets that stand before, and refers to every helper', () => {
+    check(({ inbound, outbound, helpers }) => {
+      const seen = new Set<string>();
+      const used = new Set<string>();
+      for (const chain of [...helpers, inbound, outbound]) {
+        for (const target of chain.rules.flatMap(targets)) {
+          expect(seen).toContain(target);
+          used.add(target);
+        }
+        seen.add(chain.name);
+      }
+      expect(helpers.filter(({ name }) => !used.has(name))).toEqual([]);
+    });
+  });
+
+  test('binds the one interface in every rule of a base chain (reference 1.2 (1))', () => {
+    check(({ inbound, outbound }) => {
+      for (const { matches } of inbound.rules) {
+        expect(matches[0]).toEqual({ kind: 'interface', side: 'iifname', name: 'wg0' });
+      }
+      for (const { matches } of outbound.rules) {
+        expect(matches[0]).toEqual({ kind: 'interface', side: 'oifname', name: 'wg0' });
+      }
+    });
+  });
+});

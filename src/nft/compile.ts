@@ -1,0 +1,223 @@
+/** Owns the way from a canonical policy to the ruleset that enforces it on one interface. */
+import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../policy/canonical.ts';
+import { isWholeFamily, type RangeSet } from '../policy/range.ts';
+import type { Direction, Family } from '../policy/rule.ts';
+import {
+  accept,
+  drop,
+  goto,
+  icmpType,
+  icmpv6Type,
+  inboundName,
+  jump,
+  node,
+  outboundName,
+  protocolNumber,
+  rule,
+  type AddressSide,
+  type BaseChain,
+  type Match,
+  type PortEntry,
+  type ProtocolEntry,
+  type Rule,
+  type Ruleset,
+  type TransportName,
+  type Verdict,
+} from './ast.ts';
+import { Helpers } from './helpers.ts';
+import type { InterfaceName, ObjectName } from './names.ts';
+
+export interface CompileOptions {
+  /** The one interface that the policy binds (reference 1.2 (1)). */
+  readonly interface: InterfaceName;
+  /** Whether the interface does neighbour discovery: neither point-to-point nor NOARP. */
+  readonly neighbourDiscovery: boolean;
+  /** Gives every helper chain another name; see `plan`. */
+  readonly salt?: string;
+}
+
+type Closed = Extract<DirectionPolicy, { kind: 'closed' }>;
+
+const families: readonly Family[] = [4, 6];
+const rangesOf = ({ v4, v6 }: Addresses, family: Family): RangeSet => (family === 4 ? v4 : v6);
+const isEmpty = ({ v4, v6 }: Addresses): boolean => v4.length === 0 && v6.length === 0;
+const isEverybody = (addresses: Addresses): boolean =>
+  families.every((family) => isWholeFamily(rangesOf(addresses, family), family));
+
+/** Established connections, and ICMP errors about them: without these, replies to what was admitted would die. */
+export const established: Match = node({ kind: 'established' });
+
+/** Echo request and echo reply. */
+export const echo: { readonly [F in Family]: Match } = {
+  4: node({ kind: 'icmpTypes', family: 4, types: [icmpType.echoReply, icmpType.echoRequest] }),
+  6: node({ kind: 'icmpTypes', family: 6, types: [icmpv6Type.echoRequest, icmpv6Type.echoReply] }),
+};
+
+/**
+ * Router and neighbour discovery, genuine only with the hop limit that no router has lowered. A range of types rather
+ * than a set of them: base chains make no sets.
+ */
+export const discovery: readonly Match[] = [
+  node({
+    kind: 'icmpTypeRange',
+    family: 6,
+    first: icmpv6Type.routerSolicitation,
+    last: icmpv6Type.neighbourAdvertisement,
+  }),
+  node({ kind: 'hopLimit', value: 255 }),
+];
+
+const familyMatch: { readonly [F in Family]: Match } = {
+  4: node({ kind: 'family', family: 4 }),
+  6: node({ kind: 'family', family: 6 }),
+};
+
+/** By family: everybody, some ranges, or nobody. */
+function leafRules(addresses: Addresses, side: AddressSide): readonly Rule[] {
+  if (isEverybody(addresses)) return [rule([], accept)];
+  return families.flatMap((family) => {
+    const ranges = rangesOf(addresses, family);
+    if (ranges.length === 0) return [];
+    const match: Match = isWholeFamily(ranges, family)
+      ? familyMatch[family]
+      : node({ kind: 'address', family, side, ranges });
+    return [rule([match], accept)];
+  });
+}
+
+/** Compiles one direction; `helpers` is shared by both. */
+class DirectionCompiler {
+  readonly #direction: Direction;
+  readonly #helpers: Helpers;
+  readonly #options: CompileOptions;
+  /** Equal address sets have equal names anyway; this only spares printing one object twice. */
+  readonly #known = new Map<Addresses, ObjectName>();
+
+  constructor(direction: Direction, helpers: Helpers, options: CompileOptions) {
+    this.#direction = direction;
+    this.#helpers = helpers;
+    this.#options = options;
+  }
+
+  base(policy: DirectionPolicy): BaseChain {
+    const inbound = this.#direction === 'inbound';
+    return node({
+      kind: 'base',
+      name: inbound ? inboundName : outboundName,
+      hook: inbound ? 'input' : 'output',
+      rules: policy.kind === 'open' ? [] : this.#baseRules(policy),
+    });
+  }
+
+  #baseRules(policy: Closed): readonly Rule[] {
+    const here: Match = node({
+      kind: 'interface',
+      side: this.#direction === 'inbound' ? 'iifname' : 'oifname',
+      name: this.#options.interface,
+    });
+    // The default group, literally and in this order (reference 1.2 (10)). These two sets of ICMP types are the only ones
+    // in a base chain; a packet that comes before their contents do is accepted by its family two rules later.
+    if (this.#direction === 'inbound' && admitsEverything(policy)) {
+      return [
+        rule([here, established], accept),
+        rule([here, echo[6]], accept),
+        rule([here, echo[4]], accept),
+        rule([here, familyMatch[4]], accept),
+        rule([here, familyMatch[6]], accept),
+        rule([here], drop),
+      ];
+    }
+    const dispatch = this.#dispatchRules(policy);
+    return [
+      rule([here, established], accept),
+      ...(this.#options.neighbourDiscovery ? [rule([here, ...discovery], accept)] : []),
+      ...(dispatch.length > 0 ? [rule([here], jump(this.#helpers.add(this.#direction, dispatch)))] : []),
+      rule([here], drop),
+    ];
+  }
+
+  #dispatchRules(policy: Closed): readonly Rule[] {
+    const rules: Rule[] = [];
+    const everyProtocol = this.#addresses(policy.any, jump);
+    if (everyProtocol !== undefined) rules.push(rule([], everyProtocol));
+    const verdicts: readonly [number, Verdict | undefined][] = [
+      [protocolNumber.icmp, this.#ping(policy.echo.v4, 4)],
+      [protocolNumber.tcp, this.#transport(policy.tcp, 'tcp')],
+      [protocolNumber.udp, this.#transport(policy.udp, 'udp')],
+      [protocolNumber.icmpv6, this.#ping(policy.echo.v6, 6)],
+    ];
+    const entries = verdicts.flatMap(([protocol, verdict]): ProtocolEntry[] =>
+      verdict === undefined ? [] : [{ protocol, verdict }],
+    );
+    if (entries.length > 0) rules.push(rule([], node({ kind: 'protocolMap', entries })));
+    return rules;
+  }
+
+  #ping(ranges: RangeSet, family: Family): Verdict | undefined {
+    const verdict = this.#addresses({ v4: family === 4 ? ranges : [], v6: family === 6 ? ranges : [] }, goto);
+    if (verdict === undefined) return undefined;
+    return goto(this.#helpers.add(family === 4 ? 'ping' : 'ping6', [rule([echo[family]], verdict)]));
+  }
+
+  #transport({ anyPort, ports }: TransportPolicy, transport: TransportName): Verdict | undefined {
+    const byPort = this.#portRules(ports, transport);
+    if (byPort.length === 0) return this.#addresses(anyPort, goto);
+    const everyPort = this.#addresses(anyPort, jump);
+    const rules = everyPort === undefined ? byPort : [rule([], everyPort), ...byPort];
+    return goto(this.#helpers.add(transport, rules));
+  }
+
+  #portRules(ports: PortMap, transport: TransportName): readonly Rule[] {
+    if (ports.kind === 'intervals') {
+      const entries = ports.intervals.flatMap(({ from, to, addresses }): PortEntry[] => {
+        const verdict = this.#addresses(addresses, goto);
+        return verdict === undefined ? [] : [{ from, to, verdict }];
+      });
+      return entries.length === 0 ? [] : [rule([], node({ kind: 'portMap', transport, mask: 0xffff, entries }))];
+    }
+    // A look-up for each length: what one level does not admit returns here and tries the next, so each is a jump.
+    const levels = new Map<number, PortEntry[]>();
+    for (const { length, value, addresses } of ports.nodes) {
+      if (isEmpty(addresses)) continue;
+      const port = value << (16 - length);
+      const entry = { from: port, to: port, verdict: jump(this.#leaf(addresses)) };
+      const level = levels.get(length);
+      if (level === undefined) levels.set(length, [entry]);
+      else level.push(entry);
+    }
+    return [...levels].map(([length, entries]) =>
+      rule([], node({ kind: 'portMap', transport, mask: (0xffff << (16 - length)) & 0xffff, entries })),
+    );
+  }
+
+  /** The verdict on packets that only addresses can still part: none for nobody, plain accept for everybody. */
+  #addresses(addresses: Addresses, enter: typeof jump): Verdict | undefined {
+    if (isEmpty(addresses)) return undefined;
+    return isEverybody(addresses) ? accept : enter(this.#leaf(addresses));
+  }
+
+  /** The chain that accepts these addresses and returns for all others. */
+  #leaf(addresses: Addresses): ObjectName {
+    let name = this.#known.get(addresses);
+    if (name === undefined) {
+      const inbound = this.#direction === 'inbound';
+      name = this.#helpers.add(inbound ? 'from' : 'to', leafRules(addresses, inbound ? 'saddr' : 'daddr'));
+      this.#known.set(addresses, name);
+    }
+    return name;
+  }
+}
+
+/** Whether the direction is the default group's: everything is admitted, by address family alone. */
+const admitsEverything = ({ any }: Closed): boolean => isEverybody(any);
+
+/**
+ * The ruleset that enforces the policy. Only the two base chains see packets by themselves; everything large stands in
+ * helper chains, which can be loaded and looked at before a base chain names them.
+ */
+export function compile(policy: CanonicalPolicy, options: CompileOptions): Ruleset {
+  const helpers = new Helpers(options.salt);
+  const inbound = new DirectionCompiler('inbound', helpers, options).base(policy.inbound);
+  const outbound = new DirectionCompiler('outbound', helpers, options).base(policy.outbound);
+  return node({ inbound, outbound, helpers: helpers.chains });
+}

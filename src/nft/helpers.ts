@@ -1,0 +1,41 @@
+/** Owns the naming of helper chains: a name is made of what the chain holds, so equal parts are one chain and keep their name. */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import { node, type HelperChain, type Rule } from './ast.ts';
+import { parseObjectName, type ObjectName } from './names.ts';
+import { printRule } from './print.ts';
+
+/** The first word of a helper chain's name: it tells a reader of the listing what the chain is for, and nothing else. */
+export type HelperPurpose = 'inbound' | 'outbound' | 'tcp' | 'udp' | 'ping' | 'ping6' | 'from' | 'to';
+
+/** 128 bits: no two contents ever meet by chance. */
+const digestBytes = 16;
+
+/**
+ * The name of a chain with these rules. Rules hold the names of their targets, so a name covers all that a packet can
+ * meet below it. Another salt gives another name to the same content.
+ */
+export function helperName(purpose: HelperPurpose, rules: readonly Rule[], salt = ''): ObjectName {
+  const content = [salt, ...rules.map(printRule)].join('\n');
+  return parseObjectName(`${purpose}-${bytesToHex(sha256(utf8ToBytes(content)).subarray(0, digestBytes))}`);
+}
+
+/** Collects helper chains, each content once, targets before the chains that name them. */
+export class Helpers {
+  readonly #chains = new Map<ObjectName, HelperChain>();
+  readonly #salt: string;
+
+  constructor(salt = '') {
+    this.#salt = salt;
+  }
+
+  add(purpose: HelperPurpose, rules: readonly Rule[]): ObjectName {
+    const name = helperName(purpose, rules, this.#salt);
+    if (!this.#chains.has(name)) this.#chains.set(name, node({ kind: 'helper', name, rules }));
+    return name;
+  }
+
+  get chains(): readonly HelperChain[] {
+    return [...this.#chains.values()];
+  }
+}

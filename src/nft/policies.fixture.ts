@@ -1,0 +1,143 @@
+/** Owns the random policies that the tests of this room share: written rules as people write them, and canonical forms at large. */
+import * as fc from 'fast-check';
+import { printAddress, parseRange } from '../policy/address.ts';
+import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../policy/canonical.ts';
+import { canonicalize } from '../policy/canonicalize.ts';
+import { parseGroupId } from '../policy/ids.ts';
+import { sameAddresses } from '../policy/ports.ts';
+import { lastAddress, mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
+import { defaultInboundRules, type Family, type PolicyGroup, type StoredRule } from '../policy/rule.ts';
+
+const id = parseGroupId('00000000-0000-4000-8000-000000000001');
+
+/** A group of these rules. */
+export const group = (inbound: readonly StoredRule[], outbound: readonly StoredRule[] = []): PolicyGroup => ({
+  id,
+  name: 'test',
+  inbound,
+  outbound,
+});
+
+/** The canonical form of rules as written. */
+export const policyOf = (inbound: readonly StoredRule[], outbound: readonly StoredRule[] = []): CanonicalPolicy =>
+  canonicalize({ source: 'list', groups: [group(inbound, outbound)] });
+
+export const defaultPolicy = policyOf(defaultInboundRules);
+
+/** A rule in one line: `written('tcp', 22, 22, '10.0.0.0/8')`. */
+export const written = (
+  ip_protocol: StoredRule['ip_protocol'],
+  from: number,
+  to: number,
+  ...ranges: string[]
+): StoredRule => ({
+  ip_protocol,
+  from_port: from,
+  to_port: to,
+  ...(ranges.length > 0 ? { ip_ranges: ranges } : {}),
+});
+
+/** Ranges of one family from text. */
+export const rangesOf = (...texts: readonly string[]): RangeSet =>
+  mergeRanges(
+    texts.map((text): Range => {
+      const range = parseRange(text);
+      if ('fault' in range) throw new Error(`${text} ${range.reason}`);
+      return { first: range.first, last: range.last };
+    }),
+  );
+
+/** Addresses that sit close together and at both ends of the family, so that ranges meet, overlap and touch the borders. */
+const address = (family: Family): fc.Arbitrary<bigint> => {
+  const last = lastAddress(family);
+  const middle = family === 4 ? 0x0a00_0000n : 0xfd00n << 112n;
+  return fc.oneof(
+    fc.bigInt({ min: 0n, max: 70n }),
+    fc.bigInt({ min: last - 70n, max: last }),
+    fc.bigInt({ min: middle, max: middle + 600n }),
+    fc.bigInt({ min: 0n, max: last }),
+  );
+};
+
+const range = (family: Family): fc.Arbitrary<Range> =>
+  fc.oneof(
+    address(family).map((first) => ({ first, last: first })),
+    fc.tuple(address(family), fc.nat({ max: family === 4 ? 32 : 128 })).map(([value, length]) => {
+      const host = (1n << BigInt((family === 4 ? 32 : 128) - length)) - 1n;
+      return { first: value & ~host, last: value | host };
+    }),
+    fc.tuple(address(family), address(family)).map(([a, b]) => (a < b ? { first: a, last: b } : { first: b, last: a })),
+  );
+
+const rangeSet = (family: Family): fc.Arbitrary<RangeSet> =>
+  fc.oneof(
+    { weight: 4, arbitrary: fc.array(range(family), { maxLength: 6 }).map(mergeRanges) },
+    { weight: 1, arbitrary: fc.constant(wholeFamily(family)) },
+    { weight: 1, arbitrary: fc.constant([]) },
+  );
+
+const addresses: fc.Arbitrary<Addresses> = fc.record({ v4: rangeSet(4), v6: rangeSet(6) });
+const somebody = addresses.filter(({ v4, v6 }) => v4.length > 0 || v6.length > 0);
+
+/** Disjoint ascending intervals out of sorted borders; neighbours that touch and agree are no canonical form. */
+const intervals: fc.Arbitrary<PortMap> = fc
+  .tuple(
+    fc.uniqueArray(fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 65_535 })), { maxLength: 12 }),
+    fc.array(somebody, { minLength: 6, maxLength: 6 }),
+  )
+  .map(([ports, everyone]) => {
+    const borders = ports.toSorted((a, b) => a - b);
+    const list: { from: number; to: number; addresses: Addresses }[] = [];
+    for (let i = 0; i + 1 < borders.length; i += 2) {
+      const [from = 1, to = 1, whom] = [borders[i], borders[i + 1], everyone[i / 2]];
+      const before = list.at(-1);
+      if (whom === undefined || (before?.to === from - 1 && sameAddresses(before.addresses, whom))) continue;
+      list.push({ from, to: i % 4 === 0 ? to : from, addresses: whom });
+    }
+    return { kind: 'intervals', intervals: list };
+  });
+
+const prefixes: fc.Arbitrary<PortMap> = fc
+  .uniqueArray(
+    fc
+      .integer({ min: 1, max: 16 })
+      .chain((length) =>
+        fc.record({ length: fc.constant(length), value: fc.nat({ max: 2 ** length - 1 }), addresses: somebody }),
+      ),
+    { minLength: 1, maxLength: 12, selector: ({ length, value }) => length * 65_536 + value },
+  )
+  .map((nodes) => ({ kind: 'prefixes', nodes: nodes.toSorted((a, b) => a.length - b.length || a.value - b.value) }));
+
+const transport: fc.Arbitrary<TransportPolicy> = fc.record({
+  anyPort: addresses,
+  ports: fc.oneof({ weight: 3, arbitrary: intervals }, { weight: 1, arbitrary: prefixes }),
+});
+
+const closed: fc.Arbitrary<DirectionPolicy> = fc
+  .record({ kind: fc.constant('closed' as const), any: addresses, echo: addresses, tcp: transport, udp: transport })
+  .filter(({ any }) => !sameAddresses(any, { v4: wholeFamily(4), v6: wholeFamily(6) }));
+
+/** Canonical forms at large, also such as no written rules give. */
+export const canonicalPolicy: fc.Arbitrary<CanonicalPolicy> = fc.record({
+  inbound: fc.oneof(
+    { weight: 8, arbitrary: closed },
+    { weight: 1, arbitrary: fc.constant(defaultPolicy.inbound) },
+    { weight: 1, arbitrary: fc.constant({ kind: 'open' as const }) },
+  ),
+  outbound: fc.oneof(
+    { weight: 3, arbitrary: closed },
+    { weight: 1, arbitrary: fc.constant({ kind: 'open' as const }) },
+    { weight: 1, arbitrary: fc.constant(defaultPolicy.inbound) },
+  ),
+});
+
+/** Port ranges one inside the other, each for addresses of its own: the case that blows up disjoint intervals. */
+export const nested = (count: number, each: number): StoredRule[] =>
+  Array.from({ length: count }, (_, i) =>
+    written(
+      'tcp',
+      1 + i * 3,
+      65_000 - i * 7,
+      ...Array.from({ length: each }, (_unused, k) => printAddress(4, 0x0a00_0000n + BigInt((i * each + k) * 2))),
+    ),
+  );

@@ -1,0 +1,162 @@
+/** Proves the exact bytes of nft text: each node, each command, each line end. */
+import { describe, expect, test } from 'vitest';
+import { parseRange } from '../policy/address.ts';
+import { mergeRanges, type Range, type RangeSet } from '../policy/range.ts';
+import {
+  accept,
+  drop,
+  goto,
+  inboundName,
+  jump,
+  makesSet,
+  outboundName,
+  rule,
+  targets,
+  type Command,
+  type Match,
+  type Rule,
+} from './ast.ts';
+import { parseInterfaceName, parseObjectName } from './names.ts';
+import { printCommands, printRule } from './print.ts';
+
+const eth0 = parseInterfaceName('eth0');
+const leaf = parseObjectName('a-1');
+const ranges = (...texts: string[]): RangeSet =>
+  mergeRanges(
+    texts.map((text): Range => {
+      const range = parseRange(text);
+      if ('fault' in range) throw new Error(text);
+      return range;
+    }),
+  );
+
+const matches: readonly [Match, string, 'set' | 'no set'][] = [
+  [{ kind: 'interface', side: 'iifname', name: eth0 }, 'iifname "eth0"', 'no set'],
+  [{ kind: 'interface', side: 'oifname', name: eth0 }, 'oifname "eth0"', 'no set'],
+  [{ kind: 'established' }, 'ct state established,related', 'no set'],
+  [{ kind: 'family', family: 4 }, 'meta nfproto ipv4', 'no set'],
+  [{ kind: 'family', family: 6 }, 'meta nfproto ipv6', 'no set'],
+  [{ kind: 'icmpTypes', family: 4, types: [0, 8] }, 'icmp type { echo-reply, echo-request }', 'set'],
+  [{ kind: 'icmpTypes', family: 6, types: [128, 129] }, 'icmpv6 type { echo-request, echo-reply }', 'set'],
+  [{ kind: 'icmpTypes', family: 4, types: [13] }, 'icmp type 13', 'no set'],
+  [{ kind: 'icmpTypeRange', family: 6, first: 133, last: 136 }, 'icmpv6 type 133-136', 'no set'],
+  [{ kind: 'hopLimit', value: 255 }, 'ip6 hoplimit 255', 'no set'],
+  [{ kind: 'address', family: 4, side: 'saddr', ranges: ranges('10.0.0.7') }, 'ip saddr 10.0.0.7', 'no set'],
+  [{ kind: 'address', family: 4, side: 'daddr', ranges: ranges('10.0.0.0/8') }, 'ip daddr 10.0.0.0/8', 'no set'],
+  [
+    { kind: 'address', family: 4, side: 'saddr', ranges: ranges('10.0.0.0-10.0.0.9', '1.2.3.4', '9.0.0.0/8') },
+    'ip saddr { 1.2.3.4, 9.0.0.0-10.0.0.9 }',
+    'set',
+  ],
+  [
+    { kind: 'address', family: 6, side: 'daddr', ranges: ranges('fd00::/64', 'fd01::1-fd01::5') },
+    'ip6 daddr { fd00::/64, fd01::1-fd01::5 }',
+    'set',
+  ],
+];
+
+const actions: readonly [Rule['action'], string, 'set' | 'no set', readonly string[]][] = [
+  [accept, 'accept', 'no set', []],
+  [drop, 'drop', 'no set', []],
+  [jump(leaf), 'jump a-1', 'no set', ['a-1']],
+  [goto(leaf), 'goto a-1', 'no set', ['a-1']],
+  [
+    { kind: 'protocolMap', entries: [6, 58].map((protocol) => ({ protocol, verdict: goto(leaf) })) },
+    'meta l4proto vmap { 6 : goto a-1, 58 : goto a-1 }',
+    'set',
+    ['a-1', 'a-1'],
+  ],
+  [
+    {
+      kind: 'portMap',
+      transport: 'tcp',
+      mask: 0xffff,
+      entries: [
+        { from: 22, to: 22, verdict: goto(leaf) },
+        { from: 80, to: 84, verdict: accept },
+      ],
+    },
+    'tcp dport vmap { 22 : goto a-1, 80-84 : accept }',
+    'set',
+    ['a-1'],
+  ],
+  [
+    { kind: 'portMap', transport: 'udp', mask: 0xff00, entries: [{ from: 0x1200, to: 0x1200, verdict: jump(leaf) }] },
+    'udp dport & 65280 vmap { 4608 : jump a-1 }',
+    'set',
+    ['a-1'],
+  ],
+];
+
+const commands: { readonly [K in Command['kind']]: readonly [Extract<Command, { kind: K }>, string] } = {
+  addTable: [{ kind: 'addTable' }, 'add table inet service\n'],
+  deleteTable: [{ kind: 'deleteTable' }, 'delete table inet service\n'],
+  addBaseChain: [
+    { kind: 'addBaseChain', name: inboundName, hook: 'input' },
+    'add chain inet service service-inbound { type filter hook input priority filter; policy accept; }\n',
+  ],
+  addChain: [{ kind: 'addChain', name: leaf }, 'add chain inet service a-1\n'],
+  flushChain: [{ kind: 'flushChain', name: outboundName }, 'flush chain inet service service-outbound\n'],
+  deleteChain: [{ kind: 'deleteChain', name: leaf }, 'delete chain inet service a-1\n'],
+  addRule: [
+    {
+      kind: 'addRule',
+      chain: inboundName,
+      rule: rule([{ kind: 'interface', side: 'iifname', name: eth0 }, { kind: 'established' }], accept),
+    },
+    'add rule inet service service-inbound iifname "eth0" ct state established,related accept\n',
+  ],
+  deleteObject: [
+    { kind: 'deleteObject', object: 'ct helper', name: parseObjectName('ftp') },
+    'delete ct helper inet service ftp\n',
+  ],
+};
+
+describe('the printer', () => {
+  test.each(matches.map(([match, text, set]) => ({ match, text, set })))(
+    'prints a condition as $text',
+    ({ match, text, set }) => {
+      const whole = rule([match], accept);
+      expect(printRule(whole)).toBe(`${text} accept`);
+      expect(makesSet(whole)).toBe(set === 'set');
+    },
+  );
+
+  test.each(actions.map(([action, text, set, chains]) => ({ action, text, set, chains })))(
+    'prints an action as $text',
+    ({ action, text, set, chains }) => {
+      const whole = rule([], action);
+      expect(printRule(whole)).toBe(text);
+      expect(makesSet(whole)).toBe(set === 'set');
+      expect(targets(whole)).toEqual(chains);
+    },
+  );
+
+  test.each(Object.values(commands).map(([command, line]) => ({ command, line })))(
+    'prints a command as $line',
+    ({ command, line }) => {
+      expect(printCommands([command])).toBe(line);
+    },
+  );
+
+  test('ends every line of a batch, and an empty batch is no text', () => {
+    expect(printCommands([])).toBe('');
+    expect(printCommands([{ kind: 'addTable' }, { kind: 'addChain', name: leaf }])).toBe(
+      'add table inet service\nadd chain inet service a-1\n',
+    );
+  });
+
+  test('joins conditions and action by one space', () => {
+    expect(
+      printRule(
+        rule(
+          [
+            { kind: 'family', family: 6 },
+            { kind: 'hopLimit', value: 1 },
+          ],
+          drop,
+        ),
+      ),
+    ).toBe('meta nfproto ipv6 ip6 hoplimit 1 drop');
+  });
+});
