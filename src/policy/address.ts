@@ -27,12 +27,35 @@ const neither = invalid('is no address, no CIDR prefix and no first-last range')
 /** Longer than any address range that can be written, so that a megabyte of text costs nothing. */
 const longestEntry = 256;
 
+/** The number of a well-formed IPv4 text, or -1: the common case without the cost of saying what is wrong. */
+function quickIPv4(text: string): number {
+  let value = 0;
+  let part = -1;
+  let dots = 0;
+  for (let index = 0; index < text.length; index += 1) {
+    const digit = text.charCodeAt(index) - 48;
+    if (digit >= 0 && digit <= 9) {
+      // A second digit after a leading zero is octal to some: left to the slow road.
+      if (part === 0) return -1;
+      part = part < 0 ? digit : part * 10 + digit;
+      if (part > 255) return -1;
+    } else {
+      if (digit !== -2 || part < 0 || dots === 3) return -1;
+      value = value * 256 + part;
+      part = -1;
+      dots += 1;
+    }
+  }
+  return dots === 3 && part >= 0 ? value * 256 + part : -1;
+}
+
 function parseIPv4(text: string): Address | AddressFault {
+  const quick = quickIPv4(text);
+  if (quick >= 0) return { family: 4, value: BigInt(quick) };
   const parts = text.split('.');
   if (!parts.every((part) => /^[0-9]+$/.test(part))) return neither;
   if (parts.length < 4) return { fault: 'address_short', reason: 'is not four numbers with dots between them' };
   if (parts.length > 4) return invalid('has more than four numbers');
-  let value = 0;
   for (const part of parts) {
     if (part.length > 1 && part.startsWith('0')) {
       return {
@@ -41,10 +64,9 @@ function parseIPv4(text: string): Address | AddressFault {
       };
     }
     const number = Number(part);
-    if (number > 255) return invalid(`has a number above 255`);
-    value = value * 256 + number;
+    if (number > 255) return invalid('has a number above 255');
   }
-  return { family: 4, value: BigInt(value) };
+  return neither;
 }
 
 /** Up to eight groups of hexadecimal digits, as numbers; a dotted IPv4 tail stands for the last two. */
@@ -81,9 +103,9 @@ function parseIPv6(text: string): Address | AddressFault {
     groups = [...head, ...Array<number>(zeros).fill(0), ...tail];
   }
   if (groups.length !== 8) return invalid('is not eight groups long');
-  let value = 0n;
-  for (const group of groups) value = (value << 16n) | BigInt(group);
-  return { family: 6, value };
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = groups;
+  const word = (high: number, low: number): bigint => BigInt(high * 65_536 + low);
+  return { family: 6, value: (word(a, b) << 96n) | (word(c, d) << 64n) | (word(e, f) << 32n) | word(g, h) };
 }
 
 /** One address, strictly: four decimal numbers, or RFC 4291 text; no zone, no octal, no short form, no spaces. */

@@ -17,9 +17,19 @@ export const isWholeFamily = (set: RangeSet, family: Family): boolean =>
 
 const byFirst = (a: Range, b: Range): number => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0);
 
+function isSorted(ranges: readonly Range[]): boolean {
+  let before = -1n;
+  for (const { first } of ranges) {
+    if (first < before) return false;
+    before = first;
+  }
+  return true;
+}
+
 /** The union of any ranges, as a set. */
 export function mergeRanges(ranges: Iterable<Range>): RangeSet {
-  const sorted = [...ranges].toSorted(byFirst);
+  const all = [...ranges];
+  const sorted = isSorted(all) ? all : all.toSorted(byFirst);
   const merged: { first: bigint; last: bigint }[] = [];
   let open: { first: bigint; last: bigint } | undefined;
   for (const range of sorted) {
