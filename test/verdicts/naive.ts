@@ -1,0 +1,52 @@
+/** Owns a second oracle: the reference read naively, rule by rule on the numbers as drawn, sharing no code with the product. */
+import type { Packet } from '../../src/policy/packet.ts';
+import { groupsInForce, type DrawnRule, type Scenario } from './scenario.ts';
+
+export function naiveVerdict(scenario: Scenario, packet: Packet): 'accept' | 'drop' {
+  const rules = groupsInForce(scenario).flatMap((group) => group[packet.direction]);
+  if (packet.direction === 'outbound' && rules.length === 0) return 'accept'; // reference 1.2 (9)
+  if (scenario.neighbourDiscovery && isGenuineDiscovery(packet)) return 'accept';
+  return rules.some((rule) => admitsAddress(rule, packet) && admitsTransport(rule, packet)) ? 'accept' : 'drop';
+}
+
+function isGenuineDiscovery({ family, transport, hopLimit }: Packet): boolean {
+  return (
+    family === 6 && hopLimit === 255 && transport.kind === 'icmpv6' && [133, 134, 135, 136].includes(transport.type)
+  );
+}
+
+/** Reference 1.2 (4), (8). */
+function admitsAddress({ ranges }: DrawnRule, { family, remote }: Packet): boolean {
+  return (
+    ranges.length === 0 ||
+    ranges.some((range) => range.family === family && range.first <= remote && remote <= range.last)
+  );
+}
+
+/** Reference 1.2 (5), (7), (15). */
+function admitsTransport({ protocol, from, to, ranges }: DrawnRule, { family, transport }: Packet): boolean {
+  const anyPort = from === 0 && to === 0;
+  const isTcpOrUdp = transport.kind === 'tcp' || transport.kind === 'udp';
+  const admitsPort = isTcpOrUdp && (anyPort || (transport.dport >= from && transport.dport <= to));
+  const isEcho4 = family === 4 && transport.kind === 'icmp' && [0, 8].includes(transport.type);
+  const isEcho6 = family === 6 && transport.kind === 'icmpv6' && [128, 129].includes(transport.type);
+  switch (protocol) {
+    case 'tcp':
+    case 'udp':
+      return transport.kind === protocol && admitsPort;
+    case 'icmpv4':
+      return isEcho4;
+    case 'icmp':
+      return isEcho4 || (isEcho6 && ranges.length > 0);
+    case 'icmpv6':
+      return isEcho6;
+    case 'ipv4':
+      return family === 4 && (anyPort || admitsPort);
+    case 'ipv6':
+      return family === 6 && (anyPort || admitsPort);
+    case 'ip':
+      return anyPort || admitsPort;
+    default:
+      return protocol satisfies never;
+  }
+}

@@ -1,0 +1,50 @@
+/** Proves the oracle without a kernel: `decide`, the canonical form and a naive reading of the reference agree on drawn packets. */
+import { describe, expect, test } from 'vitest';
+import { admits, canonicalize } from '../../src/policy/canonicalize.ts';
+import { decide } from '../../src/policy/decide.ts';
+import { packetText } from '../lib/packet-text.ts';
+import { naiveVerdict } from './naive.ts';
+import { drawProbes } from './probes.ts';
+import { drawScenario, policyOf, scenarioText } from './scenario.ts';
+import { tally, tooFew } from './balance.ts';
+
+describe('on random policies', () => {
+  const scenarios = Array.from({ length: 600 }, (_, i) => drawScenario(1 + i));
+
+  test('decide, the canonical form and a naive reading of the reference give one verdict', () => {
+    const disagreements = scenarios.flatMap((scenario) => {
+      const policy = policyOf(scenario);
+      const canonical = canonicalize(policy);
+      return drawProbes(scenario, 100).flatMap(({ packet }) => {
+        const naive = naiveVerdict(scenario, packet);
+        const decided = decide(policy, packet, scenario).verdict;
+        const admitted = admits(canonical, packet, scenario) ? 'accept' : 'drop';
+        if (decided === naive && admitted === naive) return [];
+        return [
+          `${packetText(packet)}: naive ${naive}, decide ${decided}, canonical ${admitted}\n${scenarioText(scenario)}`,
+        ];
+      });
+    });
+    expect(disagreements.slice(0, 3)).toEqual([]);
+  });
+
+  test('every kind of policy is drawn, and some need a tree of port prefixes', () => {
+    const kinds = new Set(scenarios.map(({ kind }) => kind));
+    expect(kinds).toEqual(new Set(['mixed', 'untouched default', 'many ranges', 'nested ports']));
+    const trees = scenarios.filter((scenario) => {
+      const { inbound, outbound } = canonicalize(policyOf(scenario));
+      return [inbound, outbound].some(
+        (direction) =>
+          direction.kind === 'closed' && [direction.tcp, direction.udp].some(({ ports }) => ports.kind === 'prefixes'),
+      );
+    });
+    expect(trees.length).toBeGreaterThan(5);
+  });
+
+  test('no kind of packet is always accepted or always dropped', () => {
+    const judged = scenarios.flatMap((scenario) =>
+      drawProbes(scenario, 100).map(({ packet }) => ({ packet, verdict: naiveVerdict(scenario, packet) })),
+    );
+    expect(tooFew(tally(judged), 100)).toEqual([]);
+  });
+});

@@ -1,0 +1,211 @@
+/** Owns random policies: groups of written rules, as adversarial as they are valid, drawn from one seed. */
+import { parseGroupId } from '../../src/policy/ids.ts';
+import { readGroup } from '../../src/policy/group.ts';
+import { effectivePolicy, type EffectivePolicy } from '../../src/policy/effective.ts';
+import {
+  defaultInboundRules,
+  type Direction,
+  type Family,
+  type PolicyGroup,
+  type Protocol,
+  type SecurityRule,
+} from '../../src/policy/rule.ts';
+import { Random } from '../lib/random.ts';
+import { drawAnchors, drawRange, type DrawnRange } from './addresses.ts';
+
+/** A rule as drawn: no ranges mean any address. */
+export interface DrawnRule {
+  readonly protocol: Protocol;
+  readonly from: number;
+  readonly to: number;
+  readonly ranges: readonly DrawnRange[];
+}
+
+export type DrawnGroup = Readonly<Record<Direction, readonly DrawnRule[]>>;
+
+export interface Scenario {
+  readonly seed: number;
+  readonly kind: 'mixed' | 'untouched default' | 'many ranges' | 'nested ports';
+  /** What applies while `applied` is empty. */
+  readonly defaultGroup: DrawnGroup;
+  readonly applied: readonly DrawnGroup[];
+  readonly neighbourDiscovery: boolean;
+}
+
+interface Surroundings {
+  readonly random: Random;
+  readonly anchors: Readonly<Record<Family, readonly bigint[]>>;
+  readonly ports: readonly number[];
+  readonly ranges: DrawnRange[];
+}
+
+const wellKnownPorts = [1, 2, 22, 53, 80, 443, 1_023, 1_024, 8_080, 32_767, 32_768, 49_152, 65_534, 65_535];
+const protocolsDrawn: readonly Protocol[] = [
+  'tcp',
+  'tcp',
+  'udp',
+  'udp',
+  'icmp',
+  'icmpv4',
+  'icmpv6',
+  'ipv4',
+  'ipv6',
+  'ip',
+];
+
+export function drawScenario(seed: number): Scenario {
+  const random = new Random(seed);
+  const around: Surroundings = {
+    random,
+    anchors: { 4: drawAnchors(random, 4), 6: drawAnchors(random, 6) },
+    ports: [...random.shuffled(wellKnownPorts).slice(0, random.int(2, 4)), random.int(1, 65_535)],
+    ranges: [],
+  };
+  const roll = random.bits() % 100;
+  const kind = roll < 2 ? 'untouched default' : roll < 5 ? 'many ranges' : roll < 8 ? 'nested ports' : 'mixed';
+  const defaultGroup = kind === 'untouched default' || random.chance(0.8) ? asCreated : drawGroup(around);
+  const neighbourDiscovery = random.chance(0.5);
+  const rest = { seed, kind, defaultGroup, neighbourDiscovery } as const;
+  switch (kind) {
+    case 'untouched default':
+      return { ...rest, applied: [] };
+    case 'many ranges':
+      return { ...rest, applied: [drawGroup(around), manyRanges(around)] };
+    case 'nested ports':
+      return { ...rest, applied: [nestedPorts(around), drawGroup(around)] };
+    case 'mixed':
+      return { ...rest, applied: random.many(random.pick([0, 1, 1, 2, 2, 3, 4]), () => drawGroup(around)) };
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** The default group that an organization starts with (reference 1.2 (11)). */
+const asCreated: DrawnGroup = {
+  inbound: defaultInboundRules.map((rule) => ({ protocol: rule.ip_protocol, from: 0, to: 0, ranges: [] })),
+  outbound: [],
+};
+
+function drawGroup(around: Surroundings): DrawnGroup {
+  const { random } = around;
+  const rules = (emptiness: number): DrawnRule[] =>
+    random.chance(emptiness) ? [] : random.many(random.int(1, 7), () => drawRule(around));
+  return { inbound: rules(0.1), outbound: rules(0.25) };
+}
+
+function drawRule(around: Surroundings): DrawnRule {
+  const { random } = around;
+  const protocol = random.pick(protocolsDrawn);
+  const [from, to] = protocol.startsWith('icmp') ? [0, 0] : drawPorts(random, around.ports);
+  const count = random.chance(0.2) ? 0 : random.int(1, 4);
+  return { protocol, from, to, ranges: random.many(count, () => drawNear(around, drawFamily(random, protocol))) };
+}
+
+function drawNear(around: Surroundings, family: Family): DrawnRange {
+  const range = drawRange(around.random, family, around.anchors[family], around.ranges);
+  around.ranges.push(range);
+  return range;
+}
+
+/** Only a family that the protocol can name. */
+function drawFamily(random: Random, protocol: Protocol): Family {
+  if (protocol === 'ipv4' || protocol === 'icmpv4') return 4;
+  if (protocol === 'ipv6' || protocol === 'icmpv6') return 6;
+  return random.chance(0.5) ? 4 : 6;
+}
+
+function drawPorts(random: Random, near: readonly number[]): [number, number] {
+  const from = Math.min(65_535, Math.max(1, random.pick(near) + random.int(-3, 3)));
+  const kind = random.bits() % 100;
+  if (kind < 35) return [0, 0];
+  if (kind < 60) return [from, from];
+  if (kind < 90) return [from, Math.min(65_535, from + random.pick([1, 2, 3, 7, 64, 1_000, 20_000]))];
+  if (kind < 95) return [1, from];
+  if (kind < 98) return [from, 65_535];
+  return [1, 65_535];
+}
+
+/** Hundreds of small ranges in one rule, many of them touching. */
+function manyRanges(around: Surroundings): DrawnGroup {
+  const { random } = around;
+  const rule = (): DrawnRule => {
+    const [from, to] = drawPorts(random, around.ports);
+    return {
+      protocol: random.pick(['tcp', 'udp', 'ip']),
+      from,
+      to,
+      ranges: random.many(random.int(150, 300), () => drawNear(around, random.pick([4, 6]))),
+    };
+  };
+  return { inbound: [rule()], outbound: random.chance(0.5) ? [rule()] : [] };
+}
+
+/** Port ranges inside port ranges, each for somebody else: as disjoint intervals these would explode. */
+function nestedPorts(around: Surroundings): DrawnGroup {
+  const { random } = around;
+  const depth = random.int(60, 90);
+  const step = random.pick([1, 7, 64, 300]);
+  const protocol = random.pick<Protocol>(['tcp', 'udp', 'ip']);
+  const rules = Array.from({ length: depth }, (_, i): DrawnRule => ({
+    protocol,
+    from: 1_000 + i * step,
+    to: 60_000 - i * step,
+    ranges: [separateRange(4, i), separateRange(6, i), ...(random.chance(0.1) ? [drawNear(around, 4)] : [])],
+  }));
+  for (const range of random.many(6, () => random.pick(random.pick(rules).ranges))) around.ranges.push(range);
+  return random.chance(0.5) ? { inbound: rules, outbound: [] } : { inbound: [], outbound: rules };
+}
+
+/** No two of these merge. */
+function separateRange(family: Family, index: number): DrawnRange {
+  const first = family === 4 ? 0x0b00_0000n + BigInt(index) * 16n : (0x2001_0db9n << 96n) + BigInt(index) * 16n;
+  const text =
+    family === 4 ? `11.0.${index >> 4}.${(index & 15) * 16}/29` : `2001:db9::${(index * 16).toString(16)}/125`;
+  return { family, first, last: first + 7n, text };
+}
+
+const written = ({ protocol, from, to, ranges }: DrawnRule): SecurityRule => ({
+  ip_protocol: protocol,
+  from_port: from,
+  to_port: to,
+  ...(ranges.length > 0 ? { ip_ranges: ranges.map((range) => range.text) } : {}),
+});
+
+/** The body that a person would send to make the group. */
+export const writtenGroup = (group: DrawnGroup, name: string): Readonly<Record<string, unknown>> => ({
+  group_name: name,
+  inbound_rules: group.inbound.map(written),
+  outbound_rules: group.outbound.map(written),
+});
+
+/** The group as the product stores it: through the same validation and normalization as a request. */
+function storedGroup(drawn: DrawnGroup, index: number): PolicyGroup {
+  const name = `group ${index}`;
+  const { problems, group } = readGroup(writtenGroup(drawn, name), { mode: 'create' });
+  if (problems.length > 0) throw new Error(`a drawn group is invalid: ${JSON.stringify(problems.slice(0, 3))}`);
+  const id = parseGroupId(`00000000-0000-4000-8000-${index.toString(16).padStart(12, '0')}`);
+  return { id, name, inbound: group.inbound_rules ?? [], outbound: group.outbound_rules ?? [] };
+}
+
+export function policyOf(scenario: Scenario): EffectivePolicy {
+  const groups = scenario.applied.map((group, i) => storedGroup(group, i + 1));
+  const policy = effectivePolicy({
+    list: groups.map((group) => group.id),
+    find: (id) => groups.find((group) => group.id === id),
+    defaultGroup: storedGroup(scenario.defaultGroup, 0),
+  });
+  if ('missing' in policy) throw new Error('a drawn policy misses a group');
+  return policy;
+}
+
+/** The groups in force, as drawn. */
+export const groupsInForce = ({ applied, defaultGroup }: Scenario): readonly DrawnGroup[] =>
+  applied.length > 0 ? applied : [defaultGroup];
+
+/** The scenario as a person can read and replay it. */
+export const scenarioText = (scenario: Scenario): string =>
+  [
+    `seed ${scenario.seed} (${scenario.kind}), neighbour discovery ${scenario.neighbourDiscovery ? 'on' : 'off'}, ` +
+      (scenario.applied.length === 0 ? 'the default group applies' : `${scenario.applied.length} groups applied`),
+    ...groupsInForce(scenario).map((group, i) => JSON.stringify(writtenGroup(group, `group ${i + 1}`))),
+  ].join('\n');
