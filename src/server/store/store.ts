@@ -1,0 +1,358 @@
+/**
+ * Owns the store's interface: what may be asked of the database, and what is promised about the answers.
+ *
+ * Promises, for everything below:
+ * - **Revisions.** Each organization has one counter, shared by devices, groups and the organization's own record. Every
+ *   changed resource takes a revision of its own; revisions are gap-free and become visible in order: whoever sees N+1
+ *   can read N. A write that changes nothing takes none and answers with the record as it stands.
+ * - **Serial.** All writes to one organization, from any number of servers, happen one after the other. What an operation
+ *   says it requires (membership, existence, uniqueness, phase limits, expected revision) holds at the moment it commits.
+ * - **Own outcome.** Concurrent writes may share a transaction; the failure of one never changes another's outcome.
+ * - **Durable.** A resolved write survives a crash of this process and of PostgreSQL. A write that failed with
+ *   `unavailable` may or may not have happened.
+ * - **Errors.** Everything here fails with `StoreError` only.
+ * - Lists are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page never repeats
+ *   or skips a record that existed throughout.
+ */
+import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import type {
+  Credential,
+  DeviceFields,
+  DeviceRecord,
+  DeviceStatus,
+  EnrollmentKeyRecord,
+  GroupRecord,
+  MemberRecord,
+  OrganizationRecord,
+  Stored,
+  TokenRecord,
+  TokenScope,
+  UserRecord,
+} from './records.ts';
+
+/** 1 = the default group only; 2 = one group a device; 3 = a list of up to 64 groups a device. */
+export type Phase = 1 | 2 | 3;
+
+/** Who acts. Where an operation takes one, that user must be a member of the organization when it commits: `not_a_member`. */
+export interface Actor {
+  readonly user_id: UserId;
+}
+
+export interface Page {
+  /** At most this many; absent: all. */
+  readonly limit?: number | undefined;
+  /** Only records whose id is greater than this. */
+  readonly after?: string | undefined;
+}
+
+export interface RevisionPage extends Page {
+  /** Only records with a greater revision. */
+  readonly gt_revision?: number | undefined;
+}
+
+/** `if_match`: the revision that the caller believes to be current; another one fails with `precondition_failed`. */
+export interface Expected {
+  readonly if_match?: number | undefined;
+}
+
+/** Whose groups: the organization's own (the default among them), or one user's. */
+export type GroupOwner = 'organization' | UserId;
+
+/** SHA-256 of a secret, 32 bytes. The secret itself never enters the store. */
+export type Digest = Uint8Array;
+
+export interface NewGroup {
+  readonly group_name: string;
+  readonly group_description: string;
+  readonly inbound_rules: readonly StoredRule[];
+  readonly outbound_rules: readonly StoredRule[];
+}
+
+export interface Groups {
+  /** The organization's groups that `reader` may see: organization-owned, its own, and those applied to any device. `owner` narrows. */
+  list(
+    org: OrganizationId,
+    query: RevisionPage & { readonly reader: UserId; readonly owner?: GroupOwner | undefined },
+  ): Promise<readonly Stored<GroupRecord>[]>;
+  /** One group that `reader` may see; `not_found` otherwise. */
+  get(
+    org: OrganizationId,
+    id: GroupId,
+    query: { readonly reader: UserId; readonly owner?: GroupOwner | undefined },
+  ): Promise<Stored<GroupRecord>>;
+  /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
+  create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<Stored<GroupRecord>>;
+  /** `not_found` unless the group belongs to `owner`. */
+  update(
+    org: OrganizationId,
+    by: Actor,
+    owner: GroupOwner,
+    id: GroupId,
+    patch: Partial<NewGroup>,
+    options?: Expected,
+  ): Promise<Stored<GroupRecord>>;
+  /**
+   * Gives the record as last known with the revision of its deletion. In use: `group_in_use`, or with `detach` the group is
+   * taken off its devices first, each with a revision of its own. The default group is *reset*: it goes, and a
+   * fresh one with another id comes in the same transaction (the next revision).
+   */
+  delete(
+    org: OrganizationId,
+    by: Actor,
+    owner: GroupOwner,
+    id: GroupId,
+    options?: Expected & { readonly detach?: boolean | undefined },
+  ): Promise<Stored<GroupRecord>>;
+}
+
+export interface NewDevice {
+  /** The device's user: a member. */
+  readonly user_id: UserId;
+  readonly fields: DeviceFields;
+  readonly security_groups: readonly GroupId[];
+  /** The device token's digest, stored in the same transaction. */
+  readonly token?: { readonly digest: Digest; readonly name: string } | undefined;
+  /**
+   * Admits the device by this key instead of `by`'s word: one use is taken in the same transaction (`enrollment_key_spent` when none
+   * is left), the device's user is the key's, and its preset groups that still exist come first in the device's list.
+   */
+  readonly enrollment_key?: EnrollmentKeyId | undefined;
+}
+
+export type DevicePatch = Partial<DeviceFields> & { readonly security_groups?: readonly GroupId[] };
+
+export interface Devices {
+  list(org: OrganizationId, query?: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;
+  get(org: OrganizationId, id: DeviceId): Promise<Stored<DeviceRecord>>;
+  create(org: OrganizationId, by: Actor, device: NewDevice): Promise<Stored<DeviceRecord>>;
+  update(
+    org: OrganizationId,
+    by: Actor,
+    id: DeviceId,
+    patch: DevicePatch,
+    options?: Expected,
+  ): Promise<Stored<DeviceRecord>>;
+  /** Its tokens go with it. */
+  delete(org: OrganizationId, by: Actor, id: DeviceId, options?: Expected): Promise<Stored<DeviceRecord>>;
+  /** Keeps what a device says about itself; no revision, no event. */
+  report(org: OrganizationId, id: DeviceId, status: unknown): Promise<void>;
+  statuses(org: OrganizationId, query?: Page): Promise<readonly DeviceStatus[]>;
+}
+
+export interface Organizations {
+  /** Makes the organization, its owner's membership and its default group in one transaction. */
+  create(
+    owner: UserId,
+    organization: { readonly name: string; readonly description: string },
+  ): Promise<OrganizationRecord>;
+  /** Those that `member` belongs to. */
+  list(query: Page & { readonly member: UserId }): Promise<readonly OrganizationRecord[]>;
+  get(org: OrganizationId): Promise<OrganizationRecord>;
+  /** Takes a revision, which no stream shows. */
+  update(
+    org: OrganizationId,
+    by: Actor,
+    patch: { readonly name?: string | undefined; readonly description?: string | undefined },
+    options?: Expected,
+  ): Promise<OrganizationRecord>;
+  /** Everything in it goes, tokens of its devices included, without events: open streams see the organization gone. */
+  delete(org: OrganizationId, by: Actor, options?: Expected): Promise<OrganizationRecord>;
+}
+
+/** What a request's guard needs to know of a user in an organization. */
+export interface Membership {
+  readonly owner_id: UserId;
+  readonly is_member: boolean;
+}
+
+export interface Members {
+  /** Undefined when the organization does not exist. */
+  of(org: OrganizationId, user: UserId): Promise<Membership | undefined>;
+  list(org: OrganizationId, query?: Page): Promise<readonly MemberRecord[]>;
+  /** By id or by name. `already_member` when it is one, `not_found` when there is no such user. */
+  add(
+    org: OrganizationId,
+    by: Actor,
+    user: { readonly user_id: UserId } | { readonly username: string },
+  ): Promise<MemberRecord>;
+  /**
+   * Deletes the member's devices (their tokens too), groups and enrollment keys in this organization, with events, in one transaction.
+   * `owner_must_stay` for the owner.
+   */
+  remove(org: OrganizationId, by: Actor, user: UserId): Promise<MemberRecord>;
+}
+
+export interface Users {
+  create(user: { readonly username: string; readonly is_admin?: boolean }): Promise<UserRecord>;
+  list(query?: Page): Promise<readonly UserRecord[]>;
+  get(id: UserId): Promise<UserRecord>;
+  byName(username: string): Promise<UserRecord | undefined>;
+  /**
+   * The user that an identity provider names, made at first sight. The username is what the provider suggests; taken by another,
+   * it gets a short suffix.
+   */
+  forIdentity(identity: {
+    readonly issuer: string;
+    readonly subject: string;
+    readonly username: string;
+  }): Promise<UserRecord>;
+  /** On a database without users makes the administrator, its organization and its token, once, however many servers start; else undefined. */
+  bootstrap(admin: {
+    readonly username: string;
+    readonly organization: string;
+    readonly token: Digest;
+  }): Promise<{ readonly user: UserRecord; readonly organization: OrganizationRecord } | undefined>;
+}
+
+export interface NewToken {
+  readonly digest: Digest;
+  readonly name: string;
+  readonly scope: TokenScope;
+  readonly expires_at?: Date | undefined;
+}
+
+export interface Tokens {
+  /** Who this digest belongs to; undefined when unknown, revoked or expired. Its use is recorded lazily. */
+  authenticate(digest: Digest): Promise<Credential | undefined>;
+  issue(user: UserId, token: NewToken): Promise<TokenRecord>;
+  /** A further token for a device (the first comes with its creation). */
+  issueForDevice(device: DeviceId, token: NewToken): Promise<TokenRecord>;
+  /** The user's own tokens and those of its devices. */
+  list(user: UserId, query?: Page): Promise<readonly TokenRecord[]>;
+  get(id: TokenId): Promise<TokenRecord>;
+  /** Gives the token another secret; the old one stops at once. */
+  rotate(id: TokenId, digest: Digest): Promise<TokenRecord>;
+  /** Open streams of the token are told through hints. */
+  revoke(id: TokenId): Promise<TokenRecord>;
+}
+
+export interface NewEnrollmentKey {
+  readonly digest: Digest;
+  readonly name: string;
+  readonly expires_at: Date;
+  readonly uses: number;
+  readonly security_groups: readonly GroupId[];
+}
+
+export interface EnrollmentKeys {
+  /** The key of this digest; undefined when unknown, expired or used up. Using it up happens in `devices.create`. */
+  authenticate(digest: Digest): Promise<EnrollmentKeyRecord | undefined>;
+  issue(org: OrganizationId, by: Actor, key: NewEnrollmentKey): Promise<EnrollmentKeyRecord>;
+  /** The keys of one user, or all of the organization's. */
+  list(
+    org: OrganizationId,
+    query?: Page & { readonly user_id?: UserId | undefined },
+  ): Promise<readonly EnrollmentKeyRecord[]>;
+  get(org: OrganizationId, id: EnrollmentKeyId): Promise<EnrollmentKeyRecord>;
+  revoke(org: OrganizationId, by: Actor, id: EnrollmentKeyId): Promise<EnrollmentKeyRecord>;
+}
+
+export type WatchKind = 'device' | 'security-groups';
+
+/** One state of one resource, at one revision. */
+export interface Entry {
+  readonly revision: number;
+  /** `organization` entries keep the log gap-free; no stream shows them. */
+  readonly kind: WatchKind | 'organization';
+  readonly type: 'change' | 'delete';
+  readonly id: string;
+  /** The record as it goes over the wire, its `revision` included (of a deletion: the deletion's). */
+  readonly json: string;
+  /** Undefined: every member may see it. Otherwise only this user may: a user's group that is applied to no device. */
+  readonly only_for: UserId | undefined;
+  /**
+   * The revision at which a user's group last left everyone's view (0: never). A group that enters or leaves takes a
+   * revision of its own for that. A reader outside `only_for` whose cursor is below `left_at` is owed a
+   * bare deletion at this entry's revision; otherwise the entry is none of its business.
+   */
+  readonly left_at: number;
+}
+
+export interface Head {
+  readonly revision: number;
+  /** Rises with every change of the organization, also those without a revision (members). */
+  readonly version: number;
+  /** Deletions up to and including this revision are forgotten: resuming below it is impossible. */
+  readonly purged: number;
+}
+
+export interface Heads {
+  /** Organizations that do not exist are absent. */
+  readonly organizations: ReadonlyMap<OrganizationId, Head>;
+  /** Rises whenever any credential is revoked, rotated or deleted. */
+  readonly credentials: number;
+}
+
+/** Something committed, here or on another server. Hints may be lost: `heads` is the truth. */
+export interface Hint {
+  /** Organizations with news. */
+  readonly organizations: readonly OrganizationId[];
+  /** Credentials that are no longer valid. */
+  readonly credentials: readonly TokenId[];
+  readonly removed_members: readonly { readonly organization_id: OrganizationId; readonly user_id: UserId }[];
+  readonly deleted_organizations: readonly OrganizationId[];
+}
+
+export interface ChangeLog {
+  /** One query, however many organizations. */
+  heads(orgs: readonly OrganizationId[]): Promise<Heads>;
+  /**
+   * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
+   * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`.
+   */
+  readChanges(org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined>;
+  /**
+   * The newest state of every resource of these kinds changed after a revision, and deletions (none when `after` is 0 and
+   * `deletions` is not asked for), ascending by revision, at most `limit`. Pages need no common snapshot: a record that changes
+   * meanwhile moves to a higher revision and is met there.
+   */
+  readState(
+    org: OrganizationId,
+    query: {
+      readonly kinds: readonly WatchKind[];
+      readonly after: number;
+      readonly limit: number;
+      readonly deletions: boolean;
+    },
+  ): Promise<readonly Entry[]>;
+  /** Of these credentials, those that no longer exist or have expired. The backstop for lost hints. */
+  deadCredentials(ids: readonly TokenId[]): Promise<readonly TokenId[]>;
+  /** Called for every commit of this process at once, and of other servers through the database. Returns what ends it. */
+  onHint(listener: (hint: Hint) => void): () => void;
+  /** Forgets superseded log rows and deletions past their retention. Safe to run anywhere, any time; one server does it, the others pass. */
+  compact(): Promise<void>;
+}
+
+export interface Store {
+  readonly users: Users;
+  readonly tokens: Tokens;
+  readonly organizations: Organizations;
+  readonly members: Members;
+  readonly groups: Groups;
+  readonly devices: Devices;
+  readonly enrollmentKeys: EnrollmentKeys;
+  readonly log: ChangeLog;
+  /** Resolves when the database answers; fails with `unavailable` otherwise. */
+  ping(): Promise<void>;
+  /** What stored data goes beyond this phase's limits, one sentence each; empty when the phase may be used. */
+  phaseObstacles(phase: Phase): Promise<readonly string[]>;
+  /** Finishes what is in flight, records the last uses of tokens, closes every connection. */
+  close(): Promise<void>;
+}
+
+export interface StoreOptions {
+  /** A PostgreSQL connection string; with a unix socket: `postgres://user@/database?host=/socket/dir`. */
+  readonly url: string;
+  readonly phase: Phase;
+  /** Milliseconds since the epoch. */
+  readonly clock?: (() => number) | undefined;
+  /** Fills bytes for ids. */
+  readonly random?: ((bytes: Uint8Array) => void) | undefined;
+  /** How long deletions are kept; 90 days by default. */
+  readonly deletionRetentionMs?: number | undefined;
+  /** How long the exact log is kept; 10 minutes by default. */
+  readonly logRetentionMs?: number | undefined;
+  /** Told of what happens in the background: lost connections, failed hints. */
+  readonly onWarning?: ((message: string, cause: unknown) => void) | undefined;
+}
