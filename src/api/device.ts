@@ -1,8 +1,8 @@
 /** Owns the wire form of devices (reference 2.4). */
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
-import { limits } from './limits.ts';
-import { givenId, id, Name, Revision, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
+import { largestRevision, limits } from './limits.ts';
+import { givenId, id, Name, Revision, ShortText, strict, Text, Timestamp, type Wire } from './scalar.ts';
 
 /** What an agent learns about where its device can be reached; a device token may change these on its own device and nothing else. */
 const endpoint = {
@@ -76,3 +76,27 @@ export const RegisteredDevice = Type.Object(
   { ...strict, $id: 'RegisteredDevice', title: 'RegisteredDevice' },
 );
 export type RegisteredDevice = Wire<typeof RegisteredDevice>;
+
+/** What an agent says about itself. It takes no revision and makes no event. */
+export const DeviceReport = Type.Object(
+  {
+    state: Type.Enum(['starting', 'applied', 'failed'], { description: 'Whether the policy is in force.' }),
+    revision: Type.Optional(
+      Type.Integer({ ...Revision, description: 'Newest revision that the rules in force reflect.' }),
+    ),
+    detail: Type.Optional(Text('What went wrong last, for a person.')),
+    agent_version: Type.Optional(ShortText('Version of the agent.')),
+    interface: Type.Optional(ShortText('The driver interface.')),
+    drift_repairs: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: largestRevision, description: 'How often foreign changes were undone.' }),
+    ),
+  },
+  { ...strict, $id: 'DeviceReport', title: 'DeviceReport' },
+);
+export type DeviceReport = Wire<typeof DeviceReport>;
+
+export const DeviceStatus = Type.Object(
+  { device_id: id<DeviceId>('The device.'), reported_at: Timestamp, status: DeviceReport },
+  { ...strict, $id: 'DeviceStatus', title: 'DeviceStatus' },
+);
+export type DeviceStatus = Wire<typeof DeviceStatus>;

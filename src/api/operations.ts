@@ -1,7 +1,7 @@
 /** Owns what every operation takes and answers: the table that routes, OpenAPI, rights and their tests are built from. */
 import type { TArray, TObject, TSchema } from 'typebox';
 import { errors, type ErrorCode } from './codes.ts';
-import { AddDevice, Device, RegisteredDevice, UpdateDevice } from './device.ts';
+import { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from './device.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from './group.ts';
 import { DeleteGroupQuery, PageQuery, RevisionPageQuery } from './list.ts';
 import { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from './organization.ts';
@@ -164,6 +164,18 @@ const rows: { readonly [Id in OperationId]: Row } = {
     fails: ['public_key_taken'],
   },
   deleteDevice: { tag: 'devices', summary: 'Delete a device', answer: deleted(Device, true), conditional: true },
+  reportDeviceStatus: {
+    tag: 'devices',
+    summary: 'Report the status of a device, as its agent',
+    body: DeviceReport,
+    answer: record(DeviceStatus),
+  },
+  listDeviceStatuses: {
+    tag: 'devices',
+    summary: 'List what the agents last reported',
+    query: PageQuery,
+    answer: list(DeviceStatus),
+  },
 
   createEnrollmentKey: {
     tag: 'devices',

@@ -1,6 +1,6 @@
 /** Owns the address of every operation: its name, method and canonical path, free of schemas so that small programs can import it. */
 
-export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** Every operation. Canonical paths carry `/api`; `pathsOf` tells the aliases. */
 export const paths = {
@@ -27,6 +27,9 @@ export const paths = {
   readDevice: ['GET', '/api/organizations/{org_id}/devices/{device_id}'],
   updateDevice: ['PATCH', '/api/organizations/{org_id}/devices/{device_id}'],
   deleteDevice: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}'],
+
+  reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status'],
+  listDeviceStatuses: ['GET', '/api/organizations/{org_id}/device_statuses'],
 
   createEnrollmentKey: ['POST', '/api/organizations/{org_id}/enrollment_keys'],
   listEnrollmentKeys: ['GET', '/api/organizations/{org_id}/enrollment_keys'],

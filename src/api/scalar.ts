@@ -25,9 +25,10 @@ export const Revision = Type.Integer({
 
 export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339, UTC.' });
 
-export const Name = (description: string) => Type.String({ minLength: 1, maxLength: limits.name, description });
+export const Name = (description: string) =>
+  Type.String({ minLength: 1, maxLength: limits.name, limit: 'name', description });
 export const Text = (description: string) =>
-  Type.String({ maxLength: limits.description, multiline: true, description });
+  Type.String({ maxLength: limits.description, limit: 'description', multiline: true, description });
 export const ShortText = (description: string) => Type.String({ maxLength: limits.name, description });
 
 /** An object that refuses every field it does not name. */

@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../policy/ids.ts';
 import { limits } from './limits.ts';
-import { id, Name, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
+import { givenId, id, Name, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
 
 const user = {
   id: id<UserId>('The user.'),
@@ -38,19 +38,29 @@ export const AddUser = Type.Object(
 );
 export type AddUser = Wire<typeof AddUser>;
 
+const scope = Type.Enum(['full', 'read-only'], { description: 'A read-only token is refused on every write.' });
+
 const token = {
   id: id<TokenId>('The token.'),
+  kind: Type.Enum(['user', 'device']),
   user_id: id<UserId>('The user it speaks for.'),
+  device_id: Type.Optional(id<DeviceId>('Only on a device token: its device.')),
   name: Type.String(),
+  scope,
   created_at: Timestamp,
   expires_at: Type.Optional(Timestamp),
+  last_used_at: Type.Optional(Timestamp),
 };
 
 export const Token = Type.Object(token, { ...strict, $id: 'Token', title: 'Token' });
 export type Token = Wire<typeof Token>;
 
 export const AddToken = Type.Object(
-  { name: Type.Optional(ShortText('What it is for.')), expires_at: Type.Optional(Timestamp) },
+  {
+    name: Type.Optional(ShortText('What it is for.')),
+    scope: Type.Optional(scope),
+    expires_at: Type.Optional(Timestamp),
+  },
   { ...strict, $id: 'AddToken', title: 'AddToken' },
 );
 export type AddToken = Wire<typeof AddToken>;
@@ -63,10 +73,13 @@ export type IssuedToken = Wire<typeof IssuedToken>;
 
 const key = {
   id: id<EnrollmentKeyId>('The enrollment key.'),
-  org_id: id<OrganizationId>('The organization that its devices join.'),
+  organization_id: id<OrganizationId>('The organization that its devices join.'),
   user_id: id<UserId>('The member whose devices it admits.'),
   name: Type.String(),
   uses_left: Type.Integer({ minimum: 0, description: 'How many devices it still admits.' }),
+  security_groups: Type.Optional(
+    Type.Array(id<GroupId>('A security group.'), { description: 'Groups that every device it admits starts with.' }),
+  ),
   created_at: Timestamp,
   expires_at: Timestamp,
 };
@@ -84,7 +97,16 @@ export const AddEnrollmentKey = Type.Object(
         description: 'How many devices it admits; 1 when absent.',
       }),
     ),
-    expires_at: Type.Optional(Timestamp),
+    expires_at: Type.Optional(
+      Type.String({ format: 'date-time', description: 'When it ends; a day from now when absent.' }),
+    ),
+    security_groups: Type.Optional(
+      Type.Array(givenId('A security group.'), {
+        maxItems: limits.deviceGroups,
+        uniqueItems: true,
+        description: 'Groups that every device it admits starts with.',
+      }),
+    ),
   },
   { ...strict, $id: 'AddEnrollmentKey', title: 'AddEnrollmentKey' },
 );

@@ -22,10 +22,22 @@ interface Schema {
   readonly minItems?: number;
   readonly maxItems?: number;
   readonly uniqueItems?: boolean;
+  /** Ours: line breaks are allowed. */
   readonly multiline?: boolean;
+  /** Ours: a server may have set another greatest length for this text. */
+  readonly limit?: 'name' | 'description';
 }
 
-type Report = (pointer: string, code: RequestProblemCode, detail: string) => void;
+/** The greatest lengths of texts, where a server has set others than the schemas say. */
+export interface TextLengths {
+  readonly name: number;
+  readonly description: number;
+}
+
+interface Report {
+  (pointer: string, code: RequestProblemCode, detail: string): void;
+  readonly lengths?: TextLengths | undefined;
+}
 
 const nameOf = (pointer: string): string => (pointer === '' ? 'The body' : (pointer.split('/').at(-1) ?? ''));
 
@@ -54,7 +66,9 @@ function checkString(schema: Schema, value: unknown, pointer: string, report: Re
     }
     return;
   }
-  const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = schema;
+  const { minLength = 0 } = schema;
+  const set = schema.limit === undefined ? undefined : report.lengths?.[schema.limit];
+  const maxLength = set ?? schema.maxLength ?? Number.POSITIVE_INFINITY;
   const length = value.length > maxLength * 2 ? value.length : [...value].length;
   const fault = textFault(value, { lines: schema.multiline === true });
   if (length < minLength) report(pointer, 'text_too_short', `${name} must not be empty.`);
@@ -157,10 +171,11 @@ function walk(schema: Schema, value: unknown, pointer: string, report: Report): 
 }
 
 /** Every problem of the value, in the order of the schema; none means it fits. Nothing is coerced. */
-export function check(schema: object, value: unknown): readonly RequestProblem[] {
+export function check(schema: object, value: unknown, lengths?: TextLengths): readonly RequestProblem[] {
   const problems: RequestProblem[] = [];
-  walk(schema, value, '', (pointer, code, detail) => {
+  const add = (pointer: string, code: RequestProblemCode, detail: string): void => {
     problems.push({ pointer, code, detail });
-  });
+  };
+  walk(schema, value, '', Object.assign(add, { lengths }));
   return problems;
 }

@@ -1,0 +1,35 @@
+/** Proves that the OpenAPI description is whole: every operation, every reference, every schema. */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { expect, test } from 'vitest';
+import { openApi } from './openapi.ts';
+import { operationIds, paths } from './paths.ts';
+
+const document = openApi();
+
+test('every operation stands under its canonical path and method', () => {
+  const found = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => `${operation['operationId'] as string} ${method} ${path}`),
+  );
+  const expected = operationIds.map((id) => `${id} ${paths[id][0].toLowerCase()} ${paths[id][1]}`);
+  expect(found.toSorted()).toEqual(expected.toSorted());
+});
+
+test('every reference leads somewhere', () => {
+  const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map((match) => match[1] ?? '');
+  expect(references.length).toBeGreaterThan(50);
+  for (const reference of references) {
+    let here: unknown = document;
+    for (const step of reference.split('/')) here = (here as Record<string, unknown>)[step];
+    expect(here, reference).toBeTypeOf('object');
+  }
+});
+
+test('every schema is a valid JSON Schema 2020-12, free of our own keywords', () => {
+  const ajv = new Ajv2020({ strict: true, strictTypes: false, validateFormats: false });
+  ajv.addKeyword('components');
+  ajv.addSchema({ $id: 'https://ringfence.invalid/api', components: document.components as object });
+  for (const name of Object.keys(document.components.schemas)) {
+    const validate = ajv.getSchema(`https://ringfence.invalid/api#/components/schemas/${name}`);
+    expect(validate, name).toBeTypeOf('function');
+  }
+});

@@ -1,0 +1,183 @@
+/** Owns the OpenAPI 3.1 description, made from the table of operations and its schemas. */
+import { errors, problemContentType, type ErrorCode } from './codes.ts';
+import { watchContentType } from './kinds.ts';
+import { operations, type Operation } from './operations.ts';
+import { operationIds } from './paths.ts';
+import { ProblemBody } from './problem.ts';
+import { apiVersion } from './version.ts';
+
+type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+type JsonObject = { readonly [name: string]: Json };
+
+export interface OpenApi {
+  readonly openapi: '3.1.0';
+  readonly info: JsonObject;
+  readonly paths: { readonly [path: string]: { readonly [method: string]: JsonObject } };
+  readonly components: {
+    readonly schemas: JsonObject;
+    readonly securitySchemes: JsonObject;
+    readonly responses: JsonObject;
+  };
+  readonly [name: string]: unknown;
+}
+
+/** Keywords of our own that a reader of JSON Schema need not know. */
+const ours = new Set(['limit', 'multiline']);
+
+/** Collects every named schema it meets, and refers to it by name. */
+class Components {
+  readonly schemas: Record<string, Json> = {};
+
+  refer(value: unknown): Json {
+    if (Array.isArray(value)) return value.map((item) => this.refer(item));
+    if (typeof value !== 'object' || value === null) return value as Json;
+    const { $id, ...rest } = value as { readonly $id?: unknown };
+    if (typeof $id !== 'string') return this.#copy(rest);
+    if (!($id in this.schemas)) {
+      this.schemas[$id] = {};
+      this.schemas[$id] = this.#copy(rest);
+    }
+    return { $ref: `#/components/schemas/${$id}` };
+  }
+
+  #copy(object: object): JsonObject {
+    const kept = Object.entries(object).filter(([name, inner]) => !ours.has(name) || typeof inner === 'object');
+    return Object.fromEntries(kept.map(([name, inner]) => [name, this.refer(inner)]));
+  }
+}
+
+const header = (description: string, schema: JsonObject = { type: 'string' }): JsonObject => ({ description, schema });
+
+const headers = {
+  'X-Request-Id': header("Names this request in the server's log."),
+  ETag: header('`"<revision>"` of the record.'),
+  Location: header('Path of the new record.', { type: 'string', format: 'uri-reference' }),
+  Link: header('`<…>; rel="next"` while more records follow.'),
+  'Retry-After': header('Seconds to wait.', { type: 'integer', minimum: 0 }),
+  'WWW-Authenticate': header('How to authenticate.'),
+};
+
+const retried: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'unavailable']);
+
+function failure(status: number, components: Components): JsonObject {
+  const codes = (Object.keys(errors) as ErrorCode[]).filter((code) => errors[code][0] === status);
+  return {
+    description: codes.map((code) => `\`${code}\`: ${errors[code][1]}`).join('. '),
+    headers: {
+      'X-Request-Id': headers['X-Request-Id'],
+      ...(status === 401 ? { 'WWW-Authenticate': headers['WWW-Authenticate'] } : {}),
+      ...(codes.some((code) => retried.has(code)) ? { 'Retry-After': headers['Retry-After'] } : {}),
+    },
+    content: { [problemContentType]: { schema: components.refer(ProblemBody) } },
+  };
+}
+
+function success(operation: Operation, components: Components): JsonObject {
+  const { kind, schema, etag } = operation.answer;
+  const record = components.refer(schema);
+  const described = {
+    created: 'The new record.',
+    record: 'The record.',
+    list: 'The records, in order of creation.',
+    deleted: 'The record as last known; where it has a revision, that of the deletion.',
+    stream: 'One JSON document a line, for as long as the client stays; a lone line feed is a heartbeat.',
+  } as const;
+  return {
+    description: described[kind],
+    headers: {
+      'X-Request-Id': headers['X-Request-Id'],
+      ...(etag ? { ETag: headers.ETag } : {}),
+      ...(kind === 'created' ? { Location: headers.Location } : {}),
+      ...(kind === 'list' ? { Link: headers.Link } : {}),
+    },
+    content: {
+      [kind === 'stream' ? watchContentType : 'application/json']: {
+        schema: kind === 'list' ? { type: 'array', items: record } : record,
+      },
+    },
+  };
+}
+
+function parameters(operation: Operation, components: Components): Json[] {
+  const inPath = operation.params.map((name) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', format: 'uuid' },
+  }));
+  const inQuery = Object.entries(operation.query?.properties ?? {}).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: false,
+    schema: components.refer(schema),
+  }));
+  const inHeader = operation.conditional
+    ? [
+        {
+          name: 'If-Match',
+          in: 'header',
+          required: false,
+          description: 'Only if the record still has one of these ETags; `*` for any.',
+          schema: { type: 'string' },
+        },
+      ]
+    : [];
+  return [...inPath, ...inQuery, ...inHeader];
+}
+
+function describe(operation: Operation, components: Components): JsonObject {
+  const { id, tag, summary, body, bodyOptional, status, failures } = operation;
+  const responses = failures.map((failed) => [String(failed), { $ref: `#/components/responses/${failed}` }]);
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    parameters: parameters(operation, components),
+    ...(body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: bodyOptional !== true,
+            content: { 'application/json': { schema: components.refer(body) } },
+          },
+        }),
+    responses: { [String(status)]: success(operation, components), ...Object.fromEntries(responses) },
+  };
+}
+
+/** The whole API as OpenAPI 3.1, with canonical paths. */
+export function openApi(options: { readonly version?: string } = {}): OpenApi {
+  const components = new Components();
+  const paths: Record<string, Record<string, JsonObject>> = {};
+  const statuses = new Set<number>();
+  for (const id of operationIds) {
+    const operation = operations[id];
+    (paths[operation.path] ??= {})[operation.method.toLowerCase()] = describe(operation, components);
+    for (const status of operation.failures) statuses.add(status);
+  }
+  const responses = Object.fromEntries([...statuses].map((status) => [String(status), failure(status, components)]));
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Ringfence',
+      version: options.version ?? apiVersion,
+      description:
+        'Security groups for fleets of devices, and the stream of their changes. Every path also answers without `/api`, ' +
+        'and `user` and `users` are the same segment. Errors are problem+json (RFC 9457).',
+    },
+    servers: [{ url: '/' }],
+    security: [{ bearer: [] }],
+    paths,
+    components: {
+      schemas: components.schemas,
+      responses,
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'A user token `rf_user_…`, a device token `rf_device_…` or an enrollment key `rf_enroll_…`.',
+        },
+      },
+    },
+  };
+}
