@@ -26,13 +26,19 @@ const rooms: Rooms = {
   nft: { may: ['policy'], npm: ['@noble/hashes'], node: false, why: 'policy in, nftables text out; no kernel needed' },
   api: { may: ['policy'], npm: ['typebox'], node: false, why: 'the wire, known to both of its ends' },
   client: { may: ['api', 'policy'], npm: [], node: false, why: 'fetch only, so that it runs in Node and in a browser' },
-  'server/store': {
-    may: ['server', 'api', 'policy'],
-    npm: ['pg', 'kysely', 'pino'],
+  'server/database': {
+    may: ['server'],
+    npm: [],
     node: true,
     processes: true,
+    why: 'keeps a PostgreSQL of our own running; it speaks no SQL to it',
+  },
+  'server/store': {
+    may: ['server/database', 'server', 'api', 'policy'],
+    npm: ['pg', 'kysely', 'pino'],
+    node: true,
     sql: true,
-    why: 'the only room that speaks SQL; it supervises the PostgreSQL that it speaks to',
+    why: 'the only room that speaks SQL',
   },
   'server/identity': {
     may: ['server/store', 'server', 'api', 'policy'],
@@ -53,7 +59,17 @@ const rooms: Rooms = {
     why: 'routes and their guards stand on everything else of the server',
   },
   'server/main.ts': {
-    may: ['server/http', 'server/store', 'server/identity', 'server/watch', 'server', 'api', 'policy', 'nft'],
+    may: [
+      'server/http',
+      'server/store',
+      'server/database',
+      'server/identity',
+      'server/watch',
+      'server',
+      'api',
+      'policy',
+      'nft',
+    ],
     npm: service,
     node: true,
     why: 'puts the parts of the server together',
@@ -231,7 +247,7 @@ describe('the check of the house', () => {
     expect(
       check(
         'src/server/store/x.ts',
-        "import { spawn } from 'node:child_process';",
+        "import { open } from 'node:fs/promises';",
         "import { Kysely } from 'kysely';",
         "import type { Rule } from '../../policy/rule.ts';",
         "import './neighbour.ts';",
@@ -241,6 +257,7 @@ describe('the check of the house', () => {
       ),
     ).toEqual([]);
     expect(check('src/nft/x.ts', "import { sha256 } from '@noble/hashes/sha2.js';")).toEqual([]);
+    expect(check('src/server/database/x.ts', "import { spawn } from 'node:child_process';")).toEqual([]);
     expect(check('src/cli/main.ts', "await import('../server/main.ts');")).toEqual([]);
   });
 

@@ -73,7 +73,7 @@ function importTarget(node: SyntaxNode): unknown {
   }
 }
 
-/** `require(…)`, `process.getBuiltinModule(…)` and `require.resolve(…)`-like calls, however the object is named. */
+/** `require(…)`, and `getBuiltinModule(…)` of whatever object. */
 function loads(callee: unknown): boolean {
   if (!isNode(callee)) return false;
   if (callee['type'] === 'Identifier') return callee['name'] === 'require';
