@@ -16,10 +16,18 @@ const otherProtocols = [2, 4, 33, 41, 47, 50, 89, 132, 136, 253] as const;
 /** SYN, SYN+ACK, ACK, RST, FIN+ACK, nothing, everything. */
 const tcpFlags = [0x02, 0x02, 0x12, 0x10, 0x04, 0x11, 0x00, 0x3f] as const;
 
-export function drawProbes(scenario: Scenario, count: number): ProbeRequest[] {
+/** Large policies have more borders to look at. */
+const packetsFor: Readonly<Record<Scenario['kind'], number>> = {
+  mixed: 100,
+  'untouched default': 100,
+  'many ranges': 400,
+  'nested ports': 400,
+};
+
+export function drawProbes(scenario: Scenario): ProbeRequest[] {
   const random = new Random(scenario.seed ^ 0x5eed_cafe);
   const groups = groupsInForce(scenario);
-  return random.many(count, () => {
+  return random.many(packetsFor[scenario.kind], () => {
     const direction: Direction = random.chance(0.5) ? 'inbound' : 'outbound';
     const rules = groups.flatMap((group) => group[direction]);
     return drawProbe(random, direction, rules);
@@ -73,9 +81,11 @@ const clampPort = (port: number): number => Math.min(65_535, Math.max(0, port));
 function drawPort(random: Random, rule: DrawnRule | undefined): number {
   if (rule === undefined || rule.to === 0) return random.pick([0, 1, 22, 443, 65_535, random.int(0, 65_535)]);
   const { from, to } = rule;
-  return clampPort(
-    random.pick([from - 1, from, from, to, to, to + 1, random.int(from, to), random.int(from, to), 0, 65_535]),
-  );
+  const inside = random.int(from, to);
+  // Whole powers of two from either end: where a tree of port prefixes has its seams.
+  const stepped = random.chance(0.5) ? from + 2 ** random.int(0, 15) : to - 2 ** random.int(0, 15);
+  const ends = [from, from, to, to, from - 1, to + 1] as const;
+  return clampPort(random.pick([...ends, inside, inside, Math.min(to, Math.max(from, stepped)), stepped, 0, 65_535]));
 }
 
 /** Mostly what the rule speaks of, else its near misses. */

@@ -1,0 +1,223 @@
+/** Owns the deliberately wrong compilers: each makes one mistake that somebody has made, or easily could. */
+import type { Match, PortEntry, Rule, Ruleset, Verdict, VerdictMap } from '../../src/nft/ast.ts';
+import { compile, type CompileOptions } from '../../src/nft/compile.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
+import type { EffectivePolicy } from '../../src/policy/effective.ts';
+import { parseGroupId } from '../../src/policy/ids.ts';
+import { defaultInboundRules, type PolicyGroup, type StoredRule } from '../../src/policy/rule.ts';
+import { productCompiler, replaceText, type Compiler } from './compare.ts';
+
+/** The mistake is in how policies are read. */
+const byPolicy =
+  (mistake: (policy: EffectivePolicy) => EffectivePolicy): Compiler =>
+  (policy, options) =>
+    productCompiler(mistake(policy), options);
+
+const byRule = (mistake: (rule: StoredRule) => StoredRule): Compiler =>
+  byPolicy(({ source, groups }) => ({
+    source,
+    groups: groups.map(({ id, name, inbound, outbound }) => ({
+      id,
+      name,
+      inbound: inbound.map(mistake),
+      outbound: outbound.map(mistake),
+    })),
+  }));
+
+/** The mistake is in the canonical form. */
+const byCanonical =
+  (mistake: (policy: CanonicalPolicy) => CanonicalPolicy): Compiler =>
+  (policy, options) =>
+    replaceText(compile(mistake(canonicalize(policy)), options));
+
+/** The mistake is in the options. */
+const byOptions =
+  (mistake: (options: CompileOptions) => CompileOptions): Compiler =>
+  (policy, options) =>
+    productCompiler(policy, mistake(options));
+
+/** The mistake is in the ruleset, which is not renamed after it: names do not matter to packets. */
+const byRuleset =
+  (mistake: (ruleset: Ruleset) => Ruleset): Compiler =>
+  (policy, options) =>
+    replaceText(mistake(compile(canonicalize(policy), options)));
+
+const eachRule = (mistake: (rule: Rule) => readonly Rule[]): Compiler =>
+  byRuleset(({ inbound, outbound, helpers }) => ({
+    inbound: { ...inbound, rules: inbound.rules.flatMap(mistake) },
+    outbound: { ...outbound, rules: outbound.rules.flatMap(mistake) },
+    helpers: helpers.map(({ kind, name, rules }) => ({ kind, name, rules: rules.flatMap(mistake) })),
+  }));
+
+const eachMatch = (mistake: (match: Match) => readonly Match[]): Compiler =>
+  eachRule(({ matches, action }) => [{ matches: matches.flatMap(mistake), action }]);
+
+const eachAction = (mistake: (action: Verdict | VerdictMap) => Verdict | VerdictMap): Compiler =>
+  eachRule(({ matches, action }) => [{ matches, action: mistake(action) }]);
+
+const eachPort = (mistake: (entry: PortEntry) => PortEntry): Compiler =>
+  eachAction((action) =>
+    action.kind === 'portMap' && action.mask === 0xffff ? { ...action, entries: action.entries.map(mistake) } : action,
+  );
+
+/** The mistake is in the text. */
+const byText =
+  (mistake: (text: string) => string): Compiler =>
+  (policy, options) =>
+    mistake(productCompiler(policy, options));
+
+const defaultGroup: PolicyGroup = {
+  id: parseGroupId('00000000-0000-4000-8000-00000000d0d0'),
+  name: 'default',
+  inbound: defaultInboundRules,
+  outbound: [],
+};
+
+export const mutants: Readonly<Record<string, Compiler>> = {
+  'reads the wrong end of the packet': eachMatch((match) =>
+    match.kind === 'address' ? [{ ...match, side: match.side === 'saddr' ? 'daddr' : 'saddr' }] : [match],
+  ),
+  'matches the source port': byText((text) => text.replaceAll(' dport ', ' sport ')),
+  'forgets the first port of a range': eachPort((entry) =>
+    entry.from < entry.to ? { ...entry, from: entry.from + 1 } : entry,
+  ),
+  'forgets the last port of a range': eachPort((entry) =>
+    entry.from < entry.to ? { ...entry, to: entry.to - 1 } : entry,
+  ),
+  'forgets the last address of a range': eachMatch((match) =>
+    match.kind === 'address'
+      ? [
+          {
+            ...match,
+            ranges: match.ranges.map(({ first, last }) => ({ first, last: first < last ? last - 1n : last })),
+          },
+        ]
+      : [match],
+  ),
+  'forgets the first address of a range': eachMatch((match) =>
+    match.kind === 'address'
+      ? [
+          {
+            ...match,
+            ranges: match.ranges.map(({ first, last }) => ({ first: first < last ? first + 1n : first, last })),
+          },
+        ]
+      : [match],
+  ),
+  'admits one address too many': byRule((rule) =>
+    rule.ip_ranges === undefined
+      ? rule
+      : {
+          ...rule,
+          ip_ranges: rule.ip_ranges.map((text) =>
+            text
+              .replace(/(\d)\/32$/, '$1/31')
+              .replace(/\/128$/, '/127')
+              .replace(/^([\d.]+\d)$/, '$1/31'),
+          ),
+        },
+  ),
+  'sends udp packets to the tcp rules': eachAction((action) => {
+    if (action.kind !== 'protocolMap') return action;
+    const tcp = action.entries.find(({ protocol }) => protocol === 6);
+    return tcp === undefined
+      ? action
+      : {
+          ...action,
+          entries: [
+            ...action.entries.filter(({ protocol }) => protocol !== 17),
+            { protocol: 17, verdict: tcp.verdict },
+          ],
+        };
+  }),
+  'reads a udp rule as a tcp rule': byRule((rule) =>
+    rule.ip_protocol === 'udp' ? { ...rule, ip_protocol: 'tcp' } : rule,
+  ),
+  'never drops': eachRule((rule) => (rule.action.kind === 'drop' ? [] : [rule])),
+  'drops outbound though no rule closes it': byCanonical(({ inbound, outbound }) => ({
+    inbound,
+    outbound:
+      outbound.kind === 'closed' ? outbound : { kind: 'closed', any: none, echo: none, tcp: noPorts, udp: noPorts },
+  })),
+  'leaves outbound open though a rule closes it': byCanonical(({ inbound }) => ({
+    inbound,
+    outbound: { kind: 'open' },
+  })),
+  'takes an empty inbound list for open': byPolicy((policy) =>
+    policy.groups.every(({ inbound }) => inbound.length === 0)
+      ? { ...policy, groups: [...policy.groups, { ...defaultGroup, outbound: [] }] }
+      : policy,
+  ),
+  'ignores the family': eachMatch((match) => (match.kind === 'family' ? [] : [match])),
+  'ignores addresses': eachMatch((match) => (match.kind === 'address' ? [] : [match])),
+  'compares IPv4 only': eachRule((rule) =>
+    rule.matches.some((match) => match.kind === 'address' && match.family === 6) ? [] : [rule],
+  ),
+  'hooks outbound on input': byText((text) =>
+    text.replace('hook output', 'hook input').replaceAll('oifname', 'iifname'),
+  ),
+  'swaps the directions': byPolicy(({ source, groups }) => ({
+    source,
+    groups: groups.map(({ id, name, inbound, outbound }) => ({ id, name, inbound: outbound, outbound: inbound })),
+  })),
+  'applies the first group only': byPolicy(({ source, groups }) => ({ source, groups: groups.slice(0, 1) })),
+  'adds the default group to the list': byPolicy(({ source, groups }) => ({
+    source,
+    groups: [...groups, defaultGroup],
+  })),
+  'forgets the last rule of a group': byPolicy(({ source, groups }) => ({
+    source,
+    groups: groups.map(({ id, name, inbound, outbound }) => ({
+      id,
+      name,
+      inbound: inbound.slice(0, -1),
+      outbound: outbound.length > 1 ? outbound.slice(0, -1) : outbound,
+    })),
+  })),
+  'forgets echo replies': byText((text) =>
+    text
+      .replaceAll('{ echo-reply, echo-request }', 'echo-request')
+      .replaceAll('{ echo-request, echo-reply }', 'echo-request'),
+  ),
+  'admits every ICMP type': eachMatch((match) => (match.kind === 'icmpTypes' ? [] : [match])),
+  'reads an icmp rule as both families': byPolicy(({ source, groups }) => ({
+    source,
+    groups: groups.map(({ id, name, inbound, outbound }) => ({
+      id,
+      name,
+      inbound: inbound.flatMap(bothPings),
+      outbound: outbound.flatMap(bothPings),
+    })),
+  })),
+  'reads any port as the ports from 1': byRule((rule) =>
+    (rule.ip_protocol === 'tcp' || rule.ip_protocol === 'udp') && rule.to_port === 0
+      ? { ...rule, from_port: 1, to_port: 65_535 }
+      : rule,
+  ),
+  'reads a range of ports as its first port': byRule((rule) => ({ ...rule, to_port: rule.from_port })),
+  'admits discovery that a router has passed on': eachMatch((match) => (match.kind === 'hopLimit' ? [] : [match])),
+  'forgets discovery': byOptions((options) => ({ ...options, neighbourDiscovery: false })),
+  'admits discovery where nobody needs it': byOptions((options) => ({ ...options, neighbourDiscovery: true })),
+  'loses a level of the port tree': eachRule((rule) =>
+    rule.action.kind === 'portMap' && rule.action.mask === 0xfff0 ? [] : [rule],
+  ),
+  'leaves the port tree at its first level': eachAction((action) =>
+    action.kind === 'portMap' && action.mask !== 0xffff
+      ? {
+          ...action,
+          entries: action.entries.map(({ from, to, verdict }) => ({
+            from,
+            to,
+            verdict: verdict.kind === 'jump' ? { kind: 'goto', chain: verdict.chain } : verdict,
+          })),
+        }
+      : action,
+  ),
+};
+
+const none = { v4: [], v6: [] } as const;
+const noPorts = { anyPort: none, ports: { kind: 'intervals', intervals: [] } } as const;
+
+const bothPings = (rule: StoredRule): StoredRule[] =>
+  rule.ip_protocol === 'icmp' && rule.ip_ranges === undefined ? [rule, { ...rule, ip_protocol: 'icmpv6' }] : [rule];
