@@ -4,8 +4,7 @@ import { VerdictLab } from '../lib/verdict-lab.ts';
 import { tally, tooFew } from './balance.ts';
 import { isMismatch, judge, mismatchText, productCompiler, shrink, type Judged } from './compare.ts';
 import { drawScenario } from './scenario.ts';
-
-const firstSeed = 20_240_601;
+import { fixedSeeds, longRun } from './seeds.ts';
 
 describe('the kernel agrees with the oracle', () => {
   let lab: VerdictLab;
@@ -24,10 +23,24 @@ describe('the kernel agrees with the oracle', () => {
     throw new Error(`seed ${seed}: ${mismatchText(smallest, wrong, productCompiler)}`);
   }
 
-  test('on every packet of 240 random policies', async () => {
-    const judged: Judged[] = [];
-    for (let seed = firstSeed; seed < firstSeed + 240; seed++) judged.push(...(await examine(seed)));
-    expect(judged.length).toBeGreaterThanOrEqual(20_000);
-    expect(tooFew(tally(judged), 30)).toEqual([]);
-  });
+  const run = longRun(process.env);
+
+  if (run === undefined) {
+    test('on every packet of 300 random policies', async () => {
+      const judged: Judged[] = [];
+      for (const seed of fixedSeeds(300)) judged.push(...(await examine(seed)));
+      expect(judged.length).toBeGreaterThanOrEqual(30_000);
+      expect(tooFew(tally(judged), 40)).toEqual([]);
+    });
+  } else {
+    test('on every packet of new policies until it is stopped', { timeout: 0 }, async () => {
+      const done = { policies: 0, packets: 0 };
+      for (const seed of run) {
+        done.packets += (await examine(seed)).length;
+        done.policies += 1;
+        if (done.policies % 100 === 0) console.log(`last seed ${seed}: ${JSON.stringify(done)}`);
+      }
+      expect(done.policies).toBeGreaterThan(0);
+    });
+  }
 });
