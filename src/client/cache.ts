@@ -1,0 +1,115 @@
+/** Owns the local copy of one kind: what the server has shown, and what is different from before. */
+import type { WatchKind } from '../api/kinds.ts';
+import type { Watched, WatchedId } from '../api/watch.ts';
+import type { WatchEvent } from './document.ts';
+
+/** What became different. `revision` is that of the change; a resource that was found missing has none. */
+export type Change<K extends WatchKind = WatchKind> = K extends WatchKind
+  ? | { readonly type: 'added'; readonly kind: K; readonly id: WatchedId[K]; readonly new: Watched[K] }
+    | {
+        readonly type: 'updated';
+        readonly kind: K;
+        readonly id: WatchedId[K];
+        readonly old: Watched[K];
+        readonly new: Watched[K];
+      }
+    | {
+        readonly type: 'deleted';
+        readonly kind: K;
+        readonly id: WatchedId[K];
+        readonly old: Watched[K];
+        readonly revision: number | undefined;
+      }
+  : never;
+
+interface Held<K extends WatchKind> {
+  readonly id: WatchedId[K];
+  readonly record: Watched[K];
+  /** The listing in which it was last shown. */
+  readonly listing: number;
+}
+
+/** A read-only look at the resources of one kind, always the newest. */
+export interface View<K extends WatchKind> extends Iterable<Watched[K]> {
+  readonly kind: K;
+  readonly size: number;
+  get(id: string): Watched[K] | undefined;
+}
+
+export class Cache<K extends WatchKind> implements View<K> {
+  readonly kind: K;
+  /** By id, in lower case as the server writes it. */
+  readonly #held = new Map<string, Held<K>>();
+  #listing = 1;
+  #complete = false;
+  #position = 0;
+
+  constructor(kind: K) {
+    this.kind = kind;
+  }
+
+  get size(): number {
+    return this.#held.size;
+  }
+  get(id: string): Watched[K] | undefined {
+    return this.#held.get(id.toLowerCase())?.record;
+  }
+  *[Symbol.iterator](): Iterator<Watched[K]> {
+    for (const { record } of this.#held.values()) yield record;
+  }
+
+  /** Whether the listing that is in force has been seen to its tail. */
+  get complete(): boolean {
+    return this.#complete;
+  }
+
+  /** Every change up to this revision has been seen: where a next stream goes on. 0 before the first. */
+  get position(): number {
+    return this.#position;
+  }
+  advance(revision: number): void {
+    if (revision > this.#position) this.#position = revision;
+  }
+
+  /**
+   * The server no longer knows our revision: the next listing is a whole new one. What is held stays, so that readers
+   * do not see an empty cache meanwhile, and is compared with the new listing until its tail.
+   */
+  startAfresh(): void {
+    this.#listing += 1;
+    this.#complete = false;
+    this.#position = 0;
+  }
+
+  /** Takes one event in; undefined when it is no news. */
+  apply(event: Extract<WatchEvent<K>, { type: 'change' | 'delete' }>): Change<K> | undefined {
+    const { kind, id, revision } = event as WatchEvent & { type: 'change' | 'delete' };
+    const held = this.#held.get(id);
+    // Within one listing a resource only moves forward. A new one may go back: the server's data may have been restored.
+    if (held !== undefined && held.listing === this.#listing && revision <= held.record.revision) return undefined;
+    if (event.type === 'delete') {
+      if (held === undefined) return undefined;
+      this.#held.delete(id);
+      return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K>;
+    }
+    const record = event.value as Watched[K];
+    this.#held.set(id, { id: event.id as WatchedId[K], record, listing: this.#listing });
+    if (held === undefined) return { type: 'added', kind, id, new: record } as unknown as Change<K>;
+    if (held.listing !== this.#listing && isSame(held.record, record)) return undefined;
+    return { type: 'updated', kind, id, old: held.record, new: record } as unknown as Change<K>;
+  }
+
+  /** The listing is whole: what it did not show is gone. */
+  finish(): readonly Change<K>[] {
+    if (this.#complete) return [];
+    this.#complete = true;
+    const gone = [...this.#held.values()].filter(({ listing }) => listing !== this.#listing);
+    return gone.map(({ id, record }) => {
+      this.#held.delete(id);
+      return { type: 'deleted', kind: this.kind, id, old: record, revision: undefined } as unknown as Change<K>;
+    });
+  }
+}
+
+/** The same server writes the same record the same way; a false alarm costs one needless update. */
+const isSame = (a: object, b: object): boolean => JSON.stringify(a) === JSON.stringify(b);

@@ -1,0 +1,91 @@
+/** Owns what each operation takes and answers, as types: the compiler holds the client to the table of operations. */
+import type { AddDevice, Device, RegisteredDevice, UpdateDevice } from '../api/device.ts';
+import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
+import type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
+import type { OperationId } from '../api/paths.ts';
+import type {
+  AddEnrollmentKey,
+  AddToken,
+  AddUser,
+  EnrollmentKey,
+  IssuedEnrollmentKey,
+  IssuedToken,
+  Token,
+  User,
+  WhoAmI,
+} from '../api/user.ts';
+
+/** An operation by its answer, its body and its query. */
+interface Call<Answer, Body = undefined, Query = object> {
+  readonly answer: Answer;
+  readonly body: Body;
+  readonly query: Query;
+}
+
+export interface Page {
+  /** At most so many; without it, the whole list. */
+  readonly limit?: number;
+  /** Where the page before ended. */
+  readonly after?: string;
+}
+export interface RevisionPage extends Page {
+  /** Only records with a greater revision. */
+  readonly gt_revision?: number;
+}
+export interface DeleteGroup {
+  /** Take the group off the devices that use it, in the same transaction. */
+  readonly detach?: boolean;
+}
+
+export interface Calls {
+  readonly whoAmI: Call<WhoAmI>;
+  readonly createUser: Call<User, AddUser>;
+  readonly listUsers: Call<readonly User[], undefined, Page>;
+  readonly createMyToken: Call<IssuedToken, AddToken>;
+  readonly listMyTokens: Call<readonly Token[], undefined, Page>;
+  readonly createUserToken: Call<IssuedToken, AddToken>;
+  readonly revokeToken: Call<Token>;
+
+  readonly createOrganization: Call<Organization, AddOrganization>;
+  readonly listOrganizations: Call<readonly Organization[], undefined, Page>;
+  readonly readOrganization: Call<Organization>;
+  readonly updateOrganization: Call<Organization, UpdateOrganization>;
+  readonly deleteOrganization: Call<Organization>;
+
+  readonly listMembers: Call<readonly Member[], undefined, Page>;
+  readonly addMember: Call<Member, AddMember>;
+  readonly removeMember: Call<Member>;
+
+  readonly createDevice: Call<RegisteredDevice, AddDevice>;
+  readonly listDevicesInOrganization: Call<readonly Device[], undefined, RevisionPage>;
+  readonly readDevice: Call<Device>;
+  readonly updateDevice: Call<Device, UpdateDevice>;
+  readonly deleteDevice: Call<Device>;
+
+  readonly createEnrollmentKey: Call<IssuedEnrollmentKey, AddEnrollmentKey>;
+  readonly listEnrollmentKeys: Call<readonly EnrollmentKey[], undefined, Page>;
+  readonly revokeEnrollmentKey: Call<EnrollmentKey>;
+
+  readonly createSecurityGroup: Call<SecurityGroup, AddSecurityGroup>;
+  readonly listSecurityGroups: Call<readonly SecurityGroup[], undefined, RevisionPage>;
+  readonly readSecurityGroup: Call<SecurityGroup>;
+  readonly updateSecurityGroup: Call<SecurityGroup, UpdateSecurityGroup>;
+  readonly deleteSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;
+
+  readonly createUserSecurityGroup: Call<SecurityGroup, AddSecurityGroup>;
+  readonly listUserSecurityGroups: Call<readonly SecurityGroup[], undefined, RevisionPage>;
+  readonly readUserSecurityGroup: Call<SecurityGroup>;
+  readonly updateUserSecurityGroup: Call<SecurityGroup, UpdateSecurityGroup>;
+  readonly deleteUserSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;
+}
+
+/** The stream is no call: `watch` opens it. */
+export type CallId = keyof Calls;
+
+/** Does not compile while an operation has no row above, or a row has no operation. */
+type Complete = [Exclude<OperationId, 'watchEvents'>, CallId] extends [CallId, OperationId] ? true : never;
+export const callsAreComplete: Complete = true;
+
+/** The calls that answer with a list. */
+export type ListId = { [Id in CallId]: Calls[Id]['answer'] extends readonly unknown[] ? Id : never }[CallId];
+export type Entry<Id extends ListId> = Calls[Id]['answer'][number];

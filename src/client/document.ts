@@ -1,0 +1,124 @@
+/** Owns the reading of one watch document (reference 2.6): what comes from the network is checked before it is believed. */
+import type { WatchKind } from '../api/kinds.ts';
+import { largestRevision } from '../api/limits.ts';
+import type { DepartedGroup, Watched, WatchedId } from '../api/watch.ts';
+import { isUuid } from '../policy/ids.ts';
+import { badAnswer } from './request.ts';
+
+/** One document of the stream. `kind` is always told, also where the wire leaves it out. */
+export type WatchEvent<K extends WatchKind = WatchKind> = K extends WatchKind
+  ? ChangeEvent<K> | DeleteEvent<K> | TailEvent<K>
+  : never;
+
+/** The resource is there, in this state. */
+export interface ChangeEvent<K extends WatchKind> {
+  readonly type: 'change';
+  readonly kind: K;
+  readonly id: WatchedId[K];
+  readonly revision: number;
+  readonly value: Watched[K];
+}
+
+/** The resource is gone: deleted, or (with nothing but its id told) out of the reader's view. */
+export interface DeleteEvent<K extends WatchKind> {
+  readonly type: 'delete';
+  readonly kind: K;
+  readonly id: WatchedId[K];
+  readonly revision: number;
+  readonly value: Watched[K] | (K extends 'security-groups' ? DepartedGroup : never);
+}
+
+/** The initial set of this kind is complete. */
+export interface TailEvent<K extends WatchKind> {
+  readonly type: 'tail';
+  readonly kind: K;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isText = (value: unknown): boolean => typeof value === 'string';
+const isFlag = (value: unknown): boolean => typeof value === 'boolean';
+const isAbsentOr =
+  (check: (value: unknown) => boolean) =>
+  (value: unknown): boolean =>
+    value === undefined || check(value);
+const isListOf =
+  (check: (value: unknown) => boolean) =>
+  (value: unknown): boolean =>
+    Array.isArray(value) && value.every(check);
+const isPort = (value: unknown): boolean => typeof value === 'number' && Number.isInteger(value);
+const isRule = (value: unknown): boolean =>
+  isJson(value) &&
+  isText(value['ip_protocol']) &&
+  isPort(value['from_port']) &&
+  isPort(value['to_port']) &&
+  isAbsentOr(isListOf(isText))(value['ip_ranges']);
+const isRules = isAbsentOr(isListOf(isRule));
+
+/** The fields that programs rely on. Others may come (a newer server) and are passed on unread. */
+const shapes: { readonly [K in WatchKind]: Readonly<Record<string, (value: unknown) => boolean>> } = {
+  device: {
+    user_id: isUuid,
+    public_key: isText,
+    hostname: isText,
+    tunnel_ip: isText,
+    relay: isFlag,
+    security_groups: isAbsentOr(isListOf(isUuid)),
+  },
+  'security-groups': {
+    group_name: isText,
+    group_description: isText,
+    user_id: isAbsentOr(isUuid),
+    is_default: isAbsentOr(isFlag),
+    inbound_rules: isRules,
+    outbound_rules: isRules,
+  },
+};
+
+const organizationField: { readonly [K in WatchKind]: string } = {
+  device: 'organization_id',
+  'security-groups': 'org_id',
+};
+
+export interface DocumentReader {
+  /** The document on this line; throws `bad_answer` on anything else. */
+  (line: string): WatchEvent;
+}
+
+/** A reader for the stream of one organization, of the kinds asked for. */
+export function documentReader(organization: string, kinds: readonly WatchKind[]): DocumentReader {
+  const organizationId = organization.toLowerCase();
+  const only = kinds.length === 1 ? kinds[0] : undefined;
+  const refuse = (why: string): never => {
+    throw badAnswer(`a document of the stream ${why}`);
+  };
+
+  return (line) => {
+    let document: unknown;
+    try {
+      document = JSON.parse(line);
+    } catch (cause) {
+      throw badAnswer('a line of the stream is no JSON', undefined, cause);
+    }
+    if (!isJson(document)) return refuse('is no object');
+    const { type, value } = document;
+    const kind = kinds.find((asked) => asked === (document['kind'] ?? only));
+    if (kind === undefined) return refuse('is of a kind that was not asked for');
+    if (type === 'tail') return { type, kind };
+    if (type !== 'change' && type !== 'delete') return refuse('is of no type that this client knows');
+    if (!isJson(value)) return refuse('has no value');
+    const { id, revision } = value;
+    if (!isUuid(id)) return refuse('has no id');
+    if (typeof revision !== 'number' || !Number.isInteger(revision) || revision < 0 || revision > largestRevision) {
+      return refuse('has no revision');
+    }
+    if (value[organizationField[kind]] !== organizationId) return refuse('belongs to another organization');
+    if (type === 'change') {
+      for (const [name, check] of Object.entries(shapes[kind])) {
+        if (!check(value[name])) return refuse(`has a wrong ${name}`);
+      }
+    }
+    return { type, kind, id: id.toLowerCase(), revision, value } as unknown as WatchEvent;
+  };
+}

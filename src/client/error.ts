@@ -1,0 +1,75 @@
+/** Owns the one error that the client throws: a stable code, and everything the server said about it. */
+import { errors as wireErrors, type ErrorCode, type RequestProblem } from '../api/codes.ts';
+
+/** What can go wrong on this side of the wire. A code never changes its meaning. */
+export const clientErrorCodes = {
+  unreachable: 'no answer came: the server, the network or the address is at fault',
+  timed_out: 'the answer took too long',
+  cut_off: 'the stream broke off in the middle',
+  silent: 'the stream went silent: not even a heartbeat came',
+  bad_answer: 'the answer is not what this protocol says',
+  document_too_large: 'a document of the stream is longer than allowed',
+} as const;
+
+export type ClientErrorCode = ErrorCode | keyof typeof clientErrorCodes;
+
+export interface RingfenceErrorInit {
+  readonly code: ClientErrorCode;
+  readonly message: string;
+  readonly status?: number | undefined;
+  readonly errors?: readonly RequestProblem[] | undefined;
+  readonly devices?: readonly string[] | undefined;
+  readonly requestId?: string | undefined;
+  readonly retryAfter?: number | undefined;
+  readonly cause?: unknown;
+}
+
+/**
+ * Every failure of a request or a stream. `switch (error.code)` tells them apart. An abort is no failure: then the
+ * signal's own reason is thrown.
+ */
+export class RingfenceError extends Error {
+  override readonly name = 'RingfenceError';
+  readonly code: ClientErrorCode;
+  /** The status answered; absent when there was no answer. */
+  readonly status: number | undefined;
+  /** Every problem that the server found in the request, on `invalid`; otherwise empty. */
+  readonly errors: readonly RequestProblem[];
+  /** The devices in the way, on `group_in_use`; otherwise empty. */
+  readonly devices: readonly string[];
+  /** What to tell the operator of the server, who finds the cause under it in the log. */
+  readonly requestId: string | undefined;
+  /** Milliseconds that the server asks to wait. */
+  readonly retryAfter: number | undefined;
+
+  constructor(init: RingfenceErrorInit) {
+    super(init.message, init.cause === undefined ? undefined : { cause: init.cause });
+    this.code = init.code;
+    this.status = init.status;
+    this.errors = init.errors ?? [];
+    this.devices = init.devices ?? [];
+    this.requestId = init.requestId;
+    this.retryAfter = init.retryAfter;
+  }
+
+  /** Whether the same request may succeed later without anybody changing it: no answer, an overload, a server's fault. */
+  get retryable(): boolean {
+    if (this.status === undefined) return true;
+    return (
+      this.status >= 500 || this.status === 408 || this.status === 429 || (this.status >= 200 && this.status < 300)
+    );
+  }
+}
+
+export const isErrorCode = (text: unknown): text is ErrorCode =>
+  typeof text === 'string' && Object.hasOwn(wireErrors, text);
+
+/** The code of an answer that names none we know: of a proxy, or of a newer server. */
+export function codeOfStatus(status: number): ClientErrorCode {
+  if (status === 409) return 'conflict';
+  if (status === 400) return 'malformed_request';
+  if (status >= 502 && status <= 504) return 'unavailable';
+  if (status >= 500) return 'internal';
+  const known = Object.entries(wireErrors).find(([, [its]]) => its === status);
+  return known === undefined ? 'bad_answer' : (known[0] as ErrorCode);
+}

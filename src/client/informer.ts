@@ -1,0 +1,306 @@
+/** Owns the informer: a local copy of an organization's resources that keeps itself equal to the server's. */
+import type { WatchKind } from '../api/kinds.ts';
+import type { WatchItem } from '../api/watch.ts';
+import { Backoff, type BackoffOptions } from './backoff.ts';
+import { Cache, type Change, type View } from './cache.ts';
+import type { WatchEvent } from './document.ts';
+import { RingfenceError } from './error.ts';
+import type { CallOptions, Client } from './http.ts';
+import { Listeners, type Unsubscribe } from './listeners.ts';
+import { initialState, type ConnectionState } from './state.ts';
+import { watchBatches } from './watch.ts';
+
+export interface InformerOptions<K extends WatchKind> {
+  readonly client: Client;
+  readonly organization: string;
+  /** What to follow, over one stream. */
+  readonly kinds: readonly K[];
+  /** Milliseconds without a byte after which a stream counts as dead; 40 seconds unless given. */
+  readonly silence?: number;
+  readonly backoff?: Omit<BackoffOptions, 'random'>;
+  /** Which failures end `run`: unless given, those that waiting cannot heal (401, 403, 404 and the like). */
+  readonly giveUp?: (error: RingfenceError) => boolean;
+  /** Told when a handler throws; unless given, it is thrown where nobody can overlook it. */
+  readonly onFault?: (fault: unknown) => void;
+}
+
+/**
+ * An informer keeps a copy of the resources of some kinds of one organization and tells what changes in it.
+ *
+ * It promises, while `run` runs:
+ *
+ * 1. **Complete.** Once the server is reachable for long enough, the copy equals what the credential may see, and
+ *    after every later change it does so again. Intermediate states of a resource may be skipped, its last state and
+ *    its deletion never: not by a cut stream, a restarted server, another replica, or a revision that is gone.
+ * 2. **No ghosts.** A resource that was deleted while nobody listened is reported deleted: by the server's own deletion,
+ *    or, after a start afresh, when the new listing is whole and has not shown it.
+ * 3. **In order.** For one resource, `added` comes first, each `updated` has a newer revision and the state told before
+ *    as `old`, and `deleted` comes last, once. A resource that left the view and came back is `added` again. Only a
+ *    server that was restored from a backup makes a revision go back, and that is told as `updated`.
+ * 4. **Synced never ahead of data.** `synced` turns true after the first whole listing of every kind is in the copy and
+ *    its changes have been told; it stays true. While the server is away the copy stays as it was.
+ * 5. **Handlers see the newest.** They are called once for all changes that arrived together, after the copy has
+ *    taken all of them in. A handler should mark what is to be done and return. One that throws harms nobody else.
+ * 6. **Patient.** One stream for all kinds. A lost one is resumed after a random, growing, bounded wait that starts
+ *    small again after progress; the server's `Retry-After` is obeyed; a stream that the server ends in good order is
+ *    resumed at once, but not if it ends again and again; a stream without heartbeats is given up.
+ */
+export interface Informer<K extends WatchKind = WatchKind> {
+  /**
+   * Follows the server until the signal is aborted, and then resolves. Rejects with the failure that it gives up on;
+   * it may be run again afterwards, and goes on where it stopped.
+   */
+  run(options: { readonly signal: AbortSignal }): Promise<void>;
+  readonly state: ConnectionState;
+  readonly synced: boolean;
+  /** Resolves when synced; rejects if `run` ends before. */
+  whenSynced(options?: CallOptions): Promise<void>;
+  /** The greatest revision seen so far. */
+  readonly revision: number;
+  view<T extends K>(kind: T): View<T>;
+  /** Not told again what the copy holds already: whoever comes late reads the view first. */
+  onChange(handler: (changes: readonly Change<K>[]) => void): Unsubscribe;
+  onState(handler: (state: ConnectionState) => void): Unsubscribe;
+  /** Ends a wait between two attempts, e.g. because the network is back. */
+  retryNow(): void;
+}
+
+export const createInformer = <K extends WatchKind>(options: InformerOptions<K>): Informer<K> =>
+  new StreamInformer(options);
+
+/** A stream that lived so long before it ended was no accident of a failing server. */
+const settled = 5_000;
+
+/** How a stream ended, and whether anything was gained by it. */
+interface End {
+  readonly error: RingfenceError | undefined;
+  readonly progressed: boolean;
+  readonly settled: boolean;
+}
+
+const healsByWaiting = (error: RingfenceError): boolean => error.retryable || error.code === 'revision_gone';
+const isGarbled = (error: RingfenceError | undefined): boolean =>
+  error?.code === 'bad_answer' || error?.code === 'document_too_large';
+
+class StreamInformer<K extends WatchKind> implements Informer<K> {
+  readonly #options: InformerOptions<K>;
+  readonly #caches: ReadonlyMap<K, Cache<K>>;
+  readonly #changes: Listeners<readonly Change<K>[]>;
+  readonly #states: Listeners<ConnectionState>;
+  readonly #waiters = new Set<{ resolve: () => void; reject: (reason: unknown) => void }>();
+  #state: ConnectionState;
+  #synced = false;
+  #running = false;
+  #wake: (() => void) | undefined;
+
+  constructor(options: InformerOptions<K>) {
+    const onFault = options.onFault ?? throwAloud;
+    this.#options = options;
+    this.#caches = new Map(options.kinds.map((kind) => [kind, new Cache(kind)]));
+    this.#changes = new Listeners(onFault);
+    this.#states = new Listeners(onFault);
+    this.#state = initialState(options.client.transport.clock.now());
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+  get synced(): boolean {
+    return this.#synced;
+  }
+  get revision(): number {
+    return Math.max(0, ...[...this.#caches.values()].map(({ position }) => position));
+  }
+  view<T extends K>(kind: T): View<T> {
+    const cache = this.#caches.get(kind);
+    if (cache === undefined) throw new TypeError(`this informer does not follow ${kind}`);
+    return cache as unknown as View<T>;
+  }
+  onChange(handler: (changes: readonly Change<K>[]) => void): Unsubscribe {
+    return this.#changes.add(handler);
+  }
+  onState(handler: (state: ConnectionState) => void): Unsubscribe {
+    return this.#states.add(handler);
+  }
+  retryNow(): void {
+    this.#wake?.();
+  }
+
+  whenSynced({ signal }: CallOptions = {}): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#synced) {
+        resolve();
+        return;
+      }
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const done = (): void => {
+        this.#waiters.delete(waiter);
+        signal?.removeEventListener('abort', onAbort);
+      };
+      const onAbort = (): void => waiter.reject(signal?.reason);
+      const waiter = {
+        resolve: (): void => {
+          done();
+          resolve();
+        },
+        reject: (reason: unknown): void => {
+          done();
+          reject(reason);
+        },
+      };
+      this.#waiters.add(waiter);
+      signal?.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
+    if (this.#running) throw new TypeError('this informer is running already');
+    this.#running = true;
+    try {
+      await this.#keepFollowing(signal);
+      for (const waiter of this.#waiters) waiter.reject(signal.reason);
+    } catch (error) {
+      for (const waiter of this.#waiters) waiter.reject(error);
+      throw error;
+    } finally {
+      this.#running = false;
+      this.#enter({ phase: 'stopped' });
+    }
+  }
+
+  async #keepFollowing(signal: AbortSignal): Promise<void> {
+    const { client, giveUp = (error) => !healsByWaiting(error) } = this.#options;
+    const backoff = new Backoff({ ...this.#options.backoff, random: client.transport.random });
+    while (!signal.aborted) {
+      this.#enter({ phase: 'connecting', failures: backoff.failures });
+      const end = await this.#follow(signal);
+      if (signal.aborted) return;
+      const { error } = end;
+      if (error !== undefined) {
+        this.#enter({ lastError: { error, at: client.transport.clock.now() } });
+        if (giveUp(error)) throw error;
+      }
+      if (end.settled || (end.progressed && !isGarbled(error))) backoff.reset();
+      if (error === undefined && end.settled) continue;
+      if (error?.code === 'revision_gone' && this.#startAfresh()) continue;
+      await this.#wait(backoff.next(error?.retryAfter), backoff.failures, signal);
+    }
+  }
+
+  /** One stream from its opening to its end. */
+  async #follow(signal: AbortSignal): Promise<End> {
+    const { client, organization, silence } = this.#options;
+    const { clock } = client.transport;
+    const tails = new Set<K>();
+    let heardAt: number | undefined;
+    let progressed = false;
+    let error: RingfenceError | undefined;
+    try {
+      const options = { signal, ...(silence !== undefined && { silence }) };
+      for await (const batch of watchBatches(client, organization, this.#items(), options)) {
+        if (heardAt === undefined) {
+          heardAt = clock.now();
+          this.#enter({ phase: 'listing' });
+        }
+        if (this.#take(batch, tails)) progressed = true;
+      }
+    } catch (thrown) {
+      if (!signal.aborted && !(thrown instanceof RingfenceError)) throw thrown;
+      error = thrown instanceof RingfenceError ? thrown : undefined;
+    }
+    return { error, progressed, settled: heardAt !== undefined && clock.now() - heardAt >= settled };
+  }
+
+  /**
+   * Where each kind goes on. A tail is asked for every time (reference 4.3 (6) would allow to do without): it is what
+   * tells that everything missed has come, and where the order by kind ends and the common order begins.
+   */
+  #items(): readonly (WatchItem & { readonly kind: K })[] {
+    return [...this.#caches.values()].map(({ kind, position }) =>
+      position > 0 ? { kind, gt_revision: position } : { kind },
+    );
+  }
+
+  /** Takes in what arrived together, then tells it. Answers whether it brought the copy forward. */
+  #take(batch: readonly WatchEvent<K>[], tails: Set<K>): boolean {
+    const before = this.#mark();
+    const changes: Change<K>[] = [];
+    for (const event of batch) {
+      const cache = this.#caches.get(event.kind as K);
+      if (cache === undefined) continue;
+      if (event.type === 'tail') {
+        tails.add(cache.kind);
+        changes.push(...cache.finish());
+        continue;
+      }
+      const change = cache.apply(event as Extract<WatchEvent<K>, { type: 'change' | 'delete' }>);
+      if (change !== undefined) changes.push(change);
+      // Before the last tail the kinds come one after the other, and a revision tells nothing about the other kinds.
+      // After it they come in one common order: whoever shows a revision has shown all before, of every kind.
+      if (tails.size < this.#caches.size) cache.advance(event.revision);
+      else for (const each of this.#caches.values()) each.advance(event.revision);
+    }
+    if (changes.length > 0) this.#changes.tell(changes);
+    if (tails.size === this.#caches.size && this.#state.phase !== 'live') {
+      this.#becomeSynced();
+      this.#enter({ phase: 'live', failures: 0 });
+    }
+    return this.#mark() !== before;
+  }
+
+  /** Changes with every position and every listing that becomes whole. */
+  #mark(): string {
+    return [...this.#caches.values()].map(({ position, complete }) => `${position}${complete}`).join();
+  }
+
+  #becomeSynced(): void {
+    this.#synced = true;
+    for (const waiter of this.#waiters) waiter.resolve();
+  }
+
+  /** Forgets where we were. False when there was nothing to forget: then starting afresh was refused itself. */
+  #startAfresh(): boolean {
+    const caches = [...this.#caches.values()];
+    if (caches.every(({ position }) => position === 0)) return false;
+    for (const cache of caches) cache.startAfresh();
+    return true;
+  }
+
+  async #wait(milliseconds: number, failures: number, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options.client.transport;
+    this.#enter({ phase: 'waiting', failures, retryAt: clock.now() + milliseconds });
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        cancel();
+        signal.removeEventListener('abort', wake);
+        this.#wake = undefined;
+        resolve();
+      };
+      const cancel = clock.after(milliseconds, wake);
+      signal.addEventListener('abort', wake, { once: true });
+      this.#wake = wake;
+      if (signal.aborted) wake();
+    });
+  }
+
+  #enter(news: Partial<ConnectionState>): void {
+    const { phase: old, since, ...rest } = this.#state;
+    const { retryAt: _, ...kept } = rest;
+    const phase = news.phase ?? old;
+    this.#state = {
+      ...kept,
+      ...news,
+      phase,
+      since: phase === old ? since : this.#options.client.transport.clock.now(),
+    };
+    this.#states.tell(this.#state);
+  }
+}
+
+const throwAloud = (fault: unknown): void =>
+  queueMicrotask(() => {
+    throw fault;
+  });

@@ -1,0 +1,72 @@
+/** Owns the cutting of a byte stream into lines, wherever the network puts its borders. */
+import { RingfenceError } from './error.ts';
+
+const lineFeed = 0x0a;
+
+/**
+ * Collects bytes and gives back whole lines as text. A line's bytes are decoded together, so a character split
+ * between two chunks is whole again; text that is no UTF-8 is refused. What is kept is never longer than `longest`.
+ */
+export class LineReader {
+  readonly #longest: number;
+  readonly #decoder = new TextDecoder('utf-8', { fatal: true });
+  #parts: Uint8Array[] = [];
+  #kept = 0;
+
+  constructor({ longest }: { readonly longest: number }) {
+    this.#longest = longest;
+  }
+
+  /** Bytes of a line that has not ended yet. */
+  get pending(): number {
+    return this.#kept;
+  }
+
+  /** The lines that end in this chunk, without their line feeds. An empty one is a heartbeat. */
+  push(chunk: Uint8Array): string[] {
+    const lines: string[] = [];
+    let start = 0;
+    for (;;) {
+      const end = chunk.indexOf(lineFeed, start);
+      if (end === -1) break;
+      lines.push(this.#finish(chunk.subarray(start, end)));
+      start = end + 1;
+    }
+    if (start < chunk.length) this.#keep(chunk.subarray(start));
+    return lines;
+  }
+
+  #keep(part: Uint8Array): void {
+    this.#kept += part.length;
+    if (this.#kept > this.#longest) {
+      throw new RingfenceError({
+        code: 'document_too_large',
+        message: `a document of the stream is longer than ${this.#longest} bytes`,
+      });
+    }
+    this.#parts.push(part);
+  }
+
+  #finish(last: Uint8Array): string {
+    this.#keep(last);
+    const [only] = this.#parts;
+    const whole = this.#parts.length === 1 && only !== undefined ? only : this.#joined();
+    this.#parts = [];
+    this.#kept = 0;
+    try {
+      return this.#decoder.decode(whole);
+    } catch (cause) {
+      throw new RingfenceError({ code: 'bad_answer', message: 'a line of the stream is no UTF-8', cause });
+    }
+  }
+
+  #joined(): Uint8Array {
+    const whole = new Uint8Array(this.#kept);
+    let at = 0;
+    for (const part of this.#parts) {
+      whole.set(part, at);
+      at += part.length;
+    }
+    return whole;
+  }
+}

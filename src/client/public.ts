@@ -1,0 +1,32 @@
+/** Owns the published surface: what `import … from 'ringfence/client'` gives, and nothing else is promised. */
+export type { ErrorCode, RequestProblem, RequestProblemCode } from '../api/codes.ts';
+export type { AddDevice, Device, RegisteredDevice, UpdateDevice } from '../api/device.ts';
+export type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
+export { watchKinds, type WatchKind } from '../api/kinds.ts';
+export type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
+export type {
+  AddEnrollmentKey,
+  AddToken,
+  AddUser,
+  EnrollmentKey,
+  IssuedEnrollmentKey,
+  IssuedToken,
+  Token,
+  User,
+  WhoAmI,
+} from '../api/user.ts';
+export type { DepartedGroup, WatchItem } from '../api/watch.ts';
+export type { SecurityRule, StoredRule } from '../policy/rule.ts';
+export type { BackoffOptions } from './backoff.ts';
+export type { Change, View } from './cache.ts';
+export type { CallId, Calls, DeleteGroup, Page, RevisionPage } from './calls.ts';
+export { systemClock, type Clock } from './clock.ts';
+export type { ChangeEvent, DeleteEvent, TailEvent, WatchEvent } from './document.ts';
+export { RingfenceError, type ClientErrorCode } from './error.ts';
+export { entityTag, revisionOf } from './headers.ts';
+export { Client, type Answer, type CallOptions, type ClientOptions, type Request, type WriteOptions } from './http.ts';
+export { createInformer, type Informer, type InformerOptions } from './informer.ts';
+export type { Unsubscribe } from './listeners.ts';
+export type { Credential, Fetch, FetchInit } from './request.ts';
+export type { ConnectionPhase, ConnectionState } from './state.ts';
+export { watch, type WatchOptions } from './watch.ts';

@@ -1,0 +1,192 @@
+/** Owns one exchange with the server: how a request is sent by fetch, and how an answer or its absence is read. */
+import { problemContentType, type RequestProblem } from '../api/codes.ts';
+import type { Clock } from './clock.ts';
+import { codeOfStatus, isErrorCode, RingfenceError } from './error.ts';
+
+/** What is asked of fetch: the part that Node and browsers share. */
+export interface FetchInit {
+  readonly method: string;
+  readonly headers: Record<string, string>;
+  readonly cache: 'no-store';
+  readonly redirect: 'manual';
+  readonly signal: AbortSignal;
+  readonly body?: string;
+}
+export type Fetch = (url: string, init: FetchInit) => Promise<Response>;
+
+/** A credential, or how to get a fresh one before each request. Without one the platform's own (a cookie) must do. */
+export type Credential = string | (() => string | Promise<string>) | undefined;
+
+export interface Transport {
+  readonly url: string;
+  readonly token: Credential;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly fetch: Fetch;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Milliseconds that a plain request may take, its answer's body included. */
+  readonly timeout: number;
+}
+
+export interface Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly accept: string;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
+const text = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value.slice(0, 4_096) : undefined;
+
+export const badAnswer = (message: string, status?: number, cause?: unknown): RingfenceError =>
+  new RingfenceError({ code: 'bad_answer', message, status, cause });
+
+/** Sends and awaits the head of the answer. Anything but success is thrown, with what the server said about it. */
+export async function send(transport: Transport, exchange: Exchange, signal: AbortSignal): Promise<Response> {
+  signal.throwIfAborted();
+  const token = await credentialOf(transport);
+  signal.throwIfAborted();
+  const init: FetchInit = {
+    method: exchange.method,
+    headers: {
+      accept: exchange.accept,
+      ...transport.headers,
+      ...exchange.headers,
+      ...(exchange.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
+    cache: 'no-store',
+    // A redirect would carry the credential to another place: it is reported, never followed.
+    redirect: 'manual',
+    signal,
+    ...(exchange.body === undefined ? {} : { body: JSON.stringify(exchange.body) }),
+  };
+  let response: Response;
+  try {
+    response = await transport.fetch(addressOf(transport, exchange), init);
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw new RingfenceError({ code: 'unreachable', message: `${transport.url}: ${reasonOf(cause)}`, cause });
+  }
+  if (response.status >= 200 && response.status < 300) return response;
+  throw await failureOf(transport, response, signal);
+}
+
+async function credentialOf({ token }: Transport): Promise<string | undefined> {
+  if (typeof token !== 'function') return token;
+  try {
+    return await token();
+  } catch (cause) {
+    throw new RingfenceError({ code: 'unauthenticated', message: `no credential: ${reasonOf(cause)}`, cause });
+  }
+}
+
+function addressOf(transport: Transport, { path, query = {} }: Exchange): string {
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${encodeURIComponent(value)}`],
+  );
+  return `${transport.url}${path}${given.length > 0 ? `?${given.join('&')}` : ''}`;
+}
+
+/** Node hides the useful part ("connect ECONNREFUSED …") in causes; browsers tell nothing but "Failed to fetch". */
+export function reasonOf(error: unknown): string {
+  let deepest: unknown = error;
+  for (let depth = 0; depth < 4 && deepest instanceof Error && deepest.cause !== undefined; depth += 1) {
+    deepest = deepest.cause;
+  }
+  if (!(deepest instanceof Error)) return String(deepest);
+  const code = 'code' in deepest && typeof deepest.code === 'string' ? deepest.code : undefined;
+  return deepest.message !== '' ? deepest.message : (code ?? deepest.name);
+}
+
+async function failureOf(transport: Transport, response: Response, signal: AbortSignal): Promise<RingfenceError> {
+  const { status } = response;
+  const retryAfter = readRetryAfter(response.headers.get('retry-after'), transport.clock);
+  const requestId = text(response.headers.get('x-request-id'));
+  if (status < 400) {
+    // A browser shows nothing of a redirect, status 0 included.
+    const to = response.headers.get('location');
+    await discard(response);
+    return badAnswer(`${transport.url} redirects${to === null ? '' : ` to ${to}`}: give the final address`, status);
+  }
+  const body = await problemOf(response);
+  signal.throwIfAborted();
+  return new RingfenceError({
+    code: isErrorCode(body['code']) ? body['code'] : codeOfStatus(status),
+    message: text(body['detail']) ?? text(body['title']) ?? `the server answered ${status}`,
+    status,
+    errors: problemsIn(body['errors']),
+    devices: Array.isArray(body['devices']) ? body['devices'].filter((id) => typeof id === 'string') : [],
+    requestId: requestId ?? text(body['request_id']),
+    retryAfter,
+  });
+}
+
+/** A problem's fields, or none: a proxy may answer with a page of its own, which is of no use to anybody. */
+async function problemOf(response: Response): Promise<Json> {
+  if (!(response.headers.get('content-type') ?? '').startsWith(problemContentType)) {
+    await discard(response);
+    return {};
+  }
+  try {
+    const body: unknown = await response.json();
+    return isJson(body) ? body : {};
+  } catch {
+    return {};
+  }
+}
+
+/** Lets go of a body that nobody reads, so that its connection is free again. */
+async function discard(response: Response): Promise<void> {
+  await response.body?.cancel().catch(() => undefined);
+}
+
+function problemsIn(value: unknown): readonly RequestProblem[] {
+  if (!Array.isArray(value)) return [];
+  return (value as readonly unknown[]).flatMap((entry) => {
+    if (!isJson(entry)) return [];
+    const { pointer, code, detail } = entry;
+    if (typeof pointer !== 'string' || typeof code !== 'string' || typeof detail !== 'string') return [];
+    // A newer server may know a code that this version does not; the sentence still helps.
+    return [{ pointer, code: code as RequestProblem['code'], detail }];
+  });
+}
+
+/** Seconds or a date (RFC 9110 10.2.3), as milliseconds from now. */
+function readRetryAfter(header: string | null, clock: Clock): number | undefined {
+  if (header === null) return undefined;
+  if (/^\s*\d{1,9}\s*$/.test(header)) return Number(header) * 1_000;
+  const date = Date.parse(header);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - clock.now());
+}
+
+/**
+ * Runs with a signal of its own, which ends with the caller's signal and, given a deadline, after that time. The
+ * caller's signal is let go when the work is done: one signal may serve a process for weeks.
+ */
+export async function withSignal<T>(
+  options: { readonly clock: Clock; readonly signal?: AbortSignal | undefined; readonly deadline?: number },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { clock, signal, deadline } = options;
+  signal?.throwIfAborted();
+  const own = new AbortController();
+  const onAbort = (): void => own.abort(signal?.reason);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  const cancel =
+    deadline === undefined
+      ? undefined
+      : clock.after(deadline, () =>
+          own.abort(new RingfenceError({ code: 'timed_out', message: `no answer within ${deadline / 1_000} s` })),
+        );
+  try {
+    return await work(own.signal);
+  } finally {
+    cancel?.();
+    signal?.removeEventListener('abort', onAbort);
+  }
+}

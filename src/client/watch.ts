@@ -1,0 +1,129 @@
+/** Owns one watch stream: opened, read, watched over, ended. It never reconnects; the informer does. */
+import type { WatchKind } from '../api/kinds.ts';
+import { pathFor, paths } from '../api/paths.ts';
+import type { WatchItem } from '../api/watch.ts';
+import { documentReader, type WatchEvent } from './document.ts';
+import { RingfenceError } from './error.ts';
+import type { Client } from './http.ts';
+import { LineReader } from './lines.ts';
+import { badAnswer, reasonOf, send, type Transport } from './request.ts';
+
+export interface WatchOptions {
+  readonly signal?: AbortSignal;
+  /** Milliseconds without a byte after which the stream counts as dead; 40 seconds unless given. The server sends a heartbeat after 15. */
+  readonly silence?: number;
+  /** Bytes that one document may be long; 16 MiB unless given. */
+  readonly longestDocument?: number;
+}
+
+const defaultSilence = 40_000;
+const defaultLongest = 16 * 1024 * 1024;
+
+/**
+ * The documents of one stream, in the order of the wire, heartbeats left out. The iteration ends when the server ends
+ * the stream cleanly; it throws a `RingfenceError` when the stream is refused, breaks off, goes silent or says what the
+ * protocol does not allow, and the signal's reason when it is aborted. Leaving the loop closes the connection.
+ *
+ * A reader that takes its time is not taken for a silent server: the watchdog runs only while it waits for bytes.
+ */
+export async function* watch<K extends WatchKind>(
+  client: Client,
+  organization: string,
+  items: readonly (WatchItem & { readonly kind: K })[],
+  options: WatchOptions = {},
+): AsyncGenerator<WatchEvent<K>, void, undefined> {
+  for await (const batch of watchBatches(client, organization, items, options)) yield* batch;
+}
+
+/** The same, with the documents that arrived together kept together. A heartbeat is an empty batch. */
+export async function* watchBatches<K extends WatchKind>(
+  client: Client,
+  organization: string,
+  items: readonly (WatchItem & { readonly kind: K })[],
+  { signal, silence = defaultSilence, longestDocument = defaultLongest }: WatchOptions = {},
+): AsyncGenerator<readonly WatchEvent<K>[], void, undefined> {
+  signal?.throwIfAborted();
+  const { transport } = client;
+  const own = new AbortController();
+  const onAbort = (): void => own.abort(signal?.reason);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    const patient = <T>(work: () => Promise<T>): Promise<T> => watchOver(transport, own, silence, work);
+    const body = await patient(() => open(transport, organization, items, own.signal));
+    const reader = body.getReader();
+    const lines = new LineReader({ longest: longestDocument });
+    const read = documentReader(
+      organization,
+      items.map(({ kind }) => kind),
+    );
+    for (;;) {
+      const { done, value: chunk } = await patient(() => reader.read());
+      if (done) break;
+      const batch = lines.push(chunk).flatMap((line) => (isBlank(line) ? [] : [read(line)]));
+      yield batch as WatchEvent[] as WatchEvent<K>[];
+    }
+    if (lines.pending > 0) {
+      throw new RingfenceError({ code: 'cut_off', message: 'the stream ended in the middle of a document' });
+    }
+  } catch (error) {
+    // Whatever the platform makes of an abort, the reason given for it is what the caller gets.
+    own.signal.throwIfAborted();
+    if (error instanceof RingfenceError) throw error;
+    throw new RingfenceError({ code: 'cut_off', message: `the stream broke off: ${reasonOf(error)}`, cause: error });
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+    own.abort();
+  }
+}
+
+const isBlank = (line: string): boolean => line === '' || line === '\r';
+
+async function open(
+  transport: Transport,
+  organization: string,
+  items: readonly WatchItem[],
+  signal: AbortSignal,
+): Promise<ReadableStream<Uint8Array>> {
+  const response = await send(
+    transport,
+    {
+      method: paths.watchEvents[0],
+      path: pathFor('watchEvents', { org_id: organization }),
+      body: items,
+      accept: 'application/json',
+    },
+    signal,
+  );
+  const type = response.headers.get('content-type') ?? '';
+  if (!type.startsWith('application/json') || response.body === null) {
+    throw badAnswer(`a stream was expected, ${type === '' ? 'nothing' : type} came`, response.status);
+  }
+  return response.body;
+}
+
+/** Waits, but no longer than the stream lives, and ends the stream if nothing has come for that long. */
+async function watchOver<T>(
+  { clock }: Transport,
+  own: AbortController,
+  silence: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  const cancel = clock.after(silence, () =>
+    own.abort(
+      new RingfenceError({ code: 'silent', message: `nothing came for ${silence / 1_000} s, not even a heartbeat` }),
+    ),
+  );
+  let onAbort: (() => void) | undefined;
+  // A promise per wait, not one per stream: whatever waits on a long-lived promise is never let go.
+  const ended = new Promise<never>((_, reject) => {
+    onAbort = () => reject(own.signal.reason);
+    own.signal.addEventListener('abort', onAbort, { once: true });
+  });
+  try {
+    own.signal.throwIfAborted();
+    return await Promise.race([work(), ended]);
+  } finally {
+    cancel();
+    if (onAbort !== undefined) own.signal.removeEventListener('abort', onAbort);
+  }
+}
