@@ -1,5 +1,5 @@
 /** Owns what each operation takes and answers, as types: the compiler holds the client to the table of operations. */
-import type { AddDevice, Device, RegisteredDevice, UpdateDevice } from '../api/device.ts';
+import type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
 import type { OperationId } from '../api/paths.ts';
@@ -61,6 +61,9 @@ export interface Calls {
   readonly readDevice: Call<Device>;
   readonly updateDevice: Call<Device, UpdateDevice>;
   readonly deleteDevice: Call<Device>;
+
+  readonly reportDeviceStatus: Call<DeviceStatus, DeviceReport>;
+  readonly listDeviceStatuses: Call<readonly DeviceStatus[], undefined, Page>;
 
   readonly createEnrollmentKey: Call<IssuedEnrollmentKey, AddEnrollmentKey>;
   readonly listEnrollmentKeys: Call<readonly EnrollmentKey[], undefined, Page>;

@@ -39,6 +39,11 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     { org_id: org, device_id: id, body: { security_groups: [sg] }, ifMatch: '"1"' },
   ],
   deleteDevice: [(c) => c.devices.delete(org, id), { org_id: org, device_id: id }],
+  reportDeviceStatus: [
+    (c) => c.statuses.report(org, id, { state: 'applied', revision: 3 }),
+    { org_id: org, device_id: id, body: { state: 'applied', revision: 3 } },
+  ],
+  listDeviceStatuses: [(c) => c.statuses.list(org), { org_id: org }],
   createEnrollmentKey: [(c) => c.enrollmentKeys.create(org, { uses: 2 }), { org_id: org, body: { uses: 2 } }],
   listEnrollmentKeys: [(c) => c.enrollmentKeys.list(org), { org_id: org }],
   revokeEnrollmentKey: [(c) => c.enrollmentKeys.revoke(org, id), { org_id: org, key_id: id }],
@@ -81,7 +86,7 @@ describe('the client', () => {
     async (name) => {
       const [method, path] = paths[name];
       const [run, sent] = calls[name];
-      const { body, query, ifMatch, ...params } = sent as Record<string, unknown>;
+      const { body, query, ifMatch, ...params } = sent as Record<string, unknown> & { readonly query?: string };
       const answer = name.startsWith('list') ? [{ id: 'one' }] : { id: 'one' };
       const { client, seen, clock } = answering(() => json(answer, { status: method === 'POST' ? 201 : 200 }));
 
@@ -89,7 +94,7 @@ describe('the client', () => {
       expect(seen).toHaveLength(1);
       const filled = path.replace(/\{(\w+)\}/g, (_, variable: string) => String(params[variable]));
       expect(seen[0]).toMatchObject({ method, headers: { authorization: 'Bearer rf_user_secret' } });
-      expect(seen[0]?.url).toBe(`http://server.test${filled}${query === undefined ? '' : `?${String(query)}`}`);
+      expect(seen[0]?.url).toBe(`http://server.test${filled}${query === undefined ? '' : `?${query}`}`);
       expect(seen[0]?.body).toEqual(body);
       expect(seen[0]?.headers['if-match']).toBe(ifMatch);
       expect(seen[0]?.headers['content-type']).toBe(body === undefined ? undefined : 'application/json');

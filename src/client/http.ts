@@ -1,5 +1,5 @@
 /** Owns the typed HTTP client: a method for every operation of the server. */
-import type { AddDevice, Device, RegisteredDevice, UpdateDevice } from '../api/device.ts';
+import type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
 import { pathFor, paths, type PathParams } from '../api/paths.ts';
@@ -214,6 +214,16 @@ export class Client {
       this.#value('updateDevice', { params: { org_id, device_id }, body, ...options }),
     delete: (org_id: string, device_id: string, options: WriteOptions = {}): Promise<Device> =>
       this.#value('deleteDevice', { params: { org_id, device_id }, ...options }),
+  };
+
+  /** What agents say about themselves. */
+  readonly statuses = {
+    report: (org_id: string, device_id: string, body: DeviceReport, options: CallOptions = {}): Promise<DeviceStatus> =>
+      this.#value('reportDeviceStatus', { params: { org_id, device_id }, body, ...options }),
+    list: (org_id: string, options: CallOptions & Page = {}): Promise<readonly DeviceStatus[]> =>
+      this.#list('listDeviceStatuses', { org_id }, options),
+    each: (org_id: string, options: CallOptions & Page = {}): AsyncIterable<DeviceStatus> =>
+      this.#each('listDeviceStatuses', { org_id }, options),
   };
 
   readonly enrollmentKeys = {

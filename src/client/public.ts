@@ -1,6 +1,6 @@
 /** Owns the published surface: what `import … from 'ringfence/client'` gives, and nothing else is promised. */
 export type { ErrorCode, RequestProblem, RequestProblemCode } from '../api/codes.ts';
-export type { AddDevice, Device, RegisteredDevice, UpdateDevice } from '../api/device.ts';
+export type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
 export type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 export { watchKinds, type WatchKind } from '../api/kinds.ts';
 export type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
