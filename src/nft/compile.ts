@@ -4,14 +4,9 @@ import { isWholeFamily, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
 import {
   accept,
-  drop,
   goto,
-  icmpType,
-  icmpv6Type,
-  inboundName,
   jump,
   node,
-  outboundName,
   protocolNumber,
   rule,
   type AddressSide,
@@ -24,6 +19,7 @@ import {
   type TransportName,
   type Verdict,
 } from './ast.ts';
+import { baseChain, echo, familyMatch, type BaseContent } from './base.ts';
 import { Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
 
@@ -43,34 +39,6 @@ const rangesOf = ({ v4, v6 }: Addresses, family: Family): RangeSet => (family ==
 const isEmpty = ({ v4, v6 }: Addresses): boolean => v4.length === 0 && v6.length === 0;
 const isEverybody = (addresses: Addresses): boolean =>
   families.every((family) => isWholeFamily(rangesOf(addresses, family), family));
-
-/** Established connections, and ICMP errors about them: without these, replies to what was admitted would die. */
-export const established: Match = node({ kind: 'established' });
-
-/** Echo request and echo reply. */
-export const echo: { readonly [F in Family]: Match } = {
-  4: node({ kind: 'icmpTypes', family: 4, types: [icmpType.echoReply, icmpType.echoRequest] }),
-  6: node({ kind: 'icmpTypes', family: 6, types: [icmpv6Type.echoRequest, icmpv6Type.echoReply] }),
-};
-
-/**
- * Router and neighbour discovery, genuine only with the hop limit that no router has lowered. A range of types rather
- * than a set of them: base chains make no sets.
- */
-export const discovery: readonly Match[] = [
-  node({
-    kind: 'icmpTypeRange',
-    family: 6,
-    first: icmpv6Type.routerSolicitation,
-    last: icmpv6Type.neighbourAdvertisement,
-  }),
-  node({ kind: 'hopLimit', value: 255 }),
-];
-
-const familyMatch: { readonly [F in Family]: Match } = {
-  4: node({ kind: 'family', family: 4 }),
-  6: node({ kind: 'family', family: 6 }),
-};
 
 /** By family: everybody, some ranges, or nobody. */
 function leafRules(addresses: Addresses, side: AddressSide): readonly Rule[] {
@@ -100,40 +68,16 @@ class DirectionCompiler {
   }
 
   base(policy: DirectionPolicy): BaseChain {
-    const inbound = this.#direction === 'inbound';
-    return node({
-      kind: 'base',
-      name: inbound ? inboundName : outboundName,
-      hook: inbound ? 'input' : 'output',
-      rules: policy.kind === 'open' ? [] : this.#baseRules(policy),
-    });
+    return baseChain(this.#direction, this.#options.interface, this.#content(policy));
   }
 
-  #baseRules(policy: Closed): readonly Rule[] {
-    const here: Match = node({
-      kind: 'interface',
-      side: this.#direction === 'inbound' ? 'iifname' : 'oifname',
-      name: this.#options.interface,
-    });
-    // The default group, literally and in this order (reference 1.2 (10)). These two sets of ICMP types are the only ones
-    // in a base chain; a packet that comes before their contents do is accepted by its family two rules later.
-    if (this.#direction === 'inbound' && admitsEverything(policy)) {
-      return [
-        rule([here, established], accept),
-        rule([here, echo[6]], accept),
-        rule([here, echo[4]], accept),
-        rule([here, familyMatch[4]], accept),
-        rule([here, familyMatch[6]], accept),
-        rule([here], drop),
-      ];
-    }
-    const dispatch = this.#dispatchRules(policy);
-    return [
-      rule([here, established], accept),
-      ...(this.#options.neighbourDiscovery ? [rule([here, ...discovery], accept)] : []),
-      ...(dispatch.length > 0 ? [rule([here], jump(this.#helpers.add(this.#direction, dispatch)))] : []),
-      rule([here], drop),
-    ];
+  #content(policy: DirectionPolicy): BaseContent {
+    if (policy.kind === 'open') return policy;
+    if (this.#direction === 'inbound' && isEverybody(policy.any)) return { kind: 'default' };
+    const { neighbourDiscovery } = this.#options;
+    const rules = this.#dispatchRules(policy);
+    if (rules.length === 0) return { kind: 'closed', neighbourDiscovery };
+    return { kind: 'closed', neighbourDiscovery, dispatch: this.#helpers.add(this.#direction, rules) };
   }
 
   #dispatchRules(policy: Closed): readonly Rule[] {
@@ -207,9 +151,6 @@ class DirectionCompiler {
     return name;
   }
 }
-
-/** Whether the direction is the default group's: everything is admitted, by address family alone. */
-const admitsEverything = ({ any }: Closed): boolean => isEverybody(any);
 
 /**
  * The ruleset that enforces the policy. Only the two base chains see packets by themselves; everything large stands in

@@ -3,7 +3,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { node, type HelperChain, type Rule } from './ast.ts';
 import { parseObjectName, type ObjectName } from './names.ts';
-import { printRule } from './print.ts';
+import { printRules } from './print.ts';
 
 /** The first word of a helper chain's name: it tells a reader of the listing what the chain is for, and nothing else. */
 export type HelperPurpose = 'inbound' | 'outbound' | 'tcp' | 'udp' | 'ping' | 'ping6' | 'from' | 'to';
@@ -16,7 +16,7 @@ const digestBytes = 16;
  * meet below it. Another salt gives another name to the same content.
  */
 export function helperName(purpose: HelperPurpose, rules: readonly Rule[], salt = ''): ObjectName {
-  const content = [salt, ...rules.map(printRule)].join('\n');
+  const content = `${salt}\n${printRules(rules)}`;
   return parseObjectName(`${purpose}-${bytesToHex(sha256(utf8ToBytes(content)).subarray(0, digestBytes))}`);
 }
 

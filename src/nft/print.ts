@@ -56,6 +56,8 @@ const actionPrinters: Printers<Verdict | VerdictMap> = {
       .join(', ')} }`,
 };
 
+export const printMatch = (match: Match): string => dispatch(matchPrinters, match);
+
 /** A rule is frozen, so its text is made once: naming a chain by its content and printing it share the work. */
 const printed = new WeakMap<Rule, string>();
 
@@ -63,11 +65,14 @@ const printed = new WeakMap<Rule, string>();
 export function printRule(rule: Rule): string {
   let text = printed.get(rule);
   if (text === undefined) {
-    text = [...rule.matches.map((m) => dispatch(matchPrinters, m)), dispatch(actionPrinters, rule.action)].join(' ');
+    text = [...rule.matches.map(printMatch), dispatch(actionPrinters, rule.action)].join(' ');
     printed.set(rule, text);
   }
   return text;
 }
+
+/** A chain's rules, a line each: equal text means equal rules. */
+export const printRules = (rules: readonly Rule[]): string => rules.map((rule) => `${printRule(rule)}\n`).join('');
 
 const commandPrinters: Printers<Command> = {
   addTable: () => `add table ${own}`,

@@ -1,0 +1,293 @@
+/** Owns the way back from what is installed to the policy that it enforces, and the list of what does not belong there. */
+import type {
+  Addresses,
+  CanonicalPolicy,
+  DirectionPolicy,
+  PortInterval,
+  PortMap,
+  PortPrefix,
+  TransportPolicy,
+} from '../policy/canonical.ts';
+import { wholeFamily, type RangeSet } from '../policy/range.ts';
+import type { Direction, Family } from '../policy/rule.ts';
+import { protocolNumber, targets, type Rule, type TransportName, type Verdict } from './ast.ts';
+import { baseHook, baseName, baseRules, echo, type BaseContent } from './base.ts';
+import { isProperlyAttached, type Installed } from './listing.ts';
+import type { InterfaceName } from './names.ts';
+import { printMatch, printRules } from './print.ts';
+
+/** Something in our table that we did not put there, or something of ours that is gone. */
+export interface Finding {
+  readonly code:
+    | 'table_flags'
+    | 'foreign_object'
+    | 'foreign_chain'
+    | 'foreign_rule'
+    | 'missing_chain'
+    | 'wrong_attachment'
+    | 'wrong_layout'
+    | 'unused_chain';
+  /** The chain or object concerned; empty for the table itself. */
+  readonly name: string;
+  readonly detail: string;
+}
+
+export interface Enforced {
+  readonly policy: CanonicalPolicy;
+  /** Unknown where both directions are open: then no rule names one. */
+  readonly interface: InterfaceName | undefined;
+  /** Unknown where no direction needs to say. */
+  readonly neighbourDiscovery: boolean | undefined;
+}
+
+export interface Decompiled {
+  /** What the table does to packets; absent as soon as anything that can touch a packet is not of our making. */
+  readonly enforced: Enforced | undefined;
+  /** Unused chains are harmless leftovers of an update; everything else calls for a repair. */
+  readonly findings: readonly Finding[];
+}
+
+class Unexpected extends Error {
+  readonly finding: Finding;
+  constructor(code: Finding['code'], name: string, detail: string) {
+    super(detail);
+    this.finding = { code, name, detail };
+  }
+}
+
+const nobody: Addresses = { v4: [], v6: [] };
+const everybody: Addresses = { v4: wholeFamily(4), v6: wholeFamily(6) };
+const noPorts: PortMap = { kind: 'intervals', intervals: [] };
+
+interface BaseReading {
+  readonly policy: DirectionPolicy;
+  readonly interface?: InterfaceName;
+  readonly neighbourDiscovery?: boolean;
+}
+
+/** Reads one direction, chain by chain, and remembers which chains it came through. */
+class Reader {
+  readonly #installed: Installed;
+  readonly #direction: Direction;
+  readonly used: Set<string>;
+
+  constructor(installed: Installed, direction: Direction, used: Set<string>) {
+    this.#installed = installed;
+    this.#direction = direction;
+    this.used = used;
+  }
+
+  base(): BaseReading {
+    const name = baseName[this.#direction];
+    const chain = this.#installed.chains.get(name);
+    if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain is not there');
+    if (!isProperlyAttached(chain, baseHook[this.#direction])) {
+      throw new Unexpected('wrong_attachment', name, 'the chain hangs on another hook, priority or policy than ours');
+    }
+    const rules = this.#rules(name);
+    const [first] = rules;
+    if (first === undefined) return { policy: { kind: 'open' } };
+    const here = first.matches.find((match) => match.kind === 'interface');
+    if (here === undefined) throw new Unexpected('wrong_layout', name, 'a rule does not name the interface');
+    const content = this.#content(rules, here.name);
+    if (content === undefined) throw new Unexpected('wrong_layout', name, 'the rules are not in an order of ours');
+    if (content.kind !== 'closed') {
+      const policy: DirectionPolicy =
+        content.kind === 'open' ? content : { ...this.#dispatch(undefined), any: everybody };
+      return { policy, interface: here.name };
+    }
+    const { neighbourDiscovery, dispatch } = content;
+    return { policy: this.#dispatch(dispatch), interface: here.name, neighbourDiscovery };
+  }
+
+  /** Which of our base chains these rules are: made anew from each candidate, and compared. */
+  #content(rules: readonly Rule[], name: InterfaceName): BaseContent | undefined {
+    const [dispatch] = rules.flatMap(targets);
+    const closed = dispatch === undefined ? { kind: 'closed' as const } : { kind: 'closed' as const, dispatch };
+    const candidates: readonly BaseContent[] = [
+      { ...closed, neighbourDiscovery: false },
+      { ...closed, neighbourDiscovery: true },
+      ...(this.#direction === 'inbound' ? [{ kind: 'default' as const }] : []),
+    ];
+    const text = printRules(rules);
+    return candidates.find((content) => printRules(baseRules(this.#direction, name, content)) === text);
+  }
+
+  #dispatch(name: string | undefined): Extract<DirectionPolicy, { kind: 'closed' }> {
+    const rules = name === undefined ? [] : [...this.#rules(name)];
+    const any = this.#leadingAddresses(rules);
+    const [map, ...rest] = rules;
+    const nothing: TransportPolicy = { anyPort: nobody, ports: noPorts };
+    const policy = { kind: 'closed' as const, any, echo: nobody, tcp: nothing, udp: nothing };
+    if (map === undefined) return policy;
+    const { action, matches } = map;
+    if (rest.length > 0 || matches.length > 0 || action.kind !== 'protocolMap') throw this.#unexpected(name);
+    for (const { protocol, verdict } of action.entries) {
+      if (protocol === protocolNumber.tcp) policy.tcp = this.#transport(verdict, 'tcp');
+      else if (protocol === protocolNumber.udp) policy.udp = this.#transport(verdict, 'udp');
+      else if (protocol === protocolNumber.icmp) policy.echo = { ...policy.echo, v4: this.#ping(verdict, 4) };
+      else if (protocol === protocolNumber.icmpv6) policy.echo = { ...policy.echo, v6: this.#ping(verdict, 6) };
+      else throw this.#unexpected(name);
+    }
+    return policy;
+  }
+
+  #ping(verdict: Verdict, family: Family): RangeSet {
+    if (verdict.kind !== 'goto') throw this.#unexpected(undefined);
+    const [only, ...rest] = this.#rules(verdict.chain);
+    if (only === undefined || rest.length > 0) throw this.#unexpected(verdict.chain);
+    const { action, matches } = only;
+    const [match, ...others] = matches;
+    if (match === undefined || others.length > 0) throw this.#unexpected(verdict.chain);
+    if ('entries' in action || action.kind !== 'goto' || printMatch(match) !== printMatch(echo[family])) {
+      throw this.#unexpected(verdict.chain);
+    }
+    const { v4, v6 } = this.#leaf(action.chain);
+    if ((family === 4 ? v6 : v4).length > 0) throw this.#unexpected(action.chain);
+    return family === 4 ? v4 : v6;
+  }
+
+  #transport(verdict: Verdict, transport: TransportName): TransportPolicy {
+    if (verdict.kind === 'accept') return { anyPort: everybody, ports: noPorts };
+    if (verdict.kind !== 'goto') throw this.#unexpected(undefined);
+    const rules = [...this.#rules(verdict.chain)];
+    if (!rules.some(({ action }) => action.kind === 'portMap')) {
+      return { anyPort: this.#leaf(verdict.chain), ports: noPorts };
+    }
+    const anyPort = this.#leadingAddresses(rules);
+    return { anyPort, ports: this.#ports(rules, transport, verdict.chain) };
+  }
+
+  #ports(rules: readonly Rule[], transport: TransportName, name: string): PortMap {
+    const intervals: PortInterval[] = [];
+    const nodes: PortPrefix[] = [];
+    for (const { matches, action } of rules) {
+      if (matches.length > 0 || action.kind !== 'portMap' || action.transport !== transport)
+        throw this.#unexpected(name);
+      const length = prefixLengthOf(action.mask);
+      for (const { from, to, verdict } of action.entries) {
+        if (verdict.kind === 'jump' && length !== undefined && from === to) {
+          nodes.push({ length, value: from >> (16 - length), addresses: this.#leaf(verdict.chain) });
+        } else if (verdict.kind === 'accept' && length === 16) {
+          intervals.push({ from, to, addresses: everybody });
+        } else if (verdict.kind === 'goto' && length === 16) {
+          intervals.push({ from, to, addresses: this.#leaf(verdict.chain) });
+        } else throw this.#unexpected(name);
+      }
+    }
+    // A goto ends the search, so intervals stand alone: one map, and no tree beside it.
+    if (nodes.length === 0 && rules.length === 1) return { kind: 'intervals', intervals };
+    if (intervals.length > 0) throw this.#unexpected(name);
+    return { kind: 'prefixes', nodes: nodes.toSorted((a, b) => a.length - b.length || a.value - b.value) };
+  }
+
+  /** Takes the rule about addresses alone off the front, if there is one. */
+  #leadingAddresses(rules: Rule[]): Addresses {
+    const [first] = rules;
+    if (first === undefined || first.matches.length > 0) return nobody;
+    const { action } = first;
+    if (action.kind !== 'accept' && action.kind !== 'jump') return nobody;
+    rules.shift();
+    return action.kind === 'accept' ? everybody : this.#leaf(action.chain);
+  }
+
+  #leaf(name: string): Addresses {
+    const found: { v4?: RangeSet; v6?: RangeSet } = {};
+    for (const { matches, action } of this.#rules(name)) {
+      const [match] = matches;
+      if (matches.length > 1 || action.kind !== 'accept') throw this.#unexpected(name);
+      if (match === undefined) {
+        if (found.v4 !== undefined || found.v6 !== undefined) throw this.#unexpected(name);
+        Object.assign(found, everybody);
+      } else if (match.kind === 'family' || match.kind === 'address') {
+        const key = match.family === 4 ? 'v4' : 'v6';
+        const wrongSide =
+          match.kind === 'address' && match.side !== (this.#direction === 'inbound' ? 'saddr' : 'daddr');
+        if (wrongSide || found[key] !== undefined) throw this.#unexpected(name);
+        found[key] = match.kind === 'family' ? wholeFamily(match.family) : match.ranges;
+      } else throw this.#unexpected(name);
+    }
+    return { ...nobody, ...found };
+  }
+
+  #rules(name: string): readonly Rule[] {
+    const chain = this.#installed.chains.get(name);
+    if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain is not there');
+    this.used.add(name);
+    return chain.rules.map((each) => {
+      if (each.kind === 'known') return each.rule;
+      throw new Unexpected('foreign_rule', name, `the chain holds a rule that is not ours: ${each.json}`);
+    });
+  }
+
+  #unexpected(name: string | undefined): Unexpected {
+    return new Unexpected('wrong_layout', name ?? baseName[this.#direction], 'the rules are not laid out as ours are');
+  }
+}
+
+function prefixLengthOf(mask: number): number | undefined {
+  const length = mask.toString(2).replaceAll('0', '').length;
+  return ((0xffff << (16 - length)) & 0xffff) === mask ? length : undefined;
+}
+
+function strangers({ flagged, chains, objects }: Installed): Finding[] {
+  const found: Finding[] = [];
+  if (flagged)
+    found.push({ code: 'table_flags', name: '', detail: 'the table carries flags, which may switch it off' });
+  for (const { object, name } of objects) {
+    found.push({ code: 'foreign_object', name, detail: `the table holds a ${object} that is not ours` });
+  }
+  for (const { name, attachment } of chains.values()) {
+    if (attachment === undefined || name === baseName.inbound || name === baseName.outbound) continue;
+    found.push({ code: 'foreign_chain', name, detail: `a chain that is not ours hangs on hook ${attachment.hook}` });
+  }
+  return found;
+}
+
+/** Foreign sets and counters touch packets only through rules, which are found where they stand. */
+const isHarmless = ({ code }: Finding): boolean => code === 'foreign_object';
+
+/** One answer of two readings: what either says, as long as they do not contradict. */
+function agreed<T>(a: T | undefined, b: T | undefined, what: string): T | undefined {
+  if (a !== undefined && b !== undefined && a !== b) {
+    throw new Unexpected('wrong_layout', '', `the two base chains differ in ${what}`);
+  }
+  return a ?? b;
+}
+
+function unused(installed: Installed, used: ReadonlySet<string>): Finding[] {
+  return [...installed.chains.values()]
+    .filter(({ name, attachment }) => attachment === undefined && !used.has(name))
+    .map(({ name }) => ({ code: 'unused_chain', name, detail: 'nothing refers to the chain' }));
+}
+
+/** The policy that our table enforces, and what in the table is not of our making. */
+export function decompile(installed: Installed): Decompiled {
+  const findings = strangers(installed);
+  const used = new Set<string>();
+  const readings: BaseReading[] = [];
+  for (const direction of ['inbound', 'outbound'] as const) {
+    try {
+      readings.push(new Reader(installed, direction, used).base());
+    } catch (error) {
+      if (!(error instanceof Unexpected)) throw error;
+      findings.push(error.finding);
+    }
+  }
+  const [inbound, outbound] = readings;
+  if (inbound === undefined || outbound === undefined) return { enforced: undefined, findings };
+  try {
+    const enforced = {
+      policy: { inbound: inbound.policy, outbound: outbound.policy },
+      interface: agreed(inbound.interface, outbound.interface, 'their interface'),
+      neighbourDiscovery: agreed(inbound.neighbourDiscovery, outbound.neighbourDiscovery, 'neighbour discovery'),
+    };
+    return {
+      enforced: findings.every(isHarmless) ? enforced : undefined,
+      findings: [...findings, ...unused(installed, used)],
+    };
+  } catch (error) {
+    if (!(error instanceof Unexpected)) throw error;
+    return { enforced: undefined, findings: [...findings, error.finding] };
+  }
+}

@@ -1,0 +1,207 @@
+/** Proves on a real kernel that printed rulesets load, read back as themselves, and that plans lead from any state to any other. */
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { Namespace } from '../../test/lib/netns.ts';
+import { policy as anyPolicy } from '../policy/arbitrary.fixture.ts';
+import { canonicalize } from '../policy/canonicalize.ts';
+import type { Command, Ruleset } from './ast.ts';
+import { compile } from './compile.ts';
+import { decompile } from './decompile.ts';
+import { parseListing, type Installed } from './listing.ts';
+import { parseInterfaceName } from './names.ts';
+import { install, isEmpty, plan, rebuild, remove, type Update } from './plan.ts';
+import { canonicalPolicy, defaultPolicy, nested, policyOf, written } from './policies.fixture.ts';
+import { printCommands } from './print.ts';
+
+const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: true };
+const seed = 20_260_101;
+
+let namespace: Namespace;
+beforeAll(async () => {
+  namespace = await Namespace.create();
+});
+afterAll(() => namespace.close());
+beforeEach(() => namespace.run(['nft', 'flush', 'ruleset']));
+
+const apply = (commands: readonly Command[]): Promise<unknown> =>
+  commands.length === 0 ? Promise.resolve() : namespace.run(['nft', '-f', '-'], printCommands(commands));
+
+async function list(): Promise<Installed | undefined> {
+  const { stdout } = await namespace.run(['nft', '-j', 'list', 'ruleset']);
+  return parseListing(JSON.parse(stdout));
+}
+
+async function installed(): Promise<Installed> {
+  const read = await list();
+  if (read === undefined) throw new Error('the table is not there');
+  return read;
+}
+
+async function update(desired: Ruleset): Promise<Update> {
+  const planned = plan(await list(), desired);
+  if (planned.kind === 'tampered') throw new Error(`tampered: ${planned.chains.join(', ')}`);
+  return planned;
+}
+
+async function applyAll({ stage, flip, collect }: Update): Promise<void> {
+  await apply(stage);
+  await apply(flip);
+  await apply(collect);
+}
+
+/** The installed table is exactly the desired one. */
+async function expectInstalled(desired: Ruleset): Promise<void> {
+  const read = await installed();
+  expect(plan(read, desired)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
+  expect(decompile(read).findings).toEqual([]);
+}
+
+describe('a kernel', () => {
+  test('loads any policy and lists it as the same policy: parse ∘ print = identity', async () => {
+    await fc.assert(
+      fc.asyncProperty(canonicalPolicy, fc.boolean(), async (policy, neighbourDiscovery) => {
+        const ruleset = compile(policy, { ...options, neighbourDiscovery });
+        await apply(rebuild(ruleset));
+        await expectInstalled(ruleset);
+        expect(decompile(await installed()).enforced?.policy).toEqual(policy);
+      }),
+      { numRuns: 150, seed },
+    );
+  });
+
+  test('does so for rules as people write them, and for nested port ranges', async () => {
+    const samples = [
+      ...fc.sample(anyPolicy, { numRuns: 60, seed }).map(canonicalize),
+      policyOf(nested(60, 4), nested(50, 5)),
+    ];
+    expect(samples.at(-1)).toMatchObject({ inbound: { tcp: { ports: { kind: 'prefixes' } } } });
+    for (const policy of samples) {
+      const ruleset = compile(policy, options);
+      await apply(rebuild(ruleset));
+      await expectInstalled(ruleset);
+      expect(decompile(await installed()).enforced?.policy).toEqual(policy);
+    }
+  });
+
+  test('is led by plans from any policy to any other, and keeps the chains that stay', async () => {
+    const handles = async (): Promise<ReadonlyMap<string, number>> => {
+      const { stdout } = await namespace.run(['nft', '-j', 'list', 'ruleset']);
+      const { nftables } = JSON.parse(stdout) as { nftables: { chain?: { name: string; handle: number } }[] };
+      return new Map(nftables.flatMap(({ chain }) => (chain === undefined ? [] : [[chain.name, chain.handle]])));
+    };
+    let before = await handles();
+    for (const policy of fc.sample(canonicalPolicy, { numRuns: 40, seed })) {
+      for (const each of [policy, { ...policy, outbound: defaultPolicy.outbound }]) {
+        const ruleset = compile(each, options);
+        await applyAll(await update(ruleset));
+        await expectInstalled(ruleset);
+        const after = await handles();
+        for (const [name, handle] of before) expect(after.get(name) ?? handle).toBe(handle);
+        before = after;
+      }
+    }
+    await apply(remove());
+    expect(await list()).toBeUndefined();
+    await apply(remove());
+  });
+
+  test.each(['wg0', 'é0', '日本語', 'a*b', 'a\\', '$x', '#', ';', '{', '!=', '0', 'ct', '-', '@a'])(
+    'takes the interface name %j as it is',
+    async (name) => {
+      const ruleset = compile(policyOf([]), { ...options, interface: parseInterfaceName(name) });
+      await apply(install(ruleset));
+      await expectInstalled(ruleset);
+      expect(decompile(await installed()).enforced?.interface).toBe(name);
+    },
+  );
+
+  test('refuses no element at the borders of the families and of the ports', async () => {
+    const policy = policyOf([
+      written('tcp', 1, 65_535, '0.0.0.0-255.255.255.254', '::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'),
+      written('udp', 65_535, 65_535, '255.255.255.255', '0.0.0.0', '::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'),
+      written('udp', 1, 1, '128.0.0.0/1', '::ffff:0:0/96', '8000::/1', '::1.2.3.4'),
+    ]);
+    const ruleset = compile(policy, options);
+    await apply(install(ruleset));
+    await expectInstalled(ruleset);
+  });
+});
+
+describe('a table that others changed', () => {
+  const policy = policyOf([written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')], [written('udp', 53, 53)]);
+  const ruleset = compile(policy, options);
+  const [leaf] = ruleset.helpers;
+
+  const changes: readonly (readonly [what: string, text: string])[] = [
+    ['a rule in front', 'insert rule inet service service-inbound accept'],
+    ['a rule with a counter and a comment', 'add rule inet service service-outbound counter accept comment "mine"'],
+    ['a flush', 'flush chain inet service service-inbound'],
+    ['a policy', 'add chain inet service service-inbound { policy drop; }'],
+    ['a dormant table', 'add table inet service { flags dormant; }'],
+    [
+      'another hook',
+      'flush chain inet service service-inbound; delete chain inet service service-inbound; add chain inet service service-inbound { type filter hook forward priority 3; policy drop; }',
+    ],
+    [
+      'a base chain without a hook, that others use',
+      'flush chain inet service service-outbound; delete chain inet service service-outbound; add chain inet service service-outbound; add chain inet service x; add rule inet service x jump service-outbound',
+    ],
+    [
+      'objects that hang together',
+      `add counter inet service k
+add chain inet service x
+add chain inet service y
+add map inet service m { type inet_service : verdict; elements = { 22 : jump x }; }
+add set inet service s { type ipv4_addr; flags interval; elements = { 10.0.0.0/8 }; }
+add map inet service n { type inet_service : counter; elements = { 22 : "k" }; }
+add rule inet service y tcp dport vmap @m
+add rule inet service y ip saddr @s counter name k
+add rule inet service y counter name tcp dport map @n
+add rule inet service x ip saddr { 1.2.3.4, 5.6.7.8 } drop
+add rule inet service service-inbound jump y
+add limit inet service l { rate 1/second; }
+add quota inet service q { 100 bytes; }
+add ct expectation inet service e { protocol tcp; dport 9876; timeout 2m; size 12; l3proto ip; }
+add chain inet service hooked { type filter hook forward priority 5; policy drop; }
+add rule inet service hooked jump x`,
+    ],
+    ['everything gone', 'flush ruleset'],
+    ['the table gone', 'delete table inet service'],
+  ];
+
+  test.each(changes)('by %s is repaired by the plan, and then there is nothing to do', async (_, text) => {
+    await apply(install(ruleset));
+    await expectInstalled(ruleset);
+    await namespace.run(['nft', '-f', '-'], `${text}\n`);
+    const planned = await update(ruleset);
+    expect(isEmpty(planned)).toBe(false);
+    await applyAll(planned);
+    await expectInstalled(ruleset);
+  });
+
+  test('in a helper chain is found, and repaired under new names', async () => {
+    await apply(install(ruleset));
+    await namespace.run(['nft', 'insert', 'rule', 'inet', 'service', leaf?.name ?? '', 'accept']);
+    expect(plan(await list(), ruleset)).toEqual({ kind: 'tampered', chains: [leaf?.name] });
+    const salted = compile(policy, { ...options, salt: 'again' });
+    await applyAll(await update(salted));
+    await expectInstalled(salted);
+    await applyAll(await update(ruleset));
+    await expectInstalled(ruleset);
+  });
+
+  test('through names that no command can hold is rebuilt', async () => {
+    await apply(install(ruleset));
+    const chain = { family: 'inet', table: 'service', name: 'drop it; now' };
+    const json = JSON.stringify({ nftables: [{ add: { chain } }] });
+    await namespace.run([
+      'sh',
+      '-c',
+      'file=$(mktemp) && printf %s "$0" > "$file" && nft -j -f "$file"; rm "$file"',
+      json,
+    ]);
+    expect((await installed()).chains.has('drop it; now')).toBe(true);
+    await applyAll(await update(ruleset));
+    await expectInstalled(ruleset);
+  });
+});

@@ -1,0 +1,138 @@
+/** Owns a stand-in for `nft -j list table`: any of the ways in which nft may tell a ruleset, chosen by the caller. */
+import { prefixLength, printAddress } from '../policy/address.ts';
+import type { Range } from '../policy/range.ts';
+import type { Family } from '../policy/rule.ts';
+import type { Match, Rule, Ruleset, Verdict, VerdictMap } from './ast.ts';
+
+/** Answers each question of taste: whether to take the other way of telling the same. */
+export type Taste = () => boolean;
+
+type Json = Readonly<Record<string, unknown>>;
+
+const icmpNames: Readonly<Record<Family, Readonly<Record<number, string>>>> = {
+  4: { 0: 'echo-reply', 8: 'echo-request' },
+  6: {
+    128: 'echo-request',
+    129: 'echo-reply',
+    133: 'nd-router-solicit',
+    134: 'nd-router-advert',
+    135: 'nd-neighbor-solicit',
+    136: 'nd-neighbor-advert',
+  },
+};
+const protocolNames: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'ipv6-icmp' };
+
+/** A range whole, as a prefix (with or without host bits), or cut in two parts that touch. */
+function rangeJson(range: Range, family: Family, taste: Taste): unknown[] {
+  const { first, last } = range;
+  if (first === last) return [printAddress(family, first)];
+  const length = prefixLength(family, range);
+  if (length !== undefined && taste()) {
+    const addr = printAddress(family, taste() ? last : first);
+    return [{ prefix: { addr, len: length } }];
+  }
+  if (taste() && taste()) {
+    const middle = (first + last) / 2n;
+    return [
+      ...rangeJson({ first, last: middle }, family, taste),
+      ...rangeJson({ first: middle + 1n, last }, family, taste),
+    ];
+  }
+  return [{ range: [printAddress(family, first), printAddress(family, last)] }];
+}
+
+const shuffled = <T>(items: readonly T[], taste: Taste): T[] => {
+  const mixed: T[] = [];
+  for (const item of items) mixed.splice(taste() ? 0 : mixed.length, 0, item);
+  return mixed;
+};
+
+function setJson(items: readonly unknown[], taste: Taste): unknown {
+  return items.length === 1 && taste() ? items[0] : { set: shuffled(items, taste) };
+}
+
+const equal = (left: unknown, right: unknown): Json => ({ match: { op: '==', left, right } });
+const payload = (protocol: string, name: string): Json => ({ payload: { protocol, field: name } });
+
+function matchJson(match: Match, taste: Taste): Json {
+  switch (match.kind) {
+    case 'interface':
+      return equal({ meta: { key: match.side } }, match.name);
+    case 'established':
+      return {
+        match: { op: 'in', left: { ct: { key: 'state' } }, right: shuffled(['established', 'related'], taste) },
+      };
+    case 'family':
+      return equal({ meta: { key: 'nfproto' } }, taste() ? `ipv${match.family}` : match.family === 4 ? 2 : 10);
+    case 'icmpTypes': {
+      const types = match.types.map((type) => (taste() ? type : (icmpNames[match.family][type] ?? type)));
+      return equal(payload(match.family === 4 ? 'icmp' : 'icmpv6', 'type'), setJson(types, taste));
+    }
+    case 'icmpTypeRange': {
+      const ends = [match.first, match.last].map((type) => (taste() ? type : (icmpNames[match.family][type] ?? type)));
+      return equal(payload(match.family === 4 ? 'icmp' : 'icmpv6', 'type'), { range: ends });
+    }
+    case 'hopLimit':
+      return equal(payload('ip6', 'hoplimit'), match.value);
+    case 'address': {
+      const { family, side, ranges } = match;
+      const items = ranges.flatMap((range) => rangeJson(range, family, taste));
+      return equal(payload(family === 4 ? 'ip' : 'ip6', side), setJson(items, taste));
+    }
+    default:
+      return match satisfies never;
+  }
+}
+
+const verdictJson = (verdict: Verdict): Json =>
+  'chain' in verdict ? { [verdict.kind]: { target: verdict.chain } } : { [verdict.kind]: null };
+
+function mapJson(map: VerdictMap, taste: Taste): Json {
+  if (map.kind === 'protocolMap') {
+    const pairs = map.entries.map(({ protocol, verdict }) => [
+      taste() ? protocol : (protocolNames[protocol] ?? protocol),
+      verdictJson(verdict),
+    ]);
+    return { vmap: { key: { meta: { key: 'l4proto' } }, data: { set: shuffled(pairs, taste) } } };
+  }
+  const port = payload(map.transport, 'dport');
+  const key = map.mask === 0xffff && taste() ? port : { '&': [port, map.mask] };
+  const pairs = map.entries.map(({ from, to, verdict }) => [
+    from === to && taste() ? from : { range: [from, to] },
+    verdictJson(verdict),
+  ]);
+  return { vmap: { key, data: { set: shuffled(pairs, taste) } } };
+}
+
+function ruleJson({ matches, action }: Rule, taste: Taste): Json[] {
+  const conditions = matches.map((match) => matchJson(match, taste));
+  if (!('entries' in action)) return [...conditions, verdictJson(action)];
+  const implied =
+    action.kind === 'portMap' && taste()
+      ? [equal({ meta: { key: 'l4proto' } }, taste() ? action.transport : action.transport === 'tcp' ? 6 : 17)]
+      : [];
+  return [...conditions, ...implied, mapJson(action, taste)];
+}
+
+/** The listing of the ruleset, with handles as a kernel would give them. */
+export function listingOf({ inbound, outbound, helpers }: Ruleset, taste: Taste = () => false): { nftables: Json[] } {
+  const own = { family: 'inet', table: 'service' };
+  let handle = 0;
+  const chains: Json[] = [];
+  const rules: Json[] = [];
+  for (const chain of [...helpers, inbound, outbound]) {
+    const attached = chain.kind === 'base' ? { type: 'filter', hook: chain.hook, prio: 0, policy: 'accept' } : {};
+    chains.push({ chain: { ...own, name: chain.name, handle: (handle += 1), ...attached } });
+    for (const each of chain.rules) {
+      rules.push({ rule: { ...own, chain: chain.name, handle: (handle += 1), expr: ruleJson(each, taste) } });
+    }
+  }
+  return {
+    nftables: [
+      { metainfo: { version: '1.0.6', release_name: 'Lester Gooch #5', json_schema_version: 1 } },
+      { table: { family: 'inet', name: 'service', handle: 1 } },
+      ...chains,
+      ...rules,
+    ],
+  };
+}

@@ -1,0 +1,117 @@
+/** Owns what is installed in the kernel as `nft -j list table inet service` tells it: our table, or that there is none. */
+import { table, type Hook, type Rule } from './ast.ts';
+import { field, isRecord, type JsonRecord } from './json.ts';
+import { parseRule } from './parse.ts';
+
+/** A rule of the listing: one of ours in canonical form, or one that we would never write, as nft's JSON tells it. */
+export type InstalledRule =
+  { readonly kind: 'known'; readonly rule: Rule } | { readonly kind: 'foreign'; readonly json: string };
+
+/** How a base chain hangs in the kernel. */
+export interface Attachment {
+  readonly type: string;
+  readonly hook: string;
+  readonly priority: number;
+  readonly policy: string;
+}
+
+export interface InstalledChain {
+  readonly name: string;
+  /** Only on a base chain. */
+  readonly attachment?: Attachment;
+  readonly rules: readonly InstalledRule[];
+}
+
+/** Anything besides chains and rules. We install none, so each is foreign. */
+export interface InstalledObject {
+  /** In nft's words: `set`, `map`, `counter`, … */
+  readonly object: string;
+  readonly name: string;
+}
+
+export interface Installed {
+  /** The table carries flags, such as `dormant`, which switches all its chains off. */
+  readonly flagged: boolean;
+  readonly chains: ReadonlyMap<string, InstalledChain>;
+  readonly objects: readonly InstalledObject[];
+}
+
+/** Whether the chain hangs where our base chain on this hook does (reference 1.2 (2)), its policy aside. */
+export const isAttachedTo = ({ attachment }: InstalledChain, hook: Hook): boolean =>
+  attachment?.type === 'filter' && attachment.hook === hook && attachment.priority === 0;
+
+/** Whether it also lets pass what its rules do not speak of. */
+export const isProperlyAttached = (chain: InstalledChain, hook: Hook): boolean =>
+  isAttachedTo(chain, hook) && chain.attachment?.policy === 'accept';
+
+/** Thrown where the value is no listing of nft at all. */
+export class NoListing extends Error {
+  readonly code = 'no_listing';
+}
+
+const text = (record: JsonRecord, key: string): string => {
+  const value = field(record, key);
+  return typeof value === 'string' ? value : '';
+};
+
+function attachmentOf(chain: JsonRecord): Attachment | undefined {
+  if (field(chain, 'hook') === undefined) return undefined;
+  const priority = field(chain, 'prio');
+  return {
+    type: text(chain, 'type'),
+    hook: text(chain, 'hook'),
+    priority: typeof priority === 'number' ? priority : Number.NaN,
+    policy: text(chain, 'policy'),
+  };
+}
+
+const known = new Set(['family', 'table', 'chain', 'handle', 'index', 'expr']);
+
+/** Enough of a foreign rule for a person to recognize it. JSON too deep to print is named so. */
+function shown(value: unknown): string {
+  try {
+    return (JSON.stringify(value) ?? '').slice(0, 300);
+  } catch {
+    return 'too deep to show';
+  }
+}
+
+function installedRule(json: JsonRecord): InstalledRule {
+  // A comment or anything else that we never write makes the rule foreign, whatever it does to packets.
+  const rule = Object.keys(json).every((key) => known.has(key)) ? parseRule(field(json, 'expr')) : undefined;
+  return rule === undefined ? { kind: 'foreign', json: shown(field(json, 'expr')) } : { kind: 'known', rule };
+}
+
+/**
+ * Our table out of a listing of it, or of the whole ruleset; nothing where the listing does not hold it.
+ * The value comes from outside: whatever its shape, this answers or throws `NoListing`.
+ */
+export function parseListing(value: unknown): Installed | undefined {
+  const entries = isRecord(value) ? field(value, 'nftables') : undefined;
+  if (!Array.isArray(entries)) throw new NoListing('the value is no JSON listing of nft');
+  let found = false;
+  let flagged = false;
+  const objects: InstalledObject[] = [];
+  const chains = new Map<string, { name: string; attachment?: Attachment; rules: InstalledRule[] }>();
+  const chainNamed = (name: string): { name: string; attachment?: Attachment; rules: InstalledRule[] } => {
+    const chain = chains.get(name) ?? { name, rules: [] };
+    chains.set(name, chain);
+    return chain;
+  };
+  for (const entry of entries as readonly unknown[]) {
+    if (!isRecord(entry)) continue;
+    for (const [kind, content] of Object.entries(entry)) {
+      if (!isRecord(content) || text(content, 'family') !== table.family) continue;
+      if (text(content, kind === 'table' ? 'name' : 'table') !== table.name) continue;
+      found = true;
+      if (kind === 'table') flagged = field(content, 'flags') !== undefined;
+      else if (kind === 'rule') chainNamed(text(content, 'chain')).rules.push(installedRule(content));
+      else if (kind === 'chain') {
+        const chain = chainNamed(text(content, 'name'));
+        const attached = attachmentOf(content);
+        if (attached !== undefined) chain.attachment = attached;
+      } else objects.push({ object: kind, name: text(content, 'name') });
+    }
+  }
+  return found ? { flagged, chains, objects } : undefined;
+}

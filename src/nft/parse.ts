@@ -1,0 +1,240 @@
+/** Owns the way back from nft's JSON to rules: one AST for all the ways in which nft may tell the same rule. */
+import { parseAddress } from '../policy/address.ts';
+import { mergeRanges, type Range, type RangeSet } from '../policy/range.ts';
+import type { Family } from '../policy/rule.ts';
+import {
+  accept,
+  drop,
+  goto,
+  jump,
+  node,
+  protocolNumber,
+  rule,
+  type Match,
+  type PortEntry,
+  type ProtocolEntry,
+  type Rule,
+  type Verdict,
+  type VerdictMap,
+} from './ast.ts';
+import { field, isNumberBetween, isRecord, tagged } from './json.ts';
+import { isObjectName, parseInterfaceName } from './names.ts';
+
+/** Symbols that nft may print instead of numbers, by what they are a value of. */
+const symbols = {
+  protocol: { icmp: 1, tcp: 6, udp: 17, 'ipv6-icmp': 58, icmpv6: 58 },
+  nfproto: { ipv4: 2, ipv6: 10 },
+  icmp: { 'echo-reply': 0, 'echo-request': 8 },
+  icmpv6: {
+    'echo-request': 128,
+    'echo-reply': 129,
+    'nd-router-solicit': 133,
+    'nd-router-advert': 134,
+    'nd-neighbor-solicit': 135,
+    'nd-neighbor-advert': 136,
+  },
+} as const;
+type Symbols = Readonly<Record<string, number>>;
+
+/** A number below 256, also written as one of the symbols. */
+function byteOf(value: unknown, names: Symbols): number | undefined {
+  const number = typeof value === 'string' && Object.hasOwn(names, value) ? names[value] : value;
+  return isNumberBetween(number, 0, 255) ? number : undefined;
+}
+
+/** The items of a set, or the one item that stands without a set around it. */
+function itemsOf(value: unknown): readonly unknown[] {
+  const set = tagged(value, 'set');
+  return Array.isArray(set) ? (set as readonly unknown[]) : [value];
+}
+
+/** All results, or nothing as soon as one is missing. */
+function every<In, Out>(items: readonly In[], read: (item: In) => Out | undefined): Out[] | undefined {
+  const all: Out[] = [];
+  for (const item of items) {
+    const result = read(item);
+    if (result === undefined) return undefined;
+    all.push(result);
+  }
+  return all;
+}
+
+/** The two ends of nft's `range`, each read alike. */
+function ends<T>(value: unknown, read: (end: unknown) => T | undefined): readonly [T, T] | undefined {
+  const range = tagged(value, 'range');
+  if (!Array.isArray(range) || range.length !== 2) return undefined;
+  const [first, last] = [read(range[0]), read(range[1])];
+  return first === undefined || last === undefined ? undefined : [first, last];
+}
+
+function addressOf(value: unknown, family: Family): bigint | undefined {
+  if (typeof value !== 'string') return undefined;
+  const address = parseAddress(value);
+  return 'fault' in address || address.family !== family ? undefined : address.value;
+}
+
+/** A lone address, a prefix (host bits do not count) or a range. */
+function rangeOf(value: unknown, family: Family): Range | undefined {
+  const single = addressOf(value, family);
+  if (single !== undefined) return { first: single, last: single };
+  const prefix = tagged(value, 'prefix');
+  if (isRecord(prefix)) {
+    const bits = family === 4 ? 32 : 128;
+    const address = addressOf(field(prefix, 'addr'), family);
+    const length = field(prefix, 'len');
+    if (address === undefined || !isNumberBetween(length, 0, bits)) return undefined;
+    const host = (1n << BigInt(bits - length)) - 1n;
+    return { first: address & ~host, last: address | host };
+  }
+  const range = ends(value, (end) => addressOf(end, family));
+  return range === undefined || range[0] > range[1] ? undefined : { first: range[0], last: range[1] };
+}
+
+function rangesOf(value: unknown, family: Family): RangeSet | undefined {
+  const ranges = every(itemsOf(value), (item) => rangeOf(item, family));
+  return ranges === undefined || ranges.length === 0 ? undefined : mergeRanges(ranges);
+}
+
+function icmpMatch(right: unknown, family: Family): Match | undefined {
+  const names: Symbols = family === 4 ? symbols.icmp : symbols.icmpv6;
+  const range = ends(right, (end) => byteOf(end, names));
+  if (range !== undefined) return node({ kind: 'icmpTypeRange', family, first: range[0], last: range[1] });
+  const types = every(itemsOf(right), (item) => byteOf(item, names));
+  return types === undefined || types.length === 0
+    ? undefined
+    : node({ kind: 'icmpTypes', family, types: [...new Set(types)].toSorted((a, b) => a - b) });
+}
+
+function payloadMatch(protocol: unknown, name: unknown, right: unknown): Match | undefined {
+  if ((protocol === 'ip' || protocol === 'ip6') && (name === 'saddr' || name === 'daddr')) {
+    const family = protocol === 'ip' ? 4 : 6;
+    const ranges = rangesOf(right, family);
+    return ranges === undefined ? undefined : node({ kind: 'address', family, side: name, ranges });
+  }
+  if (protocol === 'icmp' && name === 'type') return icmpMatch(right, 4);
+  if (protocol === 'icmpv6' && name === 'type') return icmpMatch(right, 6);
+  if (protocol === 'ip6' && name === 'hoplimit' && isNumberBetween(right, 0, 255)) {
+    return node({ kind: 'hopLimit', value: right });
+  }
+  return undefined;
+}
+
+function metaMatch(key: unknown, right: unknown): Match | undefined {
+  if (key === 'nfproto') {
+    const number = byteOf(right, symbols.nfproto);
+    if (number === symbols.nfproto.ipv4) return node({ kind: 'family', family: 4 });
+    return number === symbols.nfproto.ipv6 ? node({ kind: 'family', family: 6 }) : undefined;
+  }
+  if (key !== 'iifname' && key !== 'oifname') return undefined;
+  try {
+    return node({ kind: 'interface', side: key, name: parseInterfaceName(right) });
+  } catch {
+    return undefined;
+  }
+}
+
+function isEstablished(right: unknown): boolean {
+  const states = new Set(Array.isArray(right) ? (right as readonly unknown[]) : []);
+  return states.size === 2 && states.has('established') && states.has('related');
+}
+
+function parseMatch(expression: unknown): Match | undefined {
+  const match = tagged(expression, 'match');
+  if (!isRecord(match)) return undefined;
+  const [op, left, right] = [field(match, 'op'), field(match, 'left'), field(match, 'right')];
+  const ct = tagged(left, 'ct');
+  if (isRecord(ct)) {
+    return op === 'in' && tagged(ct, 'key') === 'state' && isEstablished(right)
+      ? node({ kind: 'established' })
+      : undefined;
+  }
+  if (op !== '==') return undefined;
+  const payload = tagged(left, 'payload');
+  if (isRecord(payload)) return payloadMatch(field(payload, 'protocol'), field(payload, 'field'), right);
+  return metaMatch(tagged(tagged(left, 'meta'), 'key'), right);
+}
+
+function parseVerdict(expression: unknown): Verdict | undefined {
+  if (tagged(expression, 'accept') === null) return accept;
+  if (tagged(expression, 'drop') === null) return drop;
+  for (const [tag, make] of [
+    ['jump', jump],
+    ['goto', goto],
+  ] as const) {
+    const target = tagged(tagged(expression, tag), 'target');
+    if (typeof target === 'string' && isObjectName(target)) return make(target);
+  }
+  return undefined;
+}
+
+function portsOf(value: unknown): { from: number; to: number } | undefined {
+  const portOf = (end: unknown): number | undefined => (isNumberBetween(end, 0, 65_535) ? end : undefined);
+  const single = portOf(value);
+  if (single !== undefined) return { from: single, to: single };
+  const range = ends(value, portOf);
+  return range === undefined || range[0] > range[1] ? undefined : { from: range[0], to: range[1] };
+}
+
+/** Pairs of a key and its verdict. */
+function entriesOf<Key extends object>(
+  data: unknown,
+  read: (key: unknown) => Key | undefined,
+): (Key & { verdict: Verdict })[] | undefined {
+  const set = tagged(data, 'set');
+  if (!Array.isArray(set) || set.length === 0) return undefined;
+  return every(set as readonly unknown[], (item) => {
+    if (!Array.isArray(item) || item.length !== 2) return undefined;
+    const [key, verdict] = [read(item[0]), parseVerdict(item[1])];
+    return key === undefined || verdict === undefined ? undefined : { ...key, verdict };
+  });
+}
+
+function portMap(key: unknown, mask: number, data: unknown): VerdictMap | undefined {
+  const payload = tagged(key, 'payload');
+  if (!isRecord(payload) || field(payload, 'field') !== 'dport') return undefined;
+  const transport = field(payload, 'protocol');
+  if (transport !== 'tcp' && transport !== 'udp') return undefined;
+  const entries: PortEntry[] | undefined = entriesOf(data, portsOf);
+  if (entries === undefined) return undefined;
+  return node({ kind: 'portMap', transport, mask, entries: entries.toSorted((a, b) => a.from - b.from) });
+}
+
+function parseMap(expression: unknown): VerdictMap | undefined {
+  const vmap = tagged(expression, 'vmap');
+  if (!isRecord(vmap)) return undefined;
+  const [key, data] = [field(vmap, 'key'), field(vmap, 'data')];
+  if (tagged(tagged(key, 'meta'), 'key') === 'l4proto') {
+    const entries: ProtocolEntry[] | undefined = entriesOf(data, (name) => {
+      const protocol = byteOf(name, symbols.protocol);
+      return protocol === undefined ? undefined : { protocol };
+    });
+    if (entries === undefined) return undefined;
+    return node({ kind: 'protocolMap', entries: entries.toSorted((a, b) => a.protocol - b.protocol) });
+  }
+  const masked = tagged(key, '&');
+  if (!Array.isArray(masked)) return portMap(key, 0xffff, data);
+  const [port, mask] = masked as readonly unknown[];
+  return masked.length === 2 && isNumberBetween(mask, 1, 0xffff) ? portMap(port, mask, data) : undefined;
+}
+
+/** `meta l4proto tcp` before `tcp dport …`: some versions of nft print what the other already implies. */
+function isImplied(expression: unknown, next: unknown): boolean {
+  const match = tagged(expression, 'match');
+  if (!isRecord(match) || field(match, 'op') !== '==') return false;
+  if (tagged(tagged(field(match, 'left'), 'meta'), 'key') !== 'l4proto') return false;
+  const protocol = byteOf(field(match, 'right'), symbols.protocol);
+  const map = parseMap(next);
+  return map?.kind === 'portMap' && protocol === protocolNumber[map.transport];
+}
+
+/** The rule that nft's list of expressions tells, in canonical form; nothing where it is none that we would write. */
+export function parseRule(expressions: unknown): Rule | undefined {
+  if (!Array.isArray(expressions) || expressions.length === 0) return undefined;
+  const last: unknown = expressions.at(-1);
+  const action = parseVerdict(last) ?? parseMap(last);
+  if (action === undefined) return undefined;
+  let conditions = expressions.slice(0, -1) as readonly unknown[];
+  if (isImplied(conditions.at(-1), last)) conditions = conditions.slice(0, -1);
+  const matches = every(conditions, parseMatch);
+  return matches === undefined ? undefined : rule(matches, action);
+}

@@ -1,0 +1,188 @@
+/** Proves the plan of an update: nothing that is installed is touched, no set is made in a flip, nothing is left behind. */
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { makesSet, type Command, type Ruleset } from './ast.ts';
+import { compile } from './compile.ts';
+import { parseListing, type Installed } from './listing.ts';
+import { listingOf } from './listing.fixture.ts';
+import { parseInterfaceName } from './names.ts';
+import { install, isEmpty, plan, rebuild, remove, type Update } from './plan.ts';
+import { canonicalPolicy, defaultPolicy, policyOf, written } from './policies.fixture.ts';
+import { printCommands } from './print.ts';
+
+const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
+const ssh = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8')]), options);
+const web = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8'), written('tcp', 80, 80)]), options);
+const closed = compile(policyOf([]), options);
+
+type Entry = Record<string, Record<string, unknown>>;
+const own = { family: 'inet', table: 'service' };
+
+/** What the kernel holds after the ruleset was installed, and something more. */
+function installed(ruleset: Ruleset, ...more: Entry[]): Installed {
+  const read = parseListing({ nftables: [...listingOf(ruleset).nftables, ...more] });
+  if (read === undefined) throw new Error('the table is not there');
+  return read;
+}
+
+function update(before: Installed | undefined, desired: Ruleset): Update {
+  const planned = plan(before, desired);
+  if (planned.kind === 'tampered') throw new Error(`tampered: ${planned.chains.join(', ')}`);
+  return planned;
+}
+
+/** A batch as text, with short digests. */
+const shown = (commands: readonly Command[]): string =>
+  printCommands(commands).replaceAll(/([0-9a-f]{4})[0-9a-f]{28}/g, '$1');
+const kinds = (commands: readonly Command[]): readonly string[] => commands.map(({ kind }) => kind);
+
+describe('a plan', () => {
+  test('from no table loads helper chains first, where no packet comes, then both base chains at once', () => {
+    const { stage, flip, collect } = update(undefined, ssh);
+    expect(kinds(stage).filter((kind) => kind === 'addBaseChain')).toEqual([]);
+    expect(printCommands([...stage, ...flip])).toBe(
+      printCommands(install(ssh)).replace('add chain inet service service-inbound', 'add table inet service\n$&'),
+    );
+    expect(collect).toEqual([]);
+  });
+
+  test('from no table to a policy without helper chains has nothing to stage', () => {
+    const { stage, flip, collect } = update(undefined, compile(defaultPolicy, options));
+    expect([stage, collect]).toEqual([[], []]);
+    expect(printCommands(flip)).toBe(printCommands(install(compile(defaultPolicy, options))));
+  });
+
+  test('to what is installed is empty', () => {
+    expect(isEmpty(update(installed(ssh), ssh))).toBe(true);
+    expect(isEmpty(update(installed(ssh), web))).toBe(false);
+  });
+
+  test('touches what changed only: new parts are staged, the chain that names them flips, old parts go', () => {
+    const { stage, flip, collect } = update(installed(ssh), web);
+    const [leaf, tcp, inbound] = ssh.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
+    const [sameLeaf, newTcp, newInbound] = web.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
+    expect(sameLeaf).toBe(leaf);
+    expect(shown(stage)).toBe(`add table inet service
+add chain inet service ${newTcp}
+add rule inet service ${newTcp} tcp dport vmap { 22 : goto ${leaf}, 80 : accept }
+add chain inet service ${newInbound}
+add rule inet service ${newInbound} meta l4proto vmap { 6 : goto ${newTcp} }
+`);
+    expect(shown(flip)).toBe(`add table inet service
+flush chain inet service service-inbound
+add rule inet service service-inbound iifname "wg0" ct state established,related accept
+add rule inet service service-inbound iifname "wg0" jump ${newInbound}
+add rule inet service service-inbound iifname "wg0" drop
+`);
+    expect(shown(collect)).toBe(`flush chain inet service ${tcp}
+flush chain inet service ${inbound}
+delete chain inet service ${tcp}
+delete chain inet service ${inbound}
+`);
+  });
+
+  test('goes on after a stop between stage and flip, and does not load again what was staged', () => {
+    const half = installed({ ...closed, helpers: ssh.helpers });
+    const { stage, flip, collect } = update(half, ssh);
+    expect(stage).toEqual([]);
+    expect(kinds(flip)).toEqual(['addTable', 'flushChain', 'addRule', 'addRule', 'addRule']);
+    expect(collect).toEqual([]);
+  });
+
+  test('flips a base chain that others have written into, and only that', () => {
+    const before = installed(ssh, { rule: { ...own, chain: 'service-outbound', handle: 99, expr: [{ drop: null }] } });
+    const { stage, flip, collect } = update(before, ssh);
+    expect([stage, collect]).toEqual([[], []]);
+    expect(shown(flip)).toBe('add table inet service\nflush chain inet service service-outbound\n');
+  });
+
+  test('sets the policy of a base chain right', () => {
+    const { chains, ...rest } = installed(ssh);
+    const chain = chains.get('service-inbound');
+    const attachment = { type: 'filter', hook: 'input', priority: 0, policy: 'drop' };
+    const changed = {
+      ...rest,
+      chains: new Map(chains).set('service-inbound', { rules: [], ...chain, name: 'service-inbound', attachment }),
+    };
+    const { flip } = update(changed, ssh);
+    expect(shown(flip.slice(0, 3))).toBe(`add table inet service
+add chain inet service service-inbound { type filter hook input priority filter; policy accept; }
+flush chain inet service service-inbound
+`);
+  });
+
+  test('wakes a table that flags have switched off', () => {
+    const { stage, flip, collect } = update({ ...installed(ssh), flagged: true }, ssh);
+    expect([stage, collect]).toEqual([[], []]);
+    expect(shown(flip)).toBe('add table inet service\n');
+  });
+
+  test('asks for new names where a helper chain of ours was changed in place', () => {
+    const [leaf] = ssh.helpers;
+    const before = installed(ssh, { rule: { ...own, chain: leaf?.name, handle: 99, expr: [{ accept: null }] } });
+    expect(plan(before, ssh)).toEqual({ kind: 'tampered', chains: [leaf?.name] });
+    const salted = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8')]), { ...options, salt: '1' });
+    const { stage, collect } = update(before, salted);
+    expect(kinds(stage).filter((kind) => kind === 'addChain')).toHaveLength(3);
+    expect(kinds(collect).filter((kind) => kind === 'deleteChain')).toHaveLength(3);
+  });
+
+  test('takes away what others put into our table: rules, then maps and sets, then chains, then the rest', () => {
+    const before = installed(
+      ssh,
+      { counter: { ...own, name: 'k', handle: 90 } },
+      { set: { ...own, name: 's', handle: 91 } },
+      { map: { ...own, name: 'm', handle: 92 } },
+      { 'ct helper': { ...own, name: 'h', handle: 93 } },
+      { chain: { ...own, name: 'hooked', handle: 94, type: 'filter', hook: 'forward', prio: 5, policy: 'drop' } },
+      { chain: { ...own, name: 'plain', handle: 95 } },
+    );
+    const { stage, flip, collect } = update(before, ssh);
+    expect([stage, flip]).toEqual([[], []]);
+    expect(shown(collect)).toBe(`flush chain inet service hooked
+flush chain inet service plain
+delete set inet service s
+delete map inet service m
+delete chain inet service hooked
+delete chain inet service plain
+delete counter inet service k
+delete ct helper inet service h
+`);
+  });
+
+  test.each<[string, Entry]>([
+    ['a name that no command can hold', { chain: { ...own, name: 'a b; flush ruleset', handle: 94 } }],
+    ['a kind of object that we do not know', { tunnel: { ...own, name: 't', handle: 94 } }],
+    ['a set with a name that no command can hold', { set: { ...own, name: '7"', handle: 94 } }],
+  ])('replaces the whole table for %s', (_, entry) => {
+    const { stage, flip, collect } = update(installed(ssh, entry), ssh);
+    expect([stage, collect]).toEqual([[], []]);
+    expect(flip).toEqual(rebuild(ssh));
+  });
+
+  test('to remove the table works whether or not it is there', () => {
+    expect(printCommands(remove())).toBe('add table inet service\ndelete table inet service\n');
+  });
+});
+
+describe('every plan', () => {
+  test('between any two policies touches no chain that stays, makes no set in a flip, and leaves nothing behind', () => {
+    fc.assert(
+      fc.property(canonicalPolicy, canonicalPolicy, (one, other) => {
+        const [before, after] = [compile(one, options), compile(other, options)];
+        const { stage, flip, collect } = update(installed(before), after);
+        const names = ({ helpers }: Ruleset): Set<string> => new Set(helpers.map(({ name }) => name));
+        const [old, now] = [names(before), names(after)];
+        const added = stage.flatMap((command) => (command.kind === 'addChain' ? [command.name] : []));
+        expect(new Set(added)).toEqual(new Set([...now].filter((name) => !old.has(name))));
+        const deleted = collect.flatMap((command) => (command.kind === 'deleteChain' ? [command.name] : []));
+        expect(new Set(deleted)).toEqual(new Set([...old].filter((name) => !now.has(name))));
+        const literal = after.inbound.rules.length === 6 ? after.inbound.name : undefined;
+        const sets = flip.filter((c) => c.kind === 'addRule' && c.chain !== literal && makesSet(c.rule));
+        expect(sets).toEqual([]);
+        expect(kinds(stage).filter((kind) => !['addTable', 'addChain', 'addRule'].includes(kind))).toEqual([]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
