@@ -1,0 +1,83 @@
+/** Owns the reading of a device as a person or an agent sends it: create and update bodies, all problems at once. */
+import { parseAddress, parseRange } from '../policy/address.ts';
+import { at, show } from '../policy/problem.ts';
+import { field, isObject } from '../policy/validate.ts';
+import type { RequestProblem } from './codes.ts';
+import { AddDevice, UpdateDevice } from './device.ts';
+import { check, type TextLengths } from './validate.ts';
+
+export interface ReadDeviceOptions {
+  readonly mode: 'create' | 'update';
+  /** The organization that the path names. */
+  readonly organization_id?: string;
+  /** The user that the device is or will be; undefined when the body may name any. */
+  readonly user_id?: string | undefined;
+  readonly lengths?: TextLengths;
+}
+
+const isAddress = (text: string, family?: 4): boolean => {
+  const address = parseAddress(text);
+  return !('fault' in address) && (family === undefined || address.family === family);
+};
+
+/** An address, or an address with a port: `10.0.0.5`, `10.0.0.5:51820`, `fd00::5`, `[fd00::5]:51820`. */
+function isEndpoint(text: string): boolean {
+  if (isAddress(text)) return true;
+  const match = /^(?:\[([^\]]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
+  return match !== null && Number(match[3]) <= 65_535 && isAddress(match[1] ?? match[2] ?? '');
+}
+
+const isPrefix = (text: string): boolean => text.includes('/') && !('fault' in parseRange(text));
+
+const forms: Readonly<Record<string, { readonly fits: (text: string) => boolean; readonly what: string }>> = {
+  local_ip: { fits: isEndpoint, what: 'an address with port, like 10.0.0.5:51820' },
+  tunnel_ip: { fits: (text) => isAddress(text) || isPrefix(text), what: 'an address' },
+  reflexive_ip4: { fits: (text) => isAddress(text, 4), what: 'an IPv4 address' },
+  endpoint_local_address_ip4: { fits: (text) => isAddress(text, 4), what: 'an IPv4 address' },
+};
+
+function formProblems(body: Readonly<Record<string, unknown>>): RequestProblem[] {
+  const problems: RequestProblem[] = [];
+  for (const [name, { fits, what }] of Object.entries(forms)) {
+    const text = field(body, name);
+    if (typeof text === 'string' && text !== '' && !fits(text)) {
+      problems.push({
+        pointer: at('', name),
+        code: 'not_an_endpoint',
+        detail: `${name} must be ${what}, or empty; got ${show(text)}.`,
+      });
+    }
+  }
+  const prefixes = field(body, 'child_prefix');
+  for (const [index, text] of (Array.isArray(prefixes) ? (prefixes as unknown[]) : []).entries()) {
+    if (typeof text === 'string' && !isPrefix(text)) {
+      problems.push({
+        pointer: at('/child_prefix', index),
+        code: 'not_a_cidr',
+        detail: `${show(text)} is no CIDR prefix.`,
+      });
+    }
+  }
+  return problems;
+}
+
+/** Every problem of a body; none means that it is an `AddDevice` or `UpdateDevice`. */
+export function deviceProblems(body: unknown, options: ReadDeviceOptions): readonly RequestProblem[] {
+  const found = check(options.mode === 'create' ? AddDevice : UpdateDevice, body, options.lengths);
+  if (!isObject(body)) return found;
+  const pointers = new Set(found.map((problem) => problem.pointer));
+  const more = formProblems(body);
+  for (const name of ['organization_id', 'user_id'] as const) {
+    const said = field(body, name);
+    const expected = options[name];
+    if (typeof said === 'string' && expected !== undefined && said.toLowerCase() !== expected.toLowerCase()) {
+      const who = name === 'user_id' ? "the device's user is" : 'the path says';
+      more.push({
+        pointer: at('', name),
+        code: 'contradiction',
+        detail: `${name} says ${show(said)}, ${who} ${expected}.`,
+      });
+    }
+  }
+  return [...found, ...more.filter((problem) => !pointers.has(problem.pointer))];
+}

@@ -1,0 +1,136 @@
+/** Owns the HTTP application: one Fastify with its hooks, its one error edge and every route. */
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { errors, problemContentType } from '../../api/codes.ts';
+import type { Authenticate } from '../identity/authenticate.ts';
+import { takeJsonBodies } from './body.ts';
+import type { Services } from './call.ts';
+import { registerDocs } from './docs.ts';
+import { HttpError, problemBody, toHttpError } from './errors.ts';
+import { registerHealth, type Health } from './health.ts';
+import type { Log } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { RateLimiter, type RateLimit } from './ratelimit.ts';
+import { registerOperations, type StreamHandler } from './routes.ts';
+import { registerUi } from './ui.ts';
+import { unknownRoute } from './unknown.ts';
+
+export interface AppOptions {
+  readonly services: Services;
+  readonly authenticate: Authenticate;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly health: Health;
+  readonly rateLimit: RateLimit;
+  /** Bytes of a request body. */
+  readonly bodyLimit: number;
+  readonly stream: StreamHandler;
+}
+
+const safeId = /^[A-Za-z0-9._:-]{1,64}$/;
+
+/** Paths besides the operations. */
+const pages = ['/', '/ui/', '/healthz', '/readyz', '/metrics', '/api/openapi.json', '/api/docs', '/api/docs/style.css'];
+
+const pathOf = (url: string): string => url.split('?', 1)[0] ?? url;
+
+/** Answers a request that Node itself could not read; there is no request object yet. */
+function answerBroken(error: Error & { readonly code?: string }, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const code =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? 'headers_too_large'
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? 'request_timeout'
+        : 'malformed_request';
+  const [status, title] = errors[code];
+  const body = JSON.stringify(
+    problemBody(new HttpError(code, 'The request cannot be read as HTTP.'), { path: '/', id: randomUUID() }),
+  );
+  const head = `HTTP/1.1 ${status} ${title}\r\nContent-Type: ${problemContentType}\r\nConnection: close\r\n`;
+  socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+}
+
+function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+  const error = toHttpError(failure);
+  const about = { req: request.id, method: request.method, path: pathOf(request.url) };
+  if (error.status >= 500) {
+    log[error.status === 503 ? 'warn' : 'error']({ ...about, err: error.cause ?? error }, error.message);
+  }
+  for (const [name, value] of Object.entries(error.extras.headers ?? {})) reply.header(name, value);
+  // The rest of a body that is not wanted would have to be read before the connection could be used again.
+  if (error.code === 'payload_too_large') reply.header('connection', 'close');
+  const body = problemBody(error, { path: about.path, id: request.id });
+  return reply.code(error.status).type(problemContentType).serializer(String).send(JSON.stringify(body));
+}
+
+/** Every answer, whatever it is. */
+const everywhere = {
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+} as const;
+
+function watchRequests(app: FastifyInstance, { log, metrics }: AppOptions): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id);
+    for (const [name, value] of Object.entries(everywhere)) reply.header(name, value);
+    done();
+  });
+  app.addHook('onResponse', (request, reply, done) => {
+    const operation = request.routeOptions.config.operation;
+    const principal = request.admitted?.principal;
+    metrics.request(operation ?? 'other', reply.statusCode, reply.elapsedTime / 1000);
+    log.info(
+      {
+        req: request.id,
+        method: request.method,
+        path: pathOf(request.url),
+        ...(operation === undefined ? {} : { operation }),
+        status: reply.statusCode,
+        ms: Math.round(reply.elapsedTime * 100) / 100,
+        ...(principal === undefined ? {} : { user: principal.user_id, by: principal.kind }),
+      },
+      'request',
+    );
+    done();
+  });
+}
+
+/** The application, ready to listen or to be asked in a test. */
+export function buildApp(options: AppOptions): FastifyInstance {
+  const { services, authenticate, log } = options;
+  const app = fastify({
+    logger: false,
+    bodyLimit: options.bodyLimit,
+    routerOptions: { maxParamLength: 1000 },
+    // How long a request may take to arrive; the answer may take longer.
+    requestTimeout: 60_000,
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    genReqId: (request) => {
+      const given = request.headers['x-request-id'];
+      return typeof given === 'string' && safeId.test(given) ? given : randomUUID();
+    },
+    frameworkErrors: (error, request, reply) => {
+      answerError(error, request, reply, log);
+    },
+    clientErrorHandler: answerBroken,
+  });
+  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, log));
+  app.setNotFoundHandler((request, reply) =>
+    answerError(unknownRoute(request.method, pathOf(request.url), pages), request, reply, log),
+  );
+  takeJsonBodies(app);
+  watchRequests(app, options);
+  registerHealth(app, options.health, options.metrics);
+  registerDocs(app);
+  registerUi(app);
+  const limiter = new RateLimiter(options.rateLimit, services.clock);
+  registerOperations(app, { services, authenticate, limiter, stream: options.stream });
+  return app;
+}

@@ -1,0 +1,95 @@
+/** Owns what a handler is given and what it gives back: requests and answers, free of the framework. */
+import type { Limits } from '../../policy/limits.ts';
+import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
+import type { OperationId } from '../../api/paths.ts';
+import type { TextLengths } from '../../api/validate.ts';
+import type { Principal } from '../identity/authenticate.ts';
+import type { Random } from '../identity/secret.ts';
+import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/records.ts';
+import type { Store } from '../store/store.ts';
+import type { IfMatch } from './conditions.ts';
+
+/** Path variables, each through its door. A path has some of them; asking for another is a fault of ours. */
+export interface Params {
+  readonly org_id: OrganizationId;
+  readonly sg_id: GroupId;
+  readonly device_id: DeviceId;
+  readonly user_id: UserId;
+  readonly token_id: TokenId;
+  readonly key_id: EnrollmentKeyId;
+}
+
+/** What the guard has read on its way, so that a handler need not read it again. */
+export interface Subjects {
+  readonly owner_id?: UserId;
+  readonly group?: Stored<GroupRecord>;
+  readonly device?: Stored<DeviceRecord>;
+  readonly token?: TokenRecord;
+  readonly key?: EnrollmentKeyRecord;
+}
+
+/** The query parameters that operations know. */
+export interface Query {
+  readonly limit?: number;
+  readonly after?: string;
+  readonly gt_revision?: number;
+  readonly detach?: boolean;
+}
+
+export interface Call {
+  readonly operation: OperationId;
+  readonly principal: Principal;
+  readonly params: Params;
+  /** Path as asked for, without the query. */
+  readonly path: string;
+  readonly query: Query;
+  readonly body: unknown;
+  readonly ifMatch: IfMatch;
+  readonly subjects: Subjects;
+}
+
+/** A page of a list: what comes back, and where the next page starts if there is one. */
+export interface ListAnswer {
+  readonly kind: 'list';
+  readonly json: string;
+  readonly next?: string;
+}
+
+export interface RecordAnswer {
+  readonly kind: 'record';
+  readonly json: string;
+  readonly revision?: number;
+  /** Canonical path of what was created. */
+  readonly location?: string;
+}
+
+export type Answer = ListAnswer | RecordAnswer;
+
+/** What every handler may use. */
+export interface Services {
+  readonly store: Store;
+  readonly clock: () => number;
+  readonly random: Random;
+  readonly limits: Limits;
+}
+
+export type Handler = (call: Call, services: Services) => Promise<Answer>;
+
+export const lengthsOf = (limits: Limits): TextLengths => ({
+  name: limits.nameLength,
+  description: limits.descriptionLength,
+});
+
+/** The answer for a device or group, whose text the store keeps ready. */
+export const stored = (thing: Stored<unknown>, location?: string): RecordAnswer => ({
+  kind: 'record',
+  json: thing.json,
+  revision: thing.revision,
+  ...(location === undefined ? {} : { location }),
+});
+
+export const record = (value: object, more: { revision?: number; location?: string } = {}): RecordAnswer => ({
+  kind: 'record',
+  json: JSON.stringify(value),
+  ...more,
+});

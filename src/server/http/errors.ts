@@ -1,0 +1,211 @@
+/** Owns the one edge where failures become answers: problem+json on the wire, the cause in the log. */
+import { errors, problemType, type ErrorCode, type RequestProblem } from '../../api/codes.ts';
+import type { ProblemBody } from '../../api/problem.ts';
+import type { DeviceId } from '../../policy/ids.ts';
+import { at } from '../../policy/problem.ts';
+import { StoreError, type GroupListProblem, type StoreProblem } from '../store/errors.ts';
+
+interface Extras {
+  readonly errors?: readonly RequestProblem[];
+  readonly devices?: readonly DeviceId[];
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly cause?: unknown;
+}
+
+/** A failure with its answer. Its message goes over the wire: write it for the person who asked. */
+export class HttpError extends Error {
+  readonly code: ErrorCode;
+  readonly extras: Extras;
+
+  constructor(code: ErrorCode, detail: string, extras: Extras = {}) {
+    super(detail, 'cause' in extras ? { cause: extras.cause } : {});
+    this.name = 'HttpError';
+    this.code = code;
+    this.extras = extras;
+  }
+
+  get status(): number {
+    return errors[this.code][0];
+  }
+}
+
+export const invalid = (problems: readonly RequestProblem[]): HttpError => {
+  const [first] = problems;
+  const more = problems.length === 1 ? '' : ` (and ${problems.length - 1} more)`;
+  return new HttpError('invalid', first === undefined ? 'The request is invalid.' : first.detail + more, {
+    errors: problems,
+  });
+};
+
+/** Throws when there is any problem. */
+export function refuse(problems: readonly RequestProblem[]): void {
+  if (problems.length > 0) throw invalid(problems);
+}
+
+const things = {
+  organization: 'organization',
+  device: 'device',
+  group: 'security group',
+  user: 'user',
+  member: 'member',
+  token: 'token',
+  enrollment_key: 'enrollment key',
+} as const;
+
+export const notFound = (what: keyof typeof things): HttpError =>
+  new HttpError('not_found', `There is no such ${things[what]} here, or you may not see it.`);
+
+function groupProblem(problem: GroupListProblem): RequestProblem {
+  const pointer = problem.index < 0 ? '/security_groups' : at('/security_groups', problem.index);
+  switch (problem.code) {
+    case 'unknown_group':
+      return {
+        pointer,
+        code: 'unknown_group',
+        detail: `${problem.group} is no group of the device's user or of the organization.`,
+      };
+    case 'default_group':
+      return {
+        pointer,
+        code: 'default_group',
+        detail: 'The default group cannot be listed: it applies while the list is empty.',
+      };
+    case 'duplicate':
+      return { pointer, code: 'duplicate', detail: `${problem.group} stands in the list already.` };
+    case 'too_many':
+      return problem.allowed === 0
+        ? { pointer, code: 'phase_limit', detail: 'This server runs in phase 1: every device has the default group.' }
+        : {
+            pointer,
+            code: 'too_many_items',
+            detail: `A device may have ${problem.allowed} group${problem.allowed === 1 ? '' : 's'} here.`,
+          };
+    default:
+      return problem.code satisfies never;
+  }
+}
+
+/** At most so many devices are named in a sentence; the list in `devices` is longer. */
+const namedDevices = 5;
+const listedDevices = 1000;
+
+function inUse(devices: readonly { readonly id: DeviceId; readonly hostname: string }[]): HttpError {
+  const named = devices
+    .slice(0, namedDevices)
+    .map(({ id, hostname }) => (hostname === '' ? id : `${hostname} (${id})`));
+  const rest = devices.length - named.length;
+  return new HttpError(
+    'group_in_use',
+    `The group is applied to ${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}. ` +
+      'Take it off first, or delete it with ?detach=true.',
+    { devices: devices.slice(0, listedDevices).map(({ id }) => id) },
+  );
+}
+
+const later = (seconds: number): Extras => ({ headers: { 'Retry-After': String(seconds) } });
+
+function fromStore(problem: StoreProblem, cause: unknown): HttpError {
+  switch (problem.code) {
+    case 'not_found':
+      return notFound(problem.what);
+    case 'not_a_member':
+      return notFound('organization');
+    case 'precondition_failed':
+      return changed(problem.revision);
+    case 'phase_forbids':
+      return new HttpError(
+        'phase_limit',
+        'This server runs in phase 1: an organization has its default group and no other.',
+      );
+    case 'public_key_taken':
+      return new HttpError('public_key_taken', 'Another device of the organization has this public key.');
+    case 'username_taken':
+      return new HttpError('username_taken', 'Another user has this name.');
+    case 'already_member':
+      return new HttpError('already_member', 'The user is a member of the organization already.');
+    case 'group_in_use':
+      return inUse(problem.devices);
+    case 'group_list_invalid':
+      return invalid(problem.problems.map(groupProblem));
+    case 'owner_must_stay':
+      return new HttpError('conflict', 'The owner cannot leave the organization; delete the organization instead.');
+    case 'enrollment_key_spent':
+      return new HttpError('unauthenticated', 'The enrollment key has expired or is used up.', challenge);
+    case 'invalid_text':
+      return invalid([{ pointer: '', code: 'text_invalid', detail: 'A text in the body cannot be stored.' }]);
+    case 'unavailable':
+      return new HttpError('unavailable', 'The database cannot be reached right now. Try again shortly.', {
+        ...later(2),
+        cause,
+      });
+    case 'schema_too_new':
+      return new HttpError(
+        'unavailable',
+        'The database belongs to a later version of this program. Upgrade the server.',
+        { ...later(60), cause },
+      );
+    case 'unexpected':
+      return unexpected(cause);
+    default:
+      return problem satisfies never;
+  }
+}
+
+const challenge: Extras = { headers: { 'WWW-Authenticate': 'Bearer realm="ringfence"' } };
+
+export const unauthenticated = (given: boolean): HttpError =>
+  new HttpError(
+    'unauthenticated',
+    given
+      ? 'The credential is unknown, revoked or expired.'
+      : 'A credential is needed: send `Authorization: Bearer …` with a token.',
+    challenge,
+  );
+
+export const changed = (revision: number): HttpError =>
+  new HttpError(
+    'precondition_failed',
+    `The record has changed: its revision is ${revision} now. Read it again and repeat your change on it.`,
+    { headers: { ETag: `"${revision}"` } },
+  );
+
+const unexpected = (cause: unknown): HttpError =>
+  new HttpError('internal', 'Something went wrong on our side. The request id leads to the cause in the log.', {
+    cause,
+  });
+
+/** Failures that the framework finds by itself, by its own codes. */
+const framework: Readonly<Record<string, readonly [ErrorCode, string]>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this server takes.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_request', 'The body is not as long as Content-Length says.'],
+  FST_ERR_BAD_URL: ['malformed_path', 'The path holds a broken percent encoding.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['malformed_path', 'The path holds a segment that is too long.'],
+  ECONNRESET: ['malformed_request', 'The request ended before it was whole.'],
+};
+
+/** The answer to any failure at all. */
+export function toHttpError(error: unknown): HttpError {
+  if (error instanceof HttpError) return error;
+  if (error instanceof StoreError) return fromStore(error.problem, error);
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const known = framework[code];
+  return known === undefined ? unexpected(error) : new HttpError(known[0], known[1]);
+}
+
+/** The body of the answer. */
+export function problemBody(error: HttpError, request: { readonly path: string; readonly id: string }): ProblemBody {
+  const [status, title] = errors[error.code];
+  const { errors: problems, devices } = error.extras;
+  return {
+    type: problemType(error.code),
+    title,
+    status,
+    detail: error.message,
+    instance: request.path,
+    code: error.code,
+    request_id: request.id,
+    ...(problems === undefined ? {} : { errors: problems }),
+    ...(devices === undefined ? {} : { devices }),
+  };
+}

@@ -1,0 +1,158 @@
+/** Owns the device operations (reference 4.2): registration, endpoint changes, status. */
+import {
+  endpointFields,
+  DeviceReport,
+  UpdateDevice as UpdateSchema,
+  type AddDevice,
+  type UpdateDevice,
+} from '../../../api/device.ts';
+import { deviceProblems } from '../../../api/device-body.ts';
+import { pathFor } from '../../../api/paths.ts';
+import { check } from '../../../api/validate.ts';
+import { parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
+import { isObject } from '../../../policy/validate.ts';
+import { mint } from '../../identity/secret.ts';
+import { StoreError } from '../../store/errors.ts';
+import type { DeviceFields, DeviceRecord, Stored } from '../../store/records.ts';
+import type { DevicePatch } from '../../store/store.ts';
+import { lengthsOf, record, stored, type Call, type Handler } from '../call.ts';
+import { expectedRevision } from '../conditions.ts';
+import { HttpError, invalid, refuse } from '../errors.ts';
+import { page, probe } from '../paging.ts';
+
+/** Every field that the body leaves out has the zero value of its type. */
+const fieldsOf = (body: AddDevice): DeviceFields => ({
+  public_key: body.public_key,
+  local_ip: body.local_ip ?? '',
+  tunnel_ip: body.tunnel_ip ?? '',
+  child_prefix: body.child_prefix ?? null,
+  relay: body.relay ?? false,
+  discovery: body.discovery ?? false,
+  reflexive_ip4: body.reflexive_ip4 ?? '',
+  endpoint_local_address_ip4: body.endpoint_local_address_ip4 ?? '',
+  symmetric_nat: body.symmetric_nat ?? false,
+  hostname: body.hostname ?? '',
+});
+
+const create: Handler = async (call, { store, random, limits }) => {
+  const { org_id } = call.params;
+  const { principal, body: given } = call;
+  const isOwner = call.subjects.owner_id === principal.user_id;
+  refuse(
+    deviceProblems(given, {
+      mode: 'create',
+      organization_id: org_id,
+      // Only an owner may register a device for another member.
+      user_id: isOwner ? undefined : principal.user_id,
+      lengths: lengthsOf(limits),
+    }),
+  );
+  const body = given as AddDevice;
+  const byKey = principal.kind === 'enrollment' ? principal.key_id : undefined;
+  if (byKey !== undefined && (body.security_groups ?? []).length > 0) {
+    throw new HttpError('forbidden', 'An enrollment key cannot choose groups: they are set on the key.');
+  }
+  const { secret, digest } = mint('device', random);
+  const user_id = body.user_id === undefined ? principal.user_id : parseUserId(body.user_id);
+  const device = await store.devices
+    .create(org_id, principal, {
+      user_id,
+      fields: fieldsOf(body),
+      security_groups: (body.security_groups ?? []).map(parseGroupId),
+      token: { digest, name: 'registration' },
+      enrollment_key: byKey,
+    })
+    .catch((error: unknown) => {
+      throw aboutUser(error, user_id, principal.user_id);
+    });
+  const location = pathFor('readDevice', { org_id, device_id: device.id });
+  const json = `${device.json.slice(0, -1)},"device_token":${JSON.stringify(secret)}}`;
+  return { kind: 'record', json, revision: device.revision, location };
+};
+
+/** A user in the body who is no member is a problem of the body, not of the path. */
+function aboutUser(error: unknown, named: UserId, caller: UserId): unknown {
+  const missing = error instanceof StoreError && (error.code === 'not_a_member' || error.code === 'not_found');
+  if (!missing || named === caller) return error;
+  return invalid([
+    { pointer: '/user_id', code: 'not_a_member', detail: `${named} is not a member of the organization.` },
+  ]);
+}
+
+const list: Handler = async (call, { store }) => {
+  const devices = await store.devices.list(call.params.org_id, probe(call.query));
+  return page(call, devices, { id: (device) => device.id, json: (device) => device.json });
+};
+
+/** The device that the guard has read. */
+function deviceOf(call: Call): Stored<DeviceRecord> {
+  const { device } = call.subjects;
+  if (device === undefined) throw new Error(`${call.operation} was admitted without its device`);
+  return device;
+}
+
+const readOne: Handler = (call) => Promise.resolve(stored(deviceOf(call)));
+
+const endpoint: ReadonlySet<string> = new Set(endpointFields);
+
+/** A device token changes where its device is reached, and nothing else. */
+function refuseBeyondEndpoint(body: unknown): void {
+  const beyond = Object.keys(isObject(body) ? body : {}).filter(
+    (name) => name in UpdateSchema.properties && !endpoint.has(name),
+  );
+  if (beyond.length > 0) {
+    throw new HttpError(
+      'forbidden',
+      `A device token may change ${endpointFields.join(', ')}; not ${beyond.join(', ')}.`,
+    );
+  }
+}
+
+const update: Handler = async (call, { store, limits }) => {
+  const now = deviceOf(call);
+  const { org_id, device_id } = call.params;
+  if (call.principal.kind === 'device') refuseBeyondEndpoint(call.body);
+  refuse(
+    deviceProblems(call.body, {
+      mode: 'update',
+      organization_id: org_id,
+      user_id: now.record.user_id,
+      lengths: lengthsOf(limits),
+    }),
+  );
+  const { organization_id: _organization, user_id: _user, security_groups, ...fields } = call.body as UpdateDevice;
+  const patch: DevicePatch = {
+    ...fields,
+    ...(security_groups === undefined ? {} : { security_groups: security_groups.map(parseGroupId) }),
+  };
+  const expected = expectedRevision(call.ifMatch, now.revision);
+  return stored(await store.devices.update(org_id, call.principal, device_id, patch, expected));
+};
+
+const remove: Handler = async (call, { store }) => {
+  const { org_id, device_id } = call.params;
+  const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
+  return stored(await store.devices.delete(org_id, call.principal, device_id, expected));
+};
+
+const report: Handler = async (call, { store, clock, limits }) => {
+  refuse(check(DeviceReport, call.body, lengthsOf(limits)));
+  const { org_id, device_id } = call.params;
+  await store.devices.report(org_id, device_id, call.body);
+  return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body });
+};
+
+const listStatuses: Handler = async (call, { store }) => {
+  const statuses = await store.devices.statuses(call.params.org_id, probe(call.query));
+  return page(call, statuses, { id: (status) => status.device_id, json: (status) => JSON.stringify(status) });
+};
+
+export const deviceHandlers = {
+  createDevice: create,
+  listDevicesInOrganization: list,
+  readDevice: readOne,
+  updateDevice: update,
+  deleteDevice: remove,
+  reportDeviceStatus: report,
+  listDeviceStatuses: listStatuses,
+} as const;

@@ -1,0 +1,89 @@
+/** Owns the security group operations (reference 4.1): the handler validates and normalizes what it stores. */
+import { pathFor } from '../../../api/paths.ts';
+import { readGroup, type GroupInput } from '../../../policy/group.ts';
+import type { GroupRecord, Stored } from '../../store/records.ts';
+import type { GroupOwner } from '../../store/store.ts';
+import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
+import { expectedRevision } from '../conditions.ts';
+import { invalid } from '../errors.ts';
+import { page, probe } from '../paging.ts';
+
+function read(call: Call, services: Services, now?: GroupRecord): GroupInput {
+  const { problems, group } = readGroup(call.body, {
+    mode: now === undefined ? 'create' : 'update',
+    org_id: call.params.org_id,
+    limits: services.limits,
+    ...(now === undefined
+      ? {}
+      : { stored: { inbound_rules: now.inbound_rules ?? [], outbound_rules: now.outbound_rules ?? [] } }),
+  });
+  if (problems.length > 0) throw invalid(problems);
+  return group;
+}
+
+const create =
+  (scope: 'organization' | 'user'): Handler =>
+  async (call, services) => {
+    const { org_id } = call.params;
+    const { group_name = '', group_description = '', inbound_rules = [], outbound_rules = [] } = read(call, services);
+    const group = await services.store.groups.create(
+      org_id,
+      call.principal,
+      scope === 'organization' ? scope : call.principal.user_id,
+      { group_name, group_description, inbound_rules, outbound_rules },
+    );
+    const id = scope === 'organization' ? 'readSecurityGroup' : 'readUserSecurityGroup';
+    return stored(group, pathFor(id, { org_id, sg_id: group.id }));
+  };
+
+const list =
+  (scope: 'organization' | 'user'): Handler =>
+  async (call, { store }) => {
+    const reader = call.principal.user_id;
+    const groups = await store.groups.list(call.params.org_id, {
+      ...probe(call.query),
+      reader,
+      ...(scope === 'user' ? { owner: reader } : {}),
+    });
+    return page(call, groups, { id: (group) => group.id, json: (group) => group.json });
+  };
+
+/** The group that the guard has read. */
+function groupOf(call: Call): Stored<GroupRecord> {
+  const { group } = call.subjects;
+  if (group === undefined) throw new Error(`${call.operation} was admitted without its group`);
+  return group;
+}
+
+const ownerOf = (group: Stored<GroupRecord>): GroupOwner => group.record.user_id ?? 'organization';
+
+const readOne: Handler = (call) => Promise.resolve<Answer>(stored(groupOf(call)));
+
+const update: Handler = async (call, services) => {
+  const now = groupOf(call);
+  const { org_id, sg_id } = call.params;
+  const patch = read(call, services, now.record);
+  const expected = expectedRevision(call.ifMatch, now.revision);
+  return stored(await services.store.groups.update(org_id, call.principal, ownerOf(now), sg_id, patch, expected));
+};
+
+const remove: Handler = async (call, { store }) => {
+  const now = groupOf(call);
+  const { org_id, sg_id } = call.params;
+  const { detach } = call.query;
+  const expected = expectedRevision(call.ifMatch, now.revision);
+  return stored(await store.groups.delete(org_id, call.principal, ownerOf(now), sg_id, { ...expected, detach }));
+};
+
+export const groupHandlers = {
+  createSecurityGroup: create('organization'),
+  listSecurityGroups: list('organization'),
+  readSecurityGroup: readOne,
+  updateSecurityGroup: update,
+  deleteSecurityGroup: remove,
+  createUserSecurityGroup: create('user'),
+  listUserSecurityGroups: list('user'),
+  readUserSecurityGroup: readOne,
+  updateUserSecurityGroup: update,
+  deleteUserSecurityGroup: remove,
+} as const;

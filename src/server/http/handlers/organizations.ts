@@ -1,0 +1,97 @@
+/** Owns the operations on organizations and their members. */
+import { AddMember, AddOrganization, UpdateOrganization, type Member } from '../../../api/organization.ts';
+import { pathFor } from '../../../api/paths.ts';
+import { check } from '../../../api/validate.ts';
+import { parseUserId } from '../../../policy/ids.ts';
+import { StoreError } from '../../store/errors.ts';
+import type { MemberRecord, OrganizationRecord } from '../../store/records.ts';
+import { lengthsOf, record, type Handler } from '../call.ts';
+import { expectedRevision } from '../conditions.ts';
+import { invalid, refuse } from '../errors.ts';
+import { page, probe } from '../paging.ts';
+
+const answer = (organization: OrganizationRecord, location?: string) =>
+  record(organization, { revision: organization.revision, ...(location === undefined ? {} : { location }) });
+
+const create: Handler = async (call, { store, limits }) => {
+  refuse(check(AddOrganization, call.body, lengthsOf(limits)));
+  const { name, description = '' } = call.body as AddOrganization;
+  const organization = await store.organizations.create(call.principal.user_id, { name, description });
+  return answer(organization, pathFor('readOrganization', { org_id: organization.id }));
+};
+
+const list: Handler = async (call, { store }) => {
+  const { principal } = call;
+  // A device token sees its own organization, whatever else its user belongs to.
+  const organizations =
+    principal.kind === 'user'
+      ? await store.organizations.list({ ...probe(call.query), member: principal.user_id })
+      : [await store.organizations.get(principal.organization_id)];
+  return page(call, organizations, { id: (row) => row.id, json: (row) => JSON.stringify(row) });
+};
+
+const readOne: Handler = async (call, { store }) => answer(await store.organizations.get(call.params.org_id));
+
+const update: Handler = async (call, { store, limits }) => {
+  refuse(check(UpdateOrganization, call.body, lengthsOf(limits)));
+  const { org_id } = call.params;
+  const now = call.ifMatch === undefined ? undefined : await store.organizations.get(org_id);
+  const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);
+  return answer(await store.organizations.update(org_id, call.principal, call.body as UpdateOrganization, expected));
+};
+
+const remove: Handler = async (call, { store }) => {
+  const { org_id } = call.params;
+  const now = call.ifMatch === undefined ? undefined : await store.organizations.get(org_id);
+  const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);
+  return answer(await store.organizations.delete(org_id, call.principal, expected));
+};
+
+const shown = ({ user_id, username, is_owner, created_at }: MemberRecord): Member => ({
+  user_id,
+  username,
+  role: is_owner ? 'owner' : 'member',
+  created_at,
+});
+
+const listMembers: Handler = async (call, { store }) => {
+  const members = await store.members.list(call.params.org_id, probe(call.query));
+  return page(call, members, { id: (row) => row.user_id, json: (row) => JSON.stringify(shown(row)) });
+};
+
+const addMember: Handler = async (call, { store, limits }) => {
+  refuse(check(AddMember, call.body, lengthsOf(limits)));
+  const { user_id, username } = call.body as AddMember;
+  if ((user_id === undefined) === (username === undefined)) {
+    const detail = 'Name the user by user_id or by username, one of the two.';
+    throw invalid([{ pointer: '', code: user_id === undefined ? 'missing_field' : 'contradiction', detail }]);
+  }
+  const { org_id } = call.params;
+  const member = await store.members
+    .add(
+      org_id,
+      call.principal,
+      user_id === undefined ? { username: username ?? '' } : { user_id: parseUserId(user_id) },
+    )
+    .catch((error: unknown) => {
+      if (!(error instanceof StoreError) || error.problem.code !== 'not_found' || error.problem.what !== 'user')
+        throw error;
+      const pointer = user_id === undefined ? '/username' : '/user_id';
+      throw invalid([{ pointer, code: 'unknown_user', detail: 'There is no such user.' }]);
+    });
+  return record(shown(member), { location: pathFor('removeMember', { org_id, user_id: member.user_id }) });
+};
+
+const removeMember: Handler = async (call, { store }) =>
+  record(shown(await store.members.remove(call.params.org_id, call.principal, call.params.user_id)));
+
+export const organizationHandlers = {
+  createOrganization: create,
+  listOrganizations: list,
+  readOrganization: readOne,
+  updateOrganization: update,
+  deleteOrganization: remove,
+  listMembers,
+  addMember,
+  removeMember,
+} as const;

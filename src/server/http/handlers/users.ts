@@ -1,0 +1,158 @@
+/** Owns the operations on users and the credentials they hold: tokens and enrollment keys. */
+import { pathFor } from '../../../api/paths.ts';
+import {
+  AddEnrollmentKey,
+  AddToken,
+  AddUser,
+  type EnrollmentKey,
+  type Token,
+  type User,
+  type WhoAmI,
+} from '../../../api/user.ts';
+import { check } from '../../../api/validate.ts';
+import { parseGroupId, type UserId } from '../../../policy/ids.ts';
+import { mint } from '../../identity/secret.ts';
+import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/records.ts';
+import { lengthsOf, record, type Call, type Handler, type Services } from '../call.ts';
+import { invalid, refuse } from '../errors.ts';
+import { page, probe } from '../paging.ts';
+
+const showUser = ({ id, username, is_admin, security_groups, created_at }: UserRecord): User => ({
+  id,
+  username,
+  ...(is_admin ? { is_administrator: true as const } : {}),
+  ...(security_groups === undefined || security_groups.length === 0 ? {} : { security_groups }),
+  created_at,
+});
+
+const whoAmI: Handler = async ({ principal }, { store }) => {
+  const user = showUser(await store.users.get(principal.user_id));
+  const place = principal.kind === 'user' ? {} : { organization_id: principal.organization_id };
+  const device = principal.kind === 'device' ? { device_id: principal.device_id } : {};
+  return record({ ...user, ...device, ...place } satisfies WhoAmI);
+};
+
+const createUser: Handler = async (call, { store, limits }) => {
+  refuse(check(AddUser, call.body, lengthsOf(limits)));
+  const user = await store.users.create({ username: (call.body as AddUser).username });
+  return record(showUser(user), { location: `/api/users/${user.id}` });
+};
+
+const listUsers: Handler = async (call, { store }) => {
+  const users = await store.users.list(probe(call.query));
+  return page(call, users, { id: (row) => row.id, json: (row) => JSON.stringify(showUser(row)) });
+};
+
+const showToken = ({
+  id,
+  kind,
+  user_id,
+  device_id,
+  name,
+  scope,
+  created_at,
+  expires_at,
+  last_used_at,
+}: TokenRecord): Token => ({
+  id,
+  kind,
+  user_id,
+  ...(device_id === undefined ? {} : { device_id }),
+  name,
+  scope,
+  created_at,
+  ...(expires_at === undefined ? {} : { expires_at }),
+  ...(last_used_at === undefined ? {} : { last_used_at }),
+});
+
+/** A moment yet to come; undefined stays undefined. */
+function futureExpiry(text: string | undefined, clock: () => number): Date | undefined {
+  if (text === undefined) return undefined;
+  const expiry = new Date(text);
+  if (expiry.getTime() > clock()) return expiry;
+  throw invalid([{ pointer: '/expires_at', code: 'expiry_past', detail: 'expires_at must lie in the future.' }]);
+}
+
+async function issueToken(call: Call, { store, random, limits, clock }: Services, user: UserId) {
+  const body = call.body ?? {};
+  refuse(check(AddToken, body, lengthsOf(limits)));
+  const { name = '', scope = 'full', expires_at } = body as AddToken;
+  const { secret, digest } = mint('user', random);
+  const token = await store.tokens.issue(user, { digest, name, scope, expires_at: futureExpiry(expires_at, clock) });
+  return record({ ...showToken(token), token: secret }, { location: pathFor('revokeToken', { token_id: token.id }) });
+}
+
+const createMyToken: Handler = (call, services) => issueToken(call, services, call.principal.user_id);
+
+const createUserToken: Handler = async (call, services) => {
+  const user = await services.store.users.get(call.params.user_id);
+  return issueToken(call, services, user.id);
+};
+
+const listMyTokens: Handler = async (call, { store }) => {
+  const tokens = await store.tokens.list(call.principal.user_id, probe(call.query));
+  return page(call, tokens, { id: (row) => row.id, json: (row) => JSON.stringify(showToken(row)) });
+};
+
+const revokeToken: Handler = async (call, { store }) =>
+  record(showToken(await store.tokens.revoke(call.params.token_id)));
+
+const showKey = (key: EnrollmentKeyRecord): EnrollmentKey => ({
+  id: key.id,
+  organization_id: key.organization_id,
+  user_id: key.user_id,
+  name: key.name,
+  uses_left: key.uses_left,
+  ...(key.security_groups === undefined || key.security_groups.length === 0
+    ? {}
+    : { security_groups: key.security_groups }),
+  created_at: key.created_at,
+  expires_at: key.expires_at,
+});
+
+const day = 24 * 60 * 60 * 1000;
+
+const createEnrollmentKey: Handler = async (call, { store, random, limits, clock }) => {
+  const body = call.body ?? {};
+  refuse(check(AddEnrollmentKey, body, lengthsOf(limits)));
+  const { name = '', uses = 1, expires_at, security_groups = [] } = body as AddEnrollmentKey;
+  const { secret, digest } = mint('enroll', random);
+  const { org_id } = call.params;
+  const key = await store.enrollmentKeys.issue(org_id, call.principal, {
+    digest,
+    name,
+    uses,
+    expires_at: futureExpiry(expires_at, clock) ?? new Date(clock() + day),
+    security_groups: security_groups.map(parseGroupId),
+  });
+  const location = pathFor('revokeEnrollmentKey', { org_id, key_id: key.id });
+  return record({ ...showKey(key), key: secret }, { location });
+};
+
+const listEnrollmentKeys: Handler = async (call, { store }) => {
+  const me = call.principal.user_id;
+  const keys = await store.enrollmentKeys.list(call.params.org_id, {
+    ...probe(call.query),
+    // The owner sees every key of the organization, a member its own.
+    ...(call.subjects.owner_id === me ? {} : { user_id: me }),
+  });
+  return page(call, keys, { id: (row) => row.id, json: (row) => JSON.stringify(showKey(row)) });
+};
+
+const revokeEnrollmentKey: Handler = async (call, { store }) => {
+  const { org_id, key_id } = call.params;
+  return record(showKey(await store.enrollmentKeys.revoke(org_id, call.principal, key_id)));
+};
+
+export const userHandlers = {
+  whoAmI,
+  createUser,
+  listUsers,
+  createMyToken,
+  listMyTokens,
+  createUserToken,
+  revokeToken,
+  createEnrollmentKey,
+  listEnrollmentKeys,
+  revokeEnrollmentKey,
+} as const;

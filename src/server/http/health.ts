@@ -1,0 +1,66 @@
+/** Owns what a supervisor asks: does the process live, can it serve, what does it measure. */
+import type { FastifyInstance } from 'fastify';
+import { HttpError } from './errors.ts';
+import type { Metrics } from './metrics.ts';
+
+/** Something that must be true before requests should come. Resolves when it is; rejects or takes too long otherwise. */
+export interface ReadyCheck {
+  readonly name: string;
+  readonly check: () => Promise<void>;
+}
+
+/** How the server stands. Others add their checks; a draining server is never ready. */
+export class Health {
+  readonly #checks: ReadyCheck[] = [];
+  #draining = false;
+
+  add(check: ReadyCheck): void {
+    this.#checks.push(check);
+  }
+
+  drain(): void {
+    this.#draining = true;
+  }
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  /** The name of what is not ready, or undefined. */
+  async lacking(timeoutMs: number): Promise<string | undefined> {
+    if (this.#draining) return 'the server is shutting down';
+    const results = await Promise.all(
+      this.#checks.map(async ({ name, check }) => ({ name, ready: await within(check(), timeoutMs) })),
+    );
+    return results.find(({ ready }) => !ready)?.name;
+  }
+}
+
+async function within(work: Promise<void>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
+  });
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } catch {
+    return false;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const readyTimeoutMs = 2000;
+
+export function registerHealth(app: FastifyInstance, health: Health, metrics: Metrics): void {
+  app.get('/healthz', () => ({ status: 'ok' }));
+  app.get('/readyz', async () => {
+    const lacking = await health.lacking(readyTimeoutMs);
+    if (lacking === undefined) return { status: 'ready' };
+    throw new HttpError('unavailable', `Not ready: ${lacking}.`, { headers: { 'Retry-After': '1' } });
+  });
+  app.get('/metrics', async (_request, reply) => {
+    const text = await metrics.registry.metrics();
+    return reply.type(metrics.registry.contentType).send(text);
+  });
+}

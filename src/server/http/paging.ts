@@ -1,0 +1,53 @@
+/** Owns lists: reading their query, cutting a page, and pointing to the next. */
+import type { RequestProblem } from '../../api/codes.ts';
+import type { Operation } from '../../api/operations.ts';
+import { check } from '../../api/validate.ts';
+import type { Call, ListAnswer, Query } from './call.ts';
+import { refuse } from './errors.ts';
+
+/** Turns the text of a parameter into what its schema wants, where it plainly is that; else leaves it for the check to refuse. */
+function read(schema: { readonly type?: string }, text: unknown): unknown {
+  if (schema.type === 'integer' && typeof text === 'string' && /^-?\d{1,17}$/.test(text)) return Number(text);
+  if (schema.type === 'boolean' && (text === 'true' || text === '')) return true;
+  if (schema.type === 'boolean' && text === 'false') return false;
+  if (schema.type === 'string' && typeof text === 'string') return text.toLowerCase();
+  return text;
+}
+
+/** The query parameters that the operation knows; others are ignored, as proxies and tools add their own. */
+export function parseQuery(operation: Operation, given: Readonly<Record<string, unknown>>): Query {
+  if (operation.query === undefined) return {};
+  const known: [string, unknown][] = [];
+  const twice: RequestProblem[] = [];
+  for (const [name, schema] of Object.entries(operation.query.properties)) {
+    const text = Object.hasOwn(given, name) ? given[name] : undefined;
+    if (Array.isArray(text))
+      twice.push({ pointer: `/${name}`, code: 'duplicate', detail: `${name} is given more than once.` });
+    else if (text !== undefined) known.push([name, read(schema, text)]);
+  }
+  const query = Object.fromEntries(known);
+  refuse([...twice, ...check(operation.query, query)]);
+  return query;
+}
+
+/** What to ask the store for: one more than the page holds tells whether another page follows. */
+export const probe = (query: Query): { limit?: number; after?: string; gt_revision?: number } => ({
+  ...(query.limit === undefined ? {} : { limit: query.limit + 1 }),
+  ...(query.after === undefined ? {} : { after: query.after }),
+  ...(query.gt_revision === undefined ? {} : { gt_revision: query.gt_revision }),
+});
+
+/** Cuts the page and, where more follows, says at which address. */
+export function page<T>(
+  call: Call,
+  rows: readonly T[],
+  show: { readonly id: (row: T) => string; readonly json: (row: T) => string },
+): ListAnswer {
+  const { limit, gt_revision } = call.query;
+  const shown = limit === undefined || rows.length <= limit ? rows : rows.slice(0, limit);
+  const json = `[${shown.map(show.json).join(',')}]`;
+  const last = shown.at(-1);
+  if (limit === undefined || rows.length <= limit || last === undefined) return { kind: 'list', json };
+  const revision = gt_revision === undefined ? '' : `&gt_revision=${gt_revision}`;
+  return { kind: 'list', json, next: `${call.path}?limit=${limit}&after=${show.id(last)}${revision}` };
+}

@@ -1,0 +1,129 @@
+/** Owns the rights: one table, every operation × everyone who may ask, and how a caller's roles are read from it. */
+import { operationIds, type OperationId } from '../../api/paths.ts';
+
+/**
+ * Who asks, seen from what is asked for. A caller may have several roles; the best verdict counts.
+ * `owner`, `member`: of the organization. `owning_user`: the group, token, key or membership is the caller's own.
+ * `device_user`: the device is the caller's. `device_token`, `enrollment_key`: such a credential of this organization; it has no
+ * other role. `administrator`: of this server. `stranger`: signed in, and not of this organization (or there is none in the path).
+ */
+export const roles = [
+  'owner',
+  'member',
+  'owning_user',
+  'device_user',
+  'device_token',
+  'enrollment_key',
+  'administrator',
+  'stranger',
+] as const;
+export type Role = (typeof roles)[number];
+
+/**
+ * `yes`: allowed. `no`: 403. `hidden`: 404, as if it did not exist. `-`: the role does not arise.
+ * `orgs`: yes on the organization's own groups, no on a user's. `itself`: yes on the token's own device, no on others.
+ */
+export type Cell = 'yes' | 'no' | 'hidden' | '-' | 'orgs' | 'itself';
+
+// prettier-ignore
+const table: { readonly [Id in OperationId]: string } = {
+  //                          owner   member  owning  device  device  enroll  admini- stranger
+  //                                          user    user    token   key     strator
+  whoAmI:                    '-       -       -       -       yes     yes     yes     yes    ',
+  createUser:                '-       -       -       -       no      no      yes     no     ',
+  listUsers:                 '-       -       -       -       no      no      yes     no     ',
+  createMyToken:             '-       -       -       -       no      no      yes     yes    ',
+  listMyTokens:              '-       -       -       -       no      no      yes     yes    ',
+  createUserToken:           '-       -       -       -       no      no      yes     no     ',
+  revokeToken:               '-       -       yes     -       no      no      yes     hidden ',
+
+  createOrganization:        '-       -       -       -       no      no      yes     yes    ',
+  listOrganizations:         '-       -       -       -       yes     no      yes     yes    ',
+  readOrganization:          'yes     yes     -       -       yes     no      hidden  hidden ',
+  updateOrganization:        'yes     no      -       -       no      no      hidden  hidden ',
+  deleteOrganization:        'yes     no      -       -       no      no      hidden  hidden ',
+
+  listMembers:               'yes     yes     -       -       no      no      hidden  hidden ',
+  addMember:                 'yes     no      -       -       no      no      hidden  hidden ',
+  removeMember:              'yes     no      yes     -       no      no      hidden  hidden ',
+
+  createDevice:              'yes     yes     -       -       no      yes     hidden  hidden ',
+  listDevicesInOrganization: 'yes     yes     -       -       yes     no      hidden  hidden ',
+  readDevice:                'yes     yes     -       yes     yes     no      hidden  hidden ',
+  updateDevice:              'yes     no      -       yes     itself  no      hidden  hidden ',
+  deleteDevice:              'yes     no      -       yes     no      no      hidden  hidden ',
+  reportDeviceStatus:        'no      no      -       yes     itself  no      hidden  hidden ',
+  listDeviceStatuses:        'yes     yes     -       -       yes     no      hidden  hidden ',
+
+  createEnrollmentKey:       'yes     yes     -       -       no      no      hidden  hidden ',
+  listEnrollmentKeys:        'yes     yes     -       -       no      no      hidden  hidden ',
+  revokeEnrollmentKey:       'yes     hidden  yes     -       no      no      hidden  hidden ',
+
+  createSecurityGroup:       'yes     no      -       -       no      no      hidden  hidden ',
+  listSecurityGroups:        'yes     yes     -       -       yes     no      hidden  hidden ',
+  readSecurityGroup:         'yes     yes     yes     -       yes     no      hidden  hidden ',
+  updateSecurityGroup:       'orgs    no      yes     -       no      no      hidden  hidden ',
+  deleteSecurityGroup:       'orgs    no      yes     -       no      no      hidden  hidden ',
+
+  createUserSecurityGroup:   'yes     yes     -       -       no      no      hidden  hidden ',
+  listUserSecurityGroups:    'yes     yes     -       -       yes     no      hidden  hidden ',
+  readUserSecurityGroup:     'yes     yes     yes     -       yes     no      hidden  hidden ',
+  updateUserSecurityGroup:   'no      no      yes     -       no      no      hidden  hidden ',
+  deleteUserSecurityGroup:   'no      no      yes     -       no      no      hidden  hidden ',
+
+  watchEvents:               'yes     yes     -       -       yes     no      hidden  hidden ',
+};
+
+const isCell = (word: string): word is Cell => ['yes', 'no', 'hidden', '-', 'orgs', 'itself'].includes(word);
+
+function readRow(id: OperationId): Readonly<Record<Role, Cell>> {
+  const cells = table[id].trim().split(/\s+/);
+  return Object.fromEntries(
+    roles.map((role, column) => {
+      const cell = cells[column] ?? '';
+      if (!isCell(cell)) throw new Error(`rights of ${id}: ${role} has no verdict`);
+      return [role, cell];
+    }),
+  ) as Record<Role, Cell>;
+}
+
+/** The table, read. */
+export const rights = Object.fromEntries(operationIds.map((id) => [id, readRow(id)])) as {
+  readonly [Id in OperationId]: Readonly<Record<Role, Cell>>;
+};
+
+export type Verdict = 'yes' | 'no' | 'hidden';
+
+/** What the cells that depend on the thing asked for need to know of it. */
+export interface Subject {
+  /** The group in the path belongs to the organization, not to a user. */
+  readonly organizationOwned: boolean;
+  /** The device in the path is the one that the device token belongs to. */
+  readonly ownDevice: boolean;
+}
+
+function verdictOf(cell: Cell, subject: Subject): Verdict {
+  switch (cell) {
+    case 'orgs':
+      return subject.organizationOwned ? 'yes' : 'no';
+    case 'itself':
+      return subject.ownDevice ? 'yes' : 'no';
+    case '-':
+      return 'hidden';
+    case 'yes':
+    case 'no':
+    case 'hidden':
+      return cell;
+    default:
+      return cell satisfies never;
+  }
+}
+
+/** The best verdict that any of the roles gives. */
+export function decideRights(id: OperationId, held: ReadonlySet<Role>, subject: Subject): Verdict {
+  const verdicts = new Set([...held].map((role) => verdictOf(rights[id][role], subject)));
+  return verdicts.has('yes') ? 'yes' : verdicts.has('no') ? 'no' : 'hidden';
+}
+
+/** Operations that a read-only token may not use. */
+export const writes = (id: OperationId, method: string): boolean => method !== 'GET' && id !== 'watchEvents';

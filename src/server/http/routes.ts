@@ -1,0 +1,135 @@
+/** Owns the routes of the operations: every path and alias of the table, one way through guard, body and handler. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { operations, type Operation } from '../../api/operations.ts';
+import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
+import { credentialId, type Authenticate, type Principal } from '../identity/authenticate.ts';
+import { acceptsJson } from './accept.ts';
+import type { Answer, Handler, Params, Services, Subjects } from './call.ts';
+import { parseIfMatch } from './conditions.ts';
+import { HttpError, unauthenticated } from './errors.ts';
+import { admit, parseParams } from './guard.ts';
+import { deviceHandlers } from './handlers/devices.ts';
+import { groupHandlers } from './handlers/groups.ts';
+import { organizationHandlers } from './handlers/organizations.ts';
+import { userHandlers } from './handlers/users.ts';
+import { parseQuery } from './paging.ts';
+import type { RateLimiter } from './ratelimit.ts';
+
+/** Every operation but the stream, which takes the socket over. */
+const handlers: { readonly [Id in Exclude<OperationId, 'watchEvents'>]: Handler } = {
+  ...userHandlers,
+  ...organizationHandlers,
+  ...deviceHandlers,
+  ...groupHandlers,
+};
+
+/** Someone who was let in: who, where to, and what was read on the way. */
+export interface Admitted {
+  readonly principal: Principal;
+  readonly params: Params;
+  readonly subjects: Subjects;
+}
+
+/** Answers the stream operation: it has the parsed body and may take over the raw socket (`reply.hijack()`). */
+export type StreamHandler = (admitted: Admitted, request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+
+export interface RouteOptions {
+  readonly services: Services;
+  readonly authenticate: Authenticate;
+  readonly limiter: RateLimiter;
+  readonly stream: StreamHandler;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    admitted: Admitted | undefined;
+  }
+  interface FastifyContextConfig {
+    operation?: OperationId;
+  }
+}
+
+/** The way in, free of the framework: who asks (401), not too often (429), for a path that is one (400), with the right to it (403, 404). */
+export async function enter(
+  id: OperationId,
+  request: {
+    readonly authorization: string | undefined;
+    readonly address: string;
+    readonly params: Readonly<Record<string, unknown>>;
+  },
+  { services, authenticate, limiter }: Omit<RouteOptions, 'stream'>,
+): Promise<Admitted> {
+  const principal = await authenticate(request.authorization);
+  const wait = limiter.take(principal === undefined ? request.address : credentialId(principal));
+  if (wait > 0) {
+    throw new HttpError('rate_limited', `Too many requests with this credential. Wait ${wait} s.`, {
+      headers: { 'Retry-After': String(wait) },
+    });
+  }
+  if (principal === undefined) throw unauthenticated(request.authorization !== undefined);
+  const params = parseParams(request.params);
+  return { principal, params, subjects: await admit(id, principal, params, services.store) };
+}
+
+function send(operation: Operation, answer: Answer, reply: FastifyReply): FastifyReply {
+  if (answer.kind === 'list') {
+    if (answer.next !== undefined) reply.header('link', `<${answer.next}>; rel="next"`);
+  } else {
+    if (answer.revision !== undefined) reply.header('etag', `"${answer.revision}"`);
+    if (answer.location !== undefined) reply.header('location', answer.location);
+  }
+  return reply.code(operation.status).type('application/json; charset=utf-8').send(answer.json);
+}
+
+const pathOf = (url: string): string => url.split('?', 1)[0] ?? url;
+
+function admittedOf(request: FastifyRequest): Admitted {
+  if (request.admitted === undefined) throw new Error(`${request.url} was reached without a guard`);
+  return request.admitted;
+}
+
+function runner(operation: Operation, handler: Handler, services: Services) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const answer = await handler(
+      {
+        operation: operation.id,
+        ...admittedOf(request),
+        path: pathOf(request.url),
+        query: parseQuery(operation, request.query as Record<string, unknown>),
+        body: request.body,
+        ifMatch: operation.conditional ? parseIfMatch(request.headers['if-match']) : undefined,
+      },
+      services,
+    );
+    return send(operation, answer, reply);
+  };
+}
+
+/** Registers every operation under every path it answers on. */
+export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
+  app.decorateRequest('admitted', undefined);
+  for (const id of operationIds) {
+    const operation = operations[id];
+    const guard = async (request: FastifyRequest): Promise<void> => {
+      if (!acceptsJson(request.headers.accept)) {
+        throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
+      }
+      const { authorization } = request.headers;
+      const params = request.params as Record<string, unknown>;
+      request.admitted = await enter(id, { authorization, address: request.ip, params }, options);
+    };
+    const handler =
+      id === 'watchEvents'
+        ? (request: FastifyRequest, reply: FastifyReply) => options.stream(admittedOf(request), request, reply)
+        : runner(operation, handlers[id], options.services);
+    for (const path of pathsOf(id)) {
+      app.route({
+        method: operation.method,
+        url: path.replace(/\{(\w+)\}/g, ':$1'),
+        config: { operation: id },
+        onRequest: guard,
+        handler,
+      });
+    }
+  }
+}

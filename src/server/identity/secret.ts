@@ -1,0 +1,36 @@
+/** Owns the opaque secrets: how they are made, read and turned into the digests that are stored. */
+import { createHash } from 'node:crypto';
+
+/** Which credential a secret is, told by its first letters. */
+export type SecretKind = 'user' | 'device' | 'enroll';
+
+const secretBytes = 32;
+
+/** Fills the bytes with chance; `node:crypto` in the program, anything repeatable in a test. */
+export type Random = (bytes: Uint8Array) => void;
+
+export interface Minted {
+  /** What its holder keeps; shown once. */
+  readonly secret: string;
+  /** What is stored. */
+  readonly digest: Uint8Array;
+}
+
+/** A plain digest suffices, because what it hides has 256 random bits: there is nothing to guess. */
+export const digestOf = (secret: string): Uint8Array => createHash('sha256').update(secret, 'utf8').digest();
+
+export function mint(kind: SecretKind, random: Random): Minted {
+  const bytes = new Uint8Array(secretBytes);
+  random(bytes);
+  const secret = `rf_${kind}_${Buffer.from(bytes).toString('base64url')}`;
+  return { secret, digest: digestOf(secret) };
+}
+
+/** Whether a secret is an enrollment key; every other opaque secret is a token. */
+export const isEnrollmentKey = (secret: string): boolean => secret.startsWith('rf_enroll_');
+
+/** Takes every secret out of a text that is on its way to a log. */
+export const withoutSecrets = (text: string): string =>
+  text
+    .replace(/rf_(user|device|enroll)_[A-Za-z0-9_-]*/g, 'rf_$1_[secret]')
+    .replace(/(\/\/[^/:@\s]*):[^@\s/]*@/g, '$1:[secret]@');
