@@ -69,35 +69,43 @@ function has(need) {
 }
 
 /**
- * Runs a program with its output on our stderr, so that a person sees it work and stdout stays clean for scripts.
+ * Runs a program and tells whether it succeeded. Only if it did not, what it said is shown: nobody reads a thousand lines
+ * of unpacking, everybody reads an error. All goes to stderr, so that stdout stays clean for scripts.
  * @param {string} program
  * @param {readonly string[]} args
  * @param {NodeJS.ProcessEnv} [env]
  */
 function succeeds(program, args, env = process.env) {
-  const { status, error } = spawnSync(program, args, { cwd: root, env, stdio: ['ignore', 2, 2] });
-  if (error) say(error.message);
-  return status === 0;
+  const options = { cwd: root, env, encoding: /** @type {const} */ ('utf8'), maxBuffer: 256 * 1024 * 1024 };
+  const { status, error, stdout, stderr } = spawnSync(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  if (status === 0) return true;
+  const said = `${stdout ?? ''}${stderr ?? ''}`.trimEnd().split('\n').slice(-40).join('\n');
+  process.stderr.write(`${error ? error.message : said}\n`);
+  return false;
 }
 
 /** @param {readonly SystemPackage[]} packages */
 function installDebianPackages(packages) {
-  say(`installing Debian packages, which may take minutes: ${packages.map((p) => p.name).join(' ')}`);
+  const names = packages.map((p) => p.name).join(' ');
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  const quiet = ['-qq', '-o', 'Dpkg::Use-Pty=0', '-o', 'DPkg::Lock::Timeout=300'];
-  if (!succeeds('apt-get', [...quiet, 'update'], env))
-    say('apt-get update failed; trying with the lists that are there');
+  const quiet = ['-q', '-o', 'Dpkg::Use-Pty=0', '-o', 'DPkg::Lock::Timeout=300'];
+  say('updating the lists of Debian packages');
+  if (!succeeds('apt-get', [...quiet, 'update'], env)) say('that failed; trying with the lists that are there');
+  say(`installing Debian packages, which may take minutes: ${names}`);
   const install = () => succeeds('apt-get', [...quiet, ...aptInstall(packages)], env);
-  const done = packages.some((p) => p.name === 'postgresql') ? withoutMainCluster(install) : install();
-  if (!done) {
-    const names = packages.map((p) => p.name).join(' ');
+  if (!(packages.some((p) => p.name === 'postgresql') ? withoutMainCluster(install) : install())) {
     stop(
-      `apt-get could not install ${names} (its message is above). Check the network and the apt sources, then run the command again.`,
+      `apt-get could not install ${names}; its last words are above. Check the network and the apt sources, then run the command again.`,
     );
   }
-  const stillMissing = packages.filter((p) => !p.needs.every((need) => has(need)));
-  for (const p of stillMissing)
-    stop(`${p.name} is installed, yet ${p.needs.join(', ')} is not there. Is another package in its place?`);
+  for (const p of packages) {
+    const lacking = p.needs.filter((need) => !has(need));
+    if (lacking.length > 0) {
+      stop(
+        `${p.name} is installed, yet ${lacking.join(', ')} is not there: install it by hand and run the command again.`,
+      );
+    }
+  }
 }
 
 /**
@@ -124,7 +132,7 @@ function installNpmPackages() {
   const [program, ...first] = own?.endsWith('npm-cli.js') ? [process.execPath, own] : ['npm'];
   const args = [...first, 'ci', '--prefer-offline', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
   if (!succeeds(program ?? 'npm', args)) {
-    stop('npm ci failed (its message is above). Check the network or npm cache, then run the command again.');
+    stop('npm ci failed; its last words are above. Check the network or npm cache, then run the command again.');
   }
   writeFileSync(stampFile, wantedStamp());
 }
