@@ -14,6 +14,9 @@ export interface Shape {
   readonly flags: number;
   /** An IPv4 option, or an IPv6 destination-options header, stands between the addresses and the transport. */
   readonly options: boolean;
+  /** What follows the checksum of an ICMP error: four bytes of its own, then the packet that it is about. */
+  readonly about?: Buffer;
+  readonly code?: number;
 }
 
 export const plainShape: Shape = { sport: 40_000, flags: 0x02, options: false };
@@ -121,10 +124,9 @@ function transportBytes(transport: Transport, shape: Shape, addresses: Buffer): 
     }
     case 'icmp':
     case 'icmpv6': {
-      const bytes = Buffer.alloc(32);
+      const bytes = Buffer.concat([Buffer.alloc(4), shape.about ?? echoBody(shape.sport)]);
       bytes.writeUInt8(transport.type, 0);
-      bytes.writeUInt16BE(shape.sport, 4);
-      bytes.writeUInt16BE(1, 6);
+      bytes.writeUInt8(shape.code ?? 0, 1);
       bytes.writeUInt16BE(checksum(transport.kind === 'icmp' ? bytes : pseudo(addresses, 58, bytes)), 2);
       return bytes;
     }
@@ -138,6 +140,14 @@ function transportBytes(transport: Transport, shape: Shape, addresses: Buffer): 
     default:
       return transport satisfies never;
   }
+}
+
+/** Identifier and sequence number of an echo, then some data. */
+function echoBody(identifier: number): Buffer {
+  const body = Buffer.alloc(28);
+  body.writeUInt16BE(identifier, 0);
+  body.writeUInt16BE(1, 2);
+  return body;
 }
 
 function pseudo(addresses: Buffer, protocol: number, payload: Buffer): Buffer {

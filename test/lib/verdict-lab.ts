@@ -22,7 +22,8 @@ const beforeAll = -450;
 
 /**
  * Notes every probe by its number twice: when it reaches the device's stack, and when it is past the filter.
- * So a packet that the filter dropped differs from one that never came.
+ * So a packet that the filter dropped differs from one that never came. Other traffic is left alone, so that real
+ * connections can run beside the probes.
  */
 const recorder = `
 table inet recorder {
@@ -35,7 +36,6 @@ table inet recorder {
   chain note-passed {
     ip dscp ${probeMark} add @passed { ip id } drop
     ip6 dscp ${probeMark} add @passed { @nh,16,16 } drop
-    drop
   }
   chain prerouting { type filter hook prerouting priority ${beforeAll}; iifname "${driver}" jump note-arrived; }
   chain input { type filter hook input priority ${afterFilter}; iifname "${driver}" jump note-passed; }
