@@ -14,6 +14,8 @@ export interface Shape {
   readonly flags: number;
   /** An IPv4 option, or an IPv6 destination-options header, stands between the addresses and the transport. */
   readonly options: boolean;
+  /** Comes in two fragments, the first of which holds no more than eight bytes of the transport. */
+  readonly fragmented?: boolean;
   /** What follows the checksum of an ICMP error: four bytes of its own, then the packet that it is about. */
   readonly about?: Buffer;
   readonly code?: number;
@@ -50,55 +52,81 @@ const protocolNumber = (transport: Transport): number => {
 export const addressBytes = (family: Family, address: bigint): Buffer =>
   Buffer.from(address.toString(16).padStart(family === 4 ? 8 : 32, '0'), 'hex');
 
-/** The whole packet, network header included. */
-export function encodeProbe(probe: Probe): Buffer {
-  const { packet, local } = probe;
+/** The whole packet, network header included; its fragments in order, if it is to come in such. */
+export function encodeProbe(probe: Probe): Buffer[] {
+  const { packet, local, shape } = probe;
   const remote = addressBytes(packet.family, packet.remote);
   const own = addressBytes(packet.family, local);
   const [source, destination] = packet.direction === 'inbound' ? [remote, own] : [own, remote];
-  const payload = transportBytes(packet.transport, probe.shape, Buffer.concat([source, destination]));
+  const payload = transportBytes(packet.transport, shape, Buffer.concat([source, destination]));
   const write = packet.family === 4 ? ipv4 : ipv6;
-  return write(probe, protocolNumber(packet.transport), source, destination, payload);
+  const ends = { source, destination };
+  if (shape.fragmented !== true) return [write(probe, ends, payload)];
+  return [
+    write(probe, ends, payload.subarray(0, fragmentUnit), { offset: 0, more: true }),
+    write(probe, ends, payload.subarray(fragmentUnit), { offset: 1, more: false }),
+  ];
 }
 
-function ipv4(
-  { id, shape, packet }: Probe,
-  protocol: number,
-  source: Buffer,
-  destination: Buffer,
-  payload: Buffer,
-): Buffer {
+/** Fragments are counted in units of eight bytes. */
+const fragmentUnit = 8;
+
+interface Ends {
+  readonly source: Buffer;
+  readonly destination: Buffer;
+}
+
+interface Fragment {
+  readonly offset: number;
+  readonly more: boolean;
+}
+
+function ipv4({ id, shape, packet }: Probe, ends: Ends, payload: Buffer, fragment?: Fragment): Buffer {
   const options = shape.options ? Buffer.from([1, 1, 1, 0]) : Buffer.alloc(0); // no-operation ×3, end of list
   const header = Buffer.alloc(20);
   header.writeUInt8(0x40 | (5 + options.length / 4), 0);
   header.writeUInt8(probeMark << 2, 1);
   header.writeUInt16BE(header.length + options.length + payload.length, 2);
   header.writeUInt16BE(id, 4);
+  if (fragment !== undefined) header.writeUInt16BE((fragment.more ? 0x2000 : 0) | fragment.offset, 6);
   header.writeUInt8(packet.hopLimit ?? defaultHopLimit, 8);
-  header.writeUInt8(protocol, 9);
-  source.copy(header, 12);
-  destination.copy(header, 16);
+  header.writeUInt8(protocolNumber(packet.transport), 9);
+  ends.source.copy(header, 12);
+  ends.destination.copy(header, 16);
   const full = Buffer.concat([header, options]);
   full.writeUInt16BE(checksum(full), 10);
   return Buffer.concat([full, payload]);
 }
 
-function ipv6(
-  { id, shape, packet }: Probe,
-  protocol: number,
-  source: Buffer,
-  destination: Buffer,
-  payload: Buffer,
-): Buffer {
-  const options = shape.options ? Buffer.from([protocol, 0, 1, 4, 0, 0, 0, 0]) : Buffer.alloc(0); // padding of 4 bytes
+const fragmentHeader = 44;
+const destinationOptions = 60;
+
+function ipv6({ id, shape, packet }: Probe, ends: Ends, payload: Buffer, fragment?: Fragment): Buffer {
+  const extensions: Buffer[] = [];
+  let next = protocolNumber(packet.transport);
+  if (shape.options && (fragment?.offset ?? 0) === 0) {
+    extensions.unshift(Buffer.from([next, 0, 1, 4, 0, 0, 0, 0])); // padding of 4 bytes
+    next = destinationOptions;
+  }
+  if (fragment !== undefined) {
+    // The options travel in the first fragment, before what is counted as its payload.
+    const before = shape.options ? 1 : 0;
+    const bytes = Buffer.alloc(8);
+    bytes.writeUInt8(shape.options ? destinationOptions : next, 0);
+    bytes.writeUInt16BE(((fragment.offset === 0 ? 0 : fragment.offset + before) << 3) | (fragment.more ? 1 : 0), 2);
+    bytes.writeUInt32BE(id, 4);
+    extensions.unshift(bytes);
+    next = fragmentHeader;
+  }
+  const length = extensions.reduce((sum, bytes) => sum + bytes.length, payload.length);
   const header = Buffer.alloc(40);
   header.writeUInt32BE((0x6000_0000 | (probeMark << 22) | id) >>> 0, 0);
-  header.writeUInt16BE(options.length + payload.length, 4);
-  header.writeUInt8(shape.options ? 60 : protocol, 6);
+  header.writeUInt16BE(length, 4);
+  header.writeUInt8(next, 6);
   header.writeUInt8(packet.hopLimit ?? defaultHopLimit, 7);
-  source.copy(header, 8);
-  destination.copy(header, 24);
-  return Buffer.concat([header, options, payload]);
+  ends.source.copy(header, 8);
+  ends.destination.copy(header, 24);
+  return Buffer.concat([header, ...extensions, payload]);
 }
 
 function transportBytes(transport: Transport, shape: Shape, addresses: Buffer): Buffer {

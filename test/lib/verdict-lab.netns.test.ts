@@ -34,7 +34,13 @@ const everything: readonly ProbeRequest[] = (['inbound', 'outbound'] as const).f
   ([4, 6] as const).flatMap((family) =>
     (family === 4 ? remotes4 : remotes6).flatMap((remote) =>
       transports.flatMap((transport) =>
-        [plainShape, { ...plainShape, options: true }, { ...plainShape, flags: 0x10 }].map((shape) => ({
+        [
+          plainShape,
+          { ...plainShape, options: true },
+          { ...plainShape, flags: 0x10 },
+          { ...plainShape, fragmented: true },
+          { ...plainShape, fragmented: true, options: true },
+        ].map((shape) => ({
           packet: { direction, family, remote, transport } satisfies Packet,
           shape,
         })),

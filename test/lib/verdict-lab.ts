@@ -71,18 +71,16 @@ export class VerdictLab {
         { namespace: device, name: driver, addresses: ['100.64.0.1/24', 'fd7f::1/64'] },
         { namespace: peer, name: driver, addresses: ['100.64.0.2/24', 'fd7f::2/64'] },
       );
-      const hardware = await hardwareAddress(device, driver);
-      // Nobody has to ask for a hardware address, so that the rules under test cannot keep a probe from being sent.
-      await peer.run(
-        ['ip', '-batch', '-'],
-        ['100.64.0.1', 'fd7f::1']
-          .map((a) => `neigh replace ${a} lladdr ${hardware} dev ${driver} nud permanent\n`)
-          .join(''),
-      );
-      await device.run(
-        ['ip', '-batch', '-'],
-        `route add default via 100.64.0.2 dev ${driver}\nroute add default via fd7f::2 dev ${driver}\n`,
-      );
+      // Nobody has to ask for a hardware address, so that the rules under test cannot keep a packet from being sent.
+      const neighbours = async (of: Namespace, other: Namespace, addresses: readonly string[]): Promise<void> => {
+        const hardware = await hardwareAddress(other, driver);
+        const lines = addresses.map((a) => `neigh replace ${a} lladdr ${hardware} dev ${driver} nud permanent\n`);
+        await of.run(['ip', '-batch', '-'], lines.join(''));
+      };
+      await neighbours(peer, device, ['100.64.0.1', 'fd7f::1']);
+      await neighbours(device, peer, ['100.64.0.2', 'fd7f::2']);
+      const routes = ['100.64.0.2', 'fd7f::2'].map((gateway) => `route add default via ${gateway} dev ${driver}\n`);
+      await device.run(['ip', '-batch', '-'], routes.join(''));
       await device.run(['nft', '-f', '-'], recorder);
       return new VerdictLab(device, peer);
     } catch (error) {
@@ -107,9 +105,9 @@ export class VerdictLab {
     const fence = probes.length + 1;
     await this.device.run(['nft', '-f', '-'], 'flush set inet recorder arrived\nflush set inet recorder passed\n');
     const sent = (direction: Packet['direction']): Buffer[] =>
-      probes.filter((probe) => probe.packet.direction === direction).map(encodeProbe);
+      probes.filter((probe) => probe.packet.direction === direction).flatMap(encodeProbe);
     await this.#fromDevice.send(sent('outbound'));
-    await this.#fromPeer.send([...sent('inbound'), encodeProbe({ ...fencePacket, id: fence })]);
+    await this.#fromPeer.send([...sent('inbound'), ...encodeProbe({ ...fencePacket, id: fence })]);
     const arrived = await this.#arrivedUntil(fence);
     const lost = probes.filter(({ id }) => !arrived.has(id)).map(({ packet }) => packetText(packet));
     if (lost.length > 0)

@@ -137,5 +137,6 @@ function drawShape(random: Random, other: DrawnRule | undefined): Shape {
     sport: random.chance(0.4) ? admitted : plainShape.sport + random.int(0, 9_999),
     flags: random.pick(tcpFlags),
     options: random.chance(0.12),
+    fragmented: random.chance(0.06),
   };
 }
