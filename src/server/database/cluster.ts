@@ -1,0 +1,103 @@
+/** Owns the files of the supervised PostgreSQL: the cluster's making, where its socket lies, and what its pid file says. */
+import { execFile } from 'node:child_process';
+import { chmod, chown, mkdir, mkdtemp, open, readFile, readdir, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Account } from './account.ts';
+import { DatabaseError } from './errors.ts';
+import type { Programs } from './programs.ts';
+
+const run = promisify(execFile);
+
+/** The kernel's limit for the path of a unix socket, less PostgreSQL's own file name (and its lock file's) in that directory. */
+const longestSocketDirectory = 107 - '/.s.PGSQL.5432'.length;
+
+export const clusterDirectory = (dir: string): string => join(dir, 'postgres');
+
+/** The version that made the cluster; undefined when there is none yet. */
+export async function clusterVersion(dir: string): Promise<number | undefined> {
+  const text = await readFile(join(clusterDirectory(dir), 'PG_VERSION'), 'utf8').catch(() => undefined);
+  return text === undefined ? undefined : Number.parseInt(text, 10);
+}
+
+async function give(path: string, account: Account | undefined): Promise<void> {
+  await chmod(path, 0o700);
+  if (account !== undefined) await chown(path, account.uid, account.gid);
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/**
+ * Makes the cluster beside its place and moves it there when it is whole and on disk, so that a crash half-way leaves
+ * nothing that looks like a database.
+ */
+export async function makeCluster(dir: string, programs: Programs, account: Account | undefined): Promise<void> {
+  for (const name of await readdir(dir)) {
+    if (name.startsWith('postgres.new-')) await rm(join(dir, name), { recursive: true, force: true });
+  }
+  const fresh = join(dir, `postgres.new-${process.pid}`);
+  await mkdir(fresh);
+  await give(fresh, account);
+  const as = account === undefined ? {} : { uid: account.uid, gid: account.gid };
+  const initdb = async (...args: string[]): Promise<void> => {
+    // LC_ALL: a locale that is set but not installed would stop initdb.
+    await run(join(programs.bin, 'initdb'), ['-D', fresh, ...args], { ...as, cwd: '/', env: { ...process.env, LC_ALL: 'C' } });
+  };
+  try {
+    await initdb('--username=ringfence', '--auth=trust', '--encoding=UTF8', '--no-locale', '--data-checksums', '--no-sync', '--no-instructions');
+    await initdb('--sync-only');
+  } catch (cause) {
+    await rm(fresh, { recursive: true, force: true });
+    const detail = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim().split('\n').at(-1) : String(cause);
+    throw new DatabaseError('failed', `the database could not be made in ${dir}: ${detail}`, { cause });
+  }
+  await rename(fresh, clusterDirectory(dir));
+  await syncDirectory(dir);
+}
+
+/** A private directory for the socket: inside the data directory, or in a short temporary one when that path is too long for a socket. */
+export async function socketDirectory(dir: string, account: Account | undefined): Promise<{ path: string; temporary: boolean }> {
+  const inside = join(dir, 'run');
+  const temporary = Buffer.byteLength(inside) > longestSocketDirectory;
+  const path = temporary ? await mkdtemp(join(tmpdir(), 'ringfence-')) : inside;
+  await mkdir(path, { recursive: true });
+  await give(path, account);
+  return { path, temporary };
+}
+
+export interface PidFile {
+  readonly pid: number;
+  /** `starting`, `ready`, `stopping` … */
+  readonly status: string;
+}
+
+/** PostgreSQL's own note about itself; undefined when there is none. */
+export async function readPidFile(dir: string): Promise<PidFile | undefined> {
+  const text = await readFile(join(clusterDirectory(dir), 'postmaster.pid'), 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  const lines = text.split('\n');
+  const pid = Number.parseInt(lines[0] ?? '', 10);
+  return pid > 0 ? { pid, status: (lines[7] ?? '').trim() } : undefined;
+}
+
+/** Whether this process is a PostgreSQL server on this directory (and not one that was given the same number since). */
+export async function isPostmasterOf(dir: string, pid: number): Promise<boolean> {
+  if (process.platform === 'linux') {
+    const command = await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '');
+    return command.split('\0').includes(clusterDirectory(dir));
+  }
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,238 @@
+/** Owns the life of the supervised PostgreSQL: started with the server, restarted when it dies, ended with the server however that ends. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { access, mkdir, realpath, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { checkReachable, chooseAccount, type Account } from './account.ts';
+import { clusterDirectory, clusterVersion, isPostmasterOf, makeCluster, readPidFile, socketDirectory } from './cluster.ts';
+import { DatabaseError } from './errors.ts';
+import { lockDirectory } from './lock.ts';
+import { findPrograms, type Programs } from './programs.ts';
+
+export interface DatabaseOptions {
+  /** The server's data directory; made when absent. */
+  readonly dir: string;
+  /** Where PostgreSQL's programs lie; found by themselves when absent. */
+  readonly bin?: string | undefined;
+  /** Further settings of PostgreSQL, over the ones below. */
+  readonly settings?: Readonly<Record<string, string>> | undefined;
+  readonly log?: ((level: 'info' | 'warn' | 'error', message: string) => void) | undefined;
+}
+
+export interface Database {
+  /** A connection string for the store. It stays the same across restarts of PostgreSQL. */
+  readonly url: string;
+  readonly programs: Programs;
+  /** PostgreSQL's process id while it runs. */
+  readonly pid: number | undefined;
+  /** Ends PostgreSQL with everything written out, and gives up the directory. */
+  stop(): Promise<void>;
+}
+
+/** Waits between restarts of a PostgreSQL that keeps dying; a run of `healthyMs` starts over. */
+const backOffMs = [0, 100, 250, 500, 1000, 2000, 5000];
+const healthyMs = 30_000;
+
+/** Durable always; small, because it serves one program; quiet, because statements may hold what does not belong in a log. */
+const settings: Readonly<Record<string, string>> = {
+  listen_addresses: '',
+  unix_socket_permissions: '0700',
+  fsync: 'on',
+  synchronous_commit: 'on',
+  full_page_writes: 'on',
+  max_connections: '200',
+  shared_buffers: '128MB',
+  jit: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  log_min_messages: 'warning',
+  log_min_error_statement: 'panic',
+  log_checkpoints: 'off',
+  log_line_prefix: '',
+  logging_collector: 'off',
+};
+
+const setpriv = '/usr/bin/setpriv';
+
+class Supervisor implements Database {
+  readonly url: string;
+  readonly programs: Programs;
+  readonly #dir: string;
+  readonly #account: Account | undefined;
+  readonly #settings: Readonly<Record<string, string>>;
+  readonly #log: (level: 'info' | 'warn' | 'error', message: string) => void;
+  readonly #wakeUp = new AbortController();
+  #child: ChildProcess | undefined;
+  #exited: Promise<void> = Promise.resolve();
+  #loop: Promise<void> = Promise.resolve();
+  #lastLine = '';
+  #stopping = false;
+
+  constructor(parts: { options: DatabaseOptions; dir: string; programs: Programs; account: Account | undefined; sockets: string }) {
+    this.programs = parts.programs;
+    this.#dir = parts.dir;
+    this.#account = parts.account;
+    this.#settings = { ...settings, ...parts.options.settings, unix_socket_directories: parts.sockets };
+    this.#log = parts.options.log ?? (() => {});
+    this.url = `postgres://ringfence@/postgres?host=${encodeURIComponent(parts.sockets)}`;
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** Starts it and waits until it takes connections; afterwards keeps it running. Recovery after a crash may take its time. */
+  async start(): Promise<void> {
+    for (let attempt = 0; ; attempt += 1) {
+      await this.#awaitOrphan();
+      await this.#launch();
+      if (await this.#awaitReady()) break;
+      // The remains of a killed PostgreSQL hold its shared memory for a moment longer: try again.
+      if (attempt >= 20) throw new DatabaseError('failed', `PostgreSQL does not start: ${this.#lastLine}`);
+      await sleep(Math.min(50 * 2 ** attempt, 1000));
+    }
+    this.#loop = this.#keepRunning();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    this.#wakeUp.abort();
+    const child = this.#child;
+    for (const [signal, patienceMs] of [['SIGINT', 20_000] as const, ['SIGQUIT', 5_000] as const, ['SIGKILL', 5_000] as const]) {
+      if (child === undefined || child.exitCode !== null || child.signalCode !== null) break;
+      child.kill(signal);
+      await Promise.race([this.#exited, sleep(patienceMs, undefined, { ref: false })]);
+    }
+    await this.#loop;
+  }
+
+  /** Restarts it whenever it ends by itself; meanwhile callers of the store see `unavailable`. */
+  async #keepRunning(): Promise<void> {
+    let failures = 0;
+    while (!this.#stopping) {
+      const startedAt = performance.now();
+      await this.#exited;
+      if (this.#stopping) return;
+      failures = performance.now() - startedAt > healthyMs ? 0 : failures + 1;
+      const wait = backOffMs[Math.min(failures, backOffMs.length - 1)] ?? 0;
+      this.#log('error', `PostgreSQL ended unexpectedly (${this.#lastLine || 'no message'}); starting it again in ${wait} ms`);
+      await sleep(wait, undefined, { signal: this.#wakeUp.signal }).catch(() => {});
+      if (this.#stopping) return;
+      await this.#awaitOrphan();
+      await this.#launch();
+      if (await this.#awaitReady()) this.#log('info', 'PostgreSQL is back');
+    }
+  }
+
+  async #launch(): Promise<void> {
+    const data = clusterDirectory(this.#dir);
+    const options = Object.entries(this.#settings);
+    const command = [join(this.programs.bin, 'postgres'), '-D', data, ...options.flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+    const account = this.#account;
+    const ended = await this.#endsWithUs();
+    // setpriv asks the kernel to end PostgreSQL when this process dies, whatever it dies of.
+    const drop = account === undefined ? [] : [`--reuid=${account.uid}`, `--regid=${account.gid}`, '--clear-groups'];
+    const [program, ...args] = ended ? [setpriv, ...drop, '--pdeathsig', 'INT', '--', ...command] : command;
+    if (program === undefined || this.#stopping) return;
+    const child = spawn(program, args, {
+      cwd: '/',
+      env: { PATH: process.env['PATH'], LC_ALL: 'C' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+      ...(ended || account === undefined ? {} : { uid: account.uid, gid: account.gid }),
+    });
+    this.#child = child;
+    this.#exited = new Promise((resolve) => {
+      child.once('error', (error) => {
+        this.#lastLine = error.message;
+        resolve();
+      });
+      child.once('exit', () => resolve());
+    });
+    createInterface({ input: child.stderr }).on('line', (line) => this.#heard(line));
+  }
+
+  async #endsWithUs(): Promise<boolean> {
+    if (process.platform !== 'linux') return false;
+    return access(setpriv).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  #heard(line: string): void {
+    if (/^(PANIC|FATAL|ERROR):/.test(line)) this.#lastLine = line.trim();
+    // Connections refused while it starts or stops are the store's business, and expected.
+    if (/^(PANIC|WARNING):/.test(line)) this.#log('warn', `PostgreSQL: ${line.trim()}`);
+  }
+
+  /** True once it is ready; false when it ended instead. */
+  async #awaitReady(): Promise<boolean> {
+    const child = this.#child;
+    let ended = child === undefined;
+    void this.#exited.then(() => (ended = true));
+    while (!ended) {
+      const file = await readPidFile(this.#dir);
+      if (file?.pid === child?.pid && file?.status === 'ready') return true;
+      await sleep(10);
+    }
+    return false;
+  }
+
+  /** A PostgreSQL left over from a killed server is told by the kernel to stop; it is given time, then told again. We hold the directory's lock, so it is nobody else's. */
+  async #awaitOrphan(): Promise<void> {
+    const file = await readPidFile(this.#dir);
+    if (file === undefined) return;
+    for (let waited = 0; await isPostmasterOf(this.#dir, file.pid); waited += 20) {
+      if (waited === 5000 || waited === 15_000) {
+        this.#log('warn', `stopping the PostgreSQL (pid ${file.pid}) that an earlier server left behind`);
+        process.kill(file.pid, waited === 5000 ? 'SIGINT' : 'SIGQUIT');
+      }
+      if (waited > 30_000) throw new DatabaseError('failed', `another PostgreSQL (pid ${file.pid}) is running on ${this.#dir}`);
+      await sleep(20);
+    }
+  }
+}
+
+/** Opens the database in a data directory, making it first if need be. Fails with `DatabaseError`; a message is one line. */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  // Root's directory must let the unprivileged account through to the cluster inside; what is private in it protects itself.
+  await mkdir(options.dir, { recursive: true, mode: process.geteuid?.() === 0 ? 0o711 : 0o700 });
+  const dir = await realpath(options.dir);
+  const lock = await lockDirectory(dir);
+  let sockets: { path: string; temporary: boolean } | undefined;
+  const giveUp = async (): Promise<void> => {
+    if (sockets?.temporary === true) await rm(sockets.path, { recursive: true, force: true });
+    await lock.release();
+  };
+  try {
+    const account = await chooseAccount(clusterDirectory(dir));
+    if (account !== undefined) await checkReachable(dir, account);
+    const major = await clusterVersion(dir);
+    const programs = await findPrograms({ bin: options.bin, major });
+    if (major === undefined) await makeCluster(dir, programs, account);
+    sockets = await socketDirectory(dir, account);
+    const supervisor = new Supervisor({ options, dir, programs, account, sockets: sockets.path });
+    const stop = async (): Promise<void> => {
+      await supervisor.stop();
+      await giveUp();
+    };
+    try {
+      await supervisor.start();
+    } catch (error) {
+      await supervisor.stop();
+      throw error;
+    }
+    return {
+      url: supervisor.url,
+      programs,
+      get pid() {
+        return supervisor.pid;
+      },
+      stop,
+    };
+  } catch (error) {
+    await giveUp();
+    throw error;
+  }
+}
