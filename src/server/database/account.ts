@@ -1,5 +1,5 @@
 /** Owns the question as whom PostgreSQL runs: it refuses root, so root hands it to an unprivileged account. */
-import { readFile, stat } from 'node:fs/promises';
+import { access, readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { DatabaseError } from './errors.ts';
 
@@ -9,13 +9,23 @@ export interface Account {
   readonly gid: number;
 }
 
+/** How to start a program as the account; `options` are for `spawn`. */
+export interface Launch {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly options: { readonly uid?: number; readonly gid?: number };
+}
+
 const preferred = ['ringfence', 'postgres', 'nobody'];
+const setpriv = '/usr/bin/setpriv';
 
 async function accounts(): Promise<Account[]> {
   const text = await readFile('/etc/passwd', 'utf8').catch(() => '');
   return text.split('\n').flatMap((line) => {
     const [name, , uid, gid] = line.split(':');
-    return name !== undefined && uid !== undefined && gid !== undefined ? [{ name, uid: Number(uid), gid: Number(gid) }] : [];
+    return name !== undefined && uid !== undefined && gid !== undefined
+      ? [{ name, uid: Number(uid), gid: Number(gid) }]
+      : [];
   });
 }
 
@@ -32,20 +42,52 @@ export async function chooseAccount(clusterDirectory: string): Promise<Account |
     const found = known.find((account) => account.name === name && account.uid !== 0);
     if (found !== undefined) return found;
   }
-  throw new DatabaseError('failed', 'PostgreSQL cannot run as root and there is no user postgres or nobody: start as another user');
+  throw new DatabaseError(
+    'failed',
+    'PostgreSQL cannot run as root and there is no user postgres or nobody: start as another user',
+  );
 }
 
-/** Fails unless the account can walk down to the directory; PostgreSQL's own message about this is hard to read. */
-export async function checkReachable(dir: string, account: Account): Promise<void> {
+/** The directory on the way that the account may not enter; undefined when it can walk all the way down. */
+async function obstacle(dir: string, account: Account): Promise<string | undefined> {
   for (let path = resolve(dir); ; path = dirname(path)) {
     const { mode, uid, gid } = await stat(path);
     const bit = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
-    if ((mode & bit) === 0) {
-      throw new DatabaseError(
-        'unreachable_directory',
-        `PostgreSQL runs as user ${account.name}, who may not enter ${path}: choose another data directory, e.g. /var/lib/ringfence`,
-      );
-    }
-    if (path === dirname(path)) return;
+    if ((mode & bit) === 0) return path;
+    if (path === dirname(path)) return undefined;
   }
+}
+
+/**
+ * Gives the way to start PostgreSQL's programs for a data directory. With `setpriv` (every Linux with util-linux) the kernel
+ * ends a program started with `endsWithUs` when this process dies, whatever it dies of; and when root's directories lie in
+ * the way, the account gets the one capability that lets it pass through them, and nothing else.
+ */
+export async function launcher(
+  dir: string,
+  account: Account | undefined,
+): Promise<(command: readonly string[], endsWithUs: boolean) => Launch> {
+  const blocked = account === undefined ? undefined : await obstacle(dir, account);
+  const present = await access(setpriv).then(
+    () => process.platform === 'linux',
+    () => false,
+  );
+  if (blocked !== undefined && !present) {
+    throw new DatabaseError(
+      'unreachable_directory',
+      `PostgreSQL runs as user ${account?.name}, who may not enter ${blocked}: choose another data directory, e.g. /var/lib/ringfence`,
+    );
+  }
+  const drop = account === undefined ? [] : [`--reuid=${account.uid}`, `--regid=${account.gid}`, '--clear-groups'];
+  const pass = blocked === undefined ? [] : ['--inh-caps=+dac_read_search', '--ambient-caps=+dac_read_search'];
+  return (command, endsWithUs) => {
+    const [program = '', ...args] = command;
+    if (!present)
+      return { program, args, options: account === undefined ? {} : { uid: account.uid, gid: account.gid } };
+    const end = endsWithUs ? ['--pdeathsig', 'INT'] : [];
+    const all = [...drop, ...pass, ...end];
+    return all.length === 0
+      ? { program, args, options: {} }
+      : { program: setpriv, args: [...all, '--', ...command], options: {} };
+  };
 }

@@ -4,7 +4,7 @@ import { chmod, chown, mkdir, mkdtemp, open, readFile, readdir, rename, rm } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Account } from './account.ts';
+import type { Account, Launch } from './account.ts';
 import { DatabaseError } from './errors.ts';
 import type { Programs } from './programs.ts';
 
@@ -39,24 +39,44 @@ async function syncDirectory(path: string): Promise<void> {
  * Makes the cluster beside its place and moves it there when it is whole and on disk, so that a crash half-way leaves
  * nothing that looks like a database.
  */
-export async function makeCluster(dir: string, programs: Programs, account: Account | undefined): Promise<void> {
+export async function makeCluster(
+  dir: string,
+  {
+    programs,
+    account,
+    launch,
+  }: {
+    programs: Programs;
+    account: Account | undefined;
+    launch: (command: readonly string[], endsWithUs: boolean) => Launch;
+  },
+): Promise<void> {
   for (const name of await readdir(dir)) {
     if (name.startsWith('postgres.new-')) await rm(join(dir, name), { recursive: true, force: true });
   }
   const fresh = join(dir, `postgres.new-${process.pid}`);
   await mkdir(fresh);
   await give(fresh, account);
-  const as = account === undefined ? {} : { uid: account.uid, gid: account.gid };
-  const initdb = async (...args: string[]): Promise<void> => {
+  const initdb = async (...words: string[]): Promise<void> => {
+    const { program, args, options } = launch([join(programs.bin, 'initdb'), '-D', fresh, ...words], true);
     // LC_ALL: a locale that is set but not installed would stop initdb.
-    await run(join(programs.bin, 'initdb'), ['-D', fresh, ...args], { ...as, cwd: '/', env: { ...process.env, LC_ALL: 'C' } });
+    await run(program, args, { ...options, cwd: '/', env: { PATH: process.env['PATH'], LC_ALL: 'C' } });
   };
   try {
-    await initdb('--username=ringfence', '--auth=trust', '--encoding=UTF8', '--no-locale', '--data-checksums', '--no-sync', '--no-instructions');
+    await initdb(
+      '--username=ringfence',
+      '--auth=trust',
+      '--encoding=UTF8',
+      '--no-locale',
+      '--data-checksums',
+      '--no-sync',
+      '--no-instructions',
+    );
     await initdb('--sync-only');
   } catch (cause) {
     await rm(fresh, { recursive: true, force: true });
-    const detail = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim().split('\n').at(-1) : String(cause);
+    const detail =
+      cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim().split('\n').at(-1) : String(cause);
     throw new DatabaseError('failed', `the database could not be made in ${dir}: ${detail}`, { cause });
   }
   await rename(fresh, clusterDirectory(dir));
@@ -64,7 +84,10 @@ export async function makeCluster(dir: string, programs: Programs, account: Acco
 }
 
 /** A private directory for the socket: inside the data directory, or in a short temporary one when that path is too long for a socket. */
-export async function socketDirectory(dir: string, account: Account | undefined): Promise<{ path: string; temporary: boolean }> {
+export async function socketDirectory(
+  dir: string,
+  account: Account | undefined,
+): Promise<{ path: string; temporary: boolean }> {
   const inside = join(dir, 'run');
   const temporary = Buffer.byteLength(inside) > longestSocketDirectory;
   const path = temporary ? await mkdtemp(join(tmpdir(), 'ringfence-')) : inside;

@@ -48,9 +48,13 @@ async function versionOf(bin: string): Promise<number | undefined> {
 }
 
 /** The newest programs found or, with `major`, those of exactly that version: a data directory belongs to the version that made it. */
-export async function findPrograms(options: { readonly bin?: string | undefined; readonly major?: number | undefined }): Promise<Programs> {
+export async function findPrograms(options: {
+  readonly bin?: string | undefined;
+  readonly major?: number | undefined;
+}): Promise<Programs> {
   const path = (process.env['PATH'] ?? '').split(delimiter).filter((entry) => entry !== '');
-  const candidates = options.bin === undefined ? [...(await debianDirectories()), ...path, ...bundledDirectories()] : [options.bin];
+  const candidates =
+    options.bin === undefined ? [...(await debianDirectories()), ...path, ...bundledDirectories()] : [options.bin];
   const seen = new Set<number>();
   for (const bin of candidates) {
     if (!(await executable(join(bin, 'postgres')))) continue;
@@ -66,5 +70,8 @@ export async function findPrograms(options: { readonly bin?: string | undefined;
       `the data was made by PostgreSQL ${options.major}, but only version ${others} is installed: install postgresql-${options.major}, or move the data by backup and restore`,
     );
   }
-  throw new DatabaseError('no_programs', 'no PostgreSQL programs found: install the package postgresql, or give --database-url');
+  throw new DatabaseError(
+    'no_programs',
+    'no PostgreSQL programs found: install the package postgresql, or give --database-url',
+  );
 }

@@ -1,11 +1,18 @@
 /** Owns the life of the supervised PostgreSQL: started with the server, restarted when it dies, ended with the server however that ends. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { access, mkdir, realpath, rm } from 'node:fs/promises';
+import { mkdir, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { checkReachable, chooseAccount, type Account } from './account.ts';
-import { clusterDirectory, clusterVersion, isPostmasterOf, makeCluster, readPidFile, socketDirectory } from './cluster.ts';
+import { chooseAccount, launcher, type Launch } from './account.ts';
+import {
+  clusterDirectory,
+  clusterVersion,
+  isPostmasterOf,
+  makeCluster,
+  readPidFile,
+  socketDirectory,
+} from './cluster.ts';
 import { DatabaseError } from './errors.ts';
 import { lockDirectory } from './lock.ts';
 import { findPrograms, type Programs } from './programs.ts';
@@ -53,13 +60,11 @@ const settings: Readonly<Record<string, string>> = {
   logging_collector: 'off',
 };
 
-const setpriv = '/usr/bin/setpriv';
-
 class Supervisor implements Database {
   readonly url: string;
   readonly programs: Programs;
   readonly #dir: string;
-  readonly #account: Account | undefined;
+  readonly #as: (command: readonly string[], endsWithUs: boolean) => Launch;
   readonly #settings: Readonly<Record<string, string>>;
   readonly #log: (level: 'info' | 'warn' | 'error', message: string) => void;
   readonly #wakeUp = new AbortController();
@@ -69,10 +74,16 @@ class Supervisor implements Database {
   #lastLine = '';
   #stopping = false;
 
-  constructor(parts: { options: DatabaseOptions; dir: string; programs: Programs; account: Account | undefined; sockets: string }) {
+  constructor(parts: {
+    options: DatabaseOptions;
+    dir: string;
+    programs: Programs;
+    launch: (command: readonly string[], endsWithUs: boolean) => Launch;
+    sockets: string;
+  }) {
     this.programs = parts.programs;
     this.#dir = parts.dir;
-    this.#account = parts.account;
+    this.#as = parts.launch;
     this.#settings = { ...settings, ...parts.options.settings, unix_socket_directories: parts.sockets };
     this.#log = parts.options.log ?? (() => {});
     this.url = `postgres://ringfence@/postgres?host=${encodeURIComponent(parts.sockets)}`;
@@ -86,7 +97,7 @@ class Supervisor implements Database {
   async start(): Promise<void> {
     for (let attempt = 0; ; attempt += 1) {
       await this.#awaitOrphan();
-      await this.#launch();
+      this.#launch();
       if (await this.#awaitReady()) break;
       // The remains of a killed PostgreSQL hold its shared memory for a moment longer: try again.
       if (attempt >= 20) throw new DatabaseError('failed', `PostgreSQL does not start: ${this.#lastLine}`);
@@ -99,7 +110,11 @@ class Supervisor implements Database {
     this.#stopping = true;
     this.#wakeUp.abort();
     const child = this.#child;
-    for (const [signal, patienceMs] of [['SIGINT', 20_000] as const, ['SIGQUIT', 5_000] as const, ['SIGKILL', 5_000] as const]) {
+    for (const [signal, patienceMs] of [
+      ['SIGINT', 20_000] as const,
+      ['SIGQUIT', 5_000] as const,
+      ['SIGKILL', 5_000] as const,
+    ]) {
       if (child === undefined || child.exitCode !== null || child.signalCode !== null) break;
       child.kill(signal);
       await Promise.race([this.#exited, sleep(patienceMs, undefined, { ref: false })]);
@@ -116,30 +131,34 @@ class Supervisor implements Database {
       if (this.#stopping) return;
       failures = performance.now() - startedAt > healthyMs ? 0 : failures + 1;
       const wait = backOffMs[Math.min(failures, backOffMs.length - 1)] ?? 0;
-      this.#log('error', `PostgreSQL ended unexpectedly (${this.#lastLine || 'no message'}); starting it again in ${wait} ms`);
+      this.#log(
+        'error',
+        `PostgreSQL ended unexpectedly (${this.#lastLine || 'no message'}); starting it again in ${wait} ms`,
+      );
       await sleep(wait, undefined, { signal: this.#wakeUp.signal }).catch(() => {});
       if (this.#stopping) return;
       await this.#awaitOrphan();
-      await this.#launch();
+      this.#launch();
       if (await this.#awaitReady()) this.#log('info', 'PostgreSQL is back');
     }
   }
 
-  async #launch(): Promise<void> {
+  #launch(): void {
     const data = clusterDirectory(this.#dir);
     const options = Object.entries(this.#settings);
-    const command = [join(this.programs.bin, 'postgres'), '-D', data, ...options.flatMap(([name, value]) => ['-c', `${name}=${value}`])];
-    const account = this.#account;
-    const ended = await this.#endsWithUs();
-    // setpriv asks the kernel to end PostgreSQL when this process dies, whatever it dies of.
-    const drop = account === undefined ? [] : [`--reuid=${account.uid}`, `--regid=${account.gid}`, '--clear-groups'];
-    const [program, ...args] = ended ? [setpriv, ...drop, '--pdeathsig', 'INT', '--', ...command] : command;
-    if (program === undefined || this.#stopping) return;
+    const command = [
+      join(this.programs.bin, 'postgres'),
+      '-D',
+      data,
+      ...options.flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ];
+    const { program, args, options: as } = this.#as(command, true);
+    if (this.#stopping) return;
     const child = spawn(program, args, {
+      ...as,
       cwd: '/',
       env: { PATH: process.env['PATH'], LC_ALL: 'C' },
       stdio: ['ignore', 'ignore', 'pipe'],
-      ...(ended || account === undefined ? {} : { uid: account.uid, gid: account.gid }),
     });
     this.#child = child;
     this.#exited = new Promise((resolve) => {
@@ -152,14 +171,6 @@ class Supervisor implements Database {
     createInterface({ input: child.stderr }).on('line', (line) => this.#heard(line));
   }
 
-  async #endsWithUs(): Promise<boolean> {
-    if (process.platform !== 'linux') return false;
-    return access(setpriv).then(
-      () => true,
-      () => false,
-    );
-  }
-
   #heard(line: string): void {
     if (/^(PANIC|FATAL|ERROR):/.test(line)) this.#lastLine = line.trim();
     // Connections refused while it starts or stops are the store's business, and expected.
@@ -169,11 +180,10 @@ class Supervisor implements Database {
   /** True once it is ready; false when it ended instead. */
   async #awaitReady(): Promise<boolean> {
     const child = this.#child;
-    let ended = child === undefined;
-    void this.#exited.then(() => (ended = true));
-    while (!ended) {
+    // A child without a number was never started; one with an exit code or signal has ended.
+    while (child?.pid !== undefined && child.exitCode === null && child.signalCode === null) {
       const file = await readPidFile(this.#dir);
-      if (file?.pid === child?.pid && file?.status === 'ready') return true;
+      if (file?.pid === child.pid && file.status === 'ready') return true;
       await sleep(10);
     }
     return false;
@@ -188,7 +198,8 @@ class Supervisor implements Database {
         this.#log('warn', `stopping the PostgreSQL (pid ${file.pid}) that an earlier server left behind`);
         process.kill(file.pid, waited === 5000 ? 'SIGINT' : 'SIGQUIT');
       }
-      if (waited > 30_000) throw new DatabaseError('failed', `another PostgreSQL (pid ${file.pid}) is running on ${this.#dir}`);
+      if (waited > 30_000)
+        throw new DatabaseError('failed', `another PostgreSQL (pid ${file.pid}) is running on ${this.#dir}`);
       await sleep(20);
     }
   }
@@ -207,12 +218,12 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   };
   try {
     const account = await chooseAccount(clusterDirectory(dir));
-    if (account !== undefined) await checkReachable(dir, account);
+    const launch = await launcher(dir, account);
     const major = await clusterVersion(dir);
     const programs = await findPrograms({ bin: options.bin, major });
-    if (major === undefined) await makeCluster(dir, programs, account);
+    if (major === undefined) await makeCluster(dir, { programs, account, launch });
     sockets = await socketDirectory(dir, account);
-    const supervisor = new Supervisor({ options, dir, programs, account, sockets: sockets.path });
+    const supervisor = new Supervisor({ options, dir, programs, launch, sockets: sockets.path });
     const stop = async (): Promise<void> => {
       await supervisor.stop();
       await giveUp();

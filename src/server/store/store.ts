@@ -115,7 +115,7 @@ export interface NewDevice {
   readonly token?: { readonly digest: Digest; readonly name: string } | undefined;
   /**
    * Admits the device by this key instead of `by`'s word: one use is taken in the same transaction (`enrollment_key_spent` when none
-   * is left), the device's user is the key's, and its preset groups that still exist come first in the device's list.
+   * is left), the device's user is the key's, and while the device names no groups, it gets those of the key's preset groups that still exist.
    */
   readonly enrollment_key?: EnrollmentKeyId | undefined;
 }
@@ -217,7 +217,7 @@ export interface Tokens {
   authenticate(digest: Digest): Promise<Credential | undefined>;
   issue(user: UserId, token: NewToken): Promise<TokenRecord>;
   /** A further token for a device (the first comes with its creation). */
-  issueForDevice(device: DeviceId, token: NewToken): Promise<TokenRecord>;
+  issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;
   /** The user's own tokens and those of its devices. */
   list(user: UserId, query?: Page): Promise<readonly TokenRecord[]>;
   get(id: TokenId): Promise<TokenRecord>;
@@ -280,8 +280,8 @@ export interface Head {
 export interface Heads {
   /** Organizations that do not exist are absent. */
   readonly organizations: ReadonlyMap<OrganizationId, Head>;
-  /** Rises whenever any credential is revoked, rotated or deleted. */
-  readonly credentials: number;
+  /** Tokens that were revoked or rotated, or went with their device, within the last minutes: the backstop for lost hints. */
+  readonly ended_credentials: readonly TokenId[];
 }
 
 /** Something committed, here or on another server. Hints may be lost: `heads` is the truth. */
@@ -316,8 +316,6 @@ export interface ChangeLog {
       readonly deletions: boolean;
     },
   ): Promise<readonly Entry[]>;
-  /** Of these credentials, those that no longer exist or have expired. The backstop for lost hints. */
-  deadCredentials(ids: readonly TokenId[]): Promise<readonly TokenId[]>;
   /** Called for every commit of this process at once, and of other servers through the database. Returns what ends it. */
   onHint(listener: (hint: Hint) => void): () => void;
   /** Forgets superseded log rows and deletions past their retention. Safe to run anywhere, any time; one server does it, the others pass. */
@@ -353,6 +351,10 @@ export interface StoreOptions {
   readonly deletionRetentionMs?: number | undefined;
   /** How long the exact log is kept; 10 minutes by default. */
   readonly logRetentionMs?: number | undefined;
+  /** Connections for reading (2), for writes (8) and for transactions of several steps (4); one more carries hints. */
+  readonly readConnections?: number | undefined;
+  readonly writeConnections?: number | undefined;
+  readonly transactionConnections?: number | undefined;
   /** Told of what happens in the background: lost connections, failed hints. */
   readonly onWarning?: ((message: string, cause: unknown) => void) | undefined;
 }

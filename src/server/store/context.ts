@@ -1,0 +1,125 @@
+/** Owns what every part of the store shares, and the small readers of answers that all of them use. */
+import type { OrganizationId } from '../../policy/ids.ts';
+import type { Lanes, Runner, Transactions } from './connection.ts';
+import { StoreError, type StoreProblem } from './errors.ts';
+import type { Hints } from './hints.ts';
+import type { Stored } from './records.ts';
+import { statement, withRevision } from './sql.ts';
+import type { Actor, Page, Phase } from './store.ts';
+import { careful, stale, type CarefulWrite, type Writer } from './writer.ts';
+
+export interface Context {
+  readonly phase: Phase;
+  /** For reading. */
+  readonly reads: Lanes;
+  /** For single statements that write, so that no long listing is in their way. */
+  readonly writes: Lanes;
+  readonly transactions: Transactions;
+  readonly writer: Writer;
+  readonly hints: Hints;
+  readonly clock: () => number;
+  readonly newId: () => string;
+}
+
+export const now = (context: Context): string => new Date(context.clock()).toISOString();
+
+export const refuse = (problem: StoreProblem): never => {
+  throw new StoreError(problem);
+};
+
+const nobody = '00000000-0000-0000-0000-000000000000';
+
+/** The two values that end every paged statement: `id > $n` and `LIMIT $n+1` (null is no limit). */
+export const pageValues = (page: Page | undefined): [string, number | null] => [
+  page?.after ?? nobody,
+  page?.limit ?? null,
+];
+
+/** A record from its row; the object is parsed when first asked for. */
+export function stored<T>(row: { readonly id: string; readonly revision: number; readonly body: string }): Stored<T> {
+  const json = withRevision(row.body, row.revision);
+  let record: T | undefined;
+  return {
+    id: row.id,
+    revision: row.revision,
+    json,
+    get record() {
+      record ??= JSON.parse(json) as T;
+      return record;
+    },
+  };
+}
+
+/** What every quick write answers: nothing (no such organization), a refusal, a new state, or neither (stale). */
+export interface QuickRow {
+  readonly id: string;
+  readonly refusal: StoreProblem['code'] | 'unchanged' | null;
+  /** The revision that stands now, for refusals that tell it. */
+  readonly standing: number | null;
+  readonly revision: number | null;
+  readonly body: string | null;
+}
+
+export function readQuick<T>(rows: readonly QuickRow[], what: 'device' | 'group'): Stored<T> | typeof stale {
+  const [row] = rows;
+  if (row === undefined) return refuse({ code: 'not_found', what: 'organization' });
+  const { id, refusal, revision, body, standing } = row;
+  if (refusal === null) return revision === null || body === null ? stale : stored({ id, revision, body });
+  if (refusal === 'unchanged') return stored({ id, revision: standing ?? 0, body: body ?? '' });
+  if (refusal === 'not_found') return refuse({ code: 'not_found', what });
+  if (refusal === 'precondition_failed') return refuse({ code: 'precondition_failed', revision: standing ?? 0 });
+  if (refusal === 'not_a_member' || refusal === 'public_key_taken') return refuse({ code: refusal });
+  if (refusal === 'phase_forbids') return refuse({ code: refusal });
+  throw new StoreError({ code: 'unexpected' }, { message: `a statement answered ${refusal}` });
+}
+
+const openHead = statement<{ revision: number; owner_id: string; is_member: boolean }>(
+  'open_head',
+  `SELECT h.revision, o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = $1 AND m.user_id = $2) AS is_member
+   FROM heads h JOIN organizations o ON o.id = h.org_id WHERE h.org_id = $1`,
+);
+const closeHead = statement<never>(
+  'close_head',
+  'UPDATE heads SET revision = $2, version = version + 1 WHERE org_id = $1',
+);
+
+/** The organization's counter in the hands of a careful write. */
+export interface Ledger {
+  readonly org: OrganizationId;
+  readonly tx: Runner;
+  readonly owner_id: string;
+  /** The head as it stood. */
+  readonly head: number;
+  /** The next revision. Each is used for exactly one row of the log. */
+  take(): number;
+  /** The next so many revisions; gives the one before the first. */
+  takeMany(count: number): number;
+}
+
+/** A careful write in an organization: checks that it exists and that the actor is a member, and moves the head past what was taken. */
+export function inOrganization<T>(
+  org: OrganizationId,
+  by: Actor,
+  work: (ledger: Ledger) => Promise<T>,
+): CarefulWrite<T> {
+  return careful(async (tx) => {
+    const [row] = await tx.run(openHead, [org, by.user_id]);
+    if (row === undefined) return refuse({ code: 'not_found', what: 'organization' });
+    if (!row.is_member) return refuse({ code: 'not_a_member' });
+    let last = row.revision;
+    const takeMany = (count: number): number => {
+      last += count;
+      return last - count;
+    };
+    const result = await work({
+      org,
+      tx,
+      owner_id: row.owner_id,
+      head: row.revision,
+      takeMany,
+      take: () => takeMany(1) + 1,
+    });
+    await tx.run(closeHead, [org, last]);
+    return result;
+  });
+}

@@ -1,0 +1,227 @@
+/** Owns devices in the store: their fields, their lists of groups, and what those lists mean for who sees a group. */
+import { parseDeviceId, parseGroupId, parseTokenId, type GroupId } from '../../policy/ids.ts';
+import { inOrganization, now, pageValues, readQuick, refuse, stored, type Context, type Ledger } from './context.ts';
+import * as sql from './device-statements.ts';
+import { StoreError, type GroupListProblem } from './errors.ts';
+import { enterView, findGroups, findLeft, leaveView } from './group-statements.ts';
+import type { DeviceFields, DeviceRecord, Stored } from './records.ts';
+import type { Value } from './sql.ts';
+import type { DevicePatch, Devices, NewDevice, Phase } from './store.ts';
+import { quick } from './writer.ts';
+
+/** How many groups a device's list may hold (reference 8). */
+export const listLimit: Readonly<Record<Phase, number>> = { 1: 0, 2: 1, 3: 64 };
+
+function fieldValues(fields: Partial<DeviceFields>): Value[] {
+  const { child_prefix } = fields;
+  return [
+    fields.public_key ?? null,
+    fields.local_ip ?? null,
+    fields.tunnel_ip ?? null,
+    child_prefix === undefined || child_prefix === null ? null : JSON.stringify(child_prefix),
+    fields.relay ?? null,
+    fields.discovery ?? null,
+    fields.reflexive_ip4 ?? null,
+    fields.endpoint_local_address_ip4 ?? null,
+    fields.symmetric_nat ?? null,
+    fields.hostname ?? null,
+  ];
+}
+
+/** Fails with every problem of the list at once. Gives the groups that enter everyone's view with this device. */
+export async function checkList(
+  ledger: Ledger,
+  phase: Phase,
+  user: string,
+  list: readonly GroupId[],
+): Promise<readonly string[]> {
+  const allowed = listLimit[phase];
+  const problems: GroupListProblem[] = list.length > allowed ? [{ index: -1, code: 'too_many', allowed }] : [];
+  const found = new Map((await ledger.tx.run(findGroups, [ledger.org, list])).map((group) => [group.id, group]));
+  list.forEach((id, index) => {
+    const group = found.get(id);
+    if (group === undefined || (group.user_id !== null && group.user_id !== user))
+      problems.push({ index, code: 'unknown_group', group: id });
+    else if (group.is_default) problems.push({ index, code: 'default_group', group: id });
+    else if (list.indexOf(id) < index) problems.push({ index, code: 'duplicate', group: id });
+  });
+  if (problems.length > 0) throw new StoreError({ code: 'group_list_invalid', problems });
+  return list.filter((id) => found.get(id)?.user_id !== null && found.get(id)?.is_applied === false);
+}
+
+/** A group that becomes visible comes before the device that holds it, so that no reader meets an unknown group. */
+async function enter(ledger: Ledger, groups: readonly string[]): Promise<void> {
+  for (const id of groups) await ledger.tx.run(enterView, [ledger.org, id, ledger.take()]);
+}
+
+/** And it leaves after the last device that held it. */
+async function leave(ledger: Ledger, candidates: readonly string[]): Promise<void> {
+  if (candidates.length === 0) return;
+  for (const { id } of await ledger.tx.run(findLeft, [ledger.org, candidates])) {
+    await ledger.tx.run(leaveView, [ledger.org, id, ledger.take()]);
+  }
+}
+
+async function admit(
+  context: Context,
+  ledger: Ledger,
+  device: NewDevice,
+  values: readonly Value[],
+): Promise<Stored<DeviceRecord>> {
+  const { org, tx } = ledger;
+  let user: string = device.user_id;
+  let list = device.security_groups;
+  if (device.enrollment_key !== undefined) {
+    const [key] = await tx.run(sql.useKey, [org, device.enrollment_key, now(context)]);
+    if (key === undefined) return refuse({ code: 'enrollment_key_spent' });
+    user = key.user_id;
+    if (list.length === 0) {
+      const left = await tx.run(findGroups, [org, key.security_groups]);
+      list = key.security_groups.filter((id) => left.some((group) => group.id === id)).map((id) => parseGroupId(id));
+    }
+  }
+  if ((await tx.run(sql.isMember, [org, user])).length === 0) return refuse({ code: 'not_a_member' });
+  const entering = await checkList(ledger, context.phase, user, list);
+  if ((await tx.run(sql.findByKey, [org, device.fields.public_key])).length > 0)
+    return refuse({ code: 'public_key_taken' });
+  await enter(ledger, entering);
+  const [row] = await tx.run(sql.insertDevice, [...values.slice(0, 2), user, ...values.slice(3), list, ledger.take()]);
+  return row === undefined ? refuse({ code: 'unexpected' }) : stored(row);
+}
+
+interface Change {
+  readonly id: string;
+  readonly list: readonly GroupId[];
+  readonly if_match: number | undefined;
+  /** The values that `putDevice` takes between the revision and the list. */
+  readonly fields: readonly Value[];
+  readonly public_key: string | undefined;
+}
+
+async function change(
+  context: Context,
+  ledger: Ledger,
+  { id, list, if_match, fields, public_key }: Change,
+): Promise<Stored<DeviceRecord>> {
+  const { org, tx } = ledger;
+  const [old] = await tx.run(sql.getDevice, [org, id]);
+  if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
+  if (if_match !== undefined && if_match !== old.revision)
+    return refuse({ code: 'precondition_failed', revision: old.revision });
+  const entering = await checkList(ledger, context.phase, old.user_id, list);
+  if (public_key !== undefined && public_key !== old.public_key) {
+    if ((await tx.run(sql.findByKey, [org, public_key])).length > 0) return refuse({ code: 'public_key_taken' });
+  }
+  // A group enters only with a changed list, so a device that stays as it is takes no revision here either.
+  await enter(ledger, entering);
+  const revision = ledger.take();
+  const [row] = await tx.run(sql.putDevice, [org, id, revision, ...fields, list]);
+  if (row === undefined) {
+    ledger.takeMany(-1);
+    return stored(old);
+  }
+  await tx.run(sql.relink, [org, id, list]);
+  await leave(
+    ledger,
+    old.security_groups.filter((group) => !list.some((kept) => kept === group)),
+  );
+  return stored(row);
+}
+
+async function remove(
+  ledger: Ledger,
+  id: string,
+  if_match: number | undefined,
+): Promise<{ gone: Stored<DeviceRecord>; tokens: readonly string[] }> {
+  const { org, tx } = ledger;
+  const [old] = await tx.run(sql.getDevice, [org, id]);
+  if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
+  if (if_match !== undefined && if_match !== old.revision)
+    return refuse({ code: 'precondition_failed', revision: old.revision });
+  const tokens = await tx.run(sql.endTokens, [org, null, id]);
+  const [row] = await tx.run(sql.deleteDevice, [org, id, ledger.take()]);
+  if (row === undefined) return refuse({ code: 'unexpected' });
+  await leave(ledger, old.security_groups);
+  return { gone: stored(row), tokens: tokens.map(({ token_id }) => token_id) };
+}
+
+const patchValues = (patch: DevicePatch, at: string): Value[] => [
+  ...fieldValues(patch),
+  patch.child_prefix !== undefined,
+  at,
+];
+
+export function devicesIn(context: Context): Devices {
+  const { reads, writes, writer } = context;
+  const read = (rows: Parameters<typeof readQuick>[0]): ReturnType<typeof readQuick<DeviceRecord>> =>
+    readQuick<DeviceRecord>(rows, 'device');
+  return {
+    async list(org, query) {
+      return (await reads.run(sql.listDevices, [org, query?.gt_revision ?? 0, ...pageValues(query)])).map((row) =>
+        stored<DeviceRecord>(row),
+      );
+    },
+
+    async get(org, id) {
+      const [row] = await reads.run(sql.getDevice, [org, id]);
+      return row === undefined ? refuse({ code: 'not_found', what: 'device' }) : stored<DeviceRecord>(row);
+    },
+
+    async create(org, by, device) {
+      const { token, user_id, fields } = device;
+      const digest = token === undefined ? null : Buffer.from(token.digest);
+      const made: Value[] = [
+        org,
+        context.newId(),
+        user_id,
+        ...fieldValues(fields),
+        now(context),
+        context.newId(),
+        digest,
+        token?.name ?? '',
+      ];
+      const plain = device.security_groups.length === 0 && device.enrollment_key === undefined;
+      if (plain) return writer.write(org, quick(sql.createDevice, [...made, by.user_id], read));
+      return writer.write(
+        org,
+        inOrganization(org, by, (ledger) => admit(context, ledger, device, made)),
+      );
+    },
+
+    async update(org, by, id, patch, options = {}) {
+      const fields = patchValues(patch, now(context));
+      const { if_match } = options;
+      const list = patch.security_groups;
+      if (list === undefined)
+        return writer.write(org, quick(sql.updateDevice, [org, id, if_match ?? null, ...fields, by.user_id], read));
+      const { public_key } = patch;
+      return writer.write(
+        org,
+        inOrganization(org, by, (ledger) => change(context, ledger, { id, list, if_match, fields, public_key })),
+      );
+    },
+
+    async delete(org, by, id, options = {}) {
+      const { gone, tokens } = await writer.write(
+        org,
+        inOrganization(org, by, (ledger) => remove(ledger, id, options.if_match)),
+      );
+      if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });
+      return gone;
+    },
+
+    async report(org, id, status) {
+      const rows = await writes.run(sql.reportStatus, [org, id, JSON.stringify(status ?? null), now(context)]);
+      if (rows.length === 0) refuse({ code: 'not_found', what: 'device' });
+    },
+
+    async statuses(org, query) {
+      const rows = await reads.run(sql.listStatuses, [org, ...pageValues(query)]);
+      return rows.map(({ device_id, status, reported_at }) => ({
+        device_id: parseDeviceId(device_id),
+        reported_at,
+        status: JSON.parse(status) as unknown,
+      }));
+    },
+  };
+}

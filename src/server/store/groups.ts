@@ -1,0 +1,147 @@
+/** Owns security groups in the store: who sees them, and how they come, change and go. */
+import type { GroupId, OrganizationId } from '../../policy/ids.ts';
+import { parseDeviceId } from '../../policy/ids.ts';
+import { defaultInboundRules, defaultOutboundRules, type StoredRule } from '../../policy/rule.ts';
+import { inOrganization, now, pageValues, readQuick, refuse, stored, type Context, type Ledger } from './context.ts';
+import { setList } from './device-statements.ts';
+import * as sql from './group-statements.ts';
+import type { GroupRecord, Stored } from './records.ts';
+import type { Value } from './sql.ts';
+import type { GroupOwner, Groups } from './store.ts';
+import { quick } from './writer.ts';
+
+export const defaultGroupName = 'default';
+const defaultGroupDescription = 'Applies to every device that has no group of its own';
+
+const ownerValue = (owner: GroupOwner | undefined): string | null =>
+  owner === undefined ? null : owner === 'organization' ? '' : owner;
+
+const rulesText = (rules: readonly StoredRule[]): string => JSON.stringify(rules);
+
+/** The values that make a fresh default group, up to and including the time (reference 1.2 (11)). */
+export const defaultGroupValues = (org: string, id: string, at: string): Value[] => [
+  org,
+  id,
+  null,
+  true,
+  defaultGroupName,
+  defaultGroupDescription,
+  rulesText(defaultInboundRules),
+  rulesText(defaultOutboundRules),
+  at,
+];
+
+/** Takes a group off every device that holds it, each with a revision of its own. */
+async function detach(
+  ledger: Ledger,
+  group: GroupId,
+  at: string,
+  holders: readonly { id: string; security_groups: string[] }[],
+): Promise<void> {
+  for (const holder of holders) {
+    const rest = holder.security_groups.filter((id) => id !== group);
+    await ledger.tx.run(setList, [ledger.org, holder.id, rest, at, ledger.take()]);
+  }
+}
+
+async function remove(
+  context: Context,
+  ledger: Ledger,
+  {
+    owner,
+    id,
+    options,
+  }: { owner: GroupOwner; id: GroupId; options: { if_match?: number | undefined; detach?: boolean | undefined } },
+): Promise<Stored<GroupRecord>> {
+  const [group] = await ledger.tx.run(sql.findGroups, [ledger.org, [id]]);
+  if (group === undefined || (group.user_id ?? 'organization') !== owner)
+    return refuse({ code: 'not_found', what: 'group' });
+  if (options.if_match !== undefined && options.if_match !== group.revision) {
+    return refuse({ code: 'precondition_failed', revision: group.revision });
+  }
+  const at = now(context);
+  const holders = await ledger.tx.run(sql.findHolders, [ledger.org, id]);
+  if (holders.length > 0 && options.detach !== true) {
+    return refuse({
+      code: 'group_in_use',
+      devices: holders.map((holder) => ({ id: parseDeviceId(holder.id), hostname: holder.hostname })),
+    });
+  }
+  await detach(ledger, id, at, holders);
+  const [gone] = await ledger.tx.run(sql.deleteGroup, [ledger.org, id, ledger.take()]);
+  if (group.is_default)
+    await ledger.tx.run(sql.insertGroup, [...defaultGroupValues(ledger.org, context.newId(), at), ledger.take()]);
+  return gone === undefined ? refuse({ code: 'unexpected' }) : stored(gone);
+}
+
+export function groupsIn(context: Context): Groups {
+  const { reads, writer } = context;
+  return {
+    async list(org: OrganizationId, query) {
+      const values: Value[] = [
+        org,
+        query.reader,
+        ownerValue(query.owner),
+        query.gt_revision ?? 0,
+        ...pageValues(query),
+      ];
+      return (await reads.run(sql.listGroups, values)).map((row) => stored<GroupRecord>(row));
+    },
+
+    async get(org, id, query) {
+      const [row] = await reads.run(sql.getGroup, [org, query.reader, ownerValue(query.owner), id]);
+      return row === undefined ? refuse({ code: 'not_found', what: 'group' }) : stored<GroupRecord>(row);
+    },
+
+    async create(org, by, owner, group) {
+      // reference 8 (1): the default group is the one group there is.
+      if (context.phase === 1) return refuse({ code: 'phase_forbids' });
+      const user = owner === 'organization' ? null : owner;
+      const { group_name, group_description } = group;
+      const rules = [rulesText(group.inbound_rules), rulesText(group.outbound_rules)];
+      const values: Value[] = [
+        org,
+        context.newId(),
+        user,
+        false,
+        group_name,
+        group_description,
+        ...rules,
+        now(context),
+        by.user_id,
+      ];
+      return writer.write(
+        org,
+        quick(sql.createGroup, values, (rows) => readQuick<GroupRecord>(rows, 'group')),
+      );
+    },
+
+    async update(org, by, owner, id, patch, options = {}) {
+      const rules = [patch.inbound_rules, patch.outbound_rules].map((list) =>
+        list === undefined ? null : rulesText(list),
+      );
+      const texts = [patch.group_name ?? null, patch.group_description ?? null];
+      const values: Value[] = [
+        org,
+        id,
+        ownerValue(owner),
+        options.if_match ?? null,
+        ...texts,
+        ...rules,
+        now(context),
+        by.user_id,
+      ];
+      return writer.write(
+        org,
+        quick(sql.updateGroup, values, (rows) => readQuick<GroupRecord>(rows, 'group')),
+      );
+    },
+
+    async delete(org, by, owner, id, options = {}) {
+      return writer.write(
+        org,
+        inOrganization(org, by, (ledger) => remove(context, ledger, { owner, id, options })),
+      );
+    },
+  };
+}

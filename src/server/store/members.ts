@@ -1,0 +1,98 @@
+/** Owns membership in the store. A member who goes takes its devices, groups and keys along. */
+import { parseTokenId, parseUserId } from '../../policy/ids.ts';
+import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
+import { countOf, deleteDevicesOf, endTokens } from './device-statements.ts';
+import { deleteGroupsOf } from './group-statements.ts';
+import type { MemberRecord } from './records.ts';
+import { statement } from './sql.ts';
+import type { Members } from './store.ts';
+
+interface MemberRow {
+  readonly user_id: string;
+  readonly username: string;
+  readonly is_owner: boolean;
+  readonly created_at: string;
+}
+
+const membership = statement<{ owner_id: string; is_member: boolean }>(
+  'membership',
+  `SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) AS is_member FROM organizations o WHERE o.id = $1`,
+);
+
+const select = `
+  SELECT m.user_id, u.username, m.user_id = o.owner_id AS is_owner, m.created_at
+  FROM members m JOIN users u ON u.id = m.user_id JOIN organizations o ON o.id = m.org_id`;
+
+/** Values: organization, after this user, limit. */
+const listMembers = statement<MemberRow>(
+  'list_members',
+  `${select} WHERE m.org_id = $1 AND m.user_id > $2 ORDER BY m.user_id LIMIT $3`,
+);
+const getMember = statement<MemberRow>('get_member', `${select} WHERE m.org_id = $1 AND m.user_id = $2`);
+
+/** Values: a user's id or null, its name or null. */
+const findUser = statement<{ id: string }>('find_user', 'SELECT id FROM users WHERE id = $1 OR username = $2');
+const insertMember = statement<never>(
+  'insert_member',
+  'INSERT INTO members (org_id, user_id, created_at) VALUES ($1, $2, $3)',
+);
+const deleteMember = statement<never>('delete_member', 'DELETE FROM members WHERE org_id = $1 AND user_id = $2');
+
+const record = (row: MemberRow): MemberRecord => ({ ...row, user_id: parseUserId(row.user_id) });
+
+async function get(ledger: Ledger, user: string): Promise<MemberRecord> {
+  const [row] = await ledger.tx.run(getMember, [ledger.org, user]);
+  return row === undefined ? refuse({ code: 'not_found', what: 'member' }) : record(row);
+}
+
+export function membersIn(context: Context): Members {
+  const { reads, writer, hints } = context;
+  return {
+    async of(org, user) {
+      const [row] = await reads.run(membership, [org, user]);
+      return row === undefined ? undefined : { owner_id: parseUserId(row.owner_id), is_member: row.is_member };
+    },
+
+    async list(org, query) {
+      return (await reads.run(listMembers, [org, ...pageValues(query)])).map((row) => record(row));
+    },
+
+    async add(org, by, user) {
+      return writer.write(
+        org,
+        inOrganization(org, by, async (ledger) => {
+          const key = 'user_id' in user ? [user.user_id, null] : [null, user.username];
+          const [found] = await ledger.tx.run(findUser, key);
+          if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
+          const [already] = await ledger.tx.run(getMember, [org, found.id]);
+          if (already !== undefined) return refuse({ code: 'already_member' });
+          await ledger.tx.run(insertMember, [org, found.id, now(context)]);
+          return get(ledger, found.id);
+        }),
+      );
+    },
+
+    async remove(org, by, user) {
+      const { gone, tokens } = await writer.write(
+        org,
+        inOrganization(org, by, async (ledger) => {
+          const { tx } = ledger;
+          const member = await get(ledger, user);
+          if (member.is_owner) return refuse({ code: 'owner_must_stay' });
+          const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
+          const ended = await tx.run(endTokens, [org, user, null]);
+          // Devices first: no reader meets a device that names a deleted group.
+          await tx.run(deleteDevicesOf, [org, user, ledger.takeMany(count.devices)]);
+          await tx.run(deleteGroupsOf, [org, user, ledger.takeMany(count.groups)]);
+          await tx.run(deleteMember, [org, user]);
+          return { gone: member, tokens: ended };
+        }),
+      );
+      hints.tell({
+        removed_members: [{ organization_id: org, user_id: user }],
+        credentials: tokens.map(({ token_id }) => parseTokenId(token_id)),
+      });
+      return gone;
+    },
+  };
+}

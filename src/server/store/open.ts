@@ -1,0 +1,83 @@
+/** Owns the opening of a store: schema first, then connections, then the parts that make up the interface. */
+import { randomFillSync } from 'node:crypto';
+import { Lanes, Transactions } from './connection.ts';
+import type { Context } from './context.ts';
+import { devicesIn } from './devices.ts';
+import { enrollmentKeysIn } from './enrollment.ts';
+import { groupsIn } from './groups.ts';
+import { Hints } from './hints.ts';
+import { changeLogIn } from './log.ts';
+import { membersIn } from './members.ts';
+import { migrate } from './migrate.ts';
+import { organizationsIn } from './organizations.ts';
+import { phaseObstacles } from './phases.ts';
+import { statement } from './sql.ts';
+import type { Store, StoreOptions } from './store.ts';
+import { tokensIn, UseLog } from './tokens.ts';
+import { usersIn } from './users.ts';
+import { idMaker } from './uuid.ts';
+import { Writer } from './writer.ts';
+
+const day = 86_400_000;
+const ping = statement<never>('ping', 'SELECT');
+const recordUsesEveryMs = 30_000;
+
+/** Migrates the database if need be and opens the store. Fails with `StoreError`: `unavailable` or `schema_too_new`. */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const clock = options.clock ?? Date.now;
+  const random = options.random ?? ((bytes: Uint8Array) => void randomFillSync(bytes));
+  const onWarning = options.onWarning ?? (() => {});
+  await migrate(options.url);
+
+  const connection = { url: options.url, onWarning };
+  const reads = new Lanes(options.readConnections ?? 2, connection);
+  const writes = new Lanes(options.writeConnections ?? 8, connection);
+  const transactions = new Transactions(options.transactionConnections ?? 4, connection);
+  const hints = new Hints(options.url, onWarning);
+  const writer = new Writer({ lanes: writes, transactions, committed: (org) => hints.tell({ organizations: [org] }) });
+  const context: Context = {
+    phase: options.phase,
+    reads,
+    writes,
+    transactions,
+    writer,
+    hints,
+    clock,
+    newId: idMaker({ clock, random }),
+  };
+  const uses = new UseLog(context);
+  await hints.start();
+  const recording = setInterval(() => {
+    uses.flush().catch((cause: unknown) => onWarning('the last use of tokens was not recorded', cause));
+  }, recordUsesEveryMs).unref();
+
+  return {
+    users: usersIn(context),
+    tokens: tokensIn(context, uses),
+    organizations: organizationsIn(context),
+    members: membersIn(context),
+    groups: groupsIn(context),
+    devices: devicesIn(context),
+    enrollmentKeys: enrollmentKeysIn(context),
+    log: changeLogIn(context, {
+      logMs: options.logRetentionMs ?? 600_000,
+      deletionsMs: options.deletionRetentionMs ?? 90 * day,
+    }),
+
+    async ping() {
+      await reads.run(ping, []);
+    },
+
+    async phaseObstacles(phase) {
+      return phaseObstacles(reads, phase);
+    },
+
+    async close() {
+      clearInterval(recording);
+      await writer.settle();
+      await uses.flush().catch(() => {});
+      await hints.close();
+      await Promise.all([reads.close(), writes.close(), transactions.close()]);
+    },
+  };
+}

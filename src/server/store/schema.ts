@@ -1,0 +1,179 @@
+/**
+ * Owns the schema, as the list of steps that lead to it. A step that has been released is never edited: later needs are
+ * later steps, and each is tested on data of the version before.
+ */
+
+export interface Migration {
+  readonly version: number;
+  readonly title: string;
+  readonly sql: string;
+}
+
+export const migrations: readonly Migration[] = [
+  {
+    version: 1,
+    title: 'organizations, users, devices, security groups, credentials and the change log',
+    sql: `
+      CREATE TABLE users (
+        id uuid PRIMARY KEY,
+        username text NOT NULL UNIQUE,
+        is_admin boolean NOT NULL,
+        issuer text,
+        subject text,
+        created_at timestamptz NOT NULL,
+        UNIQUE (issuer, subject)
+      );
+
+      CREATE TABLE organizations (
+        id uuid PRIMARY KEY,
+        name text NOT NULL,
+        description text NOT NULL,
+        owner_id uuid NOT NULL REFERENCES users,
+        created_at timestamptz NOT NULL,
+        updated_at timestamptz NOT NULL
+      );
+
+      -- The counter, and the lock under which everything of an organization changes. Apart from the organization's own row, because
+      -- it is rewritten by every write: small, and with room on its page, it is updated in place.
+      CREATE TABLE heads (
+        org_id uuid PRIMARY KEY REFERENCES organizations,
+        revision bigint NOT NULL,
+        version bigint NOT NULL,
+        purged bigint NOT NULL
+      ) WITH (fillfactor = 30);
+
+      CREATE TABLE members (
+        org_id uuid NOT NULL REFERENCES organizations,
+        user_id uuid NOT NULL REFERENCES users,
+        created_at timestamptz NOT NULL,
+        PRIMARY KEY (org_id, user_id)
+      );
+      CREATE INDEX members_user ON members (user_id);
+
+      CREATE TABLE security_groups (
+        org_id uuid NOT NULL REFERENCES organizations,
+        id uuid NOT NULL,
+        user_id uuid,
+        is_default boolean NOT NULL,
+        -- Of a user's group: whether any device holds it, which is when every member may see it.
+        is_applied boolean NOT NULL,
+        -- The revision at which it last left everyone's view; 0 when it never did.
+        left_at bigint NOT NULL,
+        group_name text NOT NULL,
+        group_description text NOT NULL,
+        inbound_rules text NOT NULL,
+        outbound_rules text NOT NULL,
+        revision bigint NOT NULL,
+        created_at timestamptz NOT NULL,
+        updated_at timestamptz NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (org_id, id),
+        FOREIGN KEY (org_id, user_id) REFERENCES members,
+        CHECK (NOT (is_default AND user_id IS NOT NULL))
+      );
+      CREATE UNIQUE INDEX security_groups_revision ON security_groups (org_id, revision);
+      CREATE UNIQUE INDEX security_groups_default ON security_groups (org_id) WHERE is_default;
+      CREATE INDEX security_groups_user ON security_groups (user_id, id) WHERE user_id IS NOT NULL;
+
+      CREATE TABLE devices (
+        org_id uuid NOT NULL,
+        id uuid NOT NULL,
+        user_id uuid NOT NULL,
+        public_key text NOT NULL,
+        local_ip text NOT NULL,
+        tunnel_ip text NOT NULL,
+        child_prefix text,
+        relay boolean NOT NULL,
+        discovery boolean NOT NULL,
+        reflexive_ip4 text NOT NULL,
+        endpoint_local_address_ip4 text NOT NULL,
+        symmetric_nat boolean NOT NULL,
+        hostname text NOT NULL,
+        security_groups uuid[] NOT NULL,
+        revision bigint NOT NULL,
+        created_at timestamptz NOT NULL,
+        updated_at timestamptz NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (org_id, id),
+        FOREIGN KEY (org_id, user_id) REFERENCES members
+      );
+      CREATE UNIQUE INDEX devices_revision ON devices (org_id, revision);
+      CREATE UNIQUE INDEX devices_public_key ON devices (org_id, public_key);
+
+      -- Which devices hold a group; the order of a device's list is in its own row.
+      CREATE TABLE device_groups (
+        org_id uuid NOT NULL,
+        group_id uuid NOT NULL,
+        device_id uuid NOT NULL,
+        PRIMARY KEY (org_id, group_id, device_id),
+        FOREIGN KEY (org_id, group_id) REFERENCES security_groups,
+        FOREIGN KEY (org_id, device_id) REFERENCES devices ON DELETE CASCADE
+      );
+      CREATE INDEX device_groups_device ON device_groups (org_id, device_id);
+
+      CREATE TABLE device_status (
+        org_id uuid NOT NULL,
+        device_id uuid NOT NULL,
+        status text NOT NULL,
+        reported_at timestamptz NOT NULL,
+        PRIMARY KEY (org_id, device_id),
+        FOREIGN KEY (org_id, device_id) REFERENCES devices ON DELETE CASCADE
+      );
+
+      CREATE TABLE tokens (
+        id uuid PRIMARY KEY,
+        digest bytea NOT NULL UNIQUE,
+        user_id uuid NOT NULL REFERENCES users,
+        org_id uuid,
+        device_id uuid,
+        name text NOT NULL,
+        scope text NOT NULL,
+        expires_at timestamptz,
+        last_used_at timestamptz,
+        created_at timestamptz NOT NULL,
+        FOREIGN KEY (org_id, device_id) REFERENCES devices ON DELETE CASCADE,
+        CHECK ((org_id IS NULL) = (device_id IS NULL))
+      );
+      CREATE INDEX tokens_user ON tokens (user_id, id);
+      CREATE INDEX tokens_device ON tokens (org_id, device_id) WHERE device_id IS NOT NULL;
+
+      -- Which tokens ended lately, for servers that missed the hint. Not a reference: the tokens are gone.
+      CREATE TABLE revocations (
+        token_id uuid NOT NULL,
+        revoked_at timestamptz NOT NULL DEFAULT clock_timestamp()
+      );
+      CREATE INDEX revocations_time ON revocations (revoked_at);
+
+      CREATE TABLE enrollment_keys (
+        id uuid PRIMARY KEY,
+        digest bytea NOT NULL UNIQUE,
+        org_id uuid NOT NULL,
+        user_id uuid NOT NULL,
+        name text NOT NULL,
+        expires_at timestamptz NOT NULL,
+        uses_left integer NOT NULL CHECK (uses_left >= 0),
+        security_groups uuid[] NOT NULL,
+        created_at timestamptz NOT NULL,
+        FOREIGN KEY (org_id, user_id) REFERENCES members ON DELETE CASCADE
+      );
+      CREATE INDEX enrollment_keys_member ON enrollment_keys (org_id, user_id, id);
+
+      -- The exact log: one row a revision. Rows of deletions outlive the others as tombstones. Without a reference to
+      -- its organization, which every insert would have to lock.
+      CREATE TABLE changes (
+        org_id uuid NOT NULL,
+        revision bigint NOT NULL,
+        kind text NOT NULL,
+        type text NOT NULL,
+        id uuid NOT NULL,
+        body text NOT NULL,
+        only_for uuid,
+        left_at bigint NOT NULL,
+        committed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+        PRIMARY KEY (org_id, revision)
+      );
+      CREATE INDEX changes_deletions ON changes (org_id, revision) WHERE type = 'delete';
+      CREATE INDEX changes_time ON changes USING brin (committed_at) WITH (pages_per_range = 16, autosummarize = on);
+    `,
+  },
+];

@@ -1,0 +1,99 @@
+/** Owns what the store's tests start from: an opened store with an organization, an owner and a member. */
+import { createHash, randomBytes } from 'node:crypto';
+import { onTestFinished } from 'vitest';
+import type { TestPostgres } from '../../../test/lib/postgres.ts';
+import type { OrganizationId, UserId } from '../../policy/ids.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import { StoreError, type StoreProblem } from './errors.ts';
+import { openStore } from './open.ts';
+import type { DeviceFields } from './records.ts';
+import type { Actor, Entry, NewDevice, NewGroup, Phase, Store, StoreOptions } from './store.ts';
+
+export interface World {
+  readonly url: string;
+  readonly store: Store;
+  readonly org: OrganizationId;
+  readonly owner: Actor;
+  readonly member: Actor;
+}
+
+export async function openTestStore(url: string, options: Partial<StoreOptions> = {}): Promise<Store> {
+  const store = await openStore({ url, phase: 3, ...options });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** Another user who is a member of the organization. */
+export async function join(store: Store, org: OrganizationId, owner: Actor, username: string): Promise<Actor> {
+  const { id } = await store.users.create({ username });
+  await store.members.add(org, owner, { user_id: id });
+  return { user_id: id };
+}
+
+export async function makeWorld(
+  postgres: TestPostgres,
+  options: Partial<StoreOptions> & { phase?: Phase } = {},
+): Promise<World> {
+  const url = await postgres.freshUrl();
+  const store = await openTestStore(url, options);
+  const owner = { user_id: (await store.users.create({ username: 'olga' })).id };
+  const { id: org } = await store.organizations.create(owner.user_id, { name: 'acme', description: '' });
+  return { url, store, org, owner, member: await join(store, org, owner, 'mark') };
+}
+
+export const someDigest = (): Buffer => createHash('sha256').update(randomBytes(32)).digest();
+
+export const fields = (given: Partial<DeviceFields> = {}): DeviceFields => ({
+  public_key: randomBytes(32).toString('base64'),
+  local_ip: '',
+  tunnel_ip: '',
+  child_prefix: null,
+  relay: false,
+  discovery: false,
+  reflexive_ip4: '',
+  endpoint_local_address_ip4: '',
+  symmetric_nat: false,
+  hostname: 'host',
+  ...given,
+});
+
+export const device = (
+  user_id: UserId,
+  given: Partial<Omit<NewDevice, 'fields'>> & { fields?: Partial<DeviceFields> } = {},
+): NewDevice => ({
+  user_id,
+  security_groups: [],
+  ...given,
+  fields: fields(given.fields),
+});
+
+export const ssh: StoredRule = { ip_protocol: 'tcp', from_port: 22, to_port: 22, ip_ranges: ['10.0.0.0/8'] };
+
+export const group = (given: Partial<NewGroup> = {}): NewGroup => ({
+  group_name: 'web',
+  group_description: '',
+  inbound_rules: [ssh],
+  outbound_rules: [],
+  ...given,
+});
+
+/** The problem that a promise fails with; fails itself when the promise does not. */
+export async function problemOf(promise: Promise<unknown>): Promise<StoreProblem> {
+  const outcome = await promise.then(
+    (value) => ({ value }),
+    (error: unknown) => ({ error }),
+  );
+  if ('value' in outcome) throw new Error(`expected a refusal, got ${JSON.stringify(outcome.value)}`);
+  if (outcome.error instanceof StoreError) return outcome.error.problem;
+  throw outcome.error;
+}
+
+/** The whole log of an organization, as `revision kind type`, or more when asked. */
+export async function logOf(store: Store, org: OrganizationId, after = 0): Promise<readonly Entry[]> {
+  const entries = await store.log.readChanges(org, after, 1_000_000);
+  if (entries === undefined) throw new Error('the log has a hole');
+  return entries;
+}
+
+export const brief = (entries: readonly Entry[]): string[] =>
+  entries.map(({ revision, kind, type }) => `${revision} ${kind} ${type}`);

@@ -1,0 +1,114 @@
+/** Owns users in the store: people by name, people whom an identity provider vouches for, and the first administrator. */
+import { parseGroupId, parseUserId } from '../../policy/ids.ts';
+import type { Runner } from './connection.ts';
+import { now, pageValues, refuse, type Context } from './context.ts';
+import { makeOrganization } from './organizations.ts';
+import type { UserRecord } from './records.ts';
+import { statement } from './sql.ts';
+import type { Users } from './store.ts';
+import { insertToken } from './tokens.ts';
+
+interface UserRow {
+  readonly id: string;
+  readonly username: string;
+  readonly is_admin: boolean;
+  readonly security_groups: string[];
+  readonly created_at: string;
+}
+
+const select = `
+  SELECT u.id, u.username, u.is_admin, u.created_at,
+    ARRAY(SELECT g.id FROM security_groups g WHERE g.user_id = u.id ORDER BY g.id) AS security_groups
+  FROM users u`;
+
+const getUser = statement<UserRow>('get_user', `${select} WHERE u.id = $1`);
+const userByName = statement<UserRow>('user_by_name', `${select} WHERE u.username = $1`);
+const userByIdentity = statement<UserRow>('user_by_identity', `${select} WHERE u.issuer = $1 AND u.subject = $2`);
+const listUsers = statement<UserRow>('list_users', `${select} WHERE u.id > $1 ORDER BY u.id LIMIT $2`);
+
+/** Values: id, name, is administrator, issuer, subject, now. No row: the name or the identity is taken. */
+const insertUser = statement<{ id: string }>(
+  'insert_user',
+  `INSERT INTO users (id, username, is_admin, issuer, subject, created_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id`,
+);
+
+/** Any constant will do; it is ours alone in this database. */
+const lockBootstrap = statement<never>('lock_bootstrap', 'SELECT pg_advisory_xact_lock(7264651001)');
+const anyUser = statement<{ id: string }>('any_user', 'SELECT id FROM users LIMIT 1');
+
+function record(row: UserRow): UserRecord {
+  const { id, username, is_admin, created_at } = row;
+  const groups = row.security_groups.map((group) => parseGroupId(group));
+  return {
+    id: parseUserId(id),
+    username,
+    is_admin,
+    ...(groups.length > 0 ? { security_groups: groups } : {}),
+    created_at,
+  };
+}
+
+async function get(runner: Runner, id: string): Promise<UserRecord> {
+  const [row] = await runner.run(getUser, [id]);
+  return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
+}
+
+export function usersIn(context: Context): Users {
+  const { reads, writes, transactions } = context;
+  return {
+    async create(user) {
+      const id = context.newId();
+      const made = await writes.run(insertUser, [id, user.username, user.is_admin === true, null, null, now(context)]);
+      return made.length === 0 ? refuse({ code: 'username_taken' }) : get(reads, id);
+    },
+
+    async list(query) {
+      return (await reads.run(listUsers, pageValues(query))).map((row) => record(row));
+    },
+
+    async get(id) {
+      return get(reads, id);
+    },
+
+    async byName(username) {
+      const [row] = await reads.run(userByName, [username]);
+      return row === undefined ? undefined : record(row);
+    },
+
+    async forIdentity({ issuer, subject, username }) {
+      // Another server may make the same user at the same moment, or the name may be taken: look, try, look again.
+      for (let attempt = 0; attempt < 5; attempt += 1) {
+        const [known] = await reads.run(userByIdentity, [issuer, subject]);
+        if (known !== undefined) return record(known);
+        const id = context.newId();
+        const name = attempt === 0 ? username : `${username}-${id.slice(-4)}`;
+        await writes.run(insertUser, [id, name, false, issuer, subject, now(context)]);
+      }
+      return refuse({ code: 'username_taken' });
+    },
+
+    async bootstrap(admin) {
+      return transactions.run(async (tx) => {
+        await tx.run(lockBootstrap, []);
+        if ((await tx.run(anyUser, [])).length > 0) return undefined;
+        const id = parseUserId(context.newId());
+        await tx.run(insertUser, [id, admin.username, true, null, null, now(context)]);
+        const organization = await makeOrganization(context, tx, {
+          owner: id,
+          name: admin.organization,
+          description: '',
+        });
+        await tx.run(insertToken, [
+          context.newId(),
+          Buffer.from(admin.token),
+          id,
+          'first administrator',
+          'full',
+          null,
+          now(context),
+        ]);
+        return { user: await get(tx, id), organization };
+      });
+    },
+  };
+}
