@@ -180,13 +180,13 @@ class Supervisor implements Database {
   /** True once it is ready; false when it ended instead. */
   async #awaitReady(): Promise<boolean> {
     const child = this.#child;
-    // A child without a number was never started; one with an exit code or signal has ended.
-    while (child?.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+    for (;;) {
+      // One without a number was never started; one with an exit code or a signal has ended.
+      if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return false;
       const file = await readPidFile(this.#dir);
       if (file?.pid === child.pid && file.status === 'ready') return true;
       await sleep(10);
     }
-    return false;
   }
 
   /** A PostgreSQL left over from a killed server is told by the kernel to stop; it is given time, then told again. We hold the directory's lock, so it is nobody else's. */
