@@ -1,6 +1,7 @@
-/** Bundles the one program (server, agent, client commands) into dist/ringfence.mjs. */
+/** Bundles the one program (server, agent, client commands) into dist/ringfence.mjs, and the client library beside it. */
 import { build } from 'esbuild';
 import { existsSync } from 'node:fs';
+import { buildClient } from './build-client.mjs';
 
 if (existsSync('src/cli/main.ts')) {
   await build({
@@ -19,3 +20,5 @@ if (existsSync('src/cli/main.ts')) {
     },
   });
 }
+
+await buildClient({ outdir: 'dist' });

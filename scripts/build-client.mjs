@@ -1,0 +1,32 @@
+/** Builds what `import … from 'ringfence/client'` gives: one ES module for Node and browsers, and its types. */
+import { build } from 'esbuild';
+import { execFile } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const top = fileURLToPath(new URL('..', import.meta.url));
+
+/** @param {{ outdir: string }} options */
+export async function buildClient({ outdir }) {
+  const typescript = dirname(createRequire(import.meta.url).resolve('typescript/package.json'));
+  const project = ['-p', join(top, 'tsconfig.client.json'), '--rootDir', join(top, 'src')];
+  const output = ['--outDir', join(outdir, 'types'), '--noEmit', 'false', '--declaration', '--emitDeclarationOnly'];
+  const types = promisify(execFile)(process.execPath, [join(typescript, 'bin/tsc'), ...project, ...output], {
+    cwd: top,
+  });
+  const code = build({
+    absWorkingDir: top,
+    entryPoints: { client: 'src/client/public.ts' },
+    outdir,
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    platform: 'neutral',
+    target: 'es2022',
+    format: 'esm',
+    sourcemap: true,
+    logLevel: 'warning',
+  });
+  await Promise.all([types, code]);
+}
