@@ -1,0 +1,8 @@
+/** Proves that the fake packet filter keeps the promises of the port. */
+import { FakeNft } from './fake-nft.ts';
+import { nftContract } from './nft.contract.ts';
+
+nftContract('the fake packet filter', async () => {
+  const nft = new FakeNft();
+  return { nft, close: async () => {} };
+});

@@ -1,0 +1,44 @@
+/** Owns the lines of an interactive nft session besides the batches themselves, and the reading of its answers. */
+import { table, type Command } from './ast.ts';
+import { printCommands } from './print.ts';
+
+/** Lists our table and nothing else. */
+export const listLine = `list table ${table.family} ${table.name}`;
+
+/** Success is silent, so this harmless question is sent after each line: its answer marks the end of the answer before. */
+export const markLine = 'describe udp dport';
+export const isMark = (line: string): boolean => line.includes('datatype inet_service');
+
+/** A line reads a file as one transaction. Paths that nft would read otherwise than we mean are refused. */
+export function includeLine(path: string): string {
+  if (!/^\/[A-Za-z0-9_./+=@%,-]+$/.test(path)) throw new TypeError(`nft cannot include ${JSON.stringify(path)}`);
+  return `include "${path}"`;
+}
+
+/** A batch as one line, which nft takes as one transaction. */
+export const batchLine = (commands: readonly Command[]): string =>
+  printCommands(commands).trimEnd().replaceAll('\n', '; ');
+
+export type Answer =
+  | { readonly kind: 'done'; readonly json?: string }
+  | { readonly kind: 'absent'; readonly detail: string }
+  | { readonly kind: 'not_permitted'; readonly detail: string }
+  | { readonly kind: 'refused'; readonly detail: string };
+
+const longestDetail = 300;
+/** Plain, or with the file and place that an included line has. */
+const errorLine = /^(?:nft> )*(?:\S+:\d+:\d+(?:-\d+)?: )?(?:netlink: )?Error: (.*)$/;
+
+/** What nft said to one line, the mark left out. The first error tells the most; what it quotes may be megabytes. */
+export function readAnswer(lines: readonly string[]): Answer {
+  for (const line of lines) {
+    // The quoted line of a failed batch can be huge and is never an error line itself: only its beginning is looked at.
+    const error = errorLine.exec(line.slice(0, 1_000));
+    if (error === null) continue;
+    const detail = (error[1] ?? '').slice(0, longestDetail);
+    if (/Operation not permitted|Permission denied/.test(detail)) return { kind: 'not_permitted', detail };
+    return { kind: detail.includes('No such file or directory') ? 'absent' : 'refused', detail };
+  }
+  const json = lines.find((line) => line.startsWith('{"nftables"'));
+  return json === undefined ? { kind: 'done' } : { kind: 'done', json };
+}
