@@ -88,7 +88,55 @@ function parseGroups(text: string): number[] | AddressFault {
   return groups;
 }
 
+/** The value of a digit, below 16, by its character code; others are -1. */
+function hexDigit(code: number): number {
+  if (code >= 48 && code <= 57) return code - 48;
+  const letter = (code | 32) - 97;
+  return letter >= 0 && letter < 6 ? letter + 10 : -1;
+}
+
+/** Eight groups of 16 bits as one number, with few steps on big integers. */
+function joinGroups(groups: readonly number[]): bigint {
+  const word = (index: number): bigint => BigInt((groups[index] ?? 0) * 65_536 + (groups[index + 1] ?? 0));
+  return (((((word(0) << 32n) | word(2)) << 32n) | word(4)) << 32n) | word(6);
+}
+
+/** The number of a well-formed IPv6 text without a dotted tail, or nothing: the common case, as above. */
+function quickIPv6(text: string): bigint | undefined {
+  const groups: number[] = [];
+  let gap = -1;
+  let group = 0;
+  let digits = 0;
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    const digit = hexDigit(code);
+    if (digit >= 0) {
+      digits += 1;
+      if (digits > 4) return undefined;
+      group = group * 16 + digit;
+      continue;
+    }
+    const double = text.charCodeAt(index + 1) === 58;
+    // Only ':' may stand here; it follows digits or opens the text as '::', and only '::' may end it.
+    if (code !== 58 || (digits === 0 && !(index === 0 && double)) || index === text.length - 1) return undefined;
+    if (digits > 0) groups.push(group);
+    group = 0;
+    digits = 0;
+    if (double) {
+      if (gap >= 0) return undefined;
+      gap = groups.length;
+      index += 1;
+    }
+  }
+  if (digits > 0) groups.push(group);
+  if (gap < 0 ? groups.length !== 8 : groups.length > 7) return undefined;
+  if (gap >= 0) groups.splice(gap, 0, ...Array<number>(8 - groups.length).fill(0));
+  return joinGroups(groups);
+}
+
 function parseIPv6(text: string): Address | AddressFault {
+  const quick = quickIPv6(text);
+  if (quick !== undefined) return { family: 6, value: quick };
   const halves = text.split('::');
   if (halves.length > 2) return invalid('has more than one "::"');
   const head = parseGroups(halves[0] ?? '');
@@ -154,17 +202,31 @@ export function parseRange(written: string): FamilyRange | AddressFault {
 }
 
 function printIPv6(value: bigint): string {
+  // Four steps with big integers, then plain numbers: a policy may hold a hundred thousand of these.
   const groups: number[] = [];
-  for (let shift = 112n; shift >= 0n; shift -= 16n) groups.push(Number((value >> shift) & 0xffffn));
-  let best = { start: -1, length: 1 };
-  for (let start = 0; start < 8; start += 1) {
-    let length = 0;
-    while (start + length < 8 && groups[start + length] === 0) length += 1;
-    if (length > best.length) best = { start, length };
+  for (let shift = 96n; shift >= 0n; shift -= 32n) {
+    const word = Number(BigInt.asUintN(32, value >> shift));
+    groups.push(word >>> 16, word & 0xffff);
   }
-  const hex = (part: readonly number[]): string => part.map((group) => group.toString(16)).join(':');
-  if (best.start < 0) return hex(groups);
-  return `${hex(groups.slice(0, best.start))}::${hex(groups.slice(best.start + best.length))}`;
+  let start = -1;
+  let end = -1;
+  for (let from = 0; from < 8; from += 1) {
+    let to = from;
+    while (to < 8 && groups[to] === 0) to += 1;
+    // A lone zero is written out; of equally long runs the first is shortened.
+    if (to - from > Math.max(1, end - start)) [start, end] = [from, to];
+  }
+  let text = '';
+  for (let index = 0; index < 8; index += 1) {
+    if (index === start) {
+      text += '::';
+      index = end - 1;
+    } else {
+      const group = (groups[index] ?? 0).toString(16);
+      text += index === 0 || index === end ? group : `:${group}`;
+    }
+  }
+  return text;
 }
 
 /** The one text of an address: dotted decimal, or RFC 5952. */
@@ -176,10 +238,14 @@ export function printAddress(family: Family, value: bigint): string {
 
 /** The prefix length if the range is exactly one CIDR prefix. */
 export function prefixLength(family: Family, { first, last }: Range): number | undefined {
-  const size = last - first + 1n;
-  if ((size & (size - 1n)) !== 0n || (first & (size - 1n)) !== 0n) return undefined;
-  const bits = family === 4 ? 32 : 128;
-  return bits - (size.toString(2).length - 1);
+  if (family === 4) {
+    const low = Number(first);
+    const host = (low ^ Number(last)) >>> 0;
+    return (host & (host + 1)) === 0 && (low & host) === 0 ? Math.clz32(host) : undefined;
+  }
+  const host = first ^ last;
+  if ((host & (host + 1n)) !== 0n || (first & host) !== 0n) return undefined;
+  return host === 0n ? 128 : 128 - host.toString(2).length;
 }
 
 /** The shortest text of a range: an address, else a prefix, else `first-last`. */
