@@ -1,0 +1,120 @@
+/** Owns batches: what the streams at one cursor are owed, put together once for all of them. */
+import type { UserId } from '../../policy/ids.ts';
+import { visible, type Frame, type Mask } from './frame.ts';
+import type { Ring } from './ring.ts';
+import { encode, formatKey, lineOf, type Format } from './wire.ts';
+
+export interface Batch {
+  /** Where a stream stands once it has been sent this. */
+  readonly through: number;
+  /** Undefined when nothing in between is for this reader. */
+  readonly bytes: Buffer | undefined;
+  readonly events: number;
+}
+
+export interface Wanted {
+  readonly mask: Mask;
+  readonly format: Format;
+  /** Only the newest state of each resource (a resume), or every state (a stream that follows). */
+  readonly newest: boolean;
+}
+
+/** About what one write should carry: enough to make the system call worth it, little enough to hold back for a slow reader. */
+export const batchBytes = 65_536;
+
+/** The lines that a reader sees of these frames, up to about `batchBytes` and never ending inside a revision. */
+export function collect(
+  frames: Iterable<Frame>,
+  options: {
+    readonly accept: (frame: Frame) => boolean;
+    readonly reader: UserId | undefined;
+    readonly withKind: boolean;
+    readonly chunked: boolean;
+    readonly newest: boolean;
+    /** Where the frames end, when the limit does not end them earlier. */
+    readonly through: number;
+  },
+): Batch {
+  const lines = new Map<string | number, string>();
+  let size = 0;
+  let last = 0;
+  let through = options.through;
+  for (const frame of frames) {
+    if (size >= batchBytes && frame.revision !== last) {
+      through = last;
+      break;
+    }
+    last = frame.revision;
+    if (!options.accept(frame) || !visible(frame, options.reader)) continue;
+    const key = options.newest ? frame.id : lines.size;
+    const line = lineOf(frame, options.withKind);
+    size += line.length - (lines.get(key)?.length ?? 0);
+    lines.delete(key);
+    lines.set(key, line);
+  }
+  if (lines.size === 0) return { through, bytes: undefined, events: 0 };
+  return { through, bytes: encode([...lines.values()].join(''), options.chunked), events: lines.size };
+}
+
+interface Memo {
+  readonly batch: Batch;
+  /** The readers to whom these frames look different. */
+  readonly owners: ReadonlySet<UserId>;
+  readonly personal: Map<UserId, Batch>;
+}
+
+/** Stragglers at many cursors must not make the memo a queue of its own. */
+const memoBytes = 4 * 1_048_576;
+
+/** Batches of one ring, remembered as long as its head stands still. */
+export class Batches {
+  readonly #ring: Ring;
+  #head = -1;
+  #bytes = 0;
+  readonly #memo = new Map<number, Map<number, Memo>>();
+
+  constructor(ring: Ring) {
+    this.#ring = ring;
+  }
+
+  /** What a reader whose cursor the ring covers is owed. Readers with the same rights get the same buffer. */
+  after(revision: number, wanted: Wanted, reader: UserId): Batch {
+    if (this.#head !== this.#ring.head || this.#bytes > memoBytes) this.#forget();
+    const variant = wanted.mask * 8 + formatKey(wanted.format) * 2 + (wanted.newest ? 1 : 0);
+    let byCursor = this.#memo.get(variant);
+    if (byCursor === undefined) this.#memo.set(variant, (byCursor = new Map()));
+    let memo = byCursor.get(revision);
+    if (memo === undefined) byCursor.set(revision, (memo = this.#make(revision, wanted)));
+    if (!memo.owners.has(reader)) return memo.batch;
+    let batch = memo.personal.get(reader);
+    if (batch === undefined) memo.personal.set(reader, (batch = this.#collect(revision, wanted, reader)));
+    return batch;
+  }
+
+  #make(revision: number, wanted: Wanted): Memo {
+    const batch = this.#collect(revision, wanted, undefined);
+    const owners = new Set<UserId>();
+    for (const frame of this.#ring.after(revision)) {
+      if (frame.owner !== undefined && (frame.mask & wanted.mask) !== 0) owners.add(frame.owner);
+    }
+    return { batch, owners, personal: new Map() };
+  }
+
+  #collect(revision: number, wanted: Wanted, reader: UserId | undefined): Batch {
+    const batch = collect(this.#ring.after(revision), {
+      accept: (frame) => (frame.mask & wanted.mask) !== 0,
+      reader,
+      ...wanted.format,
+      newest: wanted.newest,
+      through: this.#ring.head,
+    });
+    this.#bytes += batch.bytes?.length ?? 0;
+    return batch;
+  }
+
+  #forget(): void {
+    this.#head = this.#ring.head;
+    this.#bytes = 0;
+    this.#memo.clear();
+  }
+}

@@ -1,0 +1,43 @@
+/** Owns what one log entry shows, and to whom: everyone, its owner only, or everyone but its owner. */
+import { watchKinds, type WatchKind } from '../../api/kinds.ts';
+import type { OrganizationId, UserId } from '../../policy/ids.ts';
+import type { Entry } from './source.ts';
+
+/** One bit a kind, so that a set of kinds is a small number. */
+export type Mask = number;
+
+export const maskOf = (kinds: readonly WatchKind[]): Mask =>
+  kinds.reduce((mask, kind) => mask | (1 << watchKinds.indexOf(kind)), 0);
+
+export interface Frame {
+  readonly revision: number;
+  readonly mask: Mask;
+  readonly type: 'change' | 'delete';
+  readonly id: string;
+  readonly json: string;
+  /** Undefined: for everyone. */
+  readonly owner: UserId | undefined;
+  /** With an owner: true for the owner only, false for everyone else. */
+  readonly forOwner: boolean;
+}
+
+export const visible = (frame: Frame, reader: UserId | undefined): boolean =>
+  frame.owner === undefined || (frame.owner === reader) === frame.forOwner;
+
+/** What a reader may know of a group that left its view (reference 6). */
+export const departed = (org: OrganizationId, id: string, revision: number): string =>
+  `{"id":"${id}","org_id":"${org}","revision":${revision}}`;
+
+/** The frames of one entry: none, one, or two when a group leaves everyone's view but its owner's. */
+export function framesOf(org: OrganizationId, entry: Entry): readonly Frame[] {
+  if (entry.kind === 'organization') return [];
+  const { revision, type, id, json } = entry;
+  const mask = maskOf([entry.kind]);
+  if (entry.hidden_from !== undefined) {
+    return [{ revision, mask, type, id, json, owner: entry.hidden_from, forOwner: false }];
+  }
+  const own: Frame = { revision, mask, type, id, json, owner: entry.only_for, forOwner: entry.only_for !== undefined };
+  if (entry.only_for === undefined || entry.left_at !== revision) return [own];
+  const bare = departed(org, id, revision);
+  return [{ revision, mask, type: 'delete', id, json: bare, owner: entry.only_for, forOwner: false }, own];
+}

@@ -1,0 +1,67 @@
+/** Owns a hub in a test: a model database under it, a clock that is set by hand, connections in memory. */
+import type { WatchItem } from '../../api/watch.ts';
+import type { TokenId, UserId } from '../../policy/ids.ts';
+import { Hub, type Refusal } from './hub.ts';
+import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
+import type { WatchSettings } from './settings.ts';
+import { FakeSink } from './sink.fixture.ts';
+
+export const turns = async (count = 20): Promise<void> => {
+  for (let i = 0; i < count; i += 1) await new Promise((resolve) => setImmediate(resolve));
+};
+
+export class TestHub {
+  readonly db: ModelDatabase;
+  readonly hub: Hub;
+  readonly warnings: string[] = [];
+  now = 1_000_000;
+
+  constructor(options: { readonly settings?: Partial<WatchSettings>; readonly db?: ModelDatabase } = {}) {
+    this.db = options.db ?? new ModelDatabase();
+    this.hub = new Hub({
+      source: this.db,
+      settings: options.settings ?? {},
+      clock: { now: () => this.now },
+      random: () => 0.5,
+      defer: (run) => setImmediate(run),
+      onWarning: (message) => this.warnings.push(message),
+    });
+  }
+
+  async open(
+    items: readonly WatchItem[],
+    options: { user?: UserId; token?: TokenId; expiresAt?: number; chunked?: boolean } = {},
+  ): Promise<FakeSink | Refusal> {
+    const sink = new FakeSink();
+    const refusal = await this.hub.open({
+      org: modelOrg,
+      items,
+      holder: { user: options.user ?? userOf(1), token: options.token, expiresAt: options.expiresAt },
+      chunked: options.chunked ?? true,
+      accept: () => sink,
+    });
+    return refusal ?? sink;
+  }
+
+  /** Opens a stream that must be accepted. */
+  async watch(items: readonly WatchItem[], options: Parameters<TestHub['open']>[1] = {}): Promise<FakeSink> {
+    const sink = await this.open(items, options);
+    if (typeof sink === 'string') throw new Error(`refused: ${sink}`);
+    await turns();
+    return sink;
+  }
+
+  /** Commits were made: their hint arrives. */
+  async news(): Promise<void> {
+    this.db.hint();
+    await turns();
+  }
+
+  /** Time passes, and the clock beats. */
+  async pass(ms: number): Promise<void> {
+    this.now += ms;
+    await this.hub.poll();
+    while (!this.hub.sweep());
+    await turns();
+  }
+}

@@ -1,0 +1,522 @@
+/** Owns the hub's rules one by one, on a model database: what is sent, when, to whom, and at what cost. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { parseTokenId } from '../../policy/ids.ts';
+import { TestHub, turns } from './hub.fixture.ts';
+import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
+import type { FakeSink } from './sink.fixture.ts';
+
+const device = [{ kind: 'device' }] as const;
+const both = [{ kind: 'device' }, { kind: 'security-groups' }] as const;
+const token = parseTokenId('44444444-4444-4444-8444-444444444444');
+const seen = (sink: FakeSink): readonly string[] =>
+  sink.received('device').map(({ type, revision }) => (type === 'tail' ? 'tail' : `${type} ${revision}`));
+
+let hubs: TestHub[] = [];
+const make = (options: ConstructorParameters<typeof TestHub>[0] = {}): TestHub => {
+  const made = new TestHub(options);
+  hubs.push(made);
+  return made;
+};
+afterEach(() => {
+  for (const { hub } of hubs) hub.close();
+  hubs = [];
+});
+
+describe('a listing', () => {
+  test('holds each resource once, in ascending revision, without deletions, then the tail', async () => {
+    const t = make();
+    const ids = [1, 2, 3].map(() => t.db.create('device'));
+    t.db.update(ids[0] ?? '');
+    t.db.delete(ids[1] ?? '');
+    const sink = await t.watch(device);
+    expect(seen(sink)).toEqual(['change 3', 'change 4', 'tail']);
+  });
+
+  test('of an empty organization is the tail alone', async () => {
+    const t = make();
+    expect((await t.watch(device)).body()).toBe('{"type":"tail"}\n');
+  });
+
+  test('includes what another server committed before the request, without any hint', async () => {
+    const t = make();
+    await t.watch(device);
+    t.db.create('device');
+    expect(seen(await t.watch(device))).toEqual(['change 1', 'tail']);
+  });
+
+  test('comes kind by kind in the order of the request, each with its tail, every document with its kind', async () => {
+    const t = make();
+    t.db.create('device');
+    t.db.create('security-groups');
+    t.db.create('device');
+    const sink = await t.watch(both.toReversed());
+    expect(sink.lines().map((line) => [JSON.parse(line).kind, JSON.parse(line).value?.revision])).toEqual([
+      ['security-groups', 2],
+      ['security-groups', undefined],
+      ['device', 1],
+      ['device', 3],
+      ['device', undefined],
+    ]);
+  });
+
+  test('with at_tail has no tail', async () => {
+    const t = make();
+    t.db.create('device');
+    expect(seen(await t.watch([{ kind: 'device', at_tail: true }]))).toEqual(['change 1']);
+  });
+
+  test('for a thousand streams that come at once is read from the database once', async () => {
+    const t = make();
+    for (let i = 0; i < 200; i += 1) t.db.create('device');
+    const sinks = await Promise.all(Array.from({ length: 1_000 }, () => t.watch(device)));
+    await turns(100);
+    for (const sink of sinks) expect(sink.received('device')).toHaveLength(201);
+    expect(t.db.reads.state).toBe(1);
+    expect(t.db.reads.heads).toBeLessThan(10);
+    expect(sinks[0]?.sent.at(-1)).toBeInstanceOf(Buffer);
+    // The same bytes in memory, not equal ones.
+    const shared = new Set(sinks.map((sink) => sink.sent[0]));
+    expect(shared.size).toBe(1);
+  });
+
+  test('is brought up to date in memory for later streams', async () => {
+    const t = make();
+    const id = t.db.create('device');
+    t.db.create('device');
+    await t.watch(device);
+    t.db.update(id);
+    expect(seen(await t.watch(device))).toEqual(['change 2', 'change 3', 'tail']);
+    expect(t.db.reads.state).toBe(1);
+  });
+
+  test('is sent in plain bytes to a client of HTTP/1.0', async () => {
+    const t = make();
+    t.db.create('device');
+    const sink = await t.watch(device, { chunked: false });
+    expect(sink.body(false).split('\n')).toHaveLength(3);
+    await t.hub.poll();
+  });
+});
+
+describe('a stream', () => {
+  test('is sent each later change in order, the same bytes as all others', async () => {
+    const t = make();
+    const [a, b] = [await t.watch(device), await t.watch(device)];
+    const id = t.db.create('device');
+    await t.news();
+    t.db.delete(id);
+    await t.news();
+    expect(seen(a)).toEqual(['tail', 'change 1', 'delete 2']);
+    expect(a.sent.at(-1)).toBe(b.sent.at(-1));
+  });
+
+  test('is sent several changes that came together in one write', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    const before = sink.writes;
+    for (let i = 0; i < 50; i += 1) t.db.create('device');
+    await t.news();
+    expect(sink.received('device')).toHaveLength(51);
+    expect(sink.writes).toBe(before + 1);
+  });
+
+  test('sees changes of its kinds only', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    t.db.create('security-groups');
+    t.db.touchOrganization();
+    await t.news();
+    expect(seen(sink)).toEqual(['tail']);
+  });
+
+  test('loses nothing when every hint is lost: the backstop finds the change', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    t.db.create('device');
+    await turns();
+    expect(seen(sink)).toEqual(['tail']);
+    await t.pass(250);
+    expect(seen(sink)).toEqual(['tail', 'change 1']);
+  });
+
+  test('costs no query while nothing happens, besides one for all organizations at each beat', async () => {
+    const t = make();
+    await Promise.all(Array.from({ length: 100 }, () => t.watch(device)));
+    await t.pass(250);
+    const before = { ...t.db.reads };
+    for (let i = 0; i < 10; i += 1) await t.pass(250);
+    expect(t.db.reads).toEqual({ ...before, heads: before.heads + 10 });
+  });
+
+  test('goes on after a hole in the log, from the state', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    const id = t.db.create('device');
+    t.db.create('device');
+    t.db.delete(id);
+    t.db.cut = 2;
+    await t.news();
+    expect(seen(sink)).toEqual(['tail', 'change 2', 'delete 3']);
+    expect(t.hub.stats.resyncs).toBe(1);
+  });
+
+  test('survives a database that is away for a while', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    t.db.down = true;
+    t.db.create('device');
+    await t.news();
+    await t.pass(250);
+    expect(t.warnings.length).toBeGreaterThan(0);
+    t.db.down = false;
+    await t.pass(250);
+    expect(seen(sink)).toEqual(['tail', 'change 1']);
+  });
+
+  test('that waited for a listing when the database went away gets it when it is back', async () => {
+    let down = false;
+    class Flaky extends ModelDatabase {
+      override async readState(...args: Parameters<ModelDatabase['readState']>) {
+        if (down) throw new Error('gone');
+        return super.readState(...args);
+      }
+    }
+    const t = make({ db: new Flaky() });
+    t.db.create('device');
+    down = true;
+    const sink = await t.watch(device);
+    expect(seen(sink)).toEqual([]);
+    down = false;
+    await t.pass(250);
+    expect(seen(sink)).toEqual(['change 1', 'tail']);
+  });
+
+  test('gets a heartbeat after silence, and none when it is busy', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    await t.pass(14_000);
+    expect(sink.body()).toBe('{"type":"tail"}\n');
+    await t.pass(1_000);
+    expect(sink.body()).toBe('{"type":"tail"}\n\n');
+    t.db.create('device');
+    await t.news();
+    await t.pass(14_000);
+    expect(sink.body().split('\n\n')).toHaveLength(2);
+  });
+});
+
+describe('a resume', () => {
+  test('from a revision in the ring sends the newest state of each resource changed since, and deletions', async () => {
+    const t = make();
+    const [a, b] = [t.db.create('device'), t.db.create('device')] as const;
+    await t.watch(device);
+    t.db.update(a);
+    t.db.update(a);
+    t.db.delete(b);
+    await t.news();
+    const before = t.db.reads.state;
+    expect(seen(await t.watch([{ kind: 'device', gt_revision: 2 }]))).toEqual(['change 4', 'delete 5', 'tail']);
+    expect(t.db.reads.state).toBe(before);
+    expect(t.hub.stats.ringHits).toBe(1);
+  });
+
+  test('from before the ring is served from state and tombstones, read once for a cohort', async () => {
+    const t = make();
+    const [a, b] = [t.db.create('device'), t.db.create('device')] as const;
+    t.db.update(a);
+    t.db.delete(b);
+    const items = [{ kind: 'device', gt_revision: 1, at_tail: true }] as const;
+    const sinks = await Promise.all(Array.from({ length: 50 }, () => t.watch(items)));
+    for (const sink of sinks) expect(seen(sink)).toEqual(['change 3', 'delete 4']);
+    expect(t.db.reads.state).toBe(1);
+  });
+
+  test('from the head itself reads no state at all', async () => {
+    const t = make();
+    t.db.create('device');
+    const sink = await t.watch([{ kind: 'device', gt_revision: 1, at_tail: true }]);
+    expect(seen(sink)).toEqual([]);
+    expect(t.db.reads.state).toBe(0);
+  });
+
+  test('from a revision above the head is gone, and so is one below the kept deletions', async () => {
+    const t = make();
+    t.db.create('device');
+    t.db.create('device');
+    expect(await t.open([{ kind: 'device', gt_revision: 3 }])).toBe('revision_gone');
+    t.db.purged = 2;
+    expect(await t.open([{ kind: 'device', gt_revision: 1 }])).toBe('revision_gone');
+    expect(seen(await t.watch([{ kind: 'device', gt_revision: 2 }]))).toEqual(['tail']);
+    expect(seen(await t.watch([{ kind: 'device', gt_revision: 0 }]))).toEqual(['change 1', 'change 2', 'tail']);
+  });
+
+  test('from a revision that another server has just written is not gone', async () => {
+    const t = make();
+    await t.watch(device);
+    t.db.create('device');
+    expect(seen(await t.watch([{ kind: 'device', gt_revision: 1 }]))).toEqual(['tail']);
+  });
+
+  test('of kinds at different revisions merges what follows, each event once', async () => {
+    const t = make();
+    t.db.create('device');
+    t.db.create('security-groups');
+    t.db.create('device');
+    const items = [
+      { kind: 'device', gt_revision: 1 },
+      { kind: 'security-groups', gt_revision: 2 },
+    ] as const;
+    const sink = await t.watch(items);
+    t.db.create('security-groups');
+    t.db.create('device');
+    await t.news();
+    expect(sink.received().map(({ kind, type, revision }) => `${kind} ${type} ${revision}`)).toEqual([
+      'device change 3',
+      'device tail 0',
+      'security-groups tail 0',
+      'security-groups change 4',
+      'device change 5',
+    ]);
+  });
+});
+
+describe("a user's group", () => {
+  test('is seen by others only while it is applied, and leaves their view with a bare deletion', async () => {
+    const t = make();
+    const id = t.db.create('security-groups', userOf(1));
+    const items = [{ kind: 'security-groups' }] as const;
+    const [own, other] = [await t.watch(items, { user: userOf(1) }), await t.watch(items, { user: userOf(2) })];
+    t.db.update(id);
+    await t.news();
+    t.db.apply(id, true);
+    await t.news();
+    t.db.apply(id, false);
+    await t.news();
+    t.db.update(id);
+    t.db.delete(id);
+    await t.news();
+    expect(seen(own)).toEqual(['change 1', 'tail', 'change 2', 'change 3', 'change 4', 'change 5', 'delete 6']);
+    expect(seen(other)).toEqual(['tail', 'change 3', 'delete 4']);
+    expect(other.lines().at(-1)).toBe(`{"type":"delete","value":{"id":"${id}","org_id":"${modelOrg}","revision":4}}`);
+  });
+
+  test('that left the view after N is told of by a resume from N, also from the state and after private edits', async () => {
+    const t = make();
+    const id = t.db.create('security-groups', userOf(1));
+    t.db.apply(id, true);
+    t.db.apply(id, false);
+    t.db.update(id);
+    const resume = async (revision: number, user: number): Promise<readonly string[]> =>
+      seen(await t.watch([{ kind: 'security-groups', gt_revision: revision }], { user: userOf(user) }));
+    expect(await resume(2, 2)).toEqual(['delete 3', 'tail']);
+    expect(await resume(3, 2)).toEqual(['tail']);
+    expect(await resume(2, 1)).toEqual(['change 4', 'tail']);
+    t.db.delete(id);
+    expect(await resume(2, 2)).toEqual(['delete 3', 'tail']);
+    expect(await resume(1, 1)).toEqual(['delete 5', 'tail']);
+  });
+
+  test('deleted while applied is told of to everyone in full', async () => {
+    const t = make();
+    const id = t.db.create('security-groups', userOf(1));
+    t.db.apply(id, true);
+    t.db.delete(id);
+    const sink = await t.watch([{ kind: 'security-groups', gt_revision: 1 }], { user: userOf(2) });
+    expect(seen(sink)).toEqual(['delete 3', 'tail']);
+    expect(sink.lines()[0]).toContain('"text"');
+  });
+
+  test('of another user never shows in a listing', async () => {
+    const t = make();
+    const id = t.db.create('security-groups', userOf(1));
+    t.db.apply(id, true);
+    t.db.apply(id, false);
+    t.db.create('security-groups');
+    const items = [{ kind: 'security-groups' }] as const;
+    expect(seen(await t.watch(items, { user: userOf(2) }))).toEqual(['change 4', 'tail']);
+    expect(seen(await t.watch(items, { user: userOf(1) }))).toEqual(['change 3', 'change 4', 'tail']);
+  });
+});
+
+describe('a reader that does not keep up', () => {
+  test('costs one write in memory and no queue, and goes on where it was', async () => {
+    const t = make();
+    const [slow, quick] = [await t.watch(device), await t.watch(device)];
+    slow.full = true;
+    for (let i = 0; i < 500; i += 1) {
+      t.db.create('device');
+      await t.news();
+    }
+    expect(quick.received('device')).toHaveLength(501);
+    expect(slow.held).toBeLessThan(1_000);
+    slow.drain();
+    await turns();
+    expect(slow.received('device')).toEqual(quick.received('device'));
+  });
+
+  test('whose place has left the ring goes on from the state: last states and deletions, never a gap', async () => {
+    const t = make({ settings: { ringBytes: 2_000 } });
+    const sink = await t.watch(both);
+    const group = t.db.create('security-groups');
+    const ids = Array.from({ length: 100 }, () => t.db.create('device'));
+    sink.full = true;
+    await t.news();
+    for (const id of ids) t.db.update(id);
+    t.db.update(group);
+    t.db.delete(ids[0] ?? '');
+    await t.news();
+    sink.drain();
+    await turns();
+    const last = sink.received().slice(-101);
+    expect(last.map(({ revision }) => revision)).toEqual(Array.from({ length: 101 }, (_, i) => 103 + i));
+    expect(last.at(-1)?.type).toBe('delete');
+  });
+
+  test('and takes nothing for long is cut off', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    sink.full = true;
+    t.db.create('device');
+    await t.news();
+    await t.pass(59_000);
+    expect(sink.destroyed).toBe(false);
+    await t.pass(2_000);
+    expect(sink.destroyed).toBe(true);
+    expect(t.hub.stats.endings.get('stuck')).toBe(1);
+    expect(t.hub.streams).toBe(0);
+  });
+});
+
+describe('a stream ends cleanly', () => {
+  test('when its credential is revoked, by the hint', async () => {
+    const t = make();
+    const [mine, other] = [await t.watch(device, { token }), await t.watch(device)];
+    t.db.hint({ credentials: [token] });
+    expect(mine.clean).toBe(true);
+    expect(other.ended).toBe(false);
+  });
+
+  test('when its credential is revoked and the hint is lost, by the next beat', async () => {
+    let revoked = false;
+    const db = new ModelDatabase({ lapsed: (claim) => (revoked && claim.token_id === token ? 'revoked' : undefined) });
+    const t = make({ db });
+    const [mine, other] = [await t.watch(device, { token }), await t.watch(device)];
+    await t.pass(250);
+    revoked = true;
+    db.credentials += 1;
+    await t.pass(250);
+    expect(mine.clean).toBe(true);
+    expect(other.ended).toBe(false);
+  });
+
+  test('when its credential was revoked between the guard and the opening', async () => {
+    const t = make({ db: new ModelDatabase({ lapsed: () => 'revoked' }) });
+    const sink = await t.watch(device, { token });
+    await t.pass(250);
+    expect(sink.clean).toBe(true);
+  });
+
+  test('when its credential expires', async () => {
+    const t = make();
+    const sink = await t.watch(device, { expiresAt: t.now + 5_000 });
+    await t.pass(4_000);
+    expect(sink.ended).toBe(false);
+    await t.pass(1_000);
+    expect(sink.clean).toBe(true);
+  });
+
+  test('when the member is removed, with and without the hint', async () => {
+    let removed = false;
+    const t = make({ db: new ModelDatabase({ lapsed: () => (removed ? 'removed' : undefined) }) });
+    const first = await t.watch(device);
+    t.db.hint({ removed_members: [{ organization_id: modelOrg, user_id: userOf(1) }] });
+    expect(first.clean).toBe(true);
+    first.close();
+    const second = await t.watch(device);
+    await t.pass(250);
+    removed = true;
+    t.db.members += 1;
+    await t.pass(250);
+    expect(second.clean).toBe(true);
+  });
+
+  test('when the organization goes, with and without the hint', async () => {
+    const t = make();
+    const first = await t.watch(device);
+    t.db.hint({ deleted_organizations: [modelOrg] });
+    expect(first.clean).toBe(true);
+    first.close();
+    const second = await t.watch(device);
+    t.db.exists = false;
+    await t.pass(250);
+    expect(second.clean).toBe(true);
+    expect(await t.open(device)).toBe('not_found');
+  });
+
+  test('at its maximum age, jittered', async () => {
+    const t = make({ settings: { maxAgeMs: 100_000 } });
+    const sink = await t.watch(device);
+    await t.pass(89_000);
+    expect(sink.ended).toBe(false);
+    await t.pass(2_000);
+    expect(sink.clean).toBe(true);
+  });
+
+  test('when the server drains, and no new one is taken', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    const drained = t.hub.drain();
+    expect(sink.clean).toBe(true);
+    expect(await t.open(device)).toBe('draining');
+    sink.close();
+    await drained;
+  });
+
+  test('when the database went back in time, after which its revision is gone', async () => {
+    const t = make();
+    for (let i = 0; i < 5; i += 1) t.db.create('device');
+    const sink = await t.watch(device);
+    t.db.log.length = 3;
+    await t.pass(250);
+    expect(sink.clean).toBe(true);
+    expect(await t.open([{ kind: 'device', gt_revision: 5 }])).toBe('revision_gone');
+    expect(seen(await t.watch(device))).toEqual(['change 1', 'change 2', 'change 3', 'tail']);
+  });
+
+  test('and a connection that does not close after its end is closed', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    const drained = t.hub.drain();
+    await t.pass(6_000);
+    expect(sink.destroyed).toBe(true);
+    await drained;
+  });
+});
+
+describe('memory', () => {
+  test('of an organization that nobody watches is given back after a while', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    sink.close();
+    await t.pass(30_000);
+    expect(t.hub.organizations).toBe(1);
+    await t.pass(31_000);
+    expect(t.hub.organizations).toBe(0);
+    expect(t.hub.memory).toEqual({ rings: 0, listings: 0 });
+  });
+
+  test('of rings and listings stays within its bounds', async () => {
+    const t = make({ settings: { ringsBytes: 20_000, listingBytes: 50_000 } });
+    const sink = await t.watch(device);
+    for (let i = 0; i < 1_000; i += 1) t.db.create('device');
+    await t.news();
+    const listed = await t.watch(device);
+    await t.pass(250);
+    expect(t.hub.memory.rings).toBeLessThanOrEqual(20_000);
+    expect(t.hub.memory.listings).toBeLessThanOrEqual(50_000);
+    expect(listed.received('device')).toHaveLength(1_001);
+    expect(sink.received('device')).toHaveLength(1_001);
+    // What was let go is read again when someone asks.
+    expect((await t.watch(device)).received('device')).toHaveLength(1_001);
+  });
+});

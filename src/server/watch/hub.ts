@@ -1,0 +1,279 @@
+/** Owns the process's streams: which organizations are watched, what wakes them, and the clock that all streams share. */
+import type { WatchItem } from '../../api/watch.ts';
+import { watchKinds } from '../../api/kinds.ts';
+import type { OrganizationId } from '../../policy/ids.ts';
+import { Channel } from './channel.ts';
+import { maskOf } from './frame.ts';
+import { HeadReader } from './heads.ts';
+import { Lapses, type LapseSource } from './lapses.ts';
+import { keepWithin } from './memory.ts';
+import { start } from './place.ts';
+import type { Pool } from './segment.ts';
+import { defaultWatchSettings, type WatchSettings } from './settings.ts';
+import type { Head, Heads, Hint, Source } from './source.ts';
+import { WatchStats } from './stats.ts';
+import { Stream, type Ending, type Holder, type Sink } from './stream.ts';
+import { Turns } from './turns.ts';
+
+export interface HubOptions {
+  readonly source: Source & LapseSource;
+  readonly settings?: Partial<WatchSettings>;
+  readonly clock: { readonly now: () => number };
+  /** Between 0 and 1, for the spread of ages. */
+  readonly random: () => number;
+  /** Runs something after other work had its turn; `setImmediate` in a server. */
+  readonly defer: (run: () => void) => void;
+  readonly onWarning: (message: string, cause: unknown) => void;
+}
+
+export interface Opening {
+  readonly org: OrganizationId;
+  readonly items: readonly WatchItem[];
+  readonly holder: Holder;
+  /** False for a client that speaks HTTP/1.0. */
+  readonly chunked: boolean;
+  /** The response's head. */
+  readonly preface?: Buffer | undefined;
+  /** Called when the stream may begin, just before its first bytes: makes the connection the stream's own. */
+  readonly accept: () => ConnectedSink;
+}
+
+export interface ConnectedSink extends Sink {
+  /** Tells the connection whom to tell. */
+  connect(stream: Stream): void;
+}
+
+export type Refusal = 'not_found' | 'revision_gone' | 'draining';
+
+/** How long a connection may take to take its end before it is closed without. */
+const endingMs = 5_000;
+
+export class Hub {
+  readonly stats = new WatchStats();
+  readonly settings: WatchSettings;
+  readonly #o: HubOptions;
+  readonly #channels = new Map<OrganizationId, Channel>();
+  readonly #heads: HeadReader;
+  readonly #turns: Turns<Channel>;
+  readonly #lapses: Lapses;
+  readonly #pool: Pool = { bytes: 0, uses: 0 };
+  readonly #stopHints: () => void;
+  #streams = 0;
+  #draining = false;
+  #polling = false;
+  #sweeping: Iterator<readonly [Channel, Stream]> | undefined;
+  #drained: (() => void) | undefined;
+
+  constructor(options: HubOptions) {
+    this.#o = options;
+    this.settings = { ...defaultWatchSettings, ...options.settings };
+    this.#turns = new Turns({ slice: this.settings.slice, defer: options.defer });
+    this.#heads = new HeadReader({
+      source: options.source,
+      known: (org) => this.#channels.get(org)?.ring.head ?? 0,
+      onRead: (heads, asked) => this.#onHeads(heads, asked),
+    });
+    this.#lapses = new Lapses({ source: options.source, end: (stream, why) => this.#end(stream, why) });
+    this.#stopHints = options.source.onHint((hint) => this.#onHint(hint));
+  }
+
+  get streams(): number {
+    return this.#streams;
+  }
+
+  get organizations(): number {
+    return this.#channels.size;
+  }
+
+  get memory(): { readonly rings: number; readonly listings: number } {
+    let rings = 0;
+    for (const channel of this.#channels.values()) rings += channel.ring.bytes;
+    return { rings, listings: this.#pool.bytes };
+  }
+
+  /** Opens a stream, or says why not. Fails when the database cannot be reached. */
+  async open(opening: Opening): Promise<Refusal | undefined> {
+    if (this.#draining) return 'draining';
+    const channel = await this.#channelOf(opening.org);
+    if (channel === undefined) return 'not_found';
+    // Whatever was written anywhere before this request is in the ring or behind it from here on.
+    const head = await channel.log.sync();
+    if (head === undefined) return 'not_found';
+    if (this.#draining) return 'draining';
+    // Forgotten while we waited, because nobody read from it.
+    if (this.#channels.get(opening.org) !== channel) return this.open(opening);
+    const resumed = opening.items.map((item) => item.gt_revision ?? 0).filter((revision) => revision > 0);
+    const latest = Math.max(head.revision, channel.ring.head);
+    if (resumed.some((revision) => revision > latest || revision < head.purged)) return 'revision_gone';
+    if (resumed.length > 0) this.stats.resumes += 1;
+    if (resumed.length > 0 && resumed.every((revision) => channel.ring.covers(revision))) this.stats.ringHits += 1;
+    this.#attach(channel, opening);
+    return undefined;
+  }
+
+  #attach(channel: Channel, { items, holder, chunked, preface, accept }: Opening): void {
+    const now = this.#o.clock.now();
+    const { maxAgeMs } = this.settings;
+    const sink = accept();
+    const kinds = watchKinds.filter((kind) => items.some((item) => item.kind === kind));
+    const stream = new Stream({
+      home: channel,
+      sink,
+      reader: { user: holder.user, kinds, mask: maskOf(kinds), format: { withKind: items.length > 1, chunked } },
+      holder,
+      place: start(items),
+      preface,
+      now,
+      endsAt: now + maxAgeMs * (0.8 + 0.2 * this.#o.random()),
+    });
+    sink.connect(stream);
+    this.#streams += 1;
+    channel.add(stream);
+    this.#lapses.look(channel.org, stream);
+  }
+
+  async #channelOf(org: OrganizationId): Promise<Channel | undefined> {
+    const known = this.#channels.get(org);
+    if (known !== undefined) return known;
+    const head = await this.#readHead(org);
+    if (head === undefined) return undefined;
+    const raced = this.#channels.get(org);
+    if (raced !== undefined) return raced;
+    const channel = new Channel(head.revision, {
+      org,
+      source: this.#o.source,
+      settings: this.settings,
+      stats: this.stats,
+      pool: this.#pool,
+      now: this.#o.clock.now,
+      readHead: (id) => this.#readHead(id),
+      wantTurn: (one) => this.#turns.want(one),
+      onWarning: this.#o.onWarning,
+      onGone: () => this.#onGone(),
+    });
+    this.#channels.set(org, channel);
+    return channel;
+  }
+
+  async #readHead(org: OrganizationId): Promise<Head | undefined> {
+    return (await this.#heads.read([org])).organizations.get(org);
+  }
+
+  #onGone(): void {
+    this.#streams -= 1;
+    if (this.#streams === 0) this.#drained?.();
+  }
+
+  #end(stream: Stream, why: Ending): void {
+    if (stream.home instanceof Channel) stream.home.end(stream, why);
+  }
+
+  // What wakes the hub.
+
+  #onHint(hint: Hint): void {
+    for (const org of hint.organizations) this.#wake(this.#channels.get(org));
+    for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
+    if (hint.credentials.length === 0 && hint.removed_members.length === 0) return;
+    const tokens = new Set(hint.credentials);
+    const members = new Set(hint.removed_members.map((one) => `${one.organization_id} ${one.user_id}`));
+    for (const [channel, stream] of this.#all()) {
+      if (stream.holder.token !== undefined && tokens.has(stream.holder.token)) channel.end(stream, 'revoked');
+      else if (members.has(`${channel.org} ${stream.holder.user}`)) channel.end(stream, 'removed');
+    }
+  }
+
+  #wake(channel: Channel | undefined): void {
+    // A failure here costs nothing but time: the next beat looks again.
+    channel?.log.wake().catch((cause: unknown) => this.#o.onWarning('reading the change log failed', cause));
+  }
+
+  #onHeads(heads: Heads, asked: ReadonlyMap<OrganizationId, number>): void {
+    for (const [org, known] of asked) {
+      const channel = this.#channels.get(org);
+      const head = heads.organizations.get(org);
+      if (channel === undefined) continue;
+      if (head === undefined) {
+        channel.endAll('organization_gone');
+        continue;
+      }
+      if (head.revision < known) channel.rewind(head);
+      else if (head.revision > channel.ring.head) this.#wake(channel);
+      this.#lapses.onHead(org, head, channel.streams);
+    }
+    this.#lapses.onCredentials(heads.credentials, () => this.#all());
+  }
+
+  *#all(): Generator<readonly [Channel, Stream], void, undefined> {
+    for (const channel of this.#channels.values()) for (const stream of channel.streams) yield [channel, stream];
+  }
+
+  // The clock: one interval for the whole process calls these.
+
+  /** Looks whether a hint was lost. To be called every `pollMs`. */
+  async poll(): Promise<void> {
+    const now = this.#o.clock.now();
+    for (const channel of this.#channels.values()) {
+      channel.beat(now);
+      const idle = channel.streams.size === 0 && now - channel.idleSince > this.settings.lingerMs;
+      if (idle) this.#forget(channel);
+    }
+    keepWithin(this.settings, [...this.#channels.values()], this.#pool, now);
+    if (this.#polling || this.#streams === 0) return;
+    this.#polling = true;
+    try {
+      const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
+      await this.#heads.read(watched.map((channel) => channel.org));
+      await this.#lapses.check();
+    } catch (cause) {
+      this.#o.onWarning('looking for news failed', cause);
+    } finally {
+      this.#polling = false;
+    }
+  }
+
+  #forget(channel: Channel): void {
+    this.#channels.delete(channel.org);
+    this.#turns.drop(channel);
+    this.#lapses.forget(channel.org);
+    channel.close();
+  }
+
+  /** Heartbeats, ages, expiries, stuck readers: looks at a slice of the streams, and goes on where it stopped. True when through. */
+  sweep(): boolean {
+    const now = this.#o.clock.now();
+    this.#sweeping ??= this.#all();
+    for (let left = this.settings.slice; left > 0; left -= 1) {
+      const one = this.#sweeping.next();
+      if (one.done === true) {
+        this.#sweeping = undefined;
+        return true;
+      }
+      this.#look(one.value[0], one.value[1], now);
+    }
+    return false;
+  }
+
+  #look(channel: Channel, stream: Stream, now: number): void {
+    const { expiresAt } = stream.holder;
+    if (stream.condition === 'ending') {
+      if (now - stream.blockedAt > endingMs) stream.sink.destroy();
+    } else if (expiresAt !== undefined && now >= expiresAt) channel.end(stream, 'expired');
+    else if (now >= stream.endsAt) channel.end(stream, 'aged');
+    else if (stream.condition === 'blocked') {
+      if (now - stream.blockedAt > this.settings.stuckMs) channel.end(stream, 'stuck');
+    } else if (now - stream.wroteAt >= this.settings.heartbeatMs) channel.heartbeat(stream, now);
+  }
+
+  /** Ends every stream cleanly and takes no more. Resolves when all are closed. */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    for (const channel of this.#channels.values()) channel.endAll('drained');
+    if (this.#streams > 0) await new Promise<void>((resolve) => (this.#drained = resolve));
+  }
+
+  close(): void {
+    this.#stopHints();
+    for (const [, stream] of this.#all()) stream.sink.destroy();
+    for (const channel of this.#channels.values()) this.#forget(channel);
+  }
+}

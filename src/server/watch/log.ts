@@ -1,0 +1,104 @@
+/** Owns the reading of one organization's log into its ring: in order, without a hole, one read at a time. */
+import type { OrganizationId } from '../../policy/ids.ts';
+import { framesOf } from './frame.ts';
+import type { Ring } from './ring.ts';
+import type { Entry, Head, Source } from './source.ts';
+import type { WatchStats } from './stats.ts';
+
+export interface LogOptions {
+  readonly org: OrganizationId;
+  readonly ring: Ring;
+  readonly source: Source;
+  readonly stats: WatchStats;
+  readonly now: () => number;
+  /** The head as of now; undefined when the organization is gone. */
+  readonly readHead: () => Promise<Head | undefined>;
+  /** The ring has news. */
+  readonly onNews: () => void;
+  /** The log jumped: what was remembered of the state can no longer be brought up to date. */
+  readonly onHole: () => void;
+}
+
+/** About what one read should weigh, as most: rows are few when records are large. */
+const readBytes = 4 * 1_048_576;
+const rows = { least: 64, first: 512, most: 4_096 };
+
+export class Log {
+  readonly #o: LogOptions;
+  #reading: Promise<void> | undefined;
+  #again = false;
+  #rows = rows.first;
+
+  constructor(options: LogOptions) {
+    this.#o = options;
+  }
+
+  /** There may be news. Resolves when a read that began after this call has brought in what it found. */
+  async wake(): Promise<void> {
+    this.#again = true;
+    this.#reading ??= this.#read();
+    await this.#reading;
+  }
+
+  /** Brings the ring to the head as of now or later; undefined when the organization is gone. */
+  async sync(): Promise<Head | undefined> {
+    const head = await this.#o.readHead();
+    if (head === undefined) return undefined;
+    while (this.#o.ring.head < head.revision) await this.wake();
+    return head;
+  }
+
+  async #read(): Promise<void> {
+    try {
+      while (this.#again) {
+        this.#again = false;
+        await this.#readOnce();
+      }
+    } finally {
+      // In the same turn as the last look at `again`: a wake-up cannot fall between.
+      this.#reading = undefined;
+    }
+  }
+
+  async #readOnce(): Promise<void> {
+    const { org, ring, source, stats } = this.#o;
+    const from = ring.head;
+    const limit = this.#rows;
+    stats.logReads += 1;
+    const entries = await source.readChanges(org, from, limit);
+    if (ring.head !== from) {
+      // The ring was reset meanwhile.
+      this.#again = true;
+      return;
+    }
+    if (entries === undefined || !continues(from, entries)) return this.#resync();
+    if (entries.length >= limit) this.#again = true;
+    if (entries.length === 0) return undefined;
+    this.#adapt(entries);
+    ring.append(
+      entries.flatMap((entry) => framesOf(org, entry)),
+      entries.at(-1)?.revision ?? from,
+      this.#o.now(),
+    );
+    this.#o.onNews();
+    return undefined;
+  }
+
+  /** A hole: a failover, or a log that was cut while nobody read. Streams go on from the state, none skips anything. */
+  async #resync(): Promise<void> {
+    const head = await this.#o.readHead();
+    if (head === undefined) return;
+    this.#o.stats.resyncs += 1;
+    this.#o.onHole();
+    this.#o.ring.reset(head.revision);
+    this.#o.onNews();
+  }
+
+  #adapt(entries: readonly Entry[]): void {
+    const weight = entries.reduce((sum, entry) => sum + entry.json.length, 0) / entries.length;
+    this.#rows = Math.min(Math.max(Math.round(readBytes / Math.max(1, weight)), rows.least), rows.most);
+  }
+}
+
+const continues = (from: number, entries: readonly Entry[]): boolean =>
+  entries.every((entry, index) => entry.revision === from + 1 + index);

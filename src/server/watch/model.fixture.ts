@@ -1,0 +1,160 @@
+/** Owns a database in memory for tests of the hub: one organization, written to at will, read with chosen delays and failures. */
+import type { WatchKind } from '../../api/kinds.ts';
+import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
+import { departed } from './frame.ts';
+import type { Claim, Lapse, LapseSource } from './lapses.ts';
+import type { Entry, Heads, Hint, Source, StateQuery } from './source.ts';
+
+export const modelOrg: OrganizationId = parseOrganizationId('11111111-1111-4111-8111-111111111111');
+export const userOf = (n: number): UserId => parseUserId(`22222222-2222-4222-8222-${String(n).padStart(12, '0')}`);
+
+interface Resource {
+  readonly kind: WatchKind;
+  readonly owner: UserId | undefined;
+  applied: boolean;
+  leftAt: number;
+}
+
+export class ModelDatabase implements Source, LapseSource {
+  readonly log: Entry[] = [];
+  readonly resources = new Map<string, Resource>();
+  readonly lapsed: (claim: Claim) => Lapse = () => undefined;
+  exists = true;
+  purged = 0;
+  members = 0;
+  credentials = 0;
+  /** The log is cut up to here, as by a compaction. */
+  cut = 0;
+  down = false;
+  reads = { heads: 0, changes: 0, state: 0, lapses: 0 };
+  readonly #pause: () => Promise<void>;
+  readonly #listeners = new Set<(hint: Hint) => void>();
+  #made = 0;
+
+  constructor(options: { readonly pause?: () => Promise<void>; readonly lapsed?: (claim: Claim) => Lapse } = {}) {
+    this.#pause = options.pause ?? (() => Promise.resolve());
+    if (options.lapsed) this.lapsed = options.lapsed;
+  }
+
+  get head(): number {
+    return this.log.length;
+  }
+
+  // Writing.
+
+  create(kind: WatchKind, owner?: UserId): string {
+    this.#made += 1;
+    const id = `33333333-3333-4333-8333-${String(this.#made).padStart(12, '0')}`;
+    this.resources.set(id, { kind, owner, applied: false, leftAt: 0 });
+    this.#write(id, 'change');
+    return id;
+  }
+
+  update(id: string): void {
+    this.#write(id, 'change');
+  }
+
+  /** A user's group enters or leaves everyone's view. */
+  apply(id: string, applied: boolean): void {
+    const resource = this.#resource(id);
+    if (resource.applied === applied) return;
+    resource.applied = applied;
+    if (!applied) resource.leftAt = this.head + 1;
+    this.#write(id, 'change');
+  }
+
+  delete(id: string): void {
+    this.#write(id, 'delete');
+    this.resources.delete(id);
+  }
+
+  touchOrganization(): void {
+    const revision = this.head + 1;
+    const json = `{"revision":${revision}}`;
+    this.log.push({
+      revision,
+      kind: 'organization',
+      type: 'change',
+      id: modelOrg,
+      json,
+      only_for: undefined,
+      left_at: 0,
+    });
+  }
+
+  hint(hint: Partial<Hint> = { organizations: [modelOrg] }): void {
+    const whole = { organizations: [], credentials: [], removed_members: [], deleted_organizations: [], ...hint };
+    for (const listener of this.#listeners) listener(whole);
+  }
+
+  #write(id: string, type: Entry['type']): void {
+    const { kind, owner, applied, leftAt } = this.#resource(id);
+    const revision = this.head + 1;
+    const json = `{"id":"${id}","org_id":"${modelOrg}","text":"${'ä'.repeat(revision % 7)}","revision":${revision}}`;
+    const hidden = owner !== undefined && !applied;
+    this.log.push({ revision, kind, type, id, json, only_for: hidden ? owner : undefined, left_at: leftAt });
+  }
+
+  #resource(id: string): Resource {
+    const resource = this.resources.get(id);
+    if (resource === undefined) throw new Error(`no resource ${id}`);
+    return resource;
+  }
+
+  // Reading.
+
+  async heads(orgs: readonly OrganizationId[]): Promise<Heads> {
+    this.reads.heads += 1;
+    await this.#visit();
+    const head = { revision: this.head, version: this.head + this.members, purged: this.purged };
+    const organizations = new Map(orgs.filter((org) => this.exists && org === modelOrg).map((org) => [org, head]));
+    const answer = { organizations, credentials: this.credentials };
+    await this.#pause();
+    return answer;
+  }
+
+  async readChanges(_org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined> {
+    this.reads.changes += 1;
+    await this.#visit();
+    const answer = after < this.cut ? undefined : this.log.slice(after, after + limit);
+    await this.#pause();
+    return answer;
+  }
+
+  async readState(_org: OrganizationId, query: StateQuery): Promise<readonly Entry[]> {
+    this.reads.state += 1;
+    await this.#visit();
+    const newest = new Map<string, Entry>();
+    for (const entry of this.log) {
+      if (entry.kind !== 'organization' && query.kinds.includes(entry.kind)) newest.set(entry.id, entry);
+    }
+    const found: Entry[] = [];
+    for (const entry of newest.values()) {
+      if (entry.type === 'delete' && entry.revision <= this.purged) continue;
+      if (entry.revision > query.after && (entry.type === 'change' || query.deletions)) found.push(entry);
+      if (!query.deletions || entry.only_for === undefined || entry.left_at <= query.after) continue;
+      const json = departed(modelOrg, entry.id, entry.left_at);
+      const bare = { ...entry, revision: entry.left_at, type: 'delete', json, only_for: undefined } as const;
+      found.push({ ...bare, hidden_from: entry.only_for });
+    }
+    const answer = found.toSorted((a, b) => a.revision - b.revision).slice(0, query.limit);
+    await this.#pause();
+    return answer;
+  }
+
+  async lapses(claims: readonly Claim[]): Promise<readonly Lapse[]> {
+    this.reads.lapses += 1;
+    await this.#visit();
+    return claims.map((claim) => this.lapsed(claim));
+  }
+
+  onHint(listener: (hint: Hint) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async #visit(): Promise<void> {
+    await this.#pause();
+    if (this.down) throw new Error('the database is down');
+  }
+}

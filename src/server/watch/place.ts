@@ -1,0 +1,171 @@
+/**
+ * Owns where a stream stands and what it is owed next: first each item's listing with its tail, in the order of the request,
+ * then every later change, merged. Pure: it looks at what the channel has in memory and says what to send or what to read.
+ */
+import type { WatchKind } from '../../api/kinds.ts';
+import type { UserId } from '../../policy/ids.ts';
+import { collect, type Batch, type Batches } from './batch.ts';
+import { maskOf, type Mask } from './frame.ts';
+import type { Ring } from './ring.ts';
+import type { StateCache } from './state.ts';
+import { encode, tailLine, type Format } from './wire.ts';
+
+export interface Item {
+  readonly kind: WatchKind;
+  /** Everything up to here has been sent. */
+  readonly at: number;
+  readonly tail: boolean;
+  /**
+   * While set, the item lists the state as of this revision: without deletions, because its reader knows of nothing yet. From there
+   * on it reads changes and deletions like everyone else.
+   */
+  readonly fresh: boolean;
+}
+
+export interface Listing {
+  readonly phase: 'list';
+  readonly items: readonly Item[];
+  readonly index: number;
+  /** Of the item being listed, while it is fresh: where its listing of the state ends. Undefined until it begins. */
+  readonly until: number | undefined;
+}
+
+export interface Following {
+  readonly phase: 'follow';
+  readonly at: number;
+  /** Kinds that are ahead of `at`, because their listing came later: what they sent already is not sent again. */
+  readonly ahead: readonly { readonly mask: Mask; readonly at: number }[];
+}
+
+export type Place = Listing | Following;
+
+/** What the channel has in memory. */
+export interface View {
+  readonly ring: Ring;
+  readonly batches: Batches;
+  /** Current state without deletions, and with them. */
+  state(kind: WatchKind, deletions: boolean): StateCache;
+}
+
+export interface Reader {
+  readonly user: UserId;
+  readonly kinds: readonly WatchKind[];
+  readonly mask: Mask;
+  readonly format: Format;
+}
+
+/** A part of the state that must be read from the database first. */
+export interface Need {
+  readonly kind: WatchKind;
+  readonly deletions: boolean;
+  readonly after: number;
+}
+
+export type Step =
+  | { readonly do: 'send'; readonly bytes: Buffer | undefined; readonly events: number; readonly to: Place }
+  | { readonly do: 'read'; readonly need: Need }
+  /** Nothing is owed: the stream has everything. */
+  | { readonly do: 'rest' };
+
+export const start = (
+  items: readonly { readonly kind: WatchKind; readonly gt_revision?: number; readonly at_tail?: boolean }[],
+): Listing => ({
+  phase: 'list',
+  items: items.map(({ kind, gt_revision = 0, at_tail = false }) => ({
+    kind,
+    at: gt_revision,
+    tail: !at_tail,
+    fresh: gt_revision === 0,
+  })),
+  index: 0,
+  until: undefined,
+});
+
+export function next(place: Place, reader: Reader, view: View): Step {
+  return place.phase === 'list' ? list(place, reader, view) : follow(place, reader, view);
+}
+
+function list(place: Listing, reader: Reader, view: View): Step {
+  const item = place.items[place.index];
+  if (item === undefined) return { do: 'send', bytes: undefined, events: 0, to: beginFollowing(place.items) };
+  const mask = maskOf([item.kind]);
+  const { ring } = view;
+  const moved = (change: Partial<Item>, until: number | undefined): Listing => ({
+    ...place,
+    items: place.items.with(place.index, { ...item, ...change }),
+    until,
+  });
+
+  if (item.fresh) {
+    const until = place.until ?? ring.head;
+    if (item.at >= until) return { do: 'send', bytes: undefined, events: 0, to: moved({ fresh: false }, undefined) };
+    const batch = view.state(item.kind, false).read(item.at, until, ring, reader.format, reader.user);
+    if (batch === undefined) return { do: 'read', need: { kind: item.kind, deletions: false, after: item.at } };
+    return send(batch, moved({ at: batch.through, fresh: batch.through < until }, until));
+  }
+
+  if (item.at < ring.head) {
+    const wanted = { mask, format: reader.format, newest: true };
+    const batch = ring.covers(item.at)
+      ? view.batches.after(item.at, wanted, reader.user)
+      : view.state(item.kind, true).read(item.at, ring.head, ring, reader.format, reader.user);
+    if (batch === undefined) return { do: 'read', need: { kind: item.kind, deletions: true, after: item.at } };
+    return send(batch, moved({ at: batch.through }, undefined));
+  }
+
+  const bytes = item.tail ? encode(tailLine(mask, reader.format.withKind), reader.format.chunked) : undefined;
+  return { do: 'send', bytes, events: item.tail ? 1 : 0, to: { ...place, index: place.index + 1, until: undefined } };
+}
+
+function beginFollowing(items: readonly Item[]): Following {
+  const at = Math.min(...items.map((item) => item.at));
+  const ahead = items.filter((item) => item.at > at).map((item) => ({ mask: maskOf([item.kind]), at: item.at }));
+  return { phase: 'follow', at, ahead };
+}
+
+function follow(place: Following, reader: Reader, view: View): Step {
+  const { ring } = view;
+  if (place.at >= ring.head) return { do: 'rest' };
+  if (ring.covers(place.at)) {
+    if (place.ahead.length > 0) return send(...merged(place, reader, ring.after(place.at), ring.head));
+    const wanted = { mask: reader.mask, format: reader.format, newest: false };
+    const batch = view.batches.after(place.at, wanted, reader.user);
+    return send(batch, { phase: 'follow', at: batch.through, ahead: [] });
+  }
+  const parts = [];
+  for (const kind of reader.kinds) {
+    const part = view.state(kind, true).peek(place.at, ring);
+    if (part === undefined) return { do: 'read', need: { kind, deletions: true, after: place.at } };
+    parts.push(part);
+  }
+  const through = Math.min(...parts.map((part) => part.through));
+  const frames = parts.flatMap((part) => part.frames).filter((frame) => frame.revision <= through);
+  return send(
+    ...merged(
+      place,
+      reader,
+      frames.toSorted((a, b) => a.revision - b.revision),
+      through,
+    ),
+  );
+}
+
+function merged(
+  place: Following,
+  reader: Reader,
+  frames: Parameters<typeof collect>[0],
+  through: number,
+): readonly [Batch, Following] {
+  const batch = collect(frames, {
+    accept: (frame) =>
+      (frame.mask & reader.mask) !== 0 &&
+      !place.ahead.some((kind) => kind.mask === frame.mask && frame.revision <= kind.at),
+    reader: reader.user,
+    ...reader.format,
+    newest: false,
+    through,
+  });
+  return [batch, { phase: 'follow', at: batch.through, ahead: place.ahead.filter((kind) => kind.at > batch.through) }];
+}
+
+const send = (batch: Batch, to: Place): Step => ({ do: 'send', bytes: batch.bytes, events: batch.events, to });

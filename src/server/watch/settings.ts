@@ -1,0 +1,38 @@
+/** Owns what an operator may set about streams, and the defaults. */
+export interface WatchSettings {
+  /** A stream that was silent for this long gets a heartbeat. */
+  readonly heartbeatMs: number;
+  /** A stream is ended at this age at the latest, and at four fifths of it at the earliest, so that a cohort spreads. */
+  readonly maxAgeMs: number;
+  /** A reader whose connection takes nothing for this long is cut off. */
+  readonly stuckMs: number;
+  /** How often the heads of watched organizations are read, in case a hint was lost. */
+  readonly pollMs: number;
+  /** What one organization's newest events may take, and how long they are kept. */
+  readonly ringBytes: number;
+  readonly ringAgeMs: number;
+  /** What all organizations' rings may take together. */
+  readonly ringsBytes: number;
+  /** What listings kept ready may take, all together. */
+  readonly listingBytes: number;
+  /** About what one page read from the database for a listing should weigh. */
+  readonly pageBytes: number;
+  /** How long an organization without streams is kept in memory: its agents may be about to come back. */
+  readonly lingerMs: number;
+  /** How many streams are served before other work gets its turn. */
+  readonly slice: number;
+}
+
+export const defaultWatchSettings: WatchSettings = {
+  heartbeatMs: 15_000,
+  maxAgeMs: 3_600_000,
+  stuckMs: 60_000,
+  pollMs: 250,
+  ringBytes: 16 * 1_048_576,
+  ringAgeMs: 300_000,
+  ringsBytes: 128 * 1_048_576,
+  listingBytes: 96 * 1_048_576,
+  pageBytes: 2 * 1_048_576,
+  lingerMs: 60_000,
+  slice: 1_000,
+};

@@ -1,0 +1,103 @@
+/**
+ * Owns the raw connection under a stream. Once a request has become a stream, HTTP's machinery around its socket (parser,
+ * request and response objects, listeners) serves no purpose: it is let go, which halves what an idle stream costs.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { ConnectedSink } from './hub.ts';
+import type { Stream } from './stream.ts';
+
+const streamOf = Symbol('stream');
+type StreamSocket = Socket & { [streamOf]?: Stream };
+
+/** Written after bytes that the kernel did not take at once: it is through when they are. */
+const nothing = Buffer.alloc(0);
+
+// Shared by all sockets: a closure for each would be kept as long as its stream.
+function onClose(this: StreamSocket): void {
+  this[streamOf]?.closed();
+}
+/** The client sends nothing more: it is gone, or as good as gone, for the stream's connection serves nothing else. */
+function onEnd(this: Socket): void {
+  this.destroy();
+}
+function ignore(): void {
+  // 'close' follows every error and tells the stream.
+}
+
+/** What Node keeps on a server's socket, as far as it is let go here. Absent parts of another Node version do no harm. */
+interface HttpParser {
+  remove?: () => void;
+  close?: () => void;
+  socket?: unknown;
+  incoming?: unknown;
+  outgoing?: unknown;
+}
+
+function detach(socket: Socket, response: ServerResponse): void {
+  const bearer = socket as Socket & { parser?: HttpParser | null };
+  const parser = bearer.parser;
+  // A listener for data makes Node's parser give the socket back.
+  socket.on('data', ignore);
+  for (const event of ['data', 'end', 'close', 'drain', 'timeout', 'error']) socket.removeAllListeners(event);
+  socket.on('close', onClose).on('end', onEnd).on('error', ignore);
+  response.detachSocket(socket);
+  if (parser) {
+    bearer.parser = null;
+    parser.remove?.();
+    parser.socket = null;
+    parser.incoming = null;
+    parser.outgoing = null;
+    // Not now: the parser may be the one that called us.
+    if (parser.close) setImmediate(() => parser.close?.());
+  }
+  socket.setTimeout(0);
+  socket.setNoDelay(true);
+  // Whatever the client still sends is not listened to, but its end is.
+  socket.resume();
+}
+
+class SocketSink implements ConnectedSink {
+  readonly #socket: StreamSocket;
+
+  constructor(socket: StreamSocket) {
+    this.#socket = socket;
+  }
+
+  connect(stream: Stream): void {
+    this.#socket[streamOf] = stream;
+    // Closed before anyone could be told.
+    if (this.#socket.destroyed) setImmediate(() => stream.closed());
+  }
+
+  write(bytes: readonly Buffer[]): boolean {
+    const socket = this.#socket;
+    const [first] = bytes;
+    if (bytes.length === 1 && first !== undefined) socket.write(first);
+    else {
+      socket.cork();
+      for (const part of bytes) socket.write(part);
+      socket.uncork();
+    }
+    if (socket.writableLength === 0) return true;
+    socket.write(nothing, (error) => {
+      if (!error) socket[streamOf]?.flushed();
+    });
+    return false;
+  }
+
+  end(bytes: Buffer): void {
+    this.#socket.end(bytes);
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+}
+
+/** Makes a request's connection a stream's own. */
+export function takeOver(request: IncomingMessage, response: ServerResponse): ConnectedSink {
+  const { socket } = request;
+  detach(socket, response);
+  return new SocketSink(socket);
+}

@@ -1,0 +1,31 @@
+/** Owns the hub's running counts, from which metrics are told. */
+import type { Ending } from './stream.ts';
+
+export class WatchStats {
+  /** Documents sent, heartbeats not counted. */
+  deliveries = 0;
+  bytes = 0;
+  opened = 0;
+  /** Streams that asked for changes after a revision. */
+  resumes = 0;
+  /** … of which those were answered from the ring alone. */
+  ringHits = 0;
+  /** Pages of state read from the database, and the log read from there. */
+  stateReads = 0;
+  logReads = 0;
+  headReads = 0;
+  /** Times a log had a hole and was read anew. */
+  resyncs = 0;
+  heartbeats = 0;
+  readonly endings = new Map<Ending, number>();
+  /** Seconds from reading a change to having written it to the last stream; drained by whoever observes. */
+  readonly lags: number[] = [];
+
+  ended(why: Ending): void {
+    this.endings.set(why, (this.endings.get(why) ?? 0) + 1);
+  }
+
+  lag(seconds: number): void {
+    if (this.lags.length < 1_000) this.lags.push(seconds);
+  }
+}

@@ -1,0 +1,66 @@
+/** Owns the bytes on the wire: documents as lines, lines as HTTP chunks, the response head, heartbeat and end. */
+import { watchContentType, watchKinds } from '../../api/kinds.ts';
+import type { Frame, Mask } from './frame.ts';
+
+/** How documents are written: with their kind when several kinds are watched, chunked unless the client speaks HTTP/1.0. */
+export interface Format {
+  readonly withKind: boolean;
+  readonly chunked: boolean;
+}
+
+/** Formats as small numbers, to key shared buffers by. */
+export const formatKey = (format: Format): number => (format.withKind ? 1 : 0) + (format.chunked ? 2 : 0);
+
+const kindName = (mask: Mask): string => watchKinds[Math.log2(mask)] ?? '';
+
+function opening(type: Frame['type'], mask: Mask, withKind: boolean): string {
+  return withKind ? `{"type":"${type}","kind":"${kindName(mask)}","value":` : `{"type":"${type}","value":`;
+}
+
+// Indexed by kind's mask; a handful of constant strings, so that a line costs one concatenation.
+const openings = {
+  change: [false, true].map((withKind) => [0, 1, 2].map((mask) => opening('change', mask, withKind))),
+  delete: [false, true].map((withKind) => [0, 1, 2].map((mask) => opening('delete', mask, withKind))),
+};
+
+/** One document, as one line. */
+export const lineOf = (frame: Frame, withKind: boolean): string =>
+  `${openings[frame.type][withKind ? 1 : 0]?.[frame.mask] ?? ''}${frame.json}}\n`;
+
+export const tailLine = (mask: Mask, withKind: boolean): string =>
+  withKind ? `{"type":"tail","kind":"${kindName(mask)}"}\n` : '{"type":"tail"}\n';
+
+/** Lines as they go to the socket. */
+export function encode(lines: string, chunked: boolean): Buffer {
+  if (!chunked) return Buffer.from(lines);
+  return Buffer.from(`${Buffer.byteLength(lines).toString(16)}\r\n${lines}\r\n`);
+}
+
+const lines = { heartbeat: '\n', end: '' };
+const ready = {
+  heartbeat: [encode(lines.heartbeat, false), encode(lines.heartbeat, true)],
+  end: [encode(lines.end, false), encode(lines.end, true)],
+};
+
+/** A lone line feed: proxies and watchdogs see that the stream lives. */
+export const heartbeat = (chunked: boolean): Buffer => ready.heartbeat[chunked ? 1 : 0] ?? Buffer.alloc(0);
+
+/** The clean end of the body. */
+export const ending = (chunked: boolean): Buffer => ready.end[chunked ? 1 : 0] ?? Buffer.alloc(0);
+
+/**
+ * The response's head. `Connection: close`, because a stream has its connection for itself; `X-Accel-Buffering` keeps
+ * proxies of the nginx family from collecting documents before they pass them on.
+ */
+export function responseHead(chunked: boolean, headers: Readonly<Record<string, string>>): Buffer {
+  const all = {
+    'Content-Type': watchContentType,
+    'Cache-Control': 'no-store',
+    'X-Accel-Buffering': 'no',
+    ...headers,
+    Connection: 'close',
+    ...(chunked ? { 'Transfer-Encoding': 'chunked' } : {}),
+  };
+  const text = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.from(`HTTP/1.1 200 OK\r\n${text.join('')}\r\n`);
+}
