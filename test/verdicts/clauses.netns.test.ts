@@ -5,7 +5,8 @@ import { connect } from '../lib/netns.ts';
 import { plainShape } from '../lib/probe-bytes.ts';
 import { ask, serve } from '../lib/talk.ts';
 import { driver, VerdictLab } from '../lib/verdict-lab.ts';
-import { apply, listing, rulesIn, verdicts } from './device.ts';
+import { apply, listing, rulesetOf, rulesIn, update, verdicts } from './device.ts';
+import { installed, load, planFor } from './install.ts';
 import { from, to } from './packets.ts';
 import { allow, type WrittenGroup } from './table.ts';
 
@@ -202,6 +203,95 @@ describe('reference 1.2', () => {
       to(address).ping(),
     ]);
     expect(await verdicts(lab, anything)).toEqual(anything.map(() => 'accept'));
+  });
+
+  describe('(12): a new rule set clears the affected chain and installs all rules again', () => {
+    const first: WrittenGroup = {
+      inbound: [allow('tcp', 80, '10.0.0.1'), allow('udp', 53)],
+      outbound: [allow('tcp', 443)],
+    };
+    const second: WrittenGroup = { inbound: [allow('tcp', 81, '10.0.0.1')], outbound: [allow('tcp', 443)] };
+    const packets = [
+      from('10.0.0.1').tcp(80),
+      from('10.0.0.1').tcp(81),
+      from('10.0.0.1').udp(53),
+      to('10.0.0.1').tcp(443),
+    ];
+
+    test('nothing of the old rules stays, all of the new ones are there', async () => {
+      await update(lab, first);
+      expect(await verdicts(lab, packets)).toEqual(['accept', 'drop', 'accept', 'accept']);
+      await update(lab, second);
+      expect(await verdicts(lab, packets)).toEqual(['drop', 'accept', 'drop', 'accept']);
+      expect((await installed(lab))?.chains.size).toBe(rulesetOf(second).helpers.length + 2);
+    });
+
+    test('the affected chain is flushed and filled in one transaction; the other one is not touched', async () => {
+      await update(lab, first);
+      const { flip } = await planFor(lab, rulesetOf(second));
+      expect(flip.filter((command) => command.kind !== 'addTable')).toEqual([
+        { kind: 'flushChain', name: 'service-inbound' },
+        ...rulesetOf(second).inbound.rules.map((rule) => ({ kind: 'addRule', chain: 'service-inbound', rule })),
+      ]);
+      expect(await planFor(lab, rulesetOf(first))).toMatchObject({ stage: [], flip: [], collect: [] });
+    });
+
+    test('until the flip the old rules hold, from the flip on the new ones', async () => {
+      await update(lab, first);
+      const { stage, flip, collect } = await planFor(lab, rulesetOf(second));
+      await load(lab, stage);
+      expect(await verdicts(lab, packets)).toEqual(['accept', 'drop', 'accept', 'accept']);
+      await load(lab, flip);
+      expect(await verdicts(lab, packets)).toEqual(['drop', 'accept', 'drop', 'accept']);
+      await load(lab, collect);
+      expect(await verdicts(lab, packets)).toEqual(['drop', 'accept', 'drop', 'accept']);
+    });
+  });
+
+  describe('(13): what is installed is reconciled with what is intended', () => {
+    const group: WrittenGroup = { inbound: [allow('tcp', 80)], outbound: [allow('tcp', 443)] };
+    const packets = [
+      from('10.0.0.1').tcp(80),
+      from('10.0.0.1').tcp(22),
+      to('10.0.0.1').tcp(443),
+      to('10.0.0.1').tcp(22),
+    ];
+    const intended = ['accept', 'drop', 'accept', 'drop'];
+
+    test.each([
+      [
+        'an accept in front of our rules',
+        'insert rule inet service service-inbound accept',
+        ['accept', 'accept', 'accept', 'drop'],
+      ],
+      [
+        'a drop in front of our rules',
+        'insert rule inet service service-outbound drop',
+        ['accept', 'drop', 'drop', 'drop'],
+      ],
+      ['a flushed chain', 'flush chain inet service service-inbound', ['accept', 'accept', 'accept', 'drop']],
+      ['a deleted table', 'delete table inet service', ['accept', 'accept', 'accept', 'accept']],
+    ])('a manual change is overwritten: %s', async (_, change, changed) => {
+      await update(lab, group);
+      await lab.load(`${change}\n`);
+      expect(await verdicts(lab, packets)).toEqual(changed);
+      await update(lab, group);
+      expect(await verdicts(lab, packets)).toEqual(intended);
+    });
+
+    test('tables of others are left alone', async () => {
+      await lab.load(
+        'table inet theirs { chain input { type filter hook input priority 10; policy accept; tcp dport 9 drop; }; }\n',
+      );
+      const theirs = async (): Promise<string> =>
+        (await lab.device.run(['nft', '-a', 'list', 'table', 'inet', 'theirs'])).stdout;
+      const before = await theirs();
+      await update(lab, group);
+      await update(lab, shut);
+      await apply(lab, [group]);
+      expect(await theirs()).toBe(before);
+      await lab.load('delete table inet theirs\n');
+    });
   });
 
   test('(14): overlapping ranges collapse, for IPv4 and IPv6 alike', async () => {

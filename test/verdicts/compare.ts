@@ -1,68 +1,63 @@
 /** Owns the comparison of kernel and oracle: a scenario goes into the kernel, its packets after it, and every verdict is checked. */
-import type { Ruleset } from '../../src/nft/ast.ts';
-import { compile, type CompileOptions } from '../../src/nft/compile.ts';
-import { parseInterfaceName } from '../../src/nft/names.ts';
-import { install, remove } from '../../src/nft/plan.ts';
-import { printCommands } from '../../src/nft/print.ts';
-import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { decide, type Decision } from '../../src/policy/decide.ts';
-import type { EffectivePolicy } from '../../src/policy/effective.ts';
 import { packetText } from '../lib/packet-text.ts';
-import { driver, type ProbeRequest, type Verdict, type VerdictLab } from '../lib/verdict-lab.ts';
+import type { ProbeRequest, Verdict, VerdictLab } from '../lib/verdict-lab.ts';
+import { optionsFor, type Installer } from './install.ts';
 import { drawProbes } from './probes.ts';
 import { policyOf, scenarioText, type Scenario } from './scenario.ts';
-
-/** What is put to the test: a policy in, out comes nft text that replaces the table in one transaction. */
-export type Compiler = (policy: EffectivePolicy, options: CompileOptions) => string;
-
-/** The whole table anew. */
-export const replaceText = (ruleset: Ruleset): string => printCommands([...remove(), ...install(ruleset)]);
-
-export const productCompiler: Compiler = (policy, options) => replaceText(compile(canonicalize(policy), options));
-
-export const optionsFor = (neighbourDiscovery: boolean): CompileOptions => ({
-  interface: parseInterfaceName(driver),
-  neighbourDiscovery,
-});
 
 export interface Judged extends ProbeRequest {
   readonly expected: Decision;
   readonly verdict: Verdict;
 }
 
-/** Installs the scenario with the compiler and judges its packets by kernel and oracle. */
-export async function judge(lab: VerdictLab, scenario: Scenario, compiler: Compiler): Promise<Judged[]> {
+/** Installs the scenario and judges its packets by kernel and oracle. */
+export async function judge(lab: VerdictLab, scenario: Scenario, install: Installer): Promise<Judged[]> {
+  return judgeOn(lab, scenario, install, drawProbes(scenario));
+}
+
+async function judgeOn(
+  lab: VerdictLab,
+  scenario: Scenario,
+  install: Installer,
+  requests: ProbeRequest[],
+): Promise<Judged[]> {
   const policy = policyOf(scenario);
-  await lab.load(compiler(policy, optionsFor(scenario.neighbourDiscovery)));
-  const requests = drawProbes(scenario);
+  await install(lab, policy, optionsFor(scenario.neighbourDiscovery));
   const verdicts = await lab.probe(requests);
-  return requests.map((request, i) =>
-    Object.assign(request, { expected: decide(policy, request.packet, scenario), verdict: verdicts[i] ?? 'drop' }),
-  );
+  return requests.map(({ packet, shape }, i) => ({
+    packet,
+    ...(shape === undefined ? {} : { shape }),
+    expected: decide(policy, packet, scenario),
+    verdict: verdicts[i] ?? 'drop',
+  }));
 }
 
 export const isMismatch = ({ expected, verdict }: Judged): boolean => expected.verdict !== verdict;
 
-/** The fewest rules that still show the mismatch: rules go one by one while kernel and oracle differ on the packet. */
-export async function shrink(
-  lab: VerdictLab,
-  scenario: Scenario,
-  wrong: Judged,
-  compiler: Compiler,
-): Promise<Scenario> {
+/**
+ * The mismatch again, with everything a person needs to see and replay it: for the fewest rules that still show it, if it
+ * shows without what was installed before.
+ */
+export async function explain(lab: VerdictLab, scenario: Scenario, wrong: Judged, install: Installer): Promise<string> {
   const differs = async (smaller: Scenario): Promise<boolean> => {
-    const policy = policyOf(smaller);
-    await lab.load(compiler(policy, optionsFor(smaller.neighbourDiscovery)));
-    const [verdict] = await lab.probe([wrong]);
-    return verdict !== decide(policy, wrong.packet, smaller).verdict;
+    await lab.load('table inet service\ndelete table inet service\n');
+    return (await judgeOn(lab, smaller, install, [wrong])).some(isMismatch);
   };
+  const before = await tableText(lab);
+  if (!(await differs(scenario))) return mismatchText(scenario, wrong, before);
   let smallest = scenario;
-  for (let attempts = 0; attempts < 20; attempts++) {
+  for (let rounds = 0; rounds < 30; rounds++) {
     const better = await firstThat(fewerRules(smallest), differs);
     if (better === undefined) break;
     smallest = better;
   }
-  return smallest;
+  const [again = wrong] = await judgeOn(lab, smallest, install, [wrong]);
+  return mismatchText(smallest, again, await tableText(lab));
+}
+
+async function tableText(lab: VerdictLab): Promise<string> {
+  return (await lab.device.run(['nft', 'list', 'table', 'inet', 'service'])).stdout;
 }
 
 async function firstThat<T>(items: Iterable<T>, holds: (item: T) => Promise<boolean>): Promise<T | undefined> {
@@ -85,17 +80,12 @@ function* fewerRules(scenario: Scenario): Generator<Scenario> {
   }
 }
 
-/** Everything a person needs to see and replay the mismatch. */
-export function mismatchText(
-  scenario: Scenario,
-  { packet, shape, expected, verdict }: Judged,
-  compiler: Compiler,
-): string {
+function mismatchText(scenario: Scenario, { packet, shape, expected, verdict }: Judged, table: string): string {
   return [
     `${packetText(packet)} ${JSON.stringify(shape)}`,
     `the oracle says ${expected.verdict} (${reasonText(expected)}), the kernel says ${verdict}`,
     scenarioText(scenario),
-    compiler(policyOf(scenario), optionsFor(scenario.neighbourDiscovery)),
+    table,
   ].join('\n');
 }
 

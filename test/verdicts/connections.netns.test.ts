@@ -5,7 +5,7 @@ import { connect, Namespace } from '../lib/netns.ts';
 import { encodeProbe, plainShape, type Shape } from '../lib/probe-bytes.ts';
 import { ask, serve } from '../lib/talk.ts';
 import { device4, device6, driver, VerdictLab } from '../lib/verdict-lab.ts';
-import { optionsFor, productCompiler } from './compare.ts';
+import { optionsFor, productCompiler } from './install.ts';
 import { apply, verdicts } from './device.ts';
 import { from, to } from './packets.ts';
 import { allow, policyOfGroups } from './table.ts';

@@ -1,8 +1,11 @@
 /** Owns the device of the clause tests: a lab with short words for what the clauses speak of. */
+import type { Ruleset } from '../../src/nft/ast.ts';
+import { compile } from '../../src/nft/compile.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
 import type { Packet } from '../../src/policy/packet.ts';
 import type { Verdict, VerdictLab } from '../lib/verdict-lab.ts';
 import type { Shape } from '../lib/probe-bytes.ts';
-import { optionsFor, productCompiler } from './compare.ts';
+import { optionsFor, productCompiler, updating } from './install.ts';
 import { policyOfGroups, type WrittenGroup } from './table.ts';
 
 /** Installs the groups on the device, all at once and from nothing. */
@@ -12,6 +15,15 @@ export async function apply(
   neighbourDiscovery = false,
 ): Promise<void> {
   await lab.load(productCompiler(policyOfGroups(groups), optionsFor(neighbourDiscovery)));
+}
+
+/** The ruleset of one group, on an interface without neighbour discovery. */
+export const rulesetOf = (group: WrittenGroup): Ruleset =>
+  compile(canonicalize(policyOfGroups([group])), optionsFor(false));
+
+/** Installs the group as the agent does: from whatever is there, by plan. */
+export async function update(lab: VerdictLab, group: WrittenGroup): Promise<void> {
+  await updating(lab, policyOfGroups([group]), optionsFor(false));
 }
 
 /** The kernel's verdict for each packet. */

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { VerdictLab } from '../lib/verdict-lab.ts';
 import { tally, tooFew } from './balance.ts';
-import { isMismatch, judge, mismatchText, productCompiler, shrink, type Judged } from './compare.ts';
+import { explain, isMismatch, judge, type Judged } from './compare.ts';
+import { updating } from './install.ts';
 import { drawScenario } from './scenario.ts';
 import { fixedSeeds, longRun } from './seeds.ts';
 
@@ -13,14 +14,13 @@ describe('the kernel agrees with the oracle', () => {
   });
   afterAll(() => lab?.close());
 
-  /** Judges one policy; where kernel and oracle differ, says so for the smallest policy that shows it. */
+  /** Judges one policy, installed as an update of the one before; says where kernel and oracle differ. */
   async function examine(seed: number): Promise<Judged[]> {
     const scenario = drawScenario(seed);
-    const judged = await judge(lab, scenario, productCompiler);
+    const judged = await judge(lab, scenario, updating);
     const wrong = judged.find(isMismatch);
     if (wrong === undefined) return judged;
-    const smallest = await shrink(lab, scenario, wrong, productCompiler);
-    throw new Error(`seed ${seed}: ${mismatchText(smallest, wrong, productCompiler)}`);
+    throw new Error(`seed ${seed}: ${await explain(lab, scenario, wrong, updating)}`);
   }
 
   const run = longRun(process.env);

@@ -6,7 +6,7 @@ import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import type { EffectivePolicy } from '../../src/policy/effective.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import { defaultInboundRules, type PolicyGroup, type StoredRule } from '../../src/policy/rule.ts';
-import { productCompiler, replaceText, type Compiler } from './compare.ts';
+import { productCompiler, rebuildText, type Compiler } from './install.ts';
 
 /** The mistake is in how policies are read. */
 const byPolicy =
@@ -29,7 +29,7 @@ const byRule = (mistake: (rule: StoredRule) => StoredRule): Compiler =>
 const byCanonical =
   (mistake: (policy: CanonicalPolicy) => CanonicalPolicy): Compiler =>
   (policy, options) =>
-    replaceText(compile(mistake(canonicalize(policy)), options));
+    rebuildText(compile(mistake(canonicalize(policy)), options));
 
 /** The mistake is in the options. */
 const byOptions =
@@ -41,7 +41,7 @@ const byOptions =
 const byRuleset =
   (mistake: (ruleset: Ruleset) => Ruleset): Compiler =>
   (policy, options) =>
-    replaceText(mistake(compile(canonicalize(policy), options)));
+    rebuildText(mistake(compile(canonicalize(policy), options)));
 
 const eachRule = (mistake: (rule: Rule) => readonly Rule[]): Compiler =>
   byRuleset(({ inbound, outbound, helpers }) => ({

@@ -1,7 +1,7 @@
 /** Proves the verdict table by the kernel. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { VerdictLab } from '../lib/verdict-lab.ts';
-import { optionsFor, productCompiler } from './compare.ts';
+import { optionsFor, productCompiler } from './install.ts';
 import { chapters, policyOfGroups } from './table.ts';
 
 describe('the kernel agrees with the verdict table on', () => {

@@ -1,0 +1,57 @@
+/** Owns the ways in which a policy under test gets into the kernel: the whole table anew, or an update as the agent makes it. */
+import type { Command, Ruleset } from '../../src/nft/ast.ts';
+import { compile, type CompileOptions } from '../../src/nft/compile.ts';
+import { parseListing, type Installed } from '../../src/nft/listing.ts';
+import { parseInterfaceName } from '../../src/nft/names.ts';
+import { plan, rebuild, type Update } from '../../src/nft/plan.ts';
+import { printCommands } from '../../src/nft/print.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import type { EffectivePolicy } from '../../src/policy/effective.ts';
+import { driver, type VerdictLab } from '../lib/verdict-lab.ts';
+
+/** A policy in, out comes nft text that replaces the table in one transaction. */
+export type Compiler = (policy: EffectivePolicy, options: CompileOptions) => string;
+
+/** Puts a policy into the lab's kernel. */
+export type Installer = (lab: VerdictLab, policy: EffectivePolicy, options: CompileOptions) => Promise<void>;
+
+export const optionsFor = (neighbourDiscovery: boolean): CompileOptions => ({
+  interface: parseInterfaceName(driver),
+  neighbourDiscovery,
+});
+
+export const rebuildText = (ruleset: Ruleset): string => printCommands(rebuild(ruleset));
+
+export const productCompiler: Compiler = (policy, options) => rebuildText(compile(canonicalize(policy), options));
+
+/** The whole table anew. */
+export const replacing =
+  (compiler: Compiler): Installer =>
+  (lab, policy, options) =>
+    lab.load(compiler(policy, options));
+
+/** What the kernel holds. */
+export async function installed(lab: VerdictLab): Promise<Installed | undefined> {
+  const { stdout } = await lab.device.run(['nft', '-j', 'list', 'ruleset']);
+  return parseListing(JSON.parse(stdout));
+}
+
+/** The plan from what the kernel holds to the ruleset. */
+export async function planFor(lab: VerdictLab, ruleset: Ruleset): Promise<Update> {
+  const planned = plan(await installed(lab), ruleset);
+  if (planned.kind === 'tampered') throw new Error(`somebody changed ${planned.chains.join(', ')}`);
+  return planned;
+}
+
+/** One transaction; nothing to do is nothing done. */
+export async function load(lab: VerdictLab, commands: readonly Command[]): Promise<void> {
+  if (commands.length > 0) await lab.load(printCommands(commands));
+}
+
+/** From whatever is installed, in steps: stage, flip, collect. */
+export const updating: Installer = async (lab, policy, options) => {
+  const { stage, flip, collect } = await planFor(lab, compile(canonicalize(policy), options));
+  await load(lab, stage);
+  await load(lab, flip);
+  await load(lab, collect);
+};
