@@ -8,7 +8,7 @@ import { systemClock } from '../client/clock.ts';
 import type { Command } from '../nft/ast.ts';
 import { parseObjectName } from '../nft/names.ts';
 import { NftError } from './nft.ts';
-import { nftContract } from './nft.contract.ts';
+import { nftContract } from './nft-contract.fixture.ts';
 import { RealNft, type RealNftOptions } from './real-nft.ts';
 
 async function openInNamespace(options: Partial<RealNftOptions> = {}) {
