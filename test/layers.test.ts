@@ -261,7 +261,8 @@ describe('the check of the house', () => {
     expect(check('src/cli/main.ts', "await import('../server/main.ts');")).toEqual([]);
   });
 
-  it('lets a test use what it needs', () => {
+  it('lets a test, and a contract suite that tests run, use what it needs', () => {
+    expect(check('src/agent/x.contract.ts', "import { it } from 'vitest';")).toEqual([]);
     expect(check('src/policy/x.test.ts', "import 'node:fs';", "import 'fast-check';")).toEqual([]);
   });
 

@@ -29,7 +29,7 @@ export interface Source {
 
 const builtins = new Set(builtinModules.map((name) => name.replace(/^node:/, '')));
 const sqlClients = new Set(['pg', 'kysely', 'postgres', 'knex', 'drizzle-orm']);
-const isTest = (path: string): boolean => /\.(test|fixture)\.(ts|tsx)$/.test(path);
+const isTest = (path: string): boolean => /\.(test|fixture|contract)\.(ts|tsx)$/.test(path);
 
 /** `undefined` marks an import whose target is computed. */
 export function importsOf(source: Source): readonly (string | undefined)[] {
@@ -94,7 +94,7 @@ export function roomOf(rooms: Rooms, path: string): string | undefined {
     .toSorted((a, b) => b.length - a.length)[0];
 }
 
-/** Every wrong arrow, one sentence each. Tests and fixtures may use what they need; nothing may use them. */
+/** Every wrong arrow, one sentence each. Tests, fixtures and contract suites may use what they need; nothing may use them. */
 export function wrongArrows(rooms: Rooms, sources: readonly Source[]): readonly string[] {
   return sources.flatMap((source) => {
     if (!source.path.startsWith('src/') || isTest(source.path)) return [];
