@@ -9,7 +9,7 @@ const page = {
   ),
   after: Type.Optional(
     Type.String({
-      maxLength: limits.name,
+      format: 'uuid',
       description: 'Where the page before ended: take it from its `Link: rel="next"`.',
     }),
   ),

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { errors, problemContentType } from '../../api/codes.ts';
 import type { Authenticate } from '../identity/authenticate.ts';
+import { withoutSecrets } from '../identity/secret.ts';
 import { takeJsonBodies } from './body.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './docs.ts';
@@ -55,19 +56,6 @@ function answerBroken(error: Error & { readonly code?: string }, socket: Socket)
   socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }
 
-function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
-  const error = toHttpError(failure);
-  const about = { req: request.id, method: request.method, path: pathOf(request.url) };
-  if (error.status >= 500) {
-    log[error.status === 503 ? 'warn' : 'error']({ ...about, err: error.cause ?? error }, error.message);
-  }
-  for (const [name, value] of Object.entries(error.extras.headers ?? {})) reply.header(name, value);
-  // The rest of a body that is not wanted would have to be read before the connection could be used again.
-  if (error.code === 'payload_too_large') reply.header('connection', 'close');
-  const body = problemBody(error, { path: about.path, id: request.id });
-  return reply.code(error.status).type(problemContentType).serializer(String).send(JSON.stringify(body));
-}
-
 /** Every answer, whatever it is. */
 const everywhere = {
   'x-content-type-options': 'nosniff',
@@ -75,10 +63,28 @@ const everywhere = {
   'cache-control': 'no-store',
 } as const;
 
+function dress(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('x-request-id', request.id);
+  for (const [name, value] of Object.entries(everywhere)) reply.header(name, value);
+}
+
+function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+  const error = toHttpError(failure);
+  const path = pathOf(request.url);
+  const about = { req: request.id, method: request.method, path: withoutSecrets(path) };
+  if (error.status >= 500) {
+    log[error.status === 503 ? 'warn' : 'error']({ ...about, err: error.cause ?? error }, error.message);
+  }
+  for (const [name, value] of Object.entries(error.extras.headers ?? {})) reply.header(name, value);
+  // The rest of a body that is not wanted would have to be read before the connection could be used again.
+  if (error.code === 'payload_too_large') reply.header('connection', 'close');
+  const body = problemBody(error, { path, id: request.id });
+  return reply.code(error.status).type(problemContentType).serializer(String).send(JSON.stringify(body));
+}
+
 function watchRequests(app: FastifyInstance, { log, metrics }: AppOptions): void {
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id);
-    for (const [name, value] of Object.entries(everywhere)) reply.header(name, value);
+    dress(request, reply);
     done();
   });
   app.addHook('onResponse', (request, reply, done) => {
@@ -89,7 +95,7 @@ function watchRequests(app: FastifyInstance, { log, metrics }: AppOptions): void
       {
         req: request.id,
         method: request.method,
-        path: pathOf(request.url),
+        path: withoutSecrets(pathOf(request.url)),
         ...(operation === undefined ? {} : { operation }),
         status: reply.statusCode,
         ms: Math.round(reply.elapsedTime * 100) / 100,
@@ -116,7 +122,9 @@ export function buildApp(options: AppOptions): FastifyInstance {
       const given = request.headers['x-request-id'];
       return typeof given === 'string' && safeId.test(given) ? given : randomUUID();
     },
+    // These come before any hook.
     frameworkErrors: (error, request, reply) => {
+      dress(request, reply);
       answerError(error, request, reply, log);
     },
     clientErrorHandler: answerBroken,

@@ -31,7 +31,7 @@ export class HttpError extends Error {
 
 export const invalid = (problems: readonly RequestProblem[]): HttpError => {
   const [first] = problems;
-  const more = problems.length === 1 ? '' : ` (and ${problems.length - 1} more)`;
+  const more = problems.length <= 1 ? '' : ` And ${problems.length - 1} more.`;
   return new HttpError('invalid', first === undefined ? 'The request is invalid.' : first.detail + more, {
     errors: problems,
   });

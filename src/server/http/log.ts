@@ -43,6 +43,6 @@ export function createLog(level: LogLevel, destination?: DestinationStream): Log
         '*.device_token',
       ],
     },
-    destination ?? pino.destination({ fd: 1, sync: true }),
+    destination ?? pino.destination({ fd: 2, sync: true }),
   );
 }

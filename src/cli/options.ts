@@ -1,0 +1,28 @@
+/** Owns the turning of option tables into commander's options, so that every program part declares its options as data. */
+import { InvalidArgumentError, Option } from 'commander';
+
+export interface OptionSpec {
+  readonly flags: string;
+  readonly env: string;
+  readonly help: string;
+  readonly fallback?: string | number | boolean;
+  /** Throws an error whose message ends a sentence about the value. */
+  readonly read?: (text: string) => unknown;
+}
+
+export function toOption({ flags, env, help, fallback, read }: OptionSpec): Option {
+  const option = new Option(flags, help).env(env);
+  if (fallback !== undefined && fallback !== false) {
+    option.default(read === undefined ? fallback : read(String(fallback)), String(fallback));
+  }
+  if (read !== undefined) {
+    option.argParser((text: string) => {
+      try {
+        return read(text);
+      } catch (error) {
+        throw new InvalidArgumentError(error instanceof Error ? error.message : 'It is invalid.');
+      }
+    });
+  }
+  return option;
+}

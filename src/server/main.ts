@@ -1,0 +1,264 @@
+/** Owns the server as a whole: puts its parts together, says how it stands, and takes it apart again in order. */
+import { randomFillSync } from 'node:crypto';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import { DatabaseError } from './database/errors.ts';
+import { openDatabase, type Database } from './database/supervise.ts';
+import { buildApp } from './http/app.ts';
+import { HttpError } from './http/errors.ts';
+import { Health } from './http/health.ts';
+import { createLog, type Log } from './http/log.ts';
+import { createMetrics } from './http/metrics.ts';
+import type { StreamHandler } from './http/routes.ts';
+import { opaqueAuthenticator } from './identity/authenticate.ts';
+import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
+import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
+import { StoreError } from './store/errors.ts';
+import { openStore } from './store/open.ts';
+import type { Store } from './store/store.ts';
+
+/** A start that cannot succeed: what to tell the operator, and with which code to end. */
+export class StartError extends Error {
+  readonly lines: readonly string[];
+  readonly exitCode: 1 | 2;
+
+  constructor(lines: readonly string[], exitCode: 1 | 2 = 1) {
+    super(lines.join('\n'));
+    this.name = 'StartError';
+    this.lines = lines;
+    this.exitCode = exitCode;
+  }
+}
+
+/** Where the server may take its time, chance and words from. */
+export interface Surroundings {
+  readonly log: Log;
+  readonly clock?: () => number;
+  readonly random?: (bytes: Uint8Array) => void;
+  /** Told of what takes long at start. */
+  readonly say?: (line: string) => void;
+}
+
+export interface RunningServer {
+  /** Where it listens, as a URL without a slash at the end. */
+  readonly url: string;
+  readonly store: Store;
+  readonly firstAdmin: FirstAdmin | undefined;
+  /** Finishes requests in flight, ends streams, closes the database. Requests that take longer than allowed are cut off. */
+  close(): Promise<void>;
+}
+
+const day = 86_400_000;
+const compactEveryMs = 300_000;
+const retryMs = 500;
+
+async function openDatabaseOf(config: ServerConfig, { log }: Surroundings): Promise<Database | undefined> {
+  if (config.databaseUrl !== undefined) return undefined;
+  try {
+    return await openDatabase({
+      dir: config.data,
+      bin: config.postgresBin,
+      log: (level, message) => log[level](message),
+    });
+  } catch (error) {
+    if (error instanceof DatabaseError) throw new StartError([error.message]);
+    if (isSystemError(error)) throw new StartError([`cannot use the data directory ${config.data}: ${error.message}`]);
+    throw error;
+  }
+}
+
+const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'syscall' in error;
+
+const innermost = (error: unknown): string => {
+  let last = error;
+  while (last instanceof Error && last.cause instanceof Error) last = last.cause;
+  return last instanceof Error ? last.message : String(last);
+};
+
+/** Opens the store, waiting a while for a database that cannot be reached yet. */
+async function openStoreOf(config: ServerConfig, url: string, around: Surroundings): Promise<Store> {
+  const { log, clock = Date.now, random } = around;
+  const until = clock() + config.databaseWait * 1000;
+  for (let waiting = false; ; waiting = true) {
+    try {
+      return await openStore({
+        url,
+        phase: config.phase,
+        clock,
+        random,
+        deletionRetentionMs: config.keepDeletions * day,
+        onWarning: (message, cause) => log.warn({ err: cause }, message),
+      });
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      if (error.problem.code === 'schema_too_new') {
+        const { found, known } = error.problem;
+        throw new StartError([
+          `the database has schema ${found}, this program knows up to ${known}: it was used by a later version; upgrade this one`,
+        ]);
+      }
+      if (error.code !== 'unavailable' || clock() >= until) {
+        throw new StartError([`cannot reach the database: ${innermost(error)}`]);
+      }
+      if (!waiting) around.say?.(`waiting for the database: ${innermost(error)}`);
+      await sleep(retryMs);
+    }
+  }
+}
+
+async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
+  const obstacles = await store.phaseObstacles(config.phase);
+  if (obstacles.length === 0) return;
+  throw new StartError(
+    [`phase ${config.phase} cannot hold the stored data:`, ...obstacles.map((obstacle) => `  - ${obstacle}`)],
+    2,
+  );
+}
+
+const noStream: StreamHandler = () =>
+  Promise.reject(new HttpError('unavailable', 'This build has no event stream.', { headers: { 'Retry-After': '60' } }));
+
+async function listen(app: FastifyInstance, { host, port }: ServerConfig['listen']): Promise<string> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    const shown = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+    const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
+    throw new StartError([`cannot listen on ${shown}: ${why}`]);
+  }
+  const { address, port: taken, family } = app.server.address() as AddressInfo;
+  const reachable = address === '::' || address === '0.0.0.0' ? 'localhost' : address;
+  return `http://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
+}
+
+/** Starts everything, or undoes what it started and throws. */
+export async function startServer(config: ServerConfig, around: Surroundings): Promise<RunningServer> {
+  const { log, clock = Date.now, random = (bytes: Uint8Array) => void randomFillSync(bytes) } = around;
+  const undo: (() => Promise<void>)[] = [];
+  const undoAll = async (): Promise<void> => {
+    for (const step of undo.toReversed()) await step();
+  };
+  try {
+    const database = await openDatabaseOf(config, around);
+    if (database !== undefined) undo.push(() => database.stop());
+    const store = await openStoreOf(config, database?.url ?? config.databaseUrl ?? '', around);
+    undo.push(() => store.close());
+    await refusePhase(store, config);
+    const firstAdmin = await makeFirstAdmin({ store, data: config.data, chosen: config.adminToken, random });
+
+    const compacting = setInterval(() => {
+      store.log.compact().catch((error: unknown) => log.warn({ err: error }, 'old changes were not forgotten'));
+    }, compactEveryMs).unref();
+    undo.push(async () => clearInterval(compacting));
+
+    const health = new Health();
+    health.add({ name: 'the database cannot be reached', check: () => store.ping() });
+    const app = buildApp({
+      services: {
+        store,
+        clock,
+        random,
+        limits: {
+          rulesPerDirection: config.maxRules,
+          rangesPerGroup: config.maxRanges,
+          nameLength: config.maxName,
+          descriptionLength: config.maxDescription,
+        },
+      },
+      authenticate: opaqueAuthenticator(store),
+      log,
+      metrics: createMetrics(),
+      health,
+      rateLimit: { perSecond: config.rateLimit, burst: config.rateBurst },
+      bodyLimit: config.maxBody,
+      stream: noStream,
+    });
+    undo.push(() => closeApp(app, health, config.shutdownTimeout * 1000));
+    const url = await listen(app, config.listen);
+    return { url, store, firstAdmin, close: undoAll };
+  } catch (error) {
+    await undoAll();
+    throw error;
+  }
+}
+
+/** No new requests; those in flight may finish, but not for ever. */
+async function closeApp(app: FastifyInstance, health: Health, patienceMs: number): Promise<void> {
+  health.drain();
+  const cut = setTimeout(() => app.server.closeAllConnections(), patienceMs);
+  await app.close();
+  clearTimeout(cut);
+}
+
+/** What the operator sees when all went well. */
+function announce(server: RunningServer, config: ServerConfig, say: (line: string) => void): void {
+  say(`Ringfence is ready, phase ${config.phase}.`);
+  say(`  UI    ${server.url}/ui/`);
+  say(`  API   ${server.url}/api   (docs: ${server.url}/api/docs)`);
+  say(
+    config.databaseUrl === undefined
+      ? `  Data  ${config.data}`
+      : `  Data  the PostgreSQL of --database-url; ${config.data}`,
+  );
+  if (server.firstAdmin === undefined) return;
+  say(`  The first administrator is "admin". Its token, shown this once and kept in ${server.firstAdmin.file}:`);
+  say(`  ${server.firstAdmin.token}`);
+}
+
+/** The command `ringfence server`: runs until it is told to stop; gives the exit code. */
+export async function runServer(values: ServerValues): Promise<number> {
+  const say = (line: string): void => void process.stdout.write(`${line}\n`);
+  const complain = (line: string): void => void process.stderr.write(`ringfence: ${line}\n`);
+  let config: ServerConfig;
+  try {
+    config = serverConfig(values, { env: process.env, isRoot: process.geteuid?.() === 0 });
+  } catch (error) {
+    complain(error instanceof Error ? error.message : String(error));
+    return 2;
+  }
+  if (values.checkConfig === true) {
+    for (const line of ['The configuration is good.', ...describeConfig(config).map((part) => `  ${part}`)]) say(line);
+    return 0;
+  }
+  const signals = stopSignals();
+  const log = createLog(config.logLevel);
+  try {
+    const starting = startServer(config, { log, say });
+    const server = await starting;
+    announce(server, config, say);
+    await signals.first;
+    say('Stopping: requests in flight may finish.');
+    await server.close();
+    say('Stopped.');
+    return 0;
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    const [first = 'cannot start', ...more] = error.lines;
+    complain(first);
+    for (const line of more) process.stderr.write(`${line}\n`);
+    return error.exitCode;
+  } finally {
+    signals.forget();
+  }
+}
+
+/** The first signal asks; the second, and any during a start that hangs, ends at once. */
+function stopSignals(): { readonly first: Promise<void>; forget(): void } {
+  const abort = new AbortController();
+  const heard = (): Promise<unknown> =>
+    Promise.race([
+      once(process, 'SIGTERM', { signal: abort.signal }),
+      once(process, 'SIGINT', { signal: abort.signal }),
+    ]);
+  const first = heard().then(() => {
+    heard().then(
+      () => process.exit(1),
+      () => {},
+    );
+  });
+  first.catch(() => {});
+  return { first, forget: () => abort.abort() };
+}

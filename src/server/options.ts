@@ -1,0 +1,263 @@
+/** Owns the options of the server: names, environment variables, defaults and what a value must look like. */
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { limits } from '../api/limits.ts';
+
+/** One option, for any program that reads command lines. `read` throws an error whose message ends a sentence about the value. */
+export interface ServerOption {
+  readonly flags: string;
+  readonly env: string;
+  readonly help: string;
+  readonly fallback?: string | number | boolean;
+  readonly read?: (text: string) => unknown;
+  /** Not shown in help output: it may hold a password. */
+  readonly secret?: true;
+}
+
+export interface Listen {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** `host:port`, `[v6]:port`, `:port` or a lone port; port 0 takes any free one. */
+export function readListen(text: string): Listen {
+  const match = /^(?:(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]*)):)?(\d{1,5})$/.exec(text.trim());
+  const port = Number(match?.[3]);
+  if (match === null || port > 65_535) throw new Error('It must be an address with a port, like 127.0.0.1:8080.');
+  const host = match[1] ?? match[2];
+  // A lone port stays on this machine; a colon before it says "everywhere".
+  return { host: host === undefined ? '127.0.0.1' : host === '' ? '::' : host, port };
+}
+
+function whole(text: string, least: number, most: number): number {
+  const number = /^\d{1,15}$/.test(text.trim()) ? Number(text) : Number.NaN;
+  if (!(number >= least && number <= most)) throw new Error(`It must be a whole number from ${least} to ${most}.`);
+  return number;
+}
+
+const between =
+  (least: number, most: number) =>
+  (text: string): number =>
+    whole(text, least, most);
+
+function oneOf<T extends string>(choices: readonly T[]): (text: string) => T {
+  return (text) => {
+    const choice = choices.find((known) => known === text);
+    if (choice === undefined) throw new Error(`It must be one of ${choices.join(', ')}.`);
+    return choice;
+  };
+}
+
+function readPhase(text: string): 1 | 2 | 3 {
+  const phase = whole(text, 1, 3);
+  return phase === 1 ? 1 : phase === 2 ? 2 : 3;
+}
+
+function readDatabaseUrl(text: string): string {
+  if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('It must begin with postgres://.');
+  try {
+    // A unix socket is written postgres://user@/database?host=/dir, which is no URL without a host.
+    void new URL(
+      text
+        .replace(/^(postgres(?:ql)?:\/\/[^/]*@)\//, '$1localhost/')
+        .replace(/^(postgres(?:ql)?:\/\/)\//, '$1localhost/'),
+    );
+  } catch {
+    throw new Error('It must be a URL like postgres://user:password@host:5432/database.');
+  }
+  return text;
+}
+
+/** Where the system keeps the data of its services, or where a person's programs keep theirs. */
+export function defaultData(env: NodeJS.ProcessEnv, isRoot: boolean): string {
+  if (isRoot) return '/var/lib/ringfence';
+  return join(env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'ringfence');
+}
+
+export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+export const serverOptions = {
+  listen: {
+    flags: '--listen <host:port>',
+    env: 'RINGFENCE_LISTEN',
+    help: 'address to listen on',
+    fallback: '127.0.0.1:8080',
+    read: readListen,
+  },
+  data: {
+    flags: '--data <dir>',
+    env: 'RINGFENCE_DATA',
+    help: 'directory for the data (default: /var/lib/ringfence as root, else ~/.local/share/ringfence)',
+    read: (text: string) => resolve(text),
+  },
+  databaseUrl: {
+    flags: '--database-url <url>',
+    env: 'RINGFENCE_DATABASE_URL',
+    help: 'use this PostgreSQL instead of one in the data directory',
+    read: readDatabaseUrl,
+    secret: true,
+  },
+  databaseWait: {
+    flags: '--database-wait <seconds>',
+    env: 'RINGFENCE_DATABASE_WAIT',
+    help: 'how long to wait at start for a database that cannot be reached',
+    fallback: '30',
+    read: between(0, 86_400),
+  },
+  postgresBin: {
+    flags: '--postgres-bin <dir>',
+    env: 'RINGFENCE_POSTGRES_BIN',
+    help: "where PostgreSQL's programs lie, if they are not found by themselves",
+    read: (text: string) => resolve(text),
+  },
+  phase: {
+    flags: '--phase <1|2|3>',
+    env: 'RINGFENCE_PHASE',
+    help: '1: default groups only; 2: one group a device; 3: a list of groups a device',
+    fallback: '3',
+    read: readPhase,
+  },
+  rateLimit: {
+    flags: '--rate-limit <number>',
+    env: 'RINGFENCE_RATE_LIMIT',
+    help: 'requests a second that one credential may go on making; 0 for no limit',
+    fallback: '5000',
+    read: between(0, 1_000_000),
+  },
+  rateBurst: {
+    flags: '--rate-burst <number>',
+    env: 'RINGFENCE_RATE_BURST',
+    help: 'requests that one credential may make at once after a rest',
+    fallback: '10000',
+    read: between(1, 1_000_000),
+  },
+  maxBody: {
+    flags: '--max-body <bytes>',
+    env: 'RINGFENCE_MAX_BODY',
+    help: 'largest request body',
+    fallback: String(limits.body),
+    read: between(1024, 1024 ** 3),
+  },
+  maxRules: {
+    flags: '--max-rules <number>',
+    env: 'RINGFENCE_MAX_RULES',
+    help: 'most rules of a group in each direction',
+    fallback: String(limits.rulesPerDirection),
+    read: between(1, 1_000_000),
+  },
+  maxRanges: {
+    flags: '--max-ranges <number>',
+    env: 'RINGFENCE_MAX_RANGES',
+    help: 'most address ranges of a group',
+    fallback: String(limits.rangesPerGroup),
+    read: between(1, 10_000_000),
+  },
+  maxName: {
+    flags: '--max-name <characters>',
+    env: 'RINGFENCE_MAX_NAME',
+    help: 'longest name',
+    fallback: String(limits.name),
+    read: between(1, 2000),
+  },
+  maxDescription: {
+    flags: '--max-description <characters>',
+    env: 'RINGFENCE_MAX_DESCRIPTION',
+    help: 'longest description',
+    fallback: String(limits.description),
+    read: between(0, 1_000_000),
+  },
+  keepDeletions: {
+    flags: '--keep-deletions <days>',
+    env: 'RINGFENCE_KEEP_DELETIONS',
+    help: 'how long deletions are kept for streams that resume',
+    fallback: '90',
+    read: between(1, 36_500),
+  },
+  logLevel: {
+    flags: '--log-level <level>',
+    env: 'RINGFENCE_LOG_LEVEL',
+    help: `least level that is logged: ${logLevels.join(', ')}`,
+    fallback: 'info',
+    read: oneOf(logLevels),
+  },
+  shutdownTimeout: {
+    flags: '--shutdown-timeout <seconds>',
+    env: 'RINGFENCE_SHUTDOWN_TIMEOUT',
+    help: 'how long requests in flight may take to finish when the server is told to stop',
+    fallback: '20',
+    read: between(0, 3600),
+  },
+  checkConfig: {
+    flags: '--check-config',
+    env: 'RINGFENCE_CHECK_CONFIG',
+    help: 'say whether the options are good, and stop',
+    fallback: false,
+  },
+} as const satisfies Readonly<Record<string, ServerOption>>;
+
+type ValueOf<O> = O extends { readonly read: (text: string) => infer V }
+  ? O extends { readonly fallback: unknown }
+    ? V
+    : V | undefined
+  : boolean;
+
+/** The options as read: what was said, or the fallback. */
+export type ServerValues = { readonly [K in keyof typeof serverOptions]?: ValueOf<(typeof serverOptions)[K]> };
+
+/** Everything the server needs to know before it starts. */
+export type ServerConfig = {
+  readonly [K in Exclude<keyof typeof serverOptions, 'data' | 'checkConfig' | 'databaseUrl' | 'postgresBin'>]: ValueOf<
+    (typeof serverOptions)[K]
+  >;
+} & {
+  readonly data: string;
+  readonly databaseUrl?: string | undefined;
+  readonly postgresBin?: string | undefined;
+  /** The first administrator's token, where the operator chose it. */
+  readonly adminToken?: string | undefined;
+};
+
+const fallbackOf = (option: ServerOption): unknown =>
+  typeof option.fallback === 'string' && option.read !== undefined ? option.read(option.fallback) : option.fallback;
+
+/** Fills what was not said with its fallback. Throws an error with one line when the parts contradict each other. */
+export function serverConfig(
+  values: ServerValues,
+  { env, isRoot }: { readonly env: NodeJS.ProcessEnv; readonly isRoot: boolean },
+): ServerConfig {
+  const fallbacks = Object.fromEntries(
+    Object.entries(serverOptions).map(([name, option]) => [name, fallbackOf(option)]),
+  );
+  const adminToken = env['RINGFENCE_ADMIN_TOKEN'];
+  if (adminToken !== undefined && adminToken !== '' && !/^[\x21-\x7e]{8,4096}$/.test(adminToken)) {
+    throw new Error('RINGFENCE_ADMIN_TOKEN must be at least 8 visible ASCII characters without spaces.');
+  }
+  const said = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+  const { checkConfig: _checkConfig, ...config } = {
+    data: defaultData(env, isRoot),
+    ...fallbacks,
+    ...said,
+  } as unknown as ServerConfig & {
+    checkConfig: boolean;
+  };
+  return { ...config, data: config.data ?? defaultData(env, isRoot), ...(adminToken ? { adminToken } : {}) };
+}
+
+/** The configuration in words, for `--check-config` and the log; passwords stay out. */
+export function describeConfig(config: ServerConfig): readonly string[] {
+  const database =
+    config.databaseUrl === undefined
+      ? `embedded PostgreSQL in ${config.data}`
+      : config.databaseUrl.replace(/(\/\/[^/:@]*):[^@/]*@/, '$1:***@').replace(/([?&]password=)[^&]*/g, '$1***');
+  const { host, port } = config.listen;
+  return [
+    `listen ${host.includes(':') ? `[${host}]` : host}:${port}`,
+    `database ${database}`,
+    `phase ${config.phase}`,
+    `rate limit ${config.rateLimit === 0 ? 'off' : `${config.rateLimit}/s, burst ${config.rateBurst}`}`,
+    `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,
+    `deletions kept ${config.keepDeletions} days`,
+    `log level ${config.logLevel}`,
+  ];
+}

@@ -1,0 +1,279 @@
+/** Proves the error contract: problem+json with a request id for everything that can go wrong, and no secret anywhere. */
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+import type { Answered } from '../lib/http.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let place: Place;
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  place = await newPlace(server);
+});
+afterAll(async () => {
+  await server.close();
+  await postgres.stop();
+});
+
+/** A problem in the right form, of this status and code. */
+function expectProblem(answer: Answered, status: number, code: string): void {
+  expect([answer.status, answer.json?.code], answer.text).toEqual([status, code]);
+  expect(answer.headers['content-type']).toBe('application/problem+json');
+  expect(answer.json).toMatchObject({
+    type: `/api/docs#error-${code}`,
+    title: expect.any(String),
+    status,
+    detail: expect.stringMatching(/\.$/),
+    instance: expect.stringMatching(/^\//),
+    request_id: answer.headers['x-request-id'],
+  });
+}
+
+const missing = '00000000-0000-4000-8000-000000000000';
+
+describe('each status', () => {
+  test('400: malformed JSON, malformed path ids, broken percent encodings', async () => {
+    const post = (raw: string | Buffer) => place.owner.api.ask('POST', '/api/organizations', { raw });
+    for (const raw of ['{', '{"name":}', "{'name':'x'}", '[1,2', 'nonsense', Buffer.from([0x22, 0xff, 0x22])]) {
+      expectProblem(await post(raw), 400, 'malformed_json');
+    }
+    const where = await post('{\n  "name": "secret",\n}');
+    expect(where.json.detail).toMatch(/line 3, column 1/);
+    expect(where.text).not.toContain('secret');
+    for (const path of [
+      '/api/organizations/x',
+      '/api/organizations/1/devices',
+      `${place.base}/devices/${place.org}x`,
+      `/api/user/x/security_groups`,
+      '/api/tokens/-',
+    ]) {
+      const method = path.startsWith('/api/tokens') ? 'DELETE' : 'GET';
+      expectProblem(await place.owner.api.ask(method, path), 400, 'malformed_path');
+    }
+    expectProblem(await place.owner.api.get('/api/organizations/%zz'), 400, 'malformed_path');
+  });
+
+  test('401: no credential, a wrong one, another scheme; with a challenge', async () => {
+    const given = [
+      undefined,
+      'Bearer',
+      'Bearer x',
+      `Bearer rf_user_${'b'.repeat(43)}`,
+      'Bearer rf_enroll_x',
+      'Basic YTpi',
+      `Bearer ${'x'.repeat(9000)}`,
+    ];
+    for (const authorization of given) {
+      const answer = await server.nobody.get(place.base, authorization === undefined ? {} : { authorization });
+      expectProblem(answer, 401, 'unauthenticated');
+      expect(answer.headers['www-authenticate']).toBe('Bearer realm="ringfence"');
+    }
+    expect((await server.nobody.get('/api/users/me', { authorization: `bearer  ${place.owner.token}` })).status).toBe(
+      200,
+    );
+  });
+
+  test('403: known but not allowed', async () => {
+    expectProblem(await place.member.api.patch(place.base, { name: 'x' }), 403, 'forbidden');
+  });
+
+  test('404: absent, of another organization, or no path at all', async () => {
+    expectProblem(await place.owner.api.get(`/api/organizations/${missing}`), 404, 'not_found');
+    expectProblem(await place.stranger.api.get(place.base), 404, 'not_found');
+    expectProblem(await server.admin.get(place.base), 404, 'not_found');
+    expectProblem(await place.owner.api.get(`${place.base}/devices/${missing}`), 404, 'not_found');
+    expectProblem(await place.owner.api.get('/api/nowhere'), 404, 'not_found');
+    expectProblem(await server.nobody.get('/nowhere'), 404, 'not_found');
+    expectProblem(await server.nobody.post('/api/nowhere', { a: 1 }), 404, 'not_found');
+  });
+
+  test('405: a path that knows other methods, and says which', async () => {
+    const put = await place.owner.api.put(place.base, {});
+    expectProblem(put, 405, 'method_not_allowed');
+    expect(put.headers.allow).toBe('GET, HEAD, PATCH, DELETE');
+    const get = await place.owner.api.get(`${place.base}/events`);
+    expectProblem(get, 405, 'method_not_allowed');
+    expect(get.headers.allow).toBe('POST');
+    expect((await server.nobody.ask('OPTIONS', '/user/me')).headers.allow).toBe('GET, HEAD');
+    expect((await server.nobody.ask('DELETE', '/healthz')).status).toBe(405);
+  });
+
+  test('406: an Accept that JSON does not satisfy', async () => {
+    const accepting = (accept: string) => place.owner.api.get(place.base, { accept });
+    expectProblem(await accepting('text/html'), 406, 'not_acceptable');
+    expectProblem(await accepting('application/json;q=0, */*'), 406, 'not_acceptable');
+    for (const accept of [
+      '*/*',
+      'application/*',
+      'text/html, */*;q=0.1',
+      'application/json;charset=utf-8',
+      'application/problem+json',
+    ]) {
+      expect((await accepting(accept)).status, accept).toBe(200);
+    }
+  });
+
+  test('409: conflict', async () => {
+    await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'taken' });
+    expectProblem(
+      await place.owner.api.post(`${place.base}/devices`, { public_key: 'taken' }),
+      409,
+      'public_key_taken',
+    );
+  });
+
+  test('412: If-Match', async () => {
+    const answer = await place.owner.api.patch(place.base, { name: 'x' }, { 'if-match': '"999"' });
+    expectProblem(answer, 412, 'precondition_failed');
+  });
+
+  test('413: a body above 4 MiB; just below it is read', async () => {
+    const name = 'n'.repeat(4 * 1024 * 1024 - 20);
+    expectProblem(await place.owner.api.post('/api/organizations', { name }), 422, 'invalid');
+    const answer = await place.owner.api.post('/api/organizations', { name: `${name}${'n'.repeat(20)}` });
+    expectProblem(answer, 413, 'payload_too_large');
+  });
+
+  test('415: a body that is not JSON by its type', async () => {
+    const typed = (type: string) =>
+      place.owner.api.ask('POST', '/api/organizations', { raw: '{"name":"x"}', headers: { 'content-type': type } });
+    for (const type of ['text/plain', 'application/xml', 'application/x-www-form-urlencoded', 'nonsense']) {
+      expectProblem(await typed(type), 415, 'unsupported_media_type');
+    }
+    expect((await typed('application/json; charset=utf-8')).status).toBe(201);
+    expect((await typed('APPLICATION/JSON')).status).toBe(201);
+  });
+
+  test('422: every problem at once; nothing is coerced', async () => {
+    const answer = await place.owner.api.post('/api/organizations', { name: 5, description: ['x'], more: null });
+    expectProblem(answer, 422, 'invalid');
+    expect(answer.json.errors).toEqual([
+      { pointer: '/more', code: 'unknown_field', detail: expect.any(String) },
+      { pointer: '/name', code: 'not_a_string', detail: expect.any(String) },
+      { pointer: '/description', code: 'not_a_string', detail: expect.any(String) },
+    ]);
+    for (const raw of ['null', '5', '"x"', '[]', 'true']) {
+      expectProblem(await place.owner.api.ask('POST', '/api/organizations', { raw }), 422, 'invalid');
+    }
+    expectProblem(await place.owner.api.post('/api/organizations'), 422, 'invalid');
+  });
+
+  test('429: too many requests of one credential, with Retry-After; others are not slowed', async () => {
+    let now = 1_900_000_000_000;
+    const limited = await startTestServer(postgres, { rateLimit: 2, rateBurst: 5, clock: () => now });
+    try {
+      const statuses = await Promise.all(Array.from({ length: 8 }, () => limited.admin.get('/api/users/me')));
+      const refused = statuses.filter((answer) => answer.status === 429);
+      expect(refused).toHaveLength(3);
+      for (const answer of refused) {
+        expectProblem(answer, 429, 'rate_limited');
+        expect(answer.headers['retry-after']).toBe('1');
+      }
+      expect((await limited.nobody.get('/api/users/me')).status).toBe(401);
+      now += 1000;
+      expect((await limited.admin.get('/api/users/me')).status).toBe(200);
+    } finally {
+      await limited.close();
+    }
+  });
+
+  test('408, 400 and 431 of requests that are no HTTP are problems too', async () => {
+    const { hostname, port } = new URL(server.url);
+    const exchange = (bytes: string): Promise<string> =>
+      new Promise((resolve, reject) => {
+        const socket = connect(Number(port), hostname, () => socket.write(bytes));
+        let text = '';
+        socket.on('data', (chunk: Buffer) => (text += chunk.toString()));
+        socket.on('close', () => resolve(text));
+        socket.on('error', reject);
+      });
+    const broken = await exchange('NONSENSE\r\n\r\n');
+    expect(broken).toMatch(/^HTTP\/1\.1 400 /);
+    expect(JSON.parse(broken.split('\r\n\r\n')[1] ?? '')).toMatchObject({ status: 400, code: 'malformed_request' });
+    const large = await exchange(`GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`);
+    expect(large).toMatch(/^HTTP\/1\.1 431 /);
+  });
+});
+
+describe('harmless', () => {
+  test('duplicate keys, __proto__, deep JSON and huge numbers change nothing but their own request', async () => {
+    const post = (raw: string) => place.owner.api.ask('POST', '/api/organizations', { raw });
+    const twice = await post('{"name":"first","name":"second"}');
+    expect([twice.status, twice.json.name]).toEqual([201, 'second']);
+    const proto = await post('{"name":"x","__proto__":{"description":"polluted"},"constructor":{"prototype":{"a":1}}}');
+    expect(proto.status).toBe(422);
+    expect(proto.json.errors.map((e: { pointer: string }) => e.pointer)).toEqual(['/__proto__', '/constructor']);
+    expect(({} as { description?: string }).description).toBeUndefined();
+    const deep = await post(`{"name":${'['.repeat(500_000)}${']'.repeat(500_000)}}`);
+    expect(deep.status).toBe(422);
+    const huge = await place.owner.api.ask('POST', `${place.base}/security_groups`, {
+      raw: '{"group_name":"x","inbound_rules":[{"ip_protocol":"tcp","from_port":1e400,"to_port":9007199254740993}]}',
+    });
+    expect(huge.status).toBe(422);
+    expect((await post('{"name":"null \\u0000 byte"}')).status).toBe(422);
+    expect((await post('{"name":"half \\ud800 pair"}')).status).toBe(422);
+    expect((await post('{"name":"ok \\ud83d\\udc18 \\u2028"}')).status).toBe(201);
+  });
+
+  test('a method override, a fragment or a second slash does not lead around the guard', async () => {
+    const paths = [
+      `/${place.base}`,
+      `${place.base}/`,
+      `${place.base}//devices`,
+      `${place.base}/../${place.org}`,
+      `/API/users/me`,
+    ];
+    for (const path of paths) expect((await server.nobody.get(path)).status, path).toBe(404);
+    expect((await server.nobody.post(place.base, {}, { 'x-http-method-override': 'PATCH' })).status).toBe(405);
+  });
+});
+
+describe('what an answer carries', () => {
+  test('a request id that the log has too: given by the caller if it is a plain one, else made', async () => {
+    const made = await place.owner.api.get('/api/users/me');
+    expect(made.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    const given = await place.owner.api.get('/api/users/me', { 'x-request-id': 'trace-1' });
+    expect(given.headers['x-request-id']).toBe('trace-1');
+    const bad = await place.owner.api.get('/api/users/me', { 'x-request-id': 'a b"c' });
+    expect(bad.headers['x-request-id']).not.toContain('"');
+    expect(server.logged()).toContain('"req":"trace-1"');
+  });
+
+  test('headers that keep browsers and caches from doing more than asked', async () => {
+    for (const answer of [await place.owner.api.get('/api/users/me'), await server.nobody.get('/nowhere')]) {
+      expect(answer.headers).toMatchObject({
+        'x-content-type-options': 'nosniff',
+        'cache-control': 'no-store',
+        'referrer-policy': 'no-referrer',
+      });
+      expect(answer.headers['x-powered-by']).toBeUndefined();
+    }
+  });
+
+  test('no secret reaches a log line or an error', async () => {
+    const { token } = await place.owner.api.expect(201, 'POST', '/api/users/me/tokens', {});
+    const { key } = await place.owner.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {});
+    const api = server.nobody.as(token);
+    const answers = [
+      await api.get('/api/users/me'),
+      await api.get(`/api/organizations/${token}`),
+      await api.ask('POST', '/api/organizations', { raw: `{"name": ${token}` }),
+      await server.nobody.as(key).get(`${place.base}/devices`),
+      await server.nobody.get('/api/users/me', { authorization: `Basic ${token}` }),
+    ];
+    for (const answer of answers) expect(answer.text.replace(/rf_user_\.\.\./, '')).not.toContain(key);
+    expect(answers[2]?.text).not.toContain(token);
+    for (const secret of [token, key, place.owner.token, server.adminToken]) {
+      expect(server.logged().includes(secret), 'the log holds a secret').toBe(false);
+    }
+  });
+});

@@ -1,0 +1,358 @@
+/** Proves the security group operations and the promises about groups, against the real server and PostgreSQL. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  newPerson,
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let place: Place;
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  place = await newPlace(server);
+});
+afterAll(async () => {
+  await server.close();
+  await postgres.stop();
+});
+
+const ssh = { ip_protocol: 'tcp', from_port: 22, to_port: 22 };
+const device = (key: string, more: object = {}) => ({ public_key: key, ...more });
+let keys = 0;
+const newKey = (): string => `key-${(keys += 1)}`;
+
+describe('the default group', () => {
+  test('is made with its organization and has the four open rules (reference 1.2 (11))', async () => {
+    const group = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups/${place.defaultGroup}`);
+    expect(group).toMatchObject({ id: place.defaultGroup, org_id: place.org, is_default: true });
+    expect(group.inbound_rules).toEqual(
+      ['ipv4', 'ipv6', 'icmp', 'icmpv6'].map((ip_protocol) => ({ ip_protocol, from_port: 0, to_port: 0 })),
+    );
+    expect(group).not.toHaveProperty('outbound_rules');
+    expect(group).not.toHaveProperty('user_id');
+  });
+
+  test('is reset by a delete: it goes, and a fresh one takes its place', async () => {
+    const { owner, base, defaultGroup } = await newPlace(server);
+    await owner.api.expect(200, 'PATCH', `${base}/security_groups/${defaultGroup}`, { inbound_rules: [ssh] });
+    const gone = await owner.api.expect(200, 'DELETE', `${base}/security_groups/${defaultGroup}`);
+    expect(gone).toMatchObject({ id: defaultGroup, is_default: true, inbound_rules: [ssh] });
+    const groups = await owner.api.expect(200, 'GET', `${base}/security_groups`);
+    expect(groups).toHaveLength(1);
+    expect(groups[0]).toMatchObject({ is_default: true, revision: gone.revision + 1 });
+    expect(groups[0].id).not.toBe(defaultGroup);
+    expect(groups[0].inbound_rules).toHaveLength(4);
+    const organization = await owner.api.expect(200, 'GET', base);
+    expect(organization.security_groups).toEqual([groups[0].id]);
+  });
+});
+
+describe('creating', () => {
+  test('answers 201 with the record, Location and ETag', async () => {
+    const answer = await place.owner.api.post(`${place.base}/security_groups`, {
+      group_name: 'web',
+      group_description: 'web servers',
+      org_id: place.org,
+      inbound_rules: [ssh],
+    });
+    expect(answer.status).toBe(201);
+    const group = answer.json;
+    expect(answer.headers.location).toBe(`${place.base}/security_groups/${group.id}`);
+    expect(answer.headers.etag).toBe(`"${group.revision}"`);
+    expect(group).toEqual({
+      id: group.id,
+      group_name: 'web',
+      group_description: 'web servers',
+      org_id: place.org,
+      inbound_rules: [ssh],
+      revision: expect.any(Number),
+      created_at: expect.stringMatching(/^\d{4}-.*Z$/),
+      updated_at: group.created_at,
+    });
+    const read = await place.member.api.get(answer.headers.location ?? '');
+    expect(read.json).toEqual(group);
+    expect(read.headers.etag).toBe(answer.headers.etag);
+  });
+
+  test('an absent description is stored as the empty text, and empty rules are left out', async () => {
+    const group = await place.member.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, {
+      group_name: 'mine',
+      inbound_rules: [],
+    });
+    expect(group).toMatchObject({ group_description: '', user_id: place.member.id });
+    expect(group).not.toHaveProperty('inbound_rules');
+    expect(group).not.toHaveProperty('outbound_rules');
+    expect(group).not.toHaveProperty('is_default');
+  });
+
+  test('an org_id that contradicts the path is 422', async () => {
+    const answer = await place.owner.api.post(`${place.base}/security_groups`, {
+      group_name: 'x',
+      org_id: '00000000-0000-4000-8000-000000000000',
+    });
+    expect(answer.status).toBe(422);
+    expect(answer.json.errors).toMatchObject([{ pointer: '/org_id', code: 'contradiction' }]);
+  });
+
+  test('rules are normalized before they are stored (reference 1.2 (15))', async () => {
+    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+      group_name: 'normal',
+      inbound_rules: [
+        { ip_protocol: 'ICMPv4', from_port: 0, to_port: 0 },
+        { ip_protocol: 'ip', from_port: 80, to_port: 81, ip_ranges: [' 10.0.0.0/8 '] },
+        { ip_protocol: 'ip', from_port: 0, to_port: 0, ip_ranges: ['fd00::/8'] },
+      ],
+      outbound_rules: [{ ip_protocol: 'icmp', from_port: 0, to_port: 0, ip_ranges: ['10.0.0.1', 'fd00::1 - fd00::9'] }],
+    });
+    expect(group.inbound_rules).toEqual([
+      { ip_protocol: 'icmp', from_port: 0, to_port: 0 },
+      { ip_protocol: 'tcp', from_port: 80, to_port: 81, ip_ranges: ['10.0.0.0/8'] },
+      { ip_protocol: 'udp', from_port: 80, to_port: 81, ip_ranges: ['10.0.0.0/8'] },
+      { ip_protocol: 'ipv6', from_port: 0, to_port: 0, ip_ranges: ['fd00::/8'] },
+    ]);
+    expect(group.outbound_rules).toEqual([
+      { ip_protocol: 'icmp', from_port: 0, to_port: 0, ip_ranges: ['10.0.0.1'] },
+      { ip_protocol: 'icmpv6', from_port: 0, to_port: 0, ip_ranges: ['fd00::1 - fd00::9'] },
+    ]);
+  });
+
+  test('every problem of a body comes back at once, each with pointer, code and sentence', async () => {
+    const answer = await place.owner.api.post(`${place.base}/security_groups`, {
+      group_name: '',
+      colour: 'red',
+      inbound_rules: [
+        { ip_protocol: 'gre', from_port: 0, to_port: 0 },
+        {
+          ip_protocol: 'tcp',
+          from_port: 90,
+          to_port: 80,
+          ip_ranges: ['10.0.0.9-10.0.0.1', '010.0.0.1', '1.2.3', 'fe80::1%eth0'],
+        },
+        { ip_protocol: 'icmp', from_port: 1, to_port: 1 },
+        { ip_protocol: 'udp', from_port: 0, to_port: 7 },
+        { ip_protocol: 'ipv4', from_port: 0, to_port: 0, ip_ranges: ['fd00::1'] },
+      ],
+      outbound_rules: [{ ip_protocol: 'tcp', from_port: -1, to_port: 70000 }, 5],
+    });
+    expect(answer.status).toBe(422);
+    expect(answer.headers['content-type']).toBe('application/problem+json');
+    expect(
+      answer.json.errors.map((e: { pointer: string; code: string }) => `${e.pointer} ${e.code}`).toSorted(),
+    ).toEqual(
+      [
+        '/colour unknown_field',
+        '/group_name text_too_short',
+        '/inbound_rules/0/ip_protocol unknown_protocol',
+        '/inbound_rules/1/from_port port_reversed',
+        '/inbound_rules/1/ip_ranges/0 range_reversed',
+        '/inbound_rules/1/ip_ranges/1 address_octal',
+        '/inbound_rules/1/ip_ranges/2 address_short',
+        '/inbound_rules/1/ip_ranges/3 address_zone',
+        '/inbound_rules/2/from_port port_on_icmp',
+        '/inbound_rules/3/from_port port_half_any',
+        '/inbound_rules/4/ip_ranges/0 family_contradiction',
+        '/outbound_rules/0/from_port port_out_of_range',
+        '/outbound_rules/0/to_port port_out_of_range',
+        '/outbound_rules/1 not_an_object',
+      ].toSorted(),
+    );
+    for (const { detail } of answer.json.errors) expect(detail).toMatch(/\.$/);
+  });
+
+  test('limits: 1,000 rules a direction, 10,000 ranges a group, names of 255 and descriptions of 4,096 characters', async () => {
+    const create = (body: object) =>
+      place.owner.api.post(`${place.base}/security_groups`, { group_name: 'big', ...body });
+    const rules = (count: number, ranges: number) =>
+      Array.from({ length: count }, () => ({
+        ...ssh,
+        ip_ranges: Array.from({ length: ranges }, (_, i) => `10.0.${i}.0/24`),
+      }));
+    expect((await create({ inbound_rules: rules(1000, 5), outbound_rules: rules(1000, 5) })).status).toBe(201);
+    expect((await create({ inbound_rules: rules(1001, 0) })).json.errors).toMatchObject([{ code: 'too_many_rules' }]);
+    expect((await create({ inbound_rules: rules(100, 101) })).json.errors).toMatchObject([{ code: 'too_many_ranges' }]);
+    expect((await create({ group_name: 'n'.repeat(255), group_description: 'd'.repeat(4096) })).status).toBe(201);
+    const codes = (await create({ group_name: 'n'.repeat(256), group_description: 'd'.repeat(4097) })).json.errors;
+    expect(codes).toMatchObject([{ code: 'text_too_long' }, { code: 'text_too_long' }]);
+  });
+});
+
+describe('updating', () => {
+  test('an absent field stays, and null is 422', async () => {
+    const path = `${place.base}/security_groups`;
+    const group = await place.owner.api.expect(201, 'POST', path, {
+      group_name: 'a',
+      group_description: 'b',
+      inbound_rules: [ssh],
+    });
+    const updated = await place.owner.api.expect(200, 'PATCH', `${path}/${group.id}`, { group_name: 'c' });
+    expect(updated).toEqual({
+      ...group,
+      group_name: 'c',
+      revision: expect.any(Number),
+      updated_at: expect.any(String),
+    });
+    expect(updated.revision).toBeGreaterThan(group.revision);
+    const nulls = { group_name: null, group_description: null, inbound_rules: null, outbound_rules: null };
+    const answer = await place.owner.api.patch(`${path}/${group.id}`, nulls);
+    expect(answer.status).toBe(422);
+    expect(answer.json.errors).toHaveLength(4);
+    const emptied = await place.owner.api.expect(200, 'PATCH', `${path}/${group.id}`, { inbound_rules: [] });
+    expect(emptied).not.toHaveProperty('inbound_rules');
+  });
+
+  test('two editors never overwrite each other unseen: If-Match, 412 on a mismatch', async () => {
+    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'edited' });
+    const path = `${place.base}/security_groups/${group.id}`;
+    const first = await place.owner.api.patch(path, { group_name: 'one' }, { 'if-match': `"${group.revision}"` });
+    expect(first.status).toBe(200);
+    const second = await place.owner.api.patch(path, { group_name: 'two' }, { 'if-match': `"${group.revision}"` });
+    expect(second.status).toBe(412);
+    expect(second.json).toMatchObject({ status: 412, code: 'precondition_failed' });
+    expect(second.headers.etag).toBe(first.headers.etag);
+    const match = (header: string) =>
+      place.owner.api.patch(path, { group_description: header }, { 'if-match': header });
+    expect((await match('*')).status).toBe(200);
+    const { revision } = await place.owner.api.expect(200, 'GET', path);
+    expect((await match(`"1", "${revision}", "x"`)).status).toBe(200);
+    expect((await match(`W/"${revision + 1}"`)).status).toBe(412);
+    expect((await match('"nonsense"')).status).toBe(412);
+    expect((await match('nonsense')).status).toBe(400);
+    const removal = await place.owner.api.delete(path, { 'if-match': '"1"' });
+    expect(removal.status).toBe(412);
+    expect((await place.owner.api.delete(path, { 'if-match': `"${revision + 1}"` })).status).toBe(200);
+  });
+});
+
+describe('deleting', () => {
+  test('answers the record as last known, with the revision of the deletion', async () => {
+    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'short' });
+    const answer = await place.owner.api.delete(`${place.base}/security_groups/${group.id}`);
+    expect(answer.status).toBe(200);
+    expect(answer.json).toEqual({ ...group, revision: answer.json.revision });
+    expect(answer.json.revision).toBeGreaterThan(group.revision);
+    expect(answer.headers.etag).toBe(`"${answer.json.revision}"`);
+    expect((await place.owner.api.get(`${place.base}/security_groups/${group.id}`)).status).toBe(404);
+  });
+
+  test('a group that devices still use is 409 naming the devices; detach takes it off them', async () => {
+    const { owner, base } = await newPlace(server);
+    const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'used' });
+    const used = await owner.api.expect(
+      201,
+      'POST',
+      `${base}/devices`,
+      device(newKey(), { hostname: 'db1', security_groups: [group.id] }),
+    );
+    const refused = await owner.api.delete(`${base}/security_groups/${group.id}`);
+    expect(refused.status).toBe(409);
+    expect(refused.json).toMatchObject({ code: 'group_in_use', devices: [used.id] });
+    expect(refused.json.detail).toContain('db1');
+    const gone = await owner.api.ask('DELETE', `${base}/security_groups/${group.id}?detach=true`);
+    expect(gone.status).toBe(200);
+    const after = await owner.api.expect(200, 'GET', `${base}/devices/${used.id}`);
+    expect(after).not.toHaveProperty('security_groups');
+    expect(after.revision).toBeGreaterThan(used.revision);
+  });
+});
+
+describe('reading', () => {
+  test("a user-owned group is its owner's alone until it is applied to a device, then every member's", async () => {
+    const { member, owner, base, org } = await newPlace(server);
+    const group = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'private' });
+    const seenBy = async (api: typeof owner.api) => ({
+      one: (await api.get(`${base}/security_groups/${group.id}`)).status,
+      scoped: (await api.get(`/api/user/${org}/security_groups/${group.id}`)).status,
+      listed: (await api.expect(200, 'GET', `${base}/security_groups`)).some((g: { id: string }) => g.id === group.id),
+    });
+    expect(await seenBy(member.api)).toEqual({ one: 200, scoped: 200, listed: true });
+    expect(await seenBy(owner.api)).toEqual({ one: 404, scoped: 404, listed: false });
+    const applied = await member.api.expect(
+      201,
+      'POST',
+      `${base}/devices`,
+      device(newKey(), { security_groups: [group.id] }),
+    );
+    expect(await seenBy(owner.api)).toEqual({ one: 200, scoped: 200, listed: true });
+    expect((await owner.api.patch(`${base}/security_groups/${group.id}`, { group_name: 'x' })).status).toBe(403);
+    await member.api.expect(200, 'PATCH', `${base}/devices/${applied.id}`, { security_groups: [] });
+    expect(await seenBy(owner.api)).toEqual({ one: 404, scoped: 404, listed: false });
+  });
+
+  test('the user-scoped list holds the groups that the caller owns', async () => {
+    const { member, owner, org } = await newPlace(server);
+    const mine = await member.api.expect(201, 'POST', `/api/users/${org}/security_groups`, { group_name: 'mine' });
+    expect(await member.api.expect(200, 'GET', `/api/user/${org}/security_groups`)).toEqual([mine]);
+    expect(await owner.api.expect(200, 'GET', `/api/user/${org}/security_groups`)).toEqual([]);
+    const me = await member.api.expect(200, 'GET', '/api/users/me');
+    expect(me.security_groups).toEqual([mine.id]);
+  });
+
+  test('a group of another organization is 404 under this one', async () => {
+    const other = await newPlace(server);
+    const answer = await other.owner.api.get(`${other.base}/security_groups/${place.defaultGroup}`);
+    expect(answer.status).toBe(404);
+  });
+});
+
+test("a device's list holds groups of its user or of the organization, never the default, never a foreign one, no duplicates", async () => {
+  const { owner, member, base, org, defaultGroup } = await newPlace(server);
+  const elsewhere = await newPlace(server);
+  const mine = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'mine' });
+  const theirs = await owner.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'theirs' });
+  const common = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'common' });
+  const foreign = await elsewhere.owner.api.expect(201, 'POST', `${elsewhere.base}/security_groups`, {
+    group_name: 'foreign',
+  });
+  const made = await member.api.expect(
+    201,
+    'POST',
+    `${base}/devices`,
+    device(newKey(), { security_groups: [common.id, mine.id] }),
+  );
+  expect(made.security_groups).toEqual([common.id, mine.id]);
+  const set = (security_groups: string[]) => member.api.patch(`${base}/devices/${made.id}`, { security_groups });
+  const bad = await set([mine.id, defaultGroup, theirs.id, foreign.id]);
+  expect(bad.status).toBe(422);
+  expect(bad.json.errors).toMatchObject([
+    { pointer: '/security_groups/1', code: 'default_group' },
+    { pointer: '/security_groups/2', code: 'unknown_group' },
+    { pointer: '/security_groups/3', code: 'unknown_group' },
+  ]);
+  expect((await set([mine.id, mine.id])).json.errors).toMatchObject([
+    { pointer: '/security_groups/1', code: 'duplicate' },
+  ]);
+  const many = await set(
+    Array.from({ length: 65 }, (_, i) => `00000000-0000-4000-8000-${String(i).padStart(12, '0')}`),
+  );
+  expect(many.json.errors).toMatchObject([{ pointer: '/security_groups', code: 'too_many_items' }]);
+});
+
+test("a member's removal deletes that member's devices and groups in that organization", async () => {
+  const { owner, member, base, org } = await newPlace(server);
+  const group = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'mine' });
+  const gone = await member.api.expect(
+    201,
+    'POST',
+    `${base}/devices`,
+    device(newKey(), { security_groups: [group.id] }),
+  );
+  const removed = await owner.api.expect(200, 'DELETE', `${base}/members/${member.id}`);
+  expect(removed).toMatchObject({ user_id: member.id, role: 'member' });
+  expect((await owner.api.get(`${base}/devices/${gone.id}`)).status).toBe(404);
+  expect((await owner.api.get(`${base}/security_groups/${group.id}`)).status).toBe(404);
+  expect((await member.api.get(base)).status).toBe(404);
+  expect((await server.nobody.as(gone.device_token).get(`${base}/devices`)).status).toBe(401);
+});
+
+test('a newcomer sees nothing of an organization', async () => {
+  const someone = await newPerson(server);
+  expect((await someone.api.get(`${place.base}/security_groups`)).status).toBe(404);
+  expect((await someone.api.post(`/api/user/${place.org}/security_groups`, { group_name: 'x' })).status).toBe(404);
+});

@@ -1,0 +1,104 @@
+/** Proves the three phases: limits, rights, and the refusal to lower the phase below what the data uses. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { StartError } from '../../src/server/main.ts';
+import { newPlace, startPostgres, startTestServer, type TestPostgres } from '../lib/server.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(async () => {
+  await postgres.stop();
+});
+
+describe('phase 1', () => {
+  test('one group per organization, no user groups, empty lists; the owner writes, every member reads', async () => {
+    const server = await startTestServer(postgres, { phase: 1 });
+    try {
+      const { owner, member, base, org, defaultGroup } = await newPlace(server);
+      for (const path of [`${base}/security_groups`, `/api/user/${org}/security_groups`]) {
+        const answer = await owner.api.post(path, { group_name: 'second' });
+        expect([answer.status, answer.json.code]).toEqual([409, 'phase_limit']);
+      }
+      expect(await member.api.expect(200, 'GET', `${base}/security_groups`)).toHaveLength(1);
+      expect((await member.api.patch(`${base}/security_groups/${defaultGroup}`, { group_name: 'x' })).status).toBe(403);
+      await owner.api.expect(200, 'PATCH', `${base}/security_groups/${defaultGroup}`, { inbound_rules: [] });
+      await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'a', security_groups: [] });
+      const listed = await member.api.post(`${base}/devices`, { public_key: 'b', security_groups: [defaultGroup] });
+      expect(listed.status).toBe(422);
+      expect(listed.json.errors[0].pointer).toMatch(/^\/security_groups/);
+    } finally {
+      await server.close();
+    }
+  });
+});
+
+describe('phase 2', () => {
+  test('user groups, and at most one entry in a list', async () => {
+    const server = await startTestServer(postgres, { phase: 2 });
+    try {
+      const { owner, member, base, org } = await newPlace(server);
+      const mine = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'mine' });
+      const common = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'common' });
+      const create = (key: string, security_groups: string[]) =>
+        member.api.post(`${base}/devices`, { public_key: key, security_groups });
+      expect((await create('a', [mine.id])).status).toBe(201);
+      expect((await create('b', [common.id])).status).toBe(201);
+      const two = await create('c', [mine.id, common.id]);
+      expect(two.status).toBe(422);
+      expect(two.json.errors).toMatchObject([{ pointer: '/security_groups', code: 'too_many_items' }]);
+    } finally {
+      await server.close();
+    }
+  });
+});
+
+describe('phase 3', () => {
+  test('a list of up to 64 groups', async () => {
+    const server = await startTestServer(postgres);
+    try {
+      const { owner, base } = await newPlace(server);
+      const ids: string[] = [];
+      for (let i = 0; i < 65; i += 1) {
+        ids.push((await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: `g${i}` })).id);
+      }
+      const device = await owner.api.expect(201, 'POST', `${base}/devices`, {
+        public_key: 'a',
+        security_groups: ids.slice(0, 64),
+      });
+      expect(device.security_groups).toEqual(ids.slice(0, 64));
+      expect((await owner.api.patch(`${base}/devices/${device.id}`, { security_groups: ids })).status).toBe(422);
+    } finally {
+      await server.close();
+    }
+  });
+});
+
+test('lowering the phase below what the stored data uses is refused at start, with what stands in the way', async () => {
+  const url = await postgres.freshUrl();
+  const server = await startTestServer(postgres, { url });
+  const { owner, base } = await newPlace(server);
+  const groups = [];
+  for (const group_name of ['a', 'b'])
+    groups.push(await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name }));
+  await owner.api.expect(201, 'POST', `${base}/devices`, {
+    public_key: 'k',
+    security_groups: groups.map((group) => group.id),
+  });
+  await server.close();
+  const refusal = async (phase: 1 | 2 | 3): Promise<StartError> => {
+    try {
+      await (await startTestServer(postgres, { url, phase })).close();
+    } catch (error) {
+      if (error instanceof StartError) return error;
+      throw error;
+    }
+    throw new Error(`phase ${phase} was not refused`);
+  };
+  const second = await refusal(2);
+  expect(second.exitCode).toBe(2);
+  expect(second.lines[0]).toBe('phase 2 cannot hold the stored data:');
+  expect(second.lines[1]).toMatch(/^ {2}- organization .* \(acme\): 1 device has more than 1 group/);
+  expect((await refusal(1)).lines.length).toBeGreaterThan(second.lines.length);
+  await (await startTestServer(postgres, { url })).close();
+});

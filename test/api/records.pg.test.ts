@@ -1,0 +1,486 @@
+/** Proves the records and management operations: devices, organizations, members, users, tokens, enrollment keys, lists. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  newPerson,
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let place: Place;
+let now = Date.parse('2030-01-01T00:00:00Z');
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres, { clock: () => now });
+  place = await newPlace(server);
+});
+afterAll(async () => {
+  await server.close();
+  await postgres.stop();
+});
+
+const uuid = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/);
+
+describe('devices', () => {
+  test('a create needs public_key; every other field has the zero value of its type when absent', async () => {
+    const answer = await place.member.api.post(`${place.base}/devices`, { public_key: 'zero' });
+    expect(answer.status).toBe(201);
+    const { device_token, ...device } = answer.json;
+    expect(device_token).toMatch(/^rf_device_[A-Za-z0-9_-]{43}$/);
+    expect(device).toEqual({
+      id: uuid,
+      user_id: place.member.id,
+      organization_id: place.org,
+      public_key: 'zero',
+      local_ip: '',
+      tunnel_ip: '',
+      child_prefix: null,
+      relay: false,
+      discovery: false,
+      reflexive_ip4: '',
+      endpoint_local_address_ip4: '',
+      symmetric_nat: false,
+      hostname: '',
+      revision: expect.any(Number),
+      created_at: time,
+      updated_at: time,
+    });
+    expect(answer.headers.location).toBe(`${place.base}/devices/${device.id}`);
+    expect(answer.headers.etag).toBe(`"${device.revision}"`);
+    const read = await place.owner.api.get(`${place.base}/devices/${device.id}`);
+    expect(read.json).toEqual(device);
+    const missing = await place.member.api.post(`${place.base}/devices`, {});
+    expect(missing.json.errors).toMatchObject([{ pointer: '/public_key', code: 'missing_field' }]);
+  });
+
+  test('every field is stored as given, and child_prefix alone may be null', async () => {
+    const fields = {
+      public_key: 'full',
+      local_ip: '172.17.0.3:58664',
+      tunnel_ip: '100.100.0.1',
+      child_prefix: ['10.1.0.0/16', 'fd00::/64'],
+      relay: true,
+      discovery: true,
+      reflexive_ip4: '47.196.141.165',
+      endpoint_local_address_ip4: '172.17.0.3',
+      symmetric_nat: true,
+      hostname: 'bastion',
+    };
+    const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, {
+      ...fields,
+      organization_id: place.org,
+      user_id: place.member.id,
+    });
+    expect(device).toMatchObject(fields);
+    const path = `${place.base}/devices/${device.id}`;
+    const patched = await place.member.api.expect(200, 'PATCH', path, { child_prefix: null, relay: false });
+    expect(patched).toMatchObject({ ...fields, child_prefix: null, relay: false });
+    const nulls = await place.member.api.patch(path, { hostname: null, relay: null, security_groups: null });
+    expect(nulls.json.errors).toHaveLength(3);
+    const gone = await place.member.api.expect(200, 'DELETE', path);
+    expect(gone).toEqual({ ...patched, revision: gone.revision });
+    expect(gone.revision).toBeGreaterThan(patched.revision);
+  });
+
+  test('public_key is unique within an organization (409), and free in another', async () => {
+    const other = await newPlace(server);
+    await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'unique' });
+    const second = await place.owner.api.post(`${place.base}/devices`, { public_key: 'unique' });
+    expect(second.status).toBe(409);
+    expect(second.json.code).toBe('public_key_taken');
+    await other.owner.api.expect(201, 'POST', `${other.base}/devices`, { public_key: 'unique' });
+    const another = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'another' });
+    const renamed = await place.member.api.patch(`${place.base}/devices/${another.id}`, { public_key: 'unique' });
+    expect(renamed.status).toBe(409);
+  });
+
+  test('an owner may register a device for another member; a member for itself only; contradictions are 422', async () => {
+    const register = (api: typeof place.owner.api, body: object) =>
+      api.post(`${place.base}/devices`, { public_key: `for-${Math.random()}`, ...body });
+    const forMember = await register(place.owner.api, { user_id: place.member.id });
+    expect(forMember.json.user_id).toBe(place.member.id);
+    const forOwner = await register(place.member.api, { user_id: place.owner.id });
+    expect(forOwner.json.errors).toMatchObject([{ pointer: '/user_id', code: 'contradiction' }]);
+    const forStranger = await register(place.owner.api, { user_id: place.stranger.id });
+    expect(forStranger.status).toBe(422);
+    expect(forStranger.json.errors).toMatchObject([{ pointer: '/user_id', code: 'not_a_member' }]);
+    const elsewhere = await register(place.member.api, { organization_id: place.member.id });
+    expect(elsewhere.json.errors).toMatchObject([{ pointer: '/organization_id', code: 'contradiction' }]);
+  });
+
+  test('addresses that are none are refused, all at once', async () => {
+    const answer = await place.member.api.post(`${place.base}/devices`, {
+      public_key: 'p',
+      local_ip: '10.0.0.1:99999',
+      tunnel_ip: 'x',
+      reflexive_ip4: 'fd00::1',
+      endpoint_local_address_ip4: '1.2.3',
+      child_prefix: ['10.0.0.0/8', '10.0.0.1', 'x/8'],
+    });
+    expect(answer.status).toBe(422);
+    expect(answer.json.errors.map((e: { pointer: string }) => e.pointer)).toEqual([
+      '/local_ip',
+      '/tunnel_ip',
+      '/reflexive_ip4',
+      '/endpoint_local_address_ip4',
+      '/child_prefix/1',
+      '/child_prefix/2',
+    ]);
+  });
+
+  test('a device reports its status, which members read; it takes no revision', async () => {
+    const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'reporting' });
+    const itself = server.nobody.as(device.device_token);
+    const status = { state: 'applied', revision: device.revision, agent_version: '1' };
+    const report = await itself.expect(200, 'PUT', `${place.base}/devices/${device.id}/status`, status);
+    expect(report).toEqual({ device_id: device.id, reported_at: time, status });
+    const all = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
+    expect(all).toContainEqual({ device_id: device.id, reported_at: time, status });
+    expect((await itself.put(`${place.base}/devices/${device.id}/status`, { state: 'fine' })).status).toBe(422);
+    expect(await itself.expect(200, 'GET', `${place.base}/devices/${device.id}`)).toMatchObject({
+      revision: device.revision,
+    });
+  });
+});
+
+describe('organizations', () => {
+  test('any user creates one and becomes its owner; members read it; the owner changes and deletes it', async () => {
+    const owner = await newPerson(server);
+    const answer = await owner.api.post('/api/organizations', { name: 'new', description: 'of mine' });
+    expect(answer.status).toBe(201);
+    expect(answer.json).toEqual({
+      id: uuid,
+      name: 'new',
+      description: 'of mine',
+      owner_id: owner.id,
+      security_groups: [uuid],
+      revision: expect.any(Number),
+      created_at: time,
+      updated_at: time,
+    });
+    const path = `/api/organizations/${answer.json.id}`;
+    expect(answer.headers.location).toBe(path);
+    expect(answer.headers.etag).toBe(`"${answer.json.revision}"`);
+    expect((await owner.api.get(path)).json).toEqual(answer.json);
+    const changed = await owner.api.patch(path, { name: 'renamed' }, { 'if-match': answer.headers.etag ?? '' });
+    expect(changed.json).toMatchObject({ name: 'renamed', description: 'of mine' });
+    expect((await owner.api.patch(path, { name: 'again' }, { 'if-match': '"0"' })).status).toBe(412);
+    expect((await owner.api.delete(path, { 'if-match': '"0"' })).status).toBe(412);
+    const gone = await owner.api.expect(200, 'DELETE', path);
+    expect(gone).toMatchObject({ id: answer.json.id, name: 'renamed' });
+    expect((await owner.api.get(path)).status).toBe(404);
+  });
+
+  test("the record's security_groups are the organization's own, the default first; revision is the head", async () => {
+    const { owner, base, defaultGroup } = await newPlace(server);
+    const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'more' });
+    const organization = await owner.api.expect(200, 'GET', base);
+    expect(organization.security_groups).toEqual([defaultGroup, group.id]);
+    expect(organization.revision).toBe(group.revision);
+  });
+
+  test('revision is one counter for all kinds, without gaps', async () => {
+    const { owner, base } = await newPlace(server);
+    const start = (await owner.api.expect(200, 'GET', base)).revision;
+    const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'a' });
+    const device = await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: 'a' });
+    const patched = await owner.api.expect(200, 'PATCH', `${base}/security_groups/${group.id}`, { group_name: 'b' });
+    const gone = await owner.api.expect(200, 'DELETE', `${base}/devices/${device.id}`);
+    expect([group, device, patched, gone].map((record) => record.revision)).toEqual([1, 2, 3, 4].map((n) => start + n));
+  });
+
+  test('a list holds those one belongs to; a device token sees its own', async () => {
+    const { owner, member, org, base } = await newPlace(server);
+    const second = await member.api.expect(201, 'POST', '/api/organizations', { name: 'second' });
+    const ids = async (api: typeof owner.api) =>
+      (await api.expect(200, 'GET', '/api/organizations')).map((o: { id: string }) => o.id);
+    expect(await ids(owner.api)).toEqual([org]);
+    expect((await ids(member.api)).toSorted()).toEqual([org, second.id].toSorted());
+    const device = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'k' });
+    expect(await ids(server.nobody.as(device.device_token))).toEqual([org]);
+  });
+});
+
+describe('members', () => {
+  test('come by user_id or username, are listed with their role, and may leave; the owner stays', async () => {
+    const { owner, member, stranger, base } = await newPlace(server);
+    const added = await owner.api.post(`${base}/members`, { username: stranger.username });
+    expect(added.status).toBe(201);
+    expect(added.json).toEqual({ user_id: stranger.id, username: stranger.username, role: 'member', created_at: time });
+    expect(added.headers.location).toBe(`${base}/members/${stranger.id}`);
+    const roles = (await member.api.expect(200, 'GET', `${base}/members`)).map(
+      (m: { user_id: string; role: string }) => `${m.user_id} ${m.role}`,
+    );
+    expect(roles.toSorted()).toEqual([`${owner.id} owner`, `${member.id} member`, `${stranger.id} member`].toSorted());
+    expect((await owner.api.post(`${base}/members`, { user_id: member.id })).status).toBe(409);
+    expect((await owner.api.post(`${base}/members`, { username: 'nobody at all' })).json.errors).toMatchObject([
+      { pointer: '/username', code: 'unknown_user' },
+    ]);
+    for (const body of [{}, { user_id: member.id, username: member.username }]) {
+      expect((await owner.api.post(`${base}/members`, body)).status).toBe(422);
+    }
+    await member.api.expect(200, 'DELETE', `${base}/members/${member.id}`);
+    expect((await stranger.api.delete(`${base}/members/${owner.id}`)).status).toBe(403);
+    expect((await owner.api.delete(`${base}/members/${owner.id}`)).status).toBe(409);
+    expect((await owner.api.delete(`${base}/members/${member.id}`)).status).toBe(404);
+  });
+});
+
+describe('users and tokens', () => {
+  test('the administrator creates and lists users; a name is taken once', async () => {
+    const answer = await server.admin.post('/api/users', { username: 'ada' });
+    expect(answer.status).toBe(201);
+    expect(answer.json).toEqual({ id: uuid, username: 'ada', created_at: time });
+    expect((await server.admin.post('/api/users', { username: 'ada' })).status).toBe(409);
+    const users = await server.admin.expect(200, 'GET', '/api/users');
+    expect(users).toContainEqual(answer.json);
+    expect((await place.owner.api.get('/api/users')).status).toBe(403);
+    expect((await place.owner.api.post('/api/users', { username: 'x' })).status).toBe(403);
+  });
+
+  test("a token's secret is shown once, works, is listed without it, and ends when revoked", async () => {
+    const { member } = await newPlace(server);
+    const answer = await member.api.post('/api/users/me/tokens', { name: 'laptop' });
+    expect(answer.status).toBe(201);
+    const { token, ...shown } = answer.json;
+    expect(token).toMatch(/^rf_user_[A-Za-z0-9_-]{43}$/);
+    expect(shown).toEqual({
+      id: uuid,
+      kind: 'user',
+      user_id: member.id,
+      name: 'laptop',
+      scope: 'full',
+      created_at: time,
+    });
+    const mine = await server.nobody.as(token).expect(200, 'GET', '/api/users/me/tokens');
+    expect(mine.map((t: { id: string }) => t.id)).toContain(shown.id);
+    expect(JSON.stringify(mine)).not.toContain(token);
+    await member.api.expect(200, 'DELETE', `/api/tokens/${shown.id}`);
+    expect((await server.nobody.as(token).get('/api/users/me')).status).toBe(401);
+    expect((await member.api.delete(`/api/tokens/${shown.id}`)).status).toBe(404);
+  });
+
+  test("another's token is 404, but the administrator revokes it", async () => {
+    const { member, owner } = await newPlace(server);
+    const issued = await member.api.expect(201, 'POST', '/api/users/me/tokens');
+    expect((await owner.api.delete(`/api/tokens/${issued.id}`)).status).toBe(404);
+    await server.admin.expect(200, 'DELETE', `/api/tokens/${issued.id}`);
+    expect((await server.nobody.as(issued.token).get('/api/users/me')).status).toBe(401);
+    expect((await server.admin.post(`/api/users/${issued.id}/tokens`, {})).status).toBe(404);
+  });
+
+  test('a token ends at its expiry; one in the past is 422', async () => {
+    const { member } = await newPlace(server);
+    const expires_at = new Date(now + 60_000).toISOString();
+    const issued = await member.api.expect(201, 'POST', '/api/users/me/tokens', { expires_at });
+    expect(issued.expires_at).toBe(expires_at);
+    expect((await server.nobody.as(issued.token).get('/api/users/me')).status).toBe(200);
+    now += 60_001;
+    expect((await server.nobody.as(issued.token).get('/api/users/me')).status).toBe(401);
+    const past = await member.api.post('/api/users/me/tokens', { expires_at });
+    expect(past.json.errors).toMatchObject([{ pointer: '/expires_at', code: 'expiry_past' }]);
+  });
+
+  test('a read-only token reads and may not write', async () => {
+    const { owner, base } = await newPlace(server);
+    const { token } = await owner.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only' });
+    const reader = server.nobody.as(token);
+    await reader.expect(200, 'GET', base);
+    expect((await reader.patch(base, { name: 'x' })).status).toBe(403);
+    expect((await reader.post('/api/users/me/tokens', {})).status).toBe(403);
+    expect((await reader.post('/api/organizations', { name: 'x' })).status).toBe(403);
+  });
+
+  test('who am I: any credential; a device token gets its user and device_id', async () => {
+    const me = await place.member.api.expect(200, 'GET', '/api/users/me');
+    expect(me).toMatchObject({ id: place.member.id, username: place.member.username });
+    expect(me).not.toHaveProperty('device_id');
+    expect(await server.admin.expect(200, 'GET', '/api/users/me')).toMatchObject({
+      username: 'admin',
+      is_administrator: true,
+    });
+    const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'who' });
+    expect(await server.nobody.as(device.device_token).expect(200, 'GET', '/api/users/me')).toEqual({
+      ...me,
+      device_id: device.id,
+      organization_id: place.org,
+    });
+    const { key } = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`);
+    expect(await server.nobody.as(key).expect(200, 'GET', '/api/users/me')).toEqual({
+      ...me,
+      organization_id: place.org,
+    });
+  });
+});
+
+describe('enrollment keys', () => {
+  test('admit a device of their maker, as often as they say, until they expire', async () => {
+    const { member, owner, base } = await newPlace(server);
+    const answer = await member.api.post(`${base}/enrollment_keys`, { uses: 2 });
+    expect(answer.status).toBe(201);
+    expect(answer.json).toMatchObject({
+      id: uuid,
+      key: expect.stringMatching(/^rf_enroll_/),
+      expires_at: time,
+      uses_left: 2,
+    });
+    const agent = server.nobody.as(answer.json.key);
+    const device = await agent.expect(201, 'POST', `${base}/devices`, { public_key: 'e1', hostname: 'h' });
+    expect(device).toMatchObject({
+      user_id: member.id,
+      hostname: 'h',
+      device_token: expect.stringMatching(/^rf_device_/),
+    });
+    const listed = await member.api.expect(200, 'GET', `${base}/enrollment_keys`);
+    expect(listed).toMatchObject([{ id: answer.json.id, uses_left: 1 }]);
+    expect(JSON.stringify(listed)).not.toContain(answer.json.key);
+    await agent.expect(201, 'POST', `${base}/devices`, { public_key: 'e2' });
+    expect((await agent.post(`${base}/devices`, { public_key: 'e3' })).status).toBe(401);
+    const single = await owner.api.expect(201, 'POST', `${base}/enrollment_keys`);
+    expect(single.uses_left).toBe(1);
+    now += 25 * 3600 * 1000;
+    expect((await server.nobody.as(single.key).post(`${base}/devices`, { public_key: 'e4' })).status).toBe(401);
+  });
+
+  test('a spent key admits nobody, however many ask at once', async () => {
+    const { member, base } = await newPlace(server);
+    const { key } = await member.api.expect(201, 'POST', `${base}/enrollment_keys`, { uses: 3 });
+    const agent = server.nobody.as(key);
+    const statuses = await Promise.all(
+      Array.from({ length: 12 }, async (_, i) => (await agent.post(`${base}/devices`, { public_key: `r${i}` })).status),
+    );
+    expect(statuses.filter((status) => status === 201)).toHaveLength(3);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(9);
+  });
+
+  test('do nothing else, choose no groups, and end when revoked; only their maker and the owner see them', async () => {
+    const { member, owner, stranger, base, org } = await newPlace(server);
+    await owner.api.expect(201, 'POST', `${base}/members`, { user_id: stranger.id });
+    const group = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'preset' });
+    const key = await member.api.expect(201, 'POST', `${base}/enrollment_keys`, {
+      uses: 5,
+      security_groups: [group.id],
+    });
+    const agent = server.nobody.as(key.key);
+    expect((await agent.get(`${base}/devices`)).status).toBe(403);
+    expect((await agent.post(`${base}/devices`, { public_key: 'x', security_groups: [group.id] })).status).toBe(403);
+    const device = await agent.expect(201, 'POST', `${base}/devices`, { public_key: 'x' });
+    expect(device.security_groups).toEqual([group.id]);
+    expect((await stranger.api.delete(`${base}/enrollment_keys/${key.id}`)).status).toBe(404);
+    expect(await stranger.api.expect(200, 'GET', `${base}/enrollment_keys`)).toEqual([]);
+    expect(await owner.api.expect(200, 'GET', `${base}/enrollment_keys`)).toHaveLength(1);
+    await owner.api.expect(200, 'DELETE', `${base}/enrollment_keys/${key.id}`);
+    expect((await agent.post(`${base}/devices`, { public_key: 'y' })).status).toBe(401);
+  });
+});
+
+describe('device tokens', () => {
+  test('read their organization, change the endpoint fields of their own device, and write nothing else', async () => {
+    const { member, owner, base, org, defaultGroup } = await newPlace(server);
+    const own = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'own' });
+    const other = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'other' });
+    const itself = server.nobody.as(own.device_token);
+    for (const path of [
+      '/devices',
+      `/devices/${other.id}`,
+      '/security_groups',
+      `/security_groups/${defaultGroup}`,
+      '',
+    ]) {
+      await itself.expect(200, 'GET', `${base}${path}`);
+    }
+    const endpoint = {
+      local_ip: '10.0.0.1:51820',
+      reflexive_ip4: '1.2.3.4',
+      endpoint_local_address_ip4: '10.0.0.1',
+      symmetric_nat: true,
+    };
+    expect(await itself.expect(200, 'PATCH', `${base}/devices/${own.id}`, endpoint)).toMatchObject(endpoint);
+    expect((await itself.patch(`${base}/devices/${other.id}`, endpoint)).status).toBe(403);
+    for (const body of [
+      { hostname: 'x' },
+      { security_groups: [] },
+      { public_key: 'x' },
+      { relay: true },
+      { tunnel_ip: '' },
+    ]) {
+      expect((await itself.patch(`${base}/devices/${own.id}`, { ...endpoint, ...body })).status).toBe(403);
+    }
+    const refused = [
+      itself.delete(`${base}/devices/${own.id}`),
+      itself.post(`${base}/devices`, { public_key: 'n' }),
+      itself.post(`${base}/security_groups`, { group_name: 'n' }),
+      itself.post(`/api/user/${org}/security_groups`, { group_name: 'n' }),
+      itself.patch(`${base}/security_groups/${defaultGroup}`, { inbound_rules: [] }),
+      itself.delete(`${base}/security_groups/${defaultGroup}`),
+      itself.post('/api/users/me/tokens', {}),
+      itself.post('/api/organizations', { name: 'n' }),
+      itself.post(`${base}/enrollment_keys`, {}),
+      itself.post(`${base}/members`, { user_id: owner.id }),
+    ];
+    for (const answer of await Promise.all(refused)) expect(answer.status).toBe(403);
+  });
+});
+
+describe('lists', () => {
+  test('page by limit and after with a Link to the next, come whole without, and filter by gt_revision', async () => {
+    const { owner, base } = await newPlace(server);
+    const made = [];
+    for (let i = 0; i < 7; i += 1)
+      made.push(await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: `p${i}` }));
+    const ids = made.map((device) => device.id);
+    const whole = await owner.api.get(`${base}/devices`);
+    expect(whole.json.map((d: { id: string }) => d.id)).toEqual(ids);
+    expect(whole.headers.link).toBeUndefined();
+    const seen: string[] = [];
+    let next: string | undefined = `${base}/devices?limit=3`;
+    let pages = 0;
+    while (next !== undefined) {
+      const page = await owner.api.get(next);
+      pages += 1;
+      seen.push(...page.json.map((d: { id: string }) => d.id));
+      next = /^<([^>]+)>; rel="next"$/.exec(String(page.headers.link ?? ''))?.[1];
+    }
+    expect(pages).toBe(3);
+    expect(seen).toEqual(ids);
+    const later = await owner.api.expect(200, 'GET', `${base}/devices?gt_revision=${made[4].revision}`);
+    expect(later.map((d: { id: string }) => d.id)).toEqual(ids.slice(5));
+    const cut = await owner.api.get(`${base}/devices?gt_revision=${made[1].revision}&limit=2`);
+    expect(cut.headers.link).toContain(`gt_revision=${made[1].revision}`);
+    const exact = await owner.api.get(`${base}/devices?limit=7`);
+    expect(exact.headers.link).toBeUndefined();
+  });
+
+  test('a query that makes no sense is 422, with the parameter as pointer; unknown ones are ignored', async () => {
+    for (const [query, pointer] of [
+      ['limit=0', '/limit'],
+      ['limit=x', '/limit'],
+      ['limit=1&limit=2', '/limit'],
+      ['limit=10001', '/limit'],
+      ['after=x', '/after'],
+      ['gt_revision=-1', '/gt_revision'],
+      ['gt_revision=99999999999999999999', '/gt_revision'],
+    ]) {
+      const answer = await place.owner.api.get(`${place.base}/devices?${query}`);
+      expect([answer.status, answer.json.errors?.[0]?.pointer], query).toEqual([422, pointer]);
+    }
+    await place.owner.api.expect(200, 'GET', `${place.base}/devices?colour=red`);
+  });
+
+  test('every list pages', async () => {
+    const paths = ['/api/users', '/api/users/me/tokens', '/api/organizations', `${place.base}/members`];
+    for (const path of paths) {
+      const api = path === '/api/users' ? server.admin : place.owner.api;
+      const all = await api.expect(200, 'GET', path);
+      const first = await api.get(`${path}?limit=1`);
+      expect(first.json).toHaveLength(1);
+      expect(first.headers.link !== undefined).toBe(all.length > 1);
+    }
+  });
+});
