@@ -1,24 +1,16 @@
-/** Bundles the one program (server, agent, client commands) into dist/ringfence.mjs, and the client library beside it. */
-import { build } from 'esbuild';
-import { existsSync } from 'node:fs';
+/** Builds everything into dist/: the program that `bin/ringfence` runs, and the client library. */
+import { renameSync, rmSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { buildClient } from './build-client.mjs';
+import { buildProgram } from './build-program.mjs';
 
-if (existsSync('src/cli/main.ts')) {
-  await build({
-    entryPoints: { ringfence: 'src/cli/main.ts' },
-    outdir: 'dist',
-    outExtension: { '.js': '.mjs' },
-    bundle: true,
-    splitting: true,
-    platform: 'node',
-    target: 'node20',
-    format: 'esm',
-    sourcemap: true,
-    logLevel: 'warning',
-    banner: {
-      js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
-    },
-  });
+const dist = fileURLToPath(new URL('../dist', import.meta.url));
+const outdir = `${dist}.${process.pid}`;
+try {
+  await Promise.all([buildProgram({ outdir }), buildClient({ outdir })]);
+  // Only a whole build takes the place of the last one; chunks are named by their content and would pile up otherwise.
+  rmSync(dist, { recursive: true, force: true });
+  renameSync(outdir, dist);
+} finally {
+  rmSync(outdir, { recursive: true, force: true });
 }
-
-await buildClient({ outdir: 'dist' });

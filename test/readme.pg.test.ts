@@ -1,0 +1,79 @@
+/** Follows the README's first ten minutes word for word, against the program as it is built. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { buildProgram } from '../scripts/build-program.mjs';
+import { isShown, stepsUnder } from './lib/walkthrough.ts';
+
+const [start, ...steps] = stepsUnder(
+  'First ten minutes',
+  readFileSync(new URL('../README.md', import.meta.url), 'utf8'),
+);
+
+describe("the README's first ten minutes", () => {
+  let folder: string;
+  let server: ChildProcess;
+  let said = '';
+  let address = '';
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'rf-readme-'));
+    await buildProgram({ outdir: join(folder, 'dist') });
+    // What `npm start` runs after set-up and build, on a free port.
+    const program = [join(folder, 'dist/ringfence.mjs'), 'server', '--listen', '127.0.0.1:0'];
+    server = spawn(process.execPath, program, {
+      env: { ...process.env, RINGFENCE_DATA: join(folder, 'data') },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const listening = new Promise<string>((resolve, reject) => {
+      const read = (chunk: Buffer): void => {
+        said += chunk.toString();
+        const found = /http:\/\/(127\.0\.0\.1:\d+)\/api/.exec(said)?.[1];
+        if (found !== undefined) resolve(found);
+      };
+      server.stdout?.on('data', read);
+      server.stderr?.on('data', read);
+      server.once('exit', (code) => reject(new Error(`the server ended with ${code}: ${said}`)));
+    });
+    address = await listening;
+  });
+
+  afterAll(async () => {
+    if (server.exitCode === null) {
+      server.kill('SIGTERM');
+      await once(server, 'exit');
+    }
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it('begin with a start on a data folder of its own', () => {
+    expect(start?.script).toBe('RINGFENCE_DATA=/tmp/ringfence-try npm start\n');
+    expect(steps.length).toBeGreaterThan(3);
+  });
+
+  it('show what they say they show', async () => {
+    const mark = '----- end of step -----';
+    const script = steps
+      .map((step) => `${step.script}\necho '${mark}'\n`)
+      .join('')
+      .replaceAll('127.0.0.1:8080', address)
+      .replaceAll('/tmp/ringfence-try', join(folder, 'data'));
+    const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    let errors = '';
+    shell.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    shell.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+    const [code] = await once(shell, 'close');
+    expect({ code, errors }).toEqual({ code: 0, errors: '' });
+    const outputs = output.split(mark);
+    for (const [i, step] of steps.entries()) {
+      for (const line of step.shows) {
+        expect(isShown(line, outputs[i] ?? ''), `step ${i + 1} shows ${line}\nbut gave ${outputs[i]}`).toBe(true);
+      }
+    }
+  });
+});
