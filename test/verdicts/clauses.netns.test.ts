@@ -14,14 +14,14 @@ import { allow, type WrittenGroup } from './table.ts';
 const shut: WrittenGroup = { inbound: [], outbound: [allow('tcp', 1, '192.0.2.1')] };
 const asCreated: WrittenGroup = { inbound: defaultInboundRules };
 
-describe('reference 1.2', () => {
+describe('the clauses', () => {
   let lab: VerdictLab;
   beforeAll(async () => {
     lab = await VerdictLab.open();
   });
   afterAll(() => lab?.close());
 
-  describe('(1): rules apply only to the driver interface', () => {
+  describe('reference 1.2 (1): rules apply only to the driver interface', () => {
     beforeAll(async () => {
       await connect(
         { namespace: lab.device, name: 'lan0', addresses: ['172.31.0.1/24', 'fd31::1/64'] },
@@ -53,7 +53,7 @@ describe('reference 1.2', () => {
     });
   });
 
-  describe('(2): one table `inet service` with two base chains', () => {
+  describe('reference 1.2 (2): one table `inet service` with two base chains', () => {
     const expected = {
       tables: [{ family: 'inet', name: 'service' }],
       base: [
@@ -79,7 +79,7 @@ describe('reference 1.2', () => {
     });
   });
 
-  test('(3): inbound rules bind what comes in, outbound rules what goes out', async () => {
+  test('reference 1.2 (3): inbound rules bind what comes in, outbound rules what goes out', async () => {
     await apply(lab, [{ inbound: [allow('tcp', 80, '10.0.0.1')], outbound: [allow('udp', 53, '10.0.0.2')] }]);
     const packets = [
       from('10.0.0.1').tcp(80),
@@ -92,7 +92,7 @@ describe('reference 1.2', () => {
     expect((await rulesIn(lab, 'service-outbound')).every((rule) => rule.startsWith(`oifname "${driver}"`))).toBe(true);
   });
 
-  test('(4): ranges mean the source of what comes in and the destination of what goes out', async () => {
+  test('reference 1.2 (4): ranges mean the source of what comes in and the destination of what goes out', async () => {
     await apply(lab, [
       { inbound: [allow('tcp', 80, '10.0.0.1', 'fd00::1')], outbound: [allow('tcp', 80, '10.0.0.1', 'fd00::1')] },
     ]);
@@ -105,7 +105,7 @@ describe('reference 1.2', () => {
     expect(await verdicts(lab, far)).toEqual(far.map(() => 'drop'));
   });
 
-  test('(5): ports apply to the destination port in both directions, never to the source port', async () => {
+  test('reference 1.2 (5): ports apply to the destination port in both directions, never to the source port', async () => {
     await apply(lab, [{ inbound: [allow('ip', 5_353)], outbound: [allow('ip', 5_353)] }]);
     const ends = [from('10.0.0.1'), to('10.0.0.1'), from('fd00::1'), to('fd00::1')];
     const toPort = ends.flatMap((end) => [end.tcp(5_353), end.udp(5_353)]);
@@ -114,7 +114,7 @@ describe('reference 1.2', () => {
     expect(await verdicts(lab, fromPort, { ...plainShape, sport: 5_353 })).toEqual(fromPort.map(() => 'drop'));
   });
 
-  test('(6): rules have no order', async () => {
+  test('reference 1.2 (6): rules have no order', async () => {
     const rules = [
       allow('tcp', [1, 100], '10.0.0.0/24'),
       allow('tcp', [50, 200], '10.0.0.7'),
@@ -133,7 +133,7 @@ describe('reference 1.2', () => {
     expect(new Set(expected)).toEqual(new Set(['accept', 'drop']));
   });
 
-  test('(7): 0 and 0 mean any port, equal ports one port, different ports the range with both ends', async () => {
+  test('reference 1.2 (7): 0 and 0 mean any port, equal ports one port, different ports the range with both ends', async () => {
     await apply(lab, [{ inbound: [allow('tcp'), allow('udp', 53), allow('udp', [6_000, 6_002])] }]);
     const anyPort = [0, 1, 53, 65_535].map((port) => from('10.0.0.1').tcp(port));
     expect(await verdicts(lab, anyPort)).toEqual(anyPort.map(() => 'accept'));
@@ -143,7 +143,7 @@ describe('reference 1.2', () => {
     expect(await verdicts(lab, range)).toEqual(['drop', 'accept', 'accept', 'accept', 'drop']);
   });
 
-  test('(8): empty or absent ip_ranges mean any address', async () => {
+  test('reference 1.2 (8): empty or absent ip_ranges mean any address', async () => {
     for (const rule of [allow('tcp', 80), { ...allow('tcp', 80), ip_ranges: [] }]) {
       await apply(lab, [{ inbound: [rule], outbound: [rule] }]);
       const anywhere = ['1.0.0.1', '223.255.255.254', '2001:db8::1', 'fe80::7'].flatMap((address) => [
@@ -154,7 +154,7 @@ describe('reference 1.2', () => {
     }
   });
 
-  describe('(9): outbound is open until an explicit allow rule is given', () => {
+  describe('reference 1.2 (9): outbound is open until an explicit allow rule is given', () => {
     const anything = [to('10.0.0.1').tcp(80), to('fd00::1').udp(53), to('10.0.0.1').ping(), to('fd00::1').protocol(47)];
 
     test('without a rule the chain is empty and everything goes out', async () => {
@@ -175,7 +175,7 @@ describe('reference 1.2', () => {
     });
   });
 
-  test('(10): the default inbound chain stands literally and in order, and all inbound traffic is allowed', async () => {
+  test('reference 1.2 (10): the default inbound chain stands literally and in order, and all inbound traffic is allowed', async () => {
     await apply(lab, [asCreated], true);
     expect(await rulesIn(lab, 'service-inbound')).toEqual([
       `iifname "${driver}" ct state established,related accept`,
@@ -194,7 +194,7 @@ describe('reference 1.2', () => {
     expect(await verdicts(lab, anything)).toEqual(anything.map(() => 'accept'));
   });
 
-  test('(11): the default group as data opens inbound, and its empty outbound list leaves outbound open', async () => {
+  test('reference 1.2 (11): the default group as data opens inbound, and its empty outbound list leaves outbound open', async () => {
     await apply(lab, [asCreated]);
     const anything = ['203.0.113.1', '2001:db8::1'].flatMap((address) => [
       from(address).tcp(1),
@@ -205,7 +205,7 @@ describe('reference 1.2', () => {
     expect(await verdicts(lab, anything)).toEqual(anything.map(() => 'accept'));
   });
 
-  describe('(12): a new rule set clears the affected chain and installs all rules again', () => {
+  describe('reference 1.2 (12): a new rule set clears the affected chain and installs all rules again', () => {
     const first: WrittenGroup = {
       inbound: [allow('tcp', 80, '10.0.0.1'), allow('udp', 53)],
       outbound: [allow('tcp', 443)],
@@ -248,7 +248,7 @@ describe('reference 1.2', () => {
     });
   });
 
-  describe('(13): what is installed is reconciled with what is intended', () => {
+  describe('reference 1.2 (13): what is installed is reconciled with what is intended', () => {
     const group: WrittenGroup = { inbound: [allow('tcp', 80)], outbound: [allow('tcp', 443)] };
     const packets = [
       from('10.0.0.1').tcp(80),
@@ -294,7 +294,7 @@ describe('reference 1.2', () => {
     });
   });
 
-  test('(14): overlapping ranges collapse, for IPv4 and IPv6 alike', async () => {
+  test('reference 1.2 (14): overlapping ranges collapse, for IPv4 and IPv6 alike', async () => {
     const inbound = [
       allow('tcp', 80, '10.0.0.0/8', '10.1.0.0/16', '10.1.2.3', '10.1.2.0-10.1.3.7', '9.255.255.250-10.0.0.5'),
       allow('tcp', 80, 'fd00::/16', 'fd00:1::/32', 'fd00:1::7', 'fcff:ffff:ffff:ffff:ffff:ffff:ffff:fff0-fd00::5'),
@@ -333,7 +333,7 @@ describe('reference 1.2', () => {
     ).toEqual(['accept', 'drop', 'accept', 'drop']);
   });
 
-  test('(15): `ip` with a port range is the same range for tcp and for udp, and for nothing else', async () => {
+  test('reference 1.2 (15): `ip` with a port range is the same range for tcp and for udp, and for nothing else', async () => {
     await apply(lab, [{ inbound: [allow('ip', [7_000, 7_001])] }]);
     const sources = [from('10.0.0.1'), from('fd00::1')];
     const admitted = sources.flatMap((source) => [

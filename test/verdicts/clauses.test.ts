@@ -16,8 +16,8 @@ const problemsOf = (rule: unknown): string[] =>
     ({ pointer, code }) => `${pointer} ${code}`,
   );
 
-describe('reference 1.2', () => {
-  test('(4): the far end counts, whichever way the packet goes', () => {
+describe('the clauses', () => {
+  test('reference 1.2 (4): the far end counts, whichever way the packet goes', () => {
     const policy = policyOfGroups([
       { inbound: [allow('tcp', 80, '10.0.0.1')], outbound: [allow('tcp', 80, '10.0.0.2')] },
     ]);
@@ -28,13 +28,13 @@ describe('reference 1.2', () => {
     ).toEqual(['accept', 'drop', 'drop', 'accept']);
   });
 
-  test('(5): a rule has no field for source ports', () => {
+  test('reference 1.2 (5): a rule has no field for source ports', () => {
     expect(problemsOf({ ...allow('tcp', 80), source_port: 53 })).toEqual([
       '/inbound_rules/0/source_port unknown_field',
     ]);
   });
 
-  test('(6): rules in any order, doubled or spread over groups are one policy', () => {
+  test('reference 1.2 (6): rules in any order, doubled or spread over groups are one policy', () => {
     const rules = [
       allow('tcp', [1, 100], '10.0.0.0/24'),
       allow('tcp', [50, 200], '10.0.0.7'),
@@ -47,7 +47,7 @@ describe('reference 1.2', () => {
     expect(canonicalize(policyOfGroups(rules.map((rule) => ({ inbound: [rule] }))))).toEqual(canonical);
   });
 
-  test('(6): a deny rule cannot be written', () => {
+  test('reference 1.2 (6): a deny rule cannot be written', () => {
     expect(problemsOf({ ...allow('tcp', 80), action: 'deny' })).toEqual(['/inbound_rules/0/action unknown_field']);
   });
 
@@ -60,11 +60,11 @@ describe('reference 1.2', () => {
     [[80, 82], 80, 'accept'],
     [[80, 82], 82, 'accept'],
     [[80, 82], 83, 'drop'],
-  ] as const)('(7): ports %j and a packet to port %i: %s', (ports, port, verdict) => {
+  ] as const)('reference 1.2 (7): ports %j and a packet to port %i: %s', (ports, port, verdict) => {
     expect(verdictOf([allow('tcp', ports)], from('10.0.0.1').tcp(port))).toBe(verdict);
   });
 
-  test('(8): empty and absent ip_ranges are the same', () => {
+  test('reference 1.2 (8): empty and absent ip_ranges are the same', () => {
     const absent = readGroup({ group_name: 'g', inbound_rules: [allow('tcp', 80)] }, { mode: 'create' });
     const empty = readGroup(
       { group_name: 'g', inbound_rules: [{ ...allow('tcp', 80), ip_ranges: [] }] },
@@ -75,14 +75,14 @@ describe('reference 1.2', () => {
       expect(verdictOf([allow('tcp', 80)], from(address).tcp(80))).toBe('accept');
   });
 
-  test('(9): outbound is open while no group holds an outbound rule, and closed from the first one on', () => {
+  test('reference 1.2 (9): outbound is open while no group holds an outbound rule, and closed from the first one on', () => {
     expect(canonicalize(policyOfGroups([{ inbound: [] }, { inbound: [] }])).outbound.kind).toBe('open');
     expect(
       canonicalize(policyOfGroups([{ inbound: [] }, { inbound: [], outbound: [allow('udp', 53)] }])).outbound.kind,
     ).toBe('closed');
   });
 
-  test('(10): inbound without a rule admits what belongs to a connection, and nothing else', () => {
+  test('reference 1.2 (10): inbound without a rule admits what belongs to a connection, and nothing else', () => {
     const policy = policyOfGroups([{ inbound: [] }]);
     const packet = from('10.0.0.1').tcp(80);
     expect(
@@ -92,14 +92,14 @@ describe('reference 1.2', () => {
     ).toEqual(['drop', 'accept', 'accept']);
   });
 
-  test('(11): the default group as data', () => {
+  test('reference 1.2 (11): the default group as data', () => {
     expect(defaultInboundRules).toEqual(
       ['ipv4', 'ipv6', 'icmp', 'icmpv6'].map((ip_protocol) => ({ ip_protocol, from_port: 0, to_port: 0 })),
     );
     expect(defaultOutboundRules).toEqual([]);
   });
 
-  test('(14): overlapping ranges collapse into one set, for IPv4 and IPv6 alike', () => {
+  test('reference 1.2 (14): overlapping ranges collapse into one set, for IPv4 and IPv6 alike', () => {
     const overlapping = allow(
       'tcp',
       80,
@@ -131,7 +131,7 @@ describe('reference 1.2', () => {
       allow('icmp', 0, '10.0.0.1', 'fd00::1'),
       [allow('icmp', 0, '10.0.0.1'), allow('icmpv6', 0, 'fd00::1')],
     ],
-  ])('(15): %s', (_, written, stored) => {
+  ])('reference 1.2 (15): %s', (_, written, stored) => {
     expect(normalizeRules([written])).toEqual(stored);
     expect(normalizeRules(stored)).toEqual(stored);
   });
