@@ -47,6 +47,16 @@ describe('the docs', () => {
   });
 });
 
+describe('the tests', () => {
+  it('name every clause of what a device enforces, 1.2 (1) to (15)', () => {
+    const tests = ['src', 'test'].flatMap((folder) => filesIn(folder, /\.test\.ts$/));
+    const named = new Set(
+      tests.filter((path) => path !== 'test/docs.test.ts').flatMap((path) => citationsIn(read(path))),
+    );
+    for (let n = 1; n <= 15; n += 1) expect(named).toContain(`1.2 (${n})`);
+  });
+});
+
 describe('reading the docs', () => {
   it('finds clauses by heading, number and letter', () => {
     const text =
