@@ -1,5 +1,5 @@
 /** Proves that the fake packet filter keeps the promises of the port. */
-import { FakeNft } from './fake-nft.ts';
+import { FakeNft } from './fake-nft.fixture.ts';
 import { nftContract } from './nft-contract.fixture.ts';
 
 nftContract('the fake packet filter', async () => {
