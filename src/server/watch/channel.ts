@@ -152,7 +152,7 @@ export class Channel implements View, Home {
       this.#again = false;
       this.#walk = this.#live.length - 1;
     } else if (this.#walk < 0 && this.#behindSince > 0) {
-      this.#o.stats.lag((this.#o.now() - this.#behindSince) / 1_000);
+      this.#o.stats.onLag((this.#o.now() - this.#behindSince) / 1_000);
       this.#behindSince = 0;
     }
     return this.#ready.length > 0 || this.#walk >= 0;

@@ -37,6 +37,7 @@ export class TestHub {
       org: modelOrg,
       items,
       holder: { user: options.user ?? userOf(1), token: options.token, expiresAt: options.expiresAt },
+      admittedAt: this.now,
       chunked: options.chunked ?? true,
       accept: () => sink,
     });

@@ -397,23 +397,35 @@ describe('a stream ends cleanly', () => {
   });
 
   test('when its credential is revoked and the hint is lost, by the next beat', async () => {
-    let revoked = false;
-    const db = new ModelDatabase({ lapsed: (claim) => (revoked && claim.token_id === token ? 'revoked' : undefined) });
-    const t = make({ db });
+    const t = make();
     const [mine, other] = [await t.watch(device, { token }), await t.watch(device)];
-    await t.pass(250);
-    revoked = true;
-    db.credentials += 1;
+    t.db.ended.push({ serial: 1, token_id: token });
     await t.pass(250);
     expect(mine.clean).toBe(true);
     expect(other.ended).toBe(false);
   });
 
   test('when its credential was revoked between the guard and the opening', async () => {
-    const t = make({ db: new ModelDatabase({ lapsed: () => 'revoked' }) });
-    const sink = await t.watch(device, { token });
+    const t = make();
+    await t.watch(device);
+    const opening = t.open(device, { token });
+    t.db.hint({ credentials: [token] });
+    const sink = await opening;
+    expect(typeof sink === 'string' || sink.clean).toBe(true);
+  });
+
+  test('once for each ending: a stream opened with the secret that came after it stays', async () => {
+    const t = make();
+    await t.watch(device, { token });
+    t.db.ended.push({ serial: 1, token_id: token });
     await t.pass(250);
-    expect(sink.clean).toBe(true);
+    t.now += 1;
+    const later = await t.watch(device, { token });
+    await t.pass(250);
+    expect(later.ended).toBe(false);
+    t.db.ended.push({ serial: 2, token_id: token });
+    await t.pass(250);
+    expect(later.clean).toBe(true);
   });
 
   test('when its credential expires', async () => {
@@ -426,18 +438,18 @@ describe('a stream ends cleanly', () => {
   });
 
   test('when the member is removed, with and without the hint', async () => {
-    let removed = false;
-    const t = make({ db: new ModelDatabase({ lapsed: () => (removed ? 'removed' : undefined) }) });
+    const t = make();
+    const gone = { organization_id: modelOrg, user_id: userOf(1) };
     const first = await t.watch(device);
-    t.db.hint({ removed_members: [{ organization_id: modelOrg, user_id: userOf(1) }] });
+    t.db.hint({ removed_members: [gone] });
     expect(first.clean).toBe(true);
     first.close();
-    const second = await t.watch(device);
-    await t.pass(250);
-    removed = true;
-    t.db.members += 1;
+    t.now += 1;
+    const [second, other] = [await t.watch(device), await t.watch(device, { user: userOf(2) })];
+    t.db.ended.push({ serial: 1, ...gone });
     await t.pass(250);
     expect(second.clean).toBe(true);
+    expect(other.ended).toBe(false);
   });
 
   test('when the organization goes, with and without the hint', async () => {

@@ -5,18 +5,18 @@ import type { OrganizationId } from '../../policy/ids.ts';
 import { Channel } from './channel.ts';
 import { maskOf } from './frame.ts';
 import { HeadReader } from './heads.ts';
-import { Lapses, type LapseSource } from './lapses.ts';
 import { keepWithin } from './memory.ts';
 import { start } from './place.ts';
+import { Rights, type Verdict } from './rights.ts';
 import type { Pool } from './segment.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
 import type { Head, Heads, Hint, Source } from './source.ts';
 import { WatchStats } from './stats.ts';
-import { Stream, type Ending, type Holder, type Sink } from './stream.ts';
+import { Stream, type Holder, type Sink } from './stream.ts';
 import { Turns } from './turns.ts';
 
 export interface HubOptions {
-  readonly source: Source & LapseSource;
+  readonly source: Source;
   readonly settings?: Partial<WatchSettings>;
   readonly clock: { readonly now: () => number };
   /** Between 0 and 1, for the spread of ages. */
@@ -30,6 +30,8 @@ export interface Opening {
   readonly org: OrganizationId;
   readonly items: readonly WatchItem[];
   readonly holder: Holder;
+  /** When the request came in: rights are judged after that. */
+  readonly admittedAt: number;
   /** False for a client that speaks HTTP/1.0. */
   readonly chunked: boolean;
   /** The response's head. */
@@ -55,7 +57,7 @@ export class Hub {
   readonly #channels = new Map<OrganizationId, Channel>();
   readonly #heads: HeadReader;
   readonly #turns: Turns<Channel>;
-  readonly #lapses: Lapses;
+  readonly #rights = new Rights();
   readonly #pool: Pool = { bytes: 0, uses: 0 };
   readonly #stopHints: () => void;
   #streams = 0;
@@ -73,7 +75,6 @@ export class Hub {
       known: (org) => this.#channels.get(org)?.ring.head ?? 0,
       onRead: (heads, asked) => this.#onHeads(heads, asked),
     });
-    this.#lapses = new Lapses({ source: options.source, end: (stream, why) => this.#end(stream, why) });
     this.#stopHints = options.source.onHint((hint) => this.#onHint(hint));
   }
 
@@ -111,7 +112,8 @@ export class Hub {
     return undefined;
   }
 
-  #attach(channel: Channel, { items, holder, chunked, preface, accept }: Opening): void {
+  #attach(channel: Channel, opening: Opening): void {
+    const { items, holder, chunked, preface, accept } = opening;
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
     const sink = accept();
@@ -129,7 +131,8 @@ export class Hub {
     sink.connect(stream);
     this.#streams += 1;
     channel.add(stream);
-    this.#lapses.look(channel.org, stream);
+    const ended = this.#rights.since(channel.org, holder, opening.admittedAt);
+    if (ended !== undefined) channel.end(stream, ended);
   }
 
   async #channelOf(org: OrganizationId): Promise<Channel | undefined> {
@@ -164,8 +167,12 @@ export class Hub {
     if (this.#streams === 0) this.#drained?.();
   }
 
-  #end(stream: Stream, why: Ending): void {
-    if (stream.home instanceof Channel) stream.home.end(stream, why);
+  #endWhere(verdict: Verdict | undefined): void {
+    if (verdict === undefined) return;
+    for (const [channel, stream] of this.#all()) {
+      const why = verdict(channel.org, stream.holder);
+      if (why !== undefined) channel.end(stream, why);
+    }
   }
 
   // What wakes the hub.
@@ -173,13 +180,7 @@ export class Hub {
   #onHint(hint: Hint): void {
     for (const org of hint.organizations) this.#wake(this.#channels.get(org));
     for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
-    if (hint.credentials.length === 0 && hint.removed_members.length === 0) return;
-    const tokens = new Set(hint.credentials);
-    const members = new Set(hint.removed_members.map((one) => `${one.organization_id} ${one.user_id}`));
-    for (const [channel, stream] of this.#all()) {
-      if (stream.holder.token !== undefined && tokens.has(stream.holder.token)) channel.end(stream, 'revoked');
-      else if (members.has(`${channel.org} ${stream.holder.user}`)) channel.end(stream, 'removed');
-    }
+    this.#endWhere(this.#rights.fromHint(hint, this.#o.clock.now()));
   }
 
   #wake(channel: Channel | undefined): void {
@@ -198,9 +199,8 @@ export class Hub {
       }
       if (head.revision < known) channel.rewind(head);
       else if (head.revision > channel.ring.head) this.#wake(channel);
-      this.#lapses.onHead(org, head, channel.streams);
     }
-    this.#lapses.onCredentials(heads.credentials, () => this.#all());
+    this.#endWhere(this.#rights.fromHeads(heads.ended, this.#o.clock.now()));
   }
 
   *#all(): Generator<readonly [Channel, Stream], void, undefined> {
@@ -223,7 +223,6 @@ export class Hub {
     try {
       const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
       await this.#heads.read(watched.map((channel) => channel.org));
-      await this.#lapses.check();
     } catch (cause) {
       this.#o.onWarning('looking for news failed', cause);
     } finally {
@@ -234,7 +233,6 @@ export class Hub {
   #forget(channel: Channel): void {
     this.#channels.delete(channel.org);
     this.#turns.drop(channel);
-    this.#lapses.forget(channel.org);
     channel.close();
   }
 

@@ -2,8 +2,7 @@
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
 import { departed } from './frame.ts';
-import type { Claim, Lapse, LapseSource } from './lapses.ts';
-import type { Entry, Heads, Hint, Source, StateQuery } from './source.ts';
+import type { Ended, Entry, Heads, Hint, Source, StateQuery } from './source.ts';
 
 export const modelOrg: OrganizationId = parseOrganizationId('11111111-1111-4111-8111-111111111111');
 export const userOf = (n: number): UserId => parseUserId(`22222222-2222-4222-8222-${String(n).padStart(12, '0')}`);
@@ -15,25 +14,22 @@ interface Resource {
   leftAt: number;
 }
 
-export class ModelDatabase implements Source, LapseSource {
+export class ModelDatabase implements Source {
   readonly log: Entry[] = [];
   readonly resources = new Map<string, Resource>();
-  readonly lapsed: (claim: Claim) => Lapse = () => undefined;
   exists = true;
   purged = 0;
-  members = 0;
-  credentials = 0;
+  readonly ended: Ended[] = [];
   /** The log is cut up to here, as by a compaction. */
   cut = 0;
   down = false;
-  reads = { heads: 0, changes: 0, state: 0, lapses: 0 };
+  reads = { heads: 0, changes: 0, state: 0 };
   readonly #pause: () => Promise<void>;
   readonly #listeners = new Set<(hint: Hint) => void>();
   #made = 0;
 
-  constructor(options: { readonly pause?: () => Promise<void>; readonly lapsed?: (claim: Claim) => Lapse } = {}) {
+  constructor(options: { readonly pause?: () => Promise<void> } = {}) {
     this.#pause = options.pause ?? (() => Promise.resolve());
-    if (options.lapsed) this.lapsed = options.lapsed;
   }
 
   get head(): number {
@@ -106,9 +102,9 @@ export class ModelDatabase implements Source, LapseSource {
   async heads(orgs: readonly OrganizationId[]): Promise<Heads> {
     this.reads.heads += 1;
     await this.#visit();
-    const head = { revision: this.head, version: this.head + this.members, purged: this.purged };
+    const head = { revision: this.head, purged: this.purged };
     const organizations = new Map(orgs.filter((org) => this.exists && org === modelOrg).map((org) => [org, head]));
-    const answer = { organizations, credentials: this.credentials };
+    const answer = { organizations, ended: [...this.ended] };
     await this.#pause();
     return answer;
   }
@@ -140,12 +136,6 @@ export class ModelDatabase implements Source, LapseSource {
     const answer = found.toSorted((a, b) => a.revision - b.revision).slice(0, query.limit);
     await this.#pause();
     return answer;
-  }
-
-  async lapses(claims: readonly Claim[]): Promise<readonly Lapse[]> {
-    this.reads.lapses += 1;
-    await this.#visit();
-    return claims.map((claim) => this.lapsed(claim));
   }
 
   onHint(listener: (hint: Hint) => void): () => void {

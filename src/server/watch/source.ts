@@ -21,8 +21,6 @@ export interface Entry {
 
 export interface Head {
   readonly revision: number;
-  /** Rises with every change of the organization, also those without a revision (members). */
-  readonly version: number;
   /** Deletions up to and including this revision are forgotten: resuming below it is impossible. */
   readonly purged: number;
 }
@@ -30,9 +28,14 @@ export interface Head {
 export interface Heads {
   /** Organizations that do not exist are absent. */
   readonly organizations: ReadonlyMap<OrganizationId, Head>;
-  /** Rises whenever any credential is revoked, rotated or deleted. */
-  readonly credentials: number;
+  /** Rights that ended within the last minutes, members' removals among them: the backstop for lost hints. */
+  readonly ended: readonly Ended[];
 }
+
+/** A credential that was revoked or rotated or went with its device, or a member that was removed. `serial` tells one ending from another. */
+export type Ended =
+  | { readonly serial: number; readonly token_id: TokenId }
+  | { readonly serial: number; readonly organization_id: OrganizationId; readonly user_id: UserId };
 
 export interface StateQuery {
   readonly kinds: readonly WatchKind[];

@@ -18,14 +18,10 @@ export class WatchStats {
   resyncs = 0;
   heartbeats = 0;
   readonly endings = new Map<Ending, number>();
-  /** Seconds from reading a change to having written it to the last stream; drained by whoever observes. */
-  readonly lags: number[] = [];
+  /** Told of seconds from reading a change to having written it to the last stream. */
+  onLag: (seconds: number) => void = () => {};
 
   ended(why: Ending): void {
     this.endings.set(why, (this.endings.get(why) ?? 0) + 1);
-  }
-
-  lag(seconds: number): void {
-    if (this.lags.length < 1_000) this.lags.push(seconds);
   }
 }

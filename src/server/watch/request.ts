@@ -1,0 +1,30 @@
+/** Owns the reading of a watch request: every problem at once, before any stream begins (reference 2.5). */
+import type { RequestProblem } from '../../api/codes.ts';
+import { check } from '../../api/validate.ts';
+import { WatchRequest } from '../../api/watch.ts';
+import { at } from '../../policy/problem.ts';
+
+const kindOf = (item: unknown): unknown =>
+  typeof item === 'object' && item !== null && 'kind' in item ? item.kind : undefined;
+
+/** Every item whose kind another item before it has asked for. */
+function repeated(body: unknown): readonly RequestProblem[] {
+  if (!Array.isArray(body)) return [];
+  const kinds = (body as readonly unknown[]).slice(0, 100).map((item) => kindOf(item));
+  return kinds.flatMap((kind, index) =>
+    typeof kind === 'string' && kinds.indexOf(kind) < index
+      ? [
+          {
+            pointer: at(at('', index), 'kind'),
+            code: 'duplicate',
+            detail: `${JSON.stringify(kind.slice(0, 80))} is asked for twice; one item a kind.`,
+          } as const,
+        ]
+      : [],
+  );
+}
+
+export const watchProblems = (body: unknown): readonly RequestProblem[] => [
+  ...check(WatchRequest, body),
+  ...repeated(body),
+];

@@ -1,0 +1,72 @@
+/** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { WatchRequest } from '../../api/watch.ts';
+import { HttpError, notFound, refuse } from '../http/errors.ts';
+import type { Admitted, StreamHandler } from '../http/routes.ts';
+import type { Hub, Refusal } from './hub.ts';
+import { watchProblems } from './request.ts';
+import { takeOver } from './socket.ts';
+import type { Holder } from './stream.ts';
+import { responseHead } from './wire.ts';
+
+function holderOf({ principal }: Admitted): Holder {
+  // The table of rights lets no enrollment key in; without a token there would be nothing to revoke.
+  if (principal.kind === 'enrollment') throw new HttpError('forbidden', 'An enrollment key reads no events.');
+  const { user_id, token_id, expires_at } = principal;
+  return { user: user_id, token: token_id, expiresAt: expires_at === undefined ? undefined : Date.parse(expires_at) };
+}
+
+function refusal(why: Refusal): HttpError {
+  switch (why) {
+    case 'not_found':
+      return notFound('organization');
+    case 'revision_gone':
+      return new HttpError(
+        'revision_gone',
+        "The revision is older than the deletions that are kept, or newer than the organization's own. Start afresh, without gt_revision.",
+      );
+    case 'draining':
+      return new HttpError('unavailable', 'The server is shutting down. Try again.', {
+        headers: { 'Retry-After': '1' },
+      });
+    default:
+      return why satisfies never;
+  }
+}
+
+/** Headers that every answer carries were set on the reply, which is not used: they are taken over. */
+function headersOf(reply: FastifyReply): Readonly<Record<string, string>> {
+  const given: Record<string, string> = { Date: new Date().toUTCString() };
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (typeof value === 'string' && name !== 'cache-control') given[name] = value;
+  }
+  return given;
+}
+
+export interface StreamHandlerOptions {
+  readonly hub: Hub;
+  readonly clock: () => number;
+  /** Told of each stream that begins; it never becomes a response that the framework would tell of. */
+  readonly onOpen: (request: FastifyRequest, reply: FastifyReply) => void;
+}
+
+export function streamHandler({ hub, clock, onOpen }: StreamHandlerOptions): StreamHandler {
+  return async (admitted, request, reply) => {
+    refuse(watchProblems(request.body));
+    const chunked = request.raw.httpVersionMajor > 1 || request.raw.httpVersionMinor >= 1;
+    const refused = await hub.open({
+      org: admitted.params.org_id,
+      items: request.body as WatchRequest,
+      holder: holderOf(admitted),
+      admittedAt: clock() - reply.elapsedTime,
+      chunked,
+      preface: responseHead(chunked, headersOf(reply)),
+      accept: () => {
+        onOpen(request, reply);
+        reply.hijack();
+        return takeOver(request.raw, reply.raw);
+      },
+    });
+    if (refused !== undefined) throw refusal(refused);
+  };
+}

@@ -1,0 +1,56 @@
+/** Owns a running hub: its clock in real time, and its end. */
+import type { Registry } from 'prom-client';
+import { Hub } from './hub.ts';
+import { tellMetrics } from './metrics.ts';
+import type { WatchSettings } from './settings.ts';
+import type { Source } from './source.ts';
+
+export interface WatchService {
+  readonly hub: Hub;
+  /** Ends every stream cleanly; those that do not take their end are closed after a few seconds. */
+  drain(): Promise<void>;
+  close(): void;
+}
+
+export interface WatchServiceOptions {
+  readonly source: Source;
+  readonly settings?: Partial<WatchSettings>;
+  readonly clock?: () => number;
+  readonly random?: () => number;
+  readonly registry?: Registry;
+  readonly onWarning: (message: string, cause: unknown) => void;
+}
+
+/** How often every stream is looked at: well within the second in which an expired credential must end its stream. */
+const sweepMs = 500;
+
+export function startWatch(options: WatchServiceOptions): WatchService {
+  const hub = new Hub({
+    source: options.source,
+    settings: options.settings ?? {},
+    clock: { now: options.clock ?? Date.now },
+    random: options.random ?? Math.random,
+    defer: (run) => void setImmediate(run),
+    onWarning: options.onWarning,
+  });
+  if (options.registry !== undefined) tellMetrics(hub, options.registry);
+  let sweeping = false;
+  const sweep = (): void => {
+    sweeping = !hub.sweep();
+    if (sweeping) setImmediate(sweep);
+  };
+  const timers = [
+    setInterval(() => void hub.poll(), hub.settings.pollMs).unref(),
+    setInterval(() => {
+      if (!sweeping) sweep();
+    }, sweepMs).unref(),
+  ];
+  return {
+    hub,
+    drain: () => hub.drain(),
+    close() {
+      for (const timer of timers) clearInterval(timer);
+      hub.close();
+    },
+  };
+}
