@@ -2,18 +2,23 @@
 import { parseOrganizationId, parseTokenId, parseUserId } from '../../policy/ids.ts';
 import type { Context } from './context.ts';
 import { statement, withRevision } from './sql.ts';
-import type { ChangeLog, Entry, Head, WatchKind } from './store.ts';
+import type { ChangeLog, Ended, Entry, Head, WatchKind } from './store.ts';
 
-/** For how long an ended token is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
+/** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
 const revocationMinutes = 10;
 
 const readHeads = statement<{ org_id: string; revision: number; version: number; purged: number }>(
   'read_heads',
   'SELECT org_id, revision, version, purged FROM heads WHERE org_id = ANY ($1::uuid[])',
 );
-const readEnded = statement<{ token_id: string }>(
+const readEnded = statement<{
+  serial: number;
+  token_id: string | null;
+  org_id: string | null;
+  user_id: string | null;
+}>(
   'read_ended',
-  `SELECT token_id FROM revocations WHERE revoked_at > clock_timestamp() - interval '${revocationMinutes} minutes'`,
+  `SELECT serial, token_id, org_id, user_id FROM revocations WHERE revoked_at > clock_timestamp() - interval '${revocationMinutes} minutes'`,
 );
 
 interface EntryRow {
@@ -24,6 +29,7 @@ interface EntryRow {
   readonly body: string;
   readonly only_for: string | null;
   readonly left_at: number;
+  readonly hidden_from?: string | null;
 }
 
 const readChanges = statement<EntryRow>(
@@ -32,14 +38,25 @@ const readChanges = statement<EntryRow>(
 );
 
 const currentState: Readonly<Record<WatchKind, string>> = {
-  device: `(SELECT revision, 'device' AS kind, 'change' AS type, id, body, NULL::uuid AS only_for, 0::bigint AS left_at
+  device: `(SELECT revision, 'device' AS kind, 'change' AS type, id, body, NULL::uuid AS only_for, 0::bigint AS left_at, NULL::uuid AS hidden_from
     FROM devices WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
   'security-groups': `(SELECT revision, 'security-groups' AS kind, 'change' AS type, id, body,
-      CASE WHEN user_id IS NOT NULL AND NOT is_applied THEN user_id END AS only_for, left_at
+      CASE WHEN user_id IS NOT NULL AND NOT is_applied THEN user_id END AS only_for, left_at, NULL::uuid AS hidden_from
     FROM security_groups WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
 };
-const deletions = `(SELECT revision, kind, type, id, body, only_for, left_at
+const deletions = `(SELECT revision, kind, type, id, body, only_for, left_at, NULL::uuid AS hidden_from
     FROM changes WHERE org_id = $1 AND revision > $2 AND type = 'delete' AND kind = ANY ($4::text[]) ORDER BY revision LIMIT $3)`;
+
+/** A departure is a row of its own, at its own revision: a reader that stops between it and later private changes has it. */
+const departure = (owner: string): string =>
+  `left_at AS revision, 'security-groups' AS kind, 'delete' AS type, id, '{"id":"' || id || '","org_id":"' || org_id || '"' AS body,
+    NULL::uuid AS only_for, left_at, ${owner} AS hidden_from`;
+const departures = [
+  `(SELECT ${departure('user_id')} FROM security_groups
+    WHERE org_id = $1 AND left_at > 0 AND left_at > $2 AND user_id IS NOT NULL AND NOT is_applied ORDER BY left_at LIMIT $3)`,
+  `(SELECT ${departure('only_for')} FROM changes
+    WHERE org_id = $1 AND left_at > 0 AND left_at > $2 AND type = 'delete' AND only_for IS NOT NULL ORDER BY left_at LIMIT $3)`,
+];
 
 const merged = (...parts: readonly string[]): string =>
   `SELECT * FROM (${parts.join(' UNION ALL ')}) AS states ORDER BY revision LIMIT $3`;
@@ -52,8 +69,14 @@ const readState = {
 };
 const readStateAndDeletions = {
   device: statement<EntryRow>('resume_devices', merged(currentState.device, deletions)),
-  'security-groups': statement<EntryRow>('resume_groups', merged(currentState['security-groups'], deletions)),
-  both: statement<EntryRow>('resume_both', merged(currentState.device, currentState['security-groups'], deletions)),
+  'security-groups': statement<EntryRow>(
+    'resume_groups',
+    merged(currentState['security-groups'], deletions, ...departures),
+  ),
+  both: statement<EntryRow>(
+    'resume_both',
+    merged(currentState.device, currentState['security-groups'], deletions, ...departures),
+  ),
 };
 
 const entry = (row: EntryRow): Entry => ({
@@ -64,6 +87,7 @@ const entry = (row: EntryRow): Entry => ({
   json: withRevision(row.body, row.revision),
   only_for: row.only_for === null ? undefined : parseUserId(row.only_for),
   left_at: row.left_at,
+  ...(row.hidden_from == null ? {} : { hidden_from: parseUserId(row.hidden_from) }),
 });
 
 /** One server at a time: the others find the lock taken and pass. */
@@ -108,7 +132,11 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
             head,
           ]),
         ),
-        ended_credentials: ended.map(({ token_id }) => parseTokenId(token_id)),
+        ended: ended.flatMap(({ serial, token_id, org_id, user_id }): readonly Ended[] => {
+          if (token_id !== null) return [{ serial, token_id: parseTokenId(token_id) }];
+          if (org_id === null || user_id === null) return [];
+          return [{ serial, organization_id: parseOrganizationId(org_id), user_id: parseUserId(user_id) }];
+        }),
       };
     },
 

@@ -36,7 +36,11 @@ const insertMember = statement<never>(
   'insert_member',
   'INSERT INTO members (org_id, user_id, created_at) VALUES ($1, $2, $3)',
 );
-const deleteMember = statement<never>('delete_member', 'DELETE FROM members WHERE org_id = $1 AND user_id = $2');
+const deleteMember = statement<never>(
+  'delete_member',
+  `WITH gone AS (DELETE FROM members WHERE org_id = $1 AND user_id = $2 RETURNING org_id, user_id)
+   INSERT INTO revocations (org_id, user_id) SELECT org_id, user_id FROM gone`,
+);
 
 const record = (row: MemberRow): MemberRecord => ({ ...row, user_id: parseUserId(row.user_id) });
 

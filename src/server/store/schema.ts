@@ -176,4 +176,17 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX changes_time ON changes USING brin (committed_at) WITH (pages_per_range = 16, autosummarize = on);
     `,
   },
+  {
+    version: 2,
+    title: 'removed members among the lately ended rights; departures of groups by revision',
+    sql: `
+      -- Which rights ended lately: a token, or a user's membership.
+      ALTER TABLE revocations ALTER COLUMN token_id DROP NOT NULL, ADD COLUMN org_id uuid, ADD COLUMN user_id uuid,
+        ADD COLUMN serial bigint GENERATED ALWAYS AS IDENTITY,
+        ADD CHECK ((token_id IS NULL) = (org_id IS NOT NULL AND user_id IS NOT NULL));
+
+      CREATE INDEX security_groups_left ON security_groups (org_id, left_at) WHERE left_at > 0;
+      CREATE INDEX changes_left ON changes (org_id, left_at) WHERE left_at > 0 AND type = 'delete';
+    `,
+  },
 ];

@@ -261,12 +261,13 @@ export interface Entry {
   readonly json: string;
   /** Undefined: every member may see it. Otherwise only this user may: a user's group that is applied to no device. */
   readonly only_for: UserId | undefined;
-  /**
-   * The revision at which a user's group last left everyone's view (0: never). A group that enters or leaves takes a
-   * revision of its own for that. A reader outside `only_for` whose cursor is below `left_at` is owed a
-   * bare deletion at this entry's revision; otherwise the entry is none of its business.
-   */
+  /** The revision at which a user's group last left everyone's view; 0: never. Entering and leaving take a revision of their own. */
   readonly left_at: number;
+  /**
+   * Only from `readState`: a departure on its own, at the revision `left_at`, as a bare deletion. Everyone but this user is owed it,
+   * whatever its owner did to the group since.
+   */
+  readonly hidden_from?: UserId | undefined;
 }
 
 export interface Head {
@@ -280,9 +281,14 @@ export interface Head {
 export interface Heads {
   /** Organizations that do not exist are absent. */
   readonly organizations: ReadonlyMap<OrganizationId, Head>;
-  /** Tokens that were revoked or rotated, or went with their device, within the last minutes: the backstop for lost hints. */
-  readonly ended_credentials: readonly TokenId[];
+  /** Rights that ended within the last minutes: the backstop for lost hints. */
+  readonly ended: readonly Ended[];
 }
+
+/** A token that was revoked or rotated or went with its device, or a member that was removed. `serial` tells one ending from another. */
+export type Ended =
+  | { readonly serial: number; readonly token_id: TokenId }
+  | { readonly serial: number; readonly organization_id: OrganizationId; readonly user_id: UserId };
 
 /** Something committed, here or on another server. Hints may be lost: `heads` is the truth. */
 export interface Hint {
@@ -303,8 +309,8 @@ export interface ChangeLog {
    */
   readChanges(org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined>;
   /**
-   * The newest state of every resource of these kinds changed after a revision, and deletions (none when `after` is 0 and
-   * `deletions` is not asked for), ascending by revision, at most `limit`. Pages need no common snapshot: a record that changes
+   * The newest state of every resource of these kinds changed after a revision, ascending by revision, at most `limit`. With
+   * `deletions` also those, and departures of users' groups (`hidden_from`), so that one revision may come twice. Pages need no common snapshot: a record that changes
    * meanwhile moves to a higher revision and is met there.
    */
   readState(
