@@ -7,17 +7,19 @@ import type { FastifyInstance } from 'fastify';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
 import { buildApp } from './http/app.ts';
-import { HttpError } from './http/errors.ts';
 import { Health } from './http/health.ts';
 import { createLog, type Log } from './http/log.ts';
 import { createMetrics } from './http/metrics.ts';
-import type { StreamHandler } from './http/routes.ts';
+import { tellAnswered } from './http/told.ts';
+import { streamHandler } from './http/watch.ts';
 import { opaqueAuthenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
 import { StoreError } from './store/errors.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/store.ts';
+import { startWatch, type WatchService } from './watch/service.ts';
+import type { WatchSettings } from './watch/settings.ts';
 
 /** A start that cannot succeed: what to tell the operator, and with which code to end. */
 export class StartError extends Error {
@@ -39,6 +41,8 @@ export interface Surroundings {
   readonly random?: (bytes: Uint8Array) => void;
   /** Told of what takes long at start. */
   readonly say?: (line: string) => void;
+  /** Goes before what the options say about streams. */
+  readonly watch?: Partial<WatchSettings>;
 }
 
 export interface RunningServer {
@@ -117,9 +121,6 @@ async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
   );
 }
 
-const noStream: StreamHandler = () =>
-  Promise.reject(new HttpError('unavailable', 'This build has no event stream.', { headers: { 'Retry-After': '60' } }));
-
 async function listen(app: FastifyInstance, { host, port }: ServerConfig['listen']): Promise<string> {
   try {
     await app.listen({ host, port });
@@ -156,6 +157,20 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
 
     const health = new Health();
     health.add({ name: 'the database cannot be reached', check: () => store.ping() });
+    const metrics = createMetrics();
+    const watch = startWatch({
+      source: store.log,
+      settings: {
+        heartbeatMs: config.streamHeartbeat * 1000,
+        maxAgeMs: config.streamMaxAge * 1000,
+        stuckMs: config.streamStuck * 1000,
+        ...around.watch,
+      },
+      clock,
+      registry: metrics.registry,
+      onWarning: (message, cause) => log.warn({ err: cause }, message),
+    });
+    undo.push(async () => watch.close());
     const app = buildApp({
       services: {
         store,
@@ -170,13 +185,17 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       },
       authenticate: opaqueAuthenticator(store),
       log,
-      metrics: createMetrics(),
+      metrics,
       health,
       rateLimit: { perSecond: config.rateLimit, burst: config.rateBurst },
       bodyLimit: config.maxBody,
-      stream: noStream,
+      stream: streamHandler({
+        hub: watch.hub,
+        clock,
+        onOpen: (request, reply) => tellAnswered({ log, metrics }, request, reply),
+      }),
     });
-    undo.push(() => closeApp(app, health, config.shutdownTimeout * 1000));
+    undo.push(() => closeApp({ app, health, watch }, config.shutdownTimeout * 1000));
     const url = await listen(app, config.listen);
     return { url, store, firstAdmin, close: undoAll };
   } catch (error) {
@@ -185,11 +204,17 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
   }
 }
 
-/** No new requests; those in flight may finish, but not for ever. */
-async function closeApp(app: FastifyInstance, health: Health, patienceMs: number): Promise<void> {
+/** No new requests; streams end; requests in flight may finish, but not for ever. */
+async function closeApp(
+  { app, health, watch }: { app: FastifyInstance; health: Health; watch: WatchService },
+  patienceMs: number,
+): Promise<void> {
   health.drain();
-  const cut = setTimeout(() => app.server.closeAllConnections(), patienceMs);
-  await app.close();
+  const cut = setTimeout(() => {
+    app.server.closeAllConnections();
+    watch.close();
+  }, patienceMs);
+  await Promise.all([watch.drain(), app.close()]);
   clearTimeout(cut);
 }
 

@@ -174,6 +174,27 @@ export const serverOptions = {
     fallback: '90',
     read: between(1, 36_500),
   },
+  streamHeartbeat: {
+    flags: '--stream-heartbeat <seconds>',
+    env: 'RINGFENCE_STREAM_HEARTBEAT',
+    help: 'silence after which a stream of events gets a heartbeat',
+    fallback: '15',
+    read: between(1, 3600),
+  },
+  streamMaxAge: {
+    flags: '--stream-max-age <seconds>',
+    env: 'RINGFENCE_STREAM_MAX_AGE',
+    help: 'age at which a stream is ended, so that clients spread over servers again',
+    fallback: '3600',
+    read: between(1, 31_536_000),
+  },
+  streamStuck: {
+    flags: '--stream-stuck <seconds>',
+    env: 'RINGFENCE_STREAM_STUCK',
+    help: 'how long a reader may take nothing before it is cut off',
+    fallback: '60',
+    read: between(1, 86_400),
+  },
   logLevel: {
     flags: '--log-level <level>',
     env: 'RINGFENCE_LOG_LEVEL',
@@ -258,6 +279,7 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     `rate limit ${config.rateLimit === 0 ? 'off' : `${config.rateLimit}/s, burst ${config.rateBurst}`}`,
     `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,
     `deletions kept ${config.keepDeletions} days`,
+    `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s`,
     `log level ${config.logLevel}`,
   ];
 }

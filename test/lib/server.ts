@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import { createLog } from '../../src/server/http/log.ts';
-import { startServer, type RunningServer } from '../../src/server/main.ts';
+import { startServer, type RunningServer, type Surroundings } from '../../src/server/main.ts';
 import { serverConfig, type ServerValues } from '../../src/server/options.ts';
 import { Api } from './http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from './postgres.ts';
@@ -13,6 +13,8 @@ export interface TestServer extends RunningServer {
   /** Asks without a credential. */
   readonly nobody: Api;
   readonly adminToken: string;
+  /** Where its database is, for a second server beside it. */
+  readonly databaseUrl: string;
   /** Everything the server has logged so far. */
   logged(): string;
 }
@@ -20,11 +22,12 @@ export interface TestServer extends RunningServer {
 export interface TestServerOptions extends ServerValues {
   readonly clock?: () => number;
   readonly url?: string;
+  readonly watch?: Surroundings['watch'];
 }
 
 /** A server on a database of its own in this PostgreSQL, or on the one at `url`. */
 export async function startTestServer(postgres: TestPostgres, options: TestServerOptions = {}): Promise<TestServer> {
-  const { clock, url = await postgres.freshUrl(), ...values } = options;
+  const { clock, watch, url = await postgres.freshUrl(), ...values } = options;
   const data = await temporaryDirectory();
   const lines: string[] = [];
   const sink = new Writable({
@@ -40,13 +43,18 @@ export async function startTestServer(postgres: TestPostgres, options: TestServe
   );
   const log = createLog('info', sink);
   try {
-    const server = await startServer(config, { log, ...(clock === undefined ? {} : { clock }) });
+    const server = await startServer(config, {
+      log,
+      ...(clock === undefined ? {} : { clock }),
+      ...(watch === undefined ? {} : { watch }),
+    });
     const nobody = new Api(server.url);
     return {
       ...server,
       nobody,
       admin: nobody.as(adminToken),
       adminToken,
+      databaseUrl: url,
       logged: () => lines.join(''),
       async close() {
         nobody.close();

@@ -14,6 +14,7 @@ import type { Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { RateLimiter, type RateLimit } from './ratelimit.ts';
 import { registerOperations, type StreamHandler } from './routes.ts';
+import { pathOf, tellAnswered } from './told.ts';
 import { registerUi } from './ui.ts';
 import { unknownRoute } from './unknown.ts';
 
@@ -33,8 +34,6 @@ const safeId = /^[A-Za-z0-9._:-]{1,64}$/;
 
 /** Paths besides the operations. */
 const pages = ['/', '/ui/', '/healthz', '/readyz', '/metrics', '/api/openapi.json', '/api/docs', '/api/docs/style.css'];
-
-const pathOf = (url: string): string => url.split('?', 1)[0] ?? url;
 
 /** Answers a request that Node itself could not read; there is no request object yet. */
 function answerBroken(error: Error & { readonly code?: string }, socket: Socket): void {
@@ -88,21 +87,7 @@ function watchRequests(app: FastifyInstance, { log, metrics }: AppOptions): void
     done();
   });
   app.addHook('onResponse', (request, reply, done) => {
-    const operation = request.routeOptions.config.operation;
-    const principal = request.admitted?.principal;
-    metrics.request(operation ?? 'other', reply.statusCode, reply.elapsedTime / 1000);
-    log.info(
-      {
-        req: request.id,
-        method: request.method,
-        path: withoutSecrets(pathOf(request.url)),
-        ...(operation === undefined ? {} : { operation }),
-        status: reply.statusCode,
-        ms: Math.round(reply.elapsedTime * 100) / 100,
-        ...(principal === undefined ? {} : { user: principal.user_id, by: principal.kind }),
-      },
-      'request',
-    );
+    tellAnswered({ log, metrics }, request, reply);
     done();
   });
 }

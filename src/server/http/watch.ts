@@ -1,13 +1,13 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { WatchRequest } from '../../api/watch.ts';
-import { HttpError, notFound, refuse } from '../http/errors.ts';
-import type { Admitted, StreamHandler } from '../http/routes.ts';
-import type { Hub, Refusal } from './hub.ts';
-import { watchProblems } from './request.ts';
-import { takeOver } from './socket.ts';
-import type { Holder } from './stream.ts';
-import { responseHead } from './wire.ts';
+import { HttpError, notFound, refuse } from './errors.ts';
+import type { Admitted, StreamHandler } from './routes.ts';
+import type { Hub, Refusal } from '../watch/hub.ts';
+import { watchProblems } from '../watch/request.ts';
+import { takeOver } from '../watch/socket.ts';
+import type { Holder } from '../watch/stream.ts';
+import { responseHead } from '../watch/wire.ts';
 
 function holderOf({ principal }: Admitted): Holder {
   // The table of rights lets no enrollment key in; without a token there would be nothing to revoke.
@@ -46,7 +46,7 @@ function headersOf(reply: FastifyReply): Readonly<Record<string, string>> {
 export interface StreamHandlerOptions {
   readonly hub: Hub;
   readonly clock: () => number;
-  /** Told of each stream that begins; it never becomes a response that the framework would tell of. */
+  /** Told of each stream that begins: it never becomes a response that the framework would tell of. */
   readonly onOpen: (request: FastifyRequest, reply: FastifyReply) => void;
 }
 
