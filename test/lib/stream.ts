@@ -83,7 +83,7 @@ export class EventStream {
   get documents(): readonly Json[] {
     const lines = this.body.text.split('\n');
     // What follows the last line feed is not whole yet.
-    return lines.slice(0, -1).flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Json]));
+    return lines.slice(0, -1).flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
   }
 
   /** Documents in short: `change 5`, `tail`, with the kind in front when it is there. */

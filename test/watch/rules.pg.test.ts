@@ -175,13 +175,13 @@ describe('rule 4 (reference 4.3 (4))', () => {
 describe('rule 5 (reference 4.3 (5))', () => {
   test('current state and later changes join without a gap while others write', async () => {
     const place = await newPlace(server);
-    let writing = true;
+    const writing = new AbortController();
     const writer = (async () => {
-      for (let i = 0; writing && i < 2_000; i += 1) await newDevice(place);
+      for (let i = 0; !writing.signal.aborted && i < 2_000; i += 1) await newDevice(place);
     })();
     const streams: EventStream[] = [];
     for (let i = 0; i < 20; i += 1) streams.push(await watch(place, [{ kind: 'device' }]).tail());
-    writing = false;
+    writing.abort();
     await writer;
     const all = await place.member.api.expect(200, 'GET', `${place.base}/devices`);
     const truth = all.map((one: { revision: number }) => one.revision).toSorted((a: number, b: number) => a - b);
