@@ -75,8 +75,6 @@ function answerError(failure: unknown, request: FastifyRequest, reply: FastifyRe
     log[error.status === 503 ? 'warn' : 'error']({ ...about, err: error.cause ?? error }, error.message);
   }
   for (const [name, value] of Object.entries(error.extras.headers ?? {})) reply.header(name, value);
-  // The rest of a body that is not wanted would have to be read before the connection could be used again.
-  if (error.code === 'payload_too_large') reply.header('connection', 'close');
   const body = problemBody(error, { path, id: request.id });
   return reply.code(error.status).type(problemContentType).serializer(String).send(JSON.stringify(body));
 }
@@ -97,7 +95,6 @@ export function buildApp(options: AppOptions): FastifyInstance {
   const { services, authenticate, log } = options;
   const app = fastify({
     logger: false,
-    bodyLimit: options.bodyLimit,
     routerOptions: { maxParamLength: 1000 },
     // How long a request may take to arrive; the answer may take longer.
     requestTimeout: 60_000,
@@ -118,7 +115,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   app.setNotFoundHandler((request, reply) =>
     answerError(unknownRoute(request.method, pathOf(request.url), pages), request, reply, log),
   );
-  takeJsonBodies(app);
+  takeJsonBodies(app, options.bodyLimit);
   watchRequests(app, options);
   registerHealth(app, options.health, options.metrics);
   registerDocs(app);

@@ -1,5 +1,6 @@
 /** Owns the reading of bodies: bytes to JSON, strictly. */
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { IncomingMessage } from 'node:http';
 import { HttpError } from './errors.ts';
 
 /**
@@ -29,14 +30,33 @@ function place(error: unknown, text: string): string {
   return `: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
 }
 
+/** Of a body that is too large, so many times the limit are read and thrown away before the answer. */
+const patience = 16;
+
+/**
+ * The whole body, up to the limit. What comes beyond is read and thrown away, within reason: many clients write their whole
+ * body before they read an answer, and a connection closed in between would hide from them why they were refused.
+ */
+async function readBody(body: AsyncIterable<Buffer>, limit: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size <= limit) chunks.push(chunk);
+    else if (size > limit * patience) break;
+    else chunks.length = 0;
+  }
+  if (size > limit) throw tooLarge(limit);
+  return Buffer.concat(chunks, size);
+}
+
+const tooLarge = (limit: number): HttpError =>
+  new HttpError('payload_too_large', `A body may be ${limit} bytes large.`);
+
 /** JSON is the one type taken. */
-export function takeJsonBodies(app: FastifyInstance): void {
+export function takeJsonBodies(app: FastifyInstance, limit: number): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
-    try {
-      done(null, parseJson(body as Buffer));
-    } catch (error) {
-      done(error as HttpError);
-    }
-  });
+  app.addContentTypeParser('application/json', async (_request: FastifyRequest, payload: IncomingMessage) =>
+    parseJson(await readBody(payload.iterator({ destroyOnReturn: false }), limit)),
+  );
 }
