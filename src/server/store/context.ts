@@ -3,10 +3,9 @@ import type { OrganizationId } from '../../policy/ids.ts';
 import type { Lanes, Runner, Transactions } from './connection.ts';
 import { StoreError, type StoreProblem } from './errors.ts';
 import type { Hints } from './hints.ts';
-import type { Stored } from './records.ts';
-import { statement, withRevision } from './sql.ts';
+import { statement } from './sql.ts';
 import type { Actor, Page, Phase } from './store.ts';
-import { careful, stale, type CarefulWrite, type Writer } from './writer.ts';
+import { careful, type CarefulWrite, type Writer } from './writer.ts';
 
 export interface Context {
   readonly phase: Phase;
@@ -34,44 +33,6 @@ export const pageValues = (page: Page | undefined): [string, number | null] => [
   page?.after ?? nobody,
   page?.limit ?? null,
 ];
-
-/** A record from its row; the object is parsed when first asked for. */
-export function stored<T>(row: { readonly id: string; readonly revision: number; readonly body: string }): Stored<T> {
-  const json = withRevision(row.body, row.revision);
-  let record: T | undefined;
-  return {
-    id: row.id,
-    revision: row.revision,
-    json,
-    get record() {
-      record ??= JSON.parse(json) as T;
-      return record;
-    },
-  };
-}
-
-/** What every quick write answers: nothing (no such organization), a refusal, a new state, or neither (stale). */
-export interface QuickRow {
-  readonly id: string;
-  readonly refusal: StoreProblem['code'] | 'unchanged' | null;
-  /** The revision that stands now, for refusals that tell it. */
-  readonly standing: number | null;
-  readonly revision: number | null;
-  readonly body: string | null;
-}
-
-export function readQuick<T>(rows: readonly QuickRow[], what: 'device' | 'group'): Stored<T> | typeof stale {
-  const [row] = rows;
-  if (row === undefined) return refuse({ code: 'not_found', what: 'organization' });
-  const { id, refusal, revision, body, standing } = row;
-  if (refusal === null) return revision === null || body === null ? stale : stored({ id, revision, body });
-  if (refusal === 'unchanged') return stored({ id, revision: standing ?? 0, body: body ?? '' });
-  if (refusal === 'not_found') return refuse({ code: 'not_found', what });
-  if (refusal === 'precondition_failed') return refuse({ code: 'precondition_failed', revision: standing ?? 0 });
-  if (refusal === 'not_a_member' || refusal === 'public_key_taken') return refuse({ code: refusal });
-  if (refusal === 'phase_forbids') return refuse({ code: refusal });
-  throw new StoreError({ code: 'unexpected' }, { message: `a statement answered ${refusal}` });
-}
 
 const openHead = statement<{ revision: number; owner_id: string; is_member: boolean }>(
   'open_head',

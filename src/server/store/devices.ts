@@ -1,31 +1,59 @@
 /** Owns devices in the store: their fields, their lists of groups, and what those lists mean for who sees a group. */
-import { parseDeviceId, parseGroupId, parseTokenId, type GroupId } from '../../policy/ids.ts';
-import { inOrganization, now, pageValues, readQuick, refuse, stored, type Context, type Ledger } from './context.ts';
+import { createHash } from 'node:crypto';
+import { parseDeviceId, parseGroupId, parseTokenId, parseUserId, type GroupId } from '../../policy/ids.ts';
+import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
 import * as sql from './device-statements.ts';
 import { StoreError, type GroupListProblem } from './errors.ts';
 import { enterView, findGroups, findLeft, leaveView } from './group-statements.ts';
+import { asItem, readRow, stored, type QuickRow } from './quick.ts';
 import type { DeviceFields, DeviceRecord, Stored } from './records.ts';
 import type { Value } from './sql.ts';
 import type { DevicePatch, Devices, NewDevice, Phase } from './store.ts';
-import { quick } from './writer.ts';
 
 /** How many groups a device's list may hold (reference 8). */
 export const listLimit: Readonly<Record<Phase, number>> = { 1: 0, 2: 1, 3: 64 };
 
-function fieldValues(fields: Partial<DeviceFields>): Value[] {
+/** What makes a public key unique within its organization, in one column. */
+const keyDigest = (org: string, key: string): string => createHash('sha256').update(`${org}\n${key}`).digest('hex');
+
+/** The fields as statements take them: absent ones are null. */
+function fieldItem(fields: Partial<DeviceFields>) {
   const { child_prefix } = fields;
-  return [
-    fields.public_key ?? null,
-    fields.local_ip ?? null,
-    fields.tunnel_ip ?? null,
-    child_prefix === undefined || child_prefix === null ? null : JSON.stringify(child_prefix),
-    fields.relay ?? null,
-    fields.discovery ?? null,
-    fields.reflexive_ip4 ?? null,
-    fields.endpoint_local_address_ip4 ?? null,
-    fields.symmetric_nat ?? null,
-    fields.hostname ?? null,
-  ];
+  return {
+    public_key: fields.public_key ?? null,
+    local_ip: fields.local_ip ?? null,
+    tunnel_ip: fields.tunnel_ip ?? null,
+    child_prefix: child_prefix === undefined || child_prefix === null ? null : JSON.stringify(child_prefix),
+    relay: fields.relay ?? null,
+    discovery: fields.discovery ?? null,
+    reflexive_ip4: fields.reflexive_ip4 ?? null,
+    endpoint_local_address_ip4: fields.endpoint_local_address_ip4 ?? null,
+    symmetric_nat: fields.symmetric_nat ?? null,
+    hostname: fields.hostname ?? null,
+  };
+}
+
+function newItem(context: Context, org: string, { user_id, fields, token }: NewDevice) {
+  return asItem({
+    id: context.newId(),
+    user_id,
+    ...fieldItem(fields),
+    key_digest: keyDigest(org, fields.public_key),
+    at: now(context),
+    token_id: context.newId(),
+    token_digest: token === undefined ? null : Buffer.from(token.digest).toString('hex'),
+    token_name: token?.name ?? '',
+  });
+}
+
+function patchItem(context: Context, org: string, id: string, patch: DevicePatch) {
+  return asItem({
+    id,
+    ...fieldItem(patch),
+    prefix_given: patch.child_prefix !== undefined,
+    key_digest: patch.public_key === undefined ? null : keyDigest(org, patch.public_key),
+    at: now(context),
+  });
 }
 
 /** Fails with every problem of the list at once. Gives the groups that enter everyone's view with this device. */
@@ -62,12 +90,7 @@ async function leave(ledger: Ledger, candidates: readonly string[]): Promise<voi
   }
 }
 
-async function admit(
-  context: Context,
-  ledger: Ledger,
-  device: NewDevice,
-  values: readonly Value[],
-): Promise<Stored<DeviceRecord>> {
+async function admit(context: Context, ledger: Ledger, device: NewDevice): Promise<Stored<DeviceRecord>> {
   const { org, tx } = ledger;
   let user: string = device.user_id;
   let list = device.security_groups;
@@ -80,47 +103,45 @@ async function admit(
       list = key.security_groups.filter((id) => left.some((group) => group.id === id)).map((id) => parseGroupId(id));
     }
   }
+  const item = newItem(context, org, { ...device, user_id: parseUserId(user) });
   if ((await tx.run(sql.isMember, [org, user])).length === 0) return refuse({ code: 'not_a_member' });
   const entering = await checkList(ledger, context.phase, user, list);
-  if ((await tx.run(sql.findByKey, [org, device.fields.public_key])).length > 0)
+  if ((await tx.run(sql.findByKey, [Buffer.from(item.key_digest, 'hex')])).length > 0)
     return refuse({ code: 'public_key_taken' });
   await enter(ledger, entering);
-  const [row] = await tx.run(sql.insertDevice, [...values.slice(0, 2), user, ...values.slice(3), list, ledger.take()]);
+  const [row] = await tx.run(sql.insertDevice, [org, JSON.stringify(item), list, ledger.take()]);
   return row === undefined ? refuse({ code: 'unexpected' }) : stored(row);
 }
 
 interface Change {
-  readonly id: string;
+  readonly item: ReturnType<typeof patchItem>;
   readonly list: readonly GroupId[];
   readonly if_match: number | undefined;
-  /** The values that `putDevice` takes between the revision and the list. */
-  readonly fields: readonly Value[];
-  readonly public_key: string | undefined;
 }
 
 async function change(
   context: Context,
   ledger: Ledger,
-  { id, list, if_match, fields, public_key }: Change,
+  { item, list, if_match }: Change,
 ): Promise<Stored<DeviceRecord>> {
   const { org, tx } = ledger;
-  const [old] = await tx.run(sql.getDevice, [org, id]);
+  const [old] = await tx.run(sql.getDevice, [org, item.id]);
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
   if (if_match !== undefined && if_match !== old.revision)
     return refuse({ code: 'precondition_failed', revision: old.revision });
   const entering = await checkList(ledger, context.phase, old.user_id, list);
-  if (public_key !== undefined && public_key !== old.public_key) {
-    if ((await tx.run(sql.findByKey, [org, public_key])).length > 0) return refuse({ code: 'public_key_taken' });
+  if (item.key_digest !== null && item.public_key !== old.public_key) {
+    const taken = await tx.run(sql.findByKey, [Buffer.from(item.key_digest, 'hex')]);
+    if (taken.length > 0) return refuse({ code: 'public_key_taken' });
   }
   // A group enters only with a changed list, so a device that stays as it is takes no revision here either.
   await enter(ledger, entering);
-  const revision = ledger.take();
-  const [row] = await tx.run(sql.putDevice, [org, id, revision, ...fields, list]);
+  const [row] = await tx.run(sql.putDevice, [org, JSON.stringify(item), list, ledger.take()]);
   if (row === undefined) {
     ledger.takeMany(-1);
     return stored(old);
   }
-  await tx.run(sql.relink, [org, id, list]);
+  await tx.run(sql.relink, [item.id, list]);
   await leave(
     ledger,
     old.security_groups.filter((group) => !list.some((kept) => kept === group)),
@@ -138,28 +159,24 @@ async function remove(
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
   if (if_match !== undefined && if_match !== old.revision)
     return refuse({ code: 'precondition_failed', revision: old.revision });
-  const tokens = await tx.run(sql.endTokens, [org, null, id]);
+  const tokens = await tx.run(sql.endTokensOfDevice, [id]);
   const [row] = await tx.run(sql.deleteDevice, [org, id, ledger.take()]);
   if (row === undefined) return refuse({ code: 'unexpected' });
   await leave(ledger, old.security_groups);
   return { gone: stored(row), tokens: tokens.map(({ token_id }) => token_id) };
 }
 
-const patchValues = (patch: DevicePatch, at: string): Value[] => [
-  ...fieldValues(patch),
-  patch.child_prefix !== undefined,
-  at,
-];
-
 export function devicesIn(context: Context): Devices {
   const { reads, writes, writer } = context;
-  const read = (rows: Parameters<typeof readQuick>[0]): ReturnType<typeof readQuick<DeviceRecord>> =>
-    readQuick<DeviceRecord>(rows, 'device');
+  const read = (row: QuickRow): Stored<DeviceRecord> => readRow<DeviceRecord>(row, 'device');
   return {
     async list(org, query) {
-      return (await reads.run(sql.listDevices, [org, query?.gt_revision ?? 0, ...pageValues(query)])).map((row) =>
-        stored<DeviceRecord>(row),
-      );
+      const page: Value[] = [org, ...pageValues(query)];
+      const since = query?.gt_revision ?? 0;
+      const rows = await (since > 0
+        ? reads.run(sql.listDevicesSince, [...page, since])
+        : reads.run(sql.listDevices, page));
+      return rows.map((row) => stored<DeviceRecord>(row));
     },
 
     async get(org, id) {
@@ -168,37 +185,35 @@ export function devicesIn(context: Context): Devices {
     },
 
     async create(org, by, device) {
-      const { token, user_id, fields } = device;
-      const digest = token === undefined ? null : Buffer.from(token.digest);
-      const made: Value[] = [
-        org,
-        context.newId(),
-        user_id,
-        ...fieldValues(fields),
-        now(context),
-        context.newId(),
-        digest,
-        token?.name ?? '',
-      ];
-      const plain = device.security_groups.length === 0 && device.enrollment_key === undefined;
-      if (plain) return writer.write(org, quick(sql.createDevice, [...made, by.user_id], read));
-      return writer.write(
-        org,
-        inOrganization(org, by, (ledger) => admit(context, ledger, device, made)),
-      );
+      if (device.security_groups.length > 0 || device.enrollment_key !== undefined) {
+        return writer.write(
+          org,
+          inOrganization(org, by, (ledger) => admit(context, ledger, device)),
+        );
+      }
+      const item = { ...newItem(context, org, device), actor: by.user_id };
+      return writer.write(org, {
+        kind: 'quick',
+        operation: sql.createDevice,
+        item,
+        touches: [item.key_digest],
+        decode: read,
+      });
     },
 
     async update(org, by, id, patch, options = {}) {
-      const fields = patchValues(patch, now(context));
       const { if_match } = options;
       const list = patch.security_groups;
-      if (list === undefined)
-        return writer.write(org, quick(sql.updateDevice, [org, id, if_match ?? null, ...fields, by.user_id], read));
-      const { public_key } = patch;
-      return writer.write(
-        org,
-        inOrganization(org, by, (ledger) => change(context, ledger, { id, list, if_match, fields, public_key })),
-      );
+      const asked = patchItem(context, org, id, patch);
+      if (list !== undefined) {
+        return writer.write(
+          org,
+          inOrganization(org, by, (ledger) => change(context, ledger, { item: asked, list, if_match })),
+        );
+      }
+      const item = { ...asked, expected: if_match ?? null, actor: by.user_id };
+      const touches = item.key_digest === null ? [id] : [id, item.key_digest];
+      return writer.write(org, { kind: 'quick', operation: sql.updateDevice, item, touches, decode: read });
     },
 
     async delete(org, by, id, options = {}) {

@@ -17,7 +17,7 @@ export function sqlState(cause: unknown): string | undefined {
  * intervention (57), a standby or a full disk's read-only transaction (25006), locks held too long (55P03), I/O (58),
  * and transactions that PostgreSQL itself asks to repeat (40).
  */
-const passing = /^(08|53|57|58|40|25006|25P03|55P03)/;
+const passing = /^(08(?!P)|53|57|58|40|25006|25P03|55P03)/;
 
 /** Texts beyond what can be kept: untranslatable characters (22021, 22P05), index entries (54000) or values past every limit. */
 const unkeepable = /^(22021|22P05|22001|54)/;

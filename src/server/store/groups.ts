@@ -2,13 +2,13 @@
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
 import { parseDeviceId } from '../../policy/ids.ts';
 import { defaultInboundRules, defaultOutboundRules, type StoredRule } from '../../policy/rule.ts';
-import { inOrganization, now, pageValues, readQuick, refuse, stored, type Context, type Ledger } from './context.ts';
+import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
 import { setList } from './device-statements.ts';
 import * as sql from './group-statements.ts';
+import { asItem, readRow, stored, type QuickRow } from './quick.ts';
 import type { GroupRecord, Stored } from './records.ts';
 import type { Value } from './sql.ts';
 import type { GroupOwner, Groups } from './store.ts';
-import { quick } from './writer.ts';
 
 export const defaultGroupName = 'default';
 const defaultGroupDescription = 'Applies to every device that has no group of its own';
@@ -22,7 +22,6 @@ const rulesText = (rules: readonly StoredRule[]): string => JSON.stringify(rules
 export const defaultGroupValues = (org: string, id: string, at: string): Value[] => [
   org,
   id,
-  null,
   true,
   defaultGroupName,
   defaultGroupDescription,
@@ -60,7 +59,7 @@ async function remove(
     return refuse({ code: 'precondition_failed', revision: group.revision });
   }
   const at = now(context);
-  const holders = await ledger.tx.run(sql.findHolders, [ledger.org, id]);
+  const holders = await ledger.tx.run(sql.findHolders, [id]);
   if (holders.length > 0 && options.detach !== true) {
     return refuse({
       code: 'group_in_use',
@@ -76,6 +75,7 @@ async function remove(
 
 export function groupsIn(context: Context): Groups {
   const { reads, writer } = context;
+  const read = (row: QuickRow): Stored<GroupRecord> => readRow<GroupRecord>(row, 'group');
   return {
     async list(org: OrganizationId, query) {
       const values: Value[] = [
@@ -96,45 +96,32 @@ export function groupsIn(context: Context): Groups {
     async create(org, by, owner, group) {
       // reference 8 (1): the default group is the one group there is.
       if (context.phase === 1) return refuse({ code: 'phase_forbids' });
-      const user = owner === 'organization' ? null : owner;
-      const { group_name, group_description } = group;
-      const rules = [rulesText(group.inbound_rules), rulesText(group.outbound_rules)];
-      const values: Value[] = [
-        org,
-        context.newId(),
-        user,
-        false,
-        group_name,
-        group_description,
-        ...rules,
-        now(context),
-        by.user_id,
-      ];
-      return writer.write(
-        org,
-        quick(sql.createGroup, values, (rows) => readQuick<GroupRecord>(rows, 'group')),
-      );
+      const item = asItem({
+        id: context.newId(),
+        user_id: owner === 'organization' ? null : owner,
+        group_name: group.group_name,
+        group_description: group.group_description,
+        inbound_rules: rulesText(group.inbound_rules),
+        outbound_rules: rulesText(group.outbound_rules),
+        at: now(context),
+        actor: by.user_id,
+      });
+      return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, touches: [], decode: read });
     },
 
     async update(org, by, owner, id, patch, options = {}) {
-      const rules = [patch.inbound_rules, patch.outbound_rules].map((list) =>
-        list === undefined ? null : rulesText(list),
-      );
-      const texts = [patch.group_name ?? null, patch.group_description ?? null];
-      const values: Value[] = [
-        org,
+      const item = asItem({
         id,
-        ownerValue(owner),
-        options.if_match ?? null,
-        ...texts,
-        ...rules,
-        now(context),
-        by.user_id,
-      ];
-      return writer.write(
-        org,
-        quick(sql.updateGroup, values, (rows) => readQuick<GroupRecord>(rows, 'group')),
-      );
+        owner: owner === 'organization' ? '' : owner,
+        expected: options.if_match ?? null,
+        group_name: patch.group_name ?? null,
+        group_description: patch.group_description ?? null,
+        inbound_rules: patch.inbound_rules === undefined ? null : rulesText(patch.inbound_rules),
+        outbound_rules: patch.outbound_rules === undefined ? null : rulesText(patch.outbound_rules),
+        at: now(context),
+        actor: by.user_id,
+      });
+      return writer.write(org, { kind: 'quick', operation: sql.updateGroup, item, touches: [id], decode: read });
     },
 
     async delete(org, by, owner, id, options = {}) {

@@ -1,7 +1,7 @@
 /** Owns membership in the store. A member who goes takes its devices, groups and keys along. */
 import { parseTokenId, parseUserId } from '../../policy/ids.ts';
 import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
-import { countOf, deleteDevicesOf, endTokens } from './device-statements.ts';
+import { countOf, deleteDevicesOf, endTokensOfUser } from './device-statements.ts';
 import { deleteGroupsOf } from './group-statements.ts';
 import type { MemberRecord } from './records.ts';
 import { statement } from './sql.ts';
@@ -84,7 +84,7 @@ export function membersIn(context: Context): Members {
           const member = await get(ledger, user);
           if (member.is_owner) return refuse({ code: 'owner_must_stay' });
           const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
-          const ended = await tx.run(endTokens, [org, user, null]);
+          const ended = await tx.run(endTokensOfUser, [org, user]);
           // Devices first: no reader meets a device that names a deleted group.
           await tx.run(deleteDevicesOf, [org, user, ledger.takeMany(count.devices)]);
           await tx.run(deleteGroupsOf, [org, user, ledger.takeMany(count.groups)]);

@@ -31,7 +31,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 
   const connection = { url: options.url, onWarning };
   const reads = new Lanes(options.readConnections ?? 2, connection);
-  const writes = new Lanes(options.writeConnections ?? 8, connection);
+  const writes = new Lanes(options.writeConnections ?? 16, connection);
   const transactions = new Transactions(options.transactionConnections ?? 4, connection);
   const hints = new Hints(options.url, onWarning);
   const writer = new Writer({ lanes: writes, transactions, committed: (org) => hints.tell({ organizations: [org] }) });

@@ -9,7 +9,7 @@ import {
 } from '../../policy/ids.ts';
 import type { Runner } from './connection.ts';
 import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
-import { endTokens } from './device-statements.ts';
+import { endTokensOfOrganization } from './device-statements.ts';
 import { insertGroup } from './group-statements.ts';
 import { defaultGroupValues } from './groups.ts';
 import type { OrganizationRecord } from './records.ts';
@@ -61,7 +61,7 @@ const updateOrganization = statement<{ id: string }>(
    SELECT id, $5, 'organization', 'change', id, '{"id":"' || id || '"', 0 FROM new RETURNING id`,
 );
 
-/** What hangs on an organization, in the order in which it may go. */
+/** The lists of its devices go with the devices. What hangs on an organization, in the order in which it may go. */
 const emptying = ['device_groups', 'devices', 'security_groups', 'enrollment_keys', 'members', 'changes', 'heads'].map(
   (table) => statement<never>(`empty_${table}`, `DELETE FROM ${table} WHERE org_id = $1`),
 );
@@ -139,7 +139,7 @@ export function organizationsIn(context: Context): Organizations {
         inOrganization(org, by, async (ledger) => {
           checkHead(ledger, options.if_match);
           const last = await get(ledger.tx, org);
-          const ended = await ledger.tx.run(endTokens, [org, null, null]);
+          const ended = await ledger.tx.run(endTokensOfOrganization, [org]);
           for (const step of emptying) await ledger.tx.run(step, [org]);
           await ledger.tx.run(deleteOrganization, [org]);
           return { gone: last, tokens: ended };

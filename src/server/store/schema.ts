@@ -13,6 +13,8 @@ export const migrations: readonly Migration[] = [
   {
     version: 1,
     title: 'organizations, users, devices, security groups, credentials and the change log',
+    // Statements are planned once, often on empty tables where all indexes look alike. So every lookup of one row is by a
+    // column that only one index begins with; nothing but listings goes by organization.
     sql: `
       CREATE TABLE users (
         id uuid PRIMARY KEY,
@@ -48,11 +50,11 @@ export const migrations: readonly Migration[] = [
         created_at timestamptz NOT NULL,
         PRIMARY KEY (org_id, user_id)
       );
-      CREATE INDEX members_user ON members (user_id);
+      CREATE INDEX members_user ON members (user_id, org_id);
 
       CREATE TABLE security_groups (
+        id uuid PRIMARY KEY,
         org_id uuid NOT NULL REFERENCES organizations,
-        id uuid NOT NULL,
         user_id uuid,
         is_default boolean NOT NULL,
         -- Of a user's group: whether any device holds it, which is when every member may see it.
@@ -67,19 +69,21 @@ export const migrations: readonly Migration[] = [
         created_at timestamptz NOT NULL,
         updated_at timestamptz NOT NULL,
         body text NOT NULL,
-        PRIMARY KEY (org_id, id),
         FOREIGN KEY (org_id, user_id) REFERENCES members,
         CHECK (NOT (is_default AND user_id IS NOT NULL))
       );
+      CREATE INDEX security_groups_list ON security_groups (org_id, id);
       CREATE UNIQUE INDEX security_groups_revision ON security_groups (org_id, revision);
       CREATE UNIQUE INDEX security_groups_default ON security_groups (org_id) WHERE is_default;
       CREATE INDEX security_groups_user ON security_groups (user_id, id) WHERE user_id IS NOT NULL;
 
       CREATE TABLE devices (
+        id uuid PRIMARY KEY,
         org_id uuid NOT NULL,
-        id uuid NOT NULL,
         user_id uuid NOT NULL,
         public_key text NOT NULL,
+        -- SHA-256 of organization and public key: unique, of one length, and found by no other index than its own.
+        key_digest bytea NOT NULL UNIQUE,
         local_ip text NOT NULL,
         tunnel_ip text NOT NULL,
         child_prefix text,
@@ -94,30 +98,25 @@ export const migrations: readonly Migration[] = [
         created_at timestamptz NOT NULL,
         updated_at timestamptz NOT NULL,
         body text NOT NULL,
-        PRIMARY KEY (org_id, id),
         FOREIGN KEY (org_id, user_id) REFERENCES members
       );
+      CREATE INDEX devices_list ON devices (org_id, id);
       CREATE UNIQUE INDEX devices_revision ON devices (org_id, revision);
-      CREATE UNIQUE INDEX devices_public_key ON devices (org_id, public_key);
 
       -- Which devices hold a group; the order of a device's list is in its own row.
       CREATE TABLE device_groups (
-        org_id uuid NOT NULL,
-        group_id uuid NOT NULL,
-        device_id uuid NOT NULL,
-        PRIMARY KEY (org_id, group_id, device_id),
-        FOREIGN KEY (org_id, group_id) REFERENCES security_groups,
-        FOREIGN KEY (org_id, device_id) REFERENCES devices ON DELETE CASCADE
+        group_id uuid NOT NULL REFERENCES security_groups,
+        device_id uuid NOT NULL REFERENCES devices ON DELETE CASCADE,
+        PRIMARY KEY (group_id, device_id)
       );
-      CREATE INDEX device_groups_device ON device_groups (org_id, device_id);
+      CREATE INDEX device_groups_device ON device_groups (device_id);
 
       CREATE TABLE device_status (
         org_id uuid NOT NULL,
-        device_id uuid NOT NULL,
+        device_id uuid NOT NULL REFERENCES devices ON DELETE CASCADE,
         status text NOT NULL,
         reported_at timestamptz NOT NULL,
-        PRIMARY KEY (org_id, device_id),
-        FOREIGN KEY (org_id, device_id) REFERENCES devices ON DELETE CASCADE
+        PRIMARY KEY (org_id, device_id)
       );
 
       CREATE TABLE tokens (
@@ -125,17 +124,16 @@ export const migrations: readonly Migration[] = [
         digest bytea NOT NULL UNIQUE,
         user_id uuid NOT NULL REFERENCES users,
         org_id uuid,
-        device_id uuid,
+        device_id uuid REFERENCES devices ON DELETE CASCADE,
         name text NOT NULL,
         scope text NOT NULL,
         expires_at timestamptz,
         last_used_at timestamptz,
         created_at timestamptz NOT NULL,
-        FOREIGN KEY (org_id, device_id) REFERENCES devices ON DELETE CASCADE,
         CHECK ((org_id IS NULL) = (device_id IS NULL))
       );
       CREATE INDEX tokens_user ON tokens (user_id, id);
-      CREATE INDEX tokens_device ON tokens (org_id, device_id) WHERE device_id IS NOT NULL;
+      CREATE INDEX tokens_device ON tokens (device_id) WHERE device_id IS NOT NULL;
 
       -- Which tokens ended lately, for servers that missed the hint. Not a reference: the tokens are gone.
       CREATE TABLE revocations (
@@ -156,7 +154,8 @@ export const migrations: readonly Migration[] = [
         created_at timestamptz NOT NULL,
         FOREIGN KEY (org_id, user_id) REFERENCES members ON DELETE CASCADE
       );
-      CREATE INDEX enrollment_keys_member ON enrollment_keys (org_id, user_id, id);
+      CREATE INDEX enrollment_keys_list ON enrollment_keys (org_id, id);
+      CREATE INDEX enrollment_keys_member ON enrollment_keys (user_id, org_id);
 
       -- The exact log: one row a revision. Rows of deletions outlive the others as tombstones. Without a reference to
       -- its organization, which every insert would have to lock.

@@ -20,6 +20,12 @@ export function statement<Row>(name: string, text: string): Statement<Row> {
   return { name, text };
 }
 
+/**
+ * A row found by its own id must also be of the organization `$1`. Written so that no index of the organization offers itself: planned
+ * on empty tables, a statement could otherwise end up searching a whole organization for one row.
+ */
+export const inOrg = (row: string): string => `(${row}.org_id = $1) IS TRUE`;
+
 const iso = (value: string): string => `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 const text = (value: string): string => `to_json(${value})::text`;
 
@@ -29,38 +35,41 @@ const text = (value: string): string => `to_json(${value})::text`;
  */
 export const withRevision = (body: string, revision: number): string => `${body},"revision":${revision}}`;
 
+const flag = (name: string, value: string): string =>
+  `CASE WHEN ${value} THEN ',"${name}":true' ELSE ',"${name}":false' END`;
+
 /** The body of a device, from a row under this alias. */
 export const deviceBody = (row: string): string =>
-  [
-    `'{"id":"' || ${row}.id`,
-    `'","user_id":"' || ${row}.user_id`,
-    `'","organization_id":"' || ${row}.org_id`,
-    `'","public_key":' || ${text(`${row}.public_key`)}`,
-    `',"local_ip":' || ${text(`${row}.local_ip`)}`,
-    `',"tunnel_ip":' || ${text(`${row}.tunnel_ip`)}`,
-    `',"child_prefix":' || coalesce(${row}.child_prefix, 'null')`,
-    `',"relay":' || ${row}.relay`,
-    `',"discovery":' || ${row}.discovery`,
-    `',"reflexive_ip4":' || ${text(`${row}.reflexive_ip4`)}`,
-    `',"endpoint_local_address_ip4":' || ${text(`${row}.endpoint_local_address_ip4`)}`,
-    `',"symmetric_nat":' || ${row}.symmetric_nat`,
-    `',"hostname":' || ${text(`${row}.hostname`)}`,
-    `CASE WHEN ${row}.security_groups = '{}' THEN '' ELSE ',"security_groups":' || to_json(${row}.security_groups)::text END`,
-    `',"created_at":"' || ${iso(`${row}.created_at`)}`,
-    `'","updated_at":"' || ${iso(`${row}.updated_at`)} || '"'`,
-  ].join(' || ');
+  `concat(${[
+    `'{"id":"', ${row}.id`,
+    `'","user_id":"', ${row}.user_id`,
+    `'","organization_id":"', ${row}.org_id`,
+    `'","public_key":', ${text(`${row}.public_key`)}`,
+    `',"local_ip":', ${text(`${row}.local_ip`)}`,
+    `',"tunnel_ip":', ${text(`${row}.tunnel_ip`)}`,
+    `',"child_prefix":', coalesce(${row}.child_prefix, 'null')`,
+    flag('relay', `${row}.relay`),
+    flag('discovery', `${row}.discovery`),
+    `',"reflexive_ip4":', ${text(`${row}.reflexive_ip4`)}`,
+    `',"endpoint_local_address_ip4":', ${text(`${row}.endpoint_local_address_ip4`)}`,
+    flag('symmetric_nat', `${row}.symmetric_nat`),
+    `',"hostname":', ${text(`${row}.hostname`)}`,
+    `CASE WHEN ${row}.security_groups <> '{}' THEN ',"security_groups":' || to_json(${row}.security_groups)::text END`,
+    `',"created_at":"', ${iso(`${row}.created_at`)}`,
+    `'","updated_at":"', ${iso(`${row}.updated_at`)}, '"'`,
+  ].join(', ')})`;
 
 /** The body of a security group, from a row under this alias. */
 export const groupBody = (row: string): string =>
-  [
-    `'{"id":"' || ${row}.id`,
-    `'","group_name":' || ${text(`${row}.group_name`)}`,
-    `',"group_description":' || ${text(`${row}.group_description`)}`,
-    `',"org_id":"' || ${row}.org_id || '"'`,
-    `CASE WHEN ${row}.user_id IS NULL THEN '' ELSE ',"user_id":"' || ${row}.user_id || '"' END`,
-    `CASE WHEN ${row}.is_default THEN ',"is_default":true' ELSE '' END`,
-    `CASE WHEN ${row}.inbound_rules = '[]' THEN '' ELSE ',"inbound_rules":' || ${row}.inbound_rules END`,
-    `CASE WHEN ${row}.outbound_rules = '[]' THEN '' ELSE ',"outbound_rules":' || ${row}.outbound_rules END`,
-    `',"created_at":"' || ${iso(`${row}.created_at`)}`,
-    `'","updated_at":"' || ${iso(`${row}.updated_at`)} || '"'`,
-  ].join(' || ');
+  `concat(${[
+    `'{"id":"', ${row}.id`,
+    `'","group_name":', ${text(`${row}.group_name`)}`,
+    `',"group_description":', ${text(`${row}.group_description`)}`,
+    `',"org_id":"', ${row}.org_id, '"'`,
+    `CASE WHEN ${row}.user_id IS NOT NULL THEN ',"user_id":"' || ${row}.user_id || '"' END`,
+    `CASE WHEN ${row}.is_default THEN ',"is_default":true' END`,
+    `CASE WHEN ${row}.inbound_rules <> '[]' THEN ',"inbound_rules":' || ${row}.inbound_rules END`,
+    `CASE WHEN ${row}.outbound_rules <> '[]' THEN ',"outbound_rules":' || ${row}.outbound_rules END`,
+    `',"created_at":"', ${iso(`${row}.created_at`)}`,
+    `'","updated_at":"', ${iso(`${row}.updated_at`)}, '"'`,
+  ].join(', ')})`;

@@ -357,7 +357,7 @@ export interface StoreOptions {
   readonly deletionRetentionMs?: number | undefined;
   /** How long the exact log is kept; 10 minutes by default. */
   readonly logRetentionMs?: number | undefined;
-  /** Connections for reading (2), for writes (8) and for transactions of several steps (4); one more carries hints. */
+  /** Connections for reading (2), for writes (16) and for transactions of several steps (4), each opened when needed; one more carries hints. */
   readonly readConnections?: number | undefined;
   readonly writeConnections?: number | undefined;
   readonly transactionConnections?: number | undefined;

@@ -34,7 +34,7 @@ export const insertToken = statement<TokenRow>(
 const insertDeviceToken = statement<TokenRow>(
   'insert_device_token',
   `INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, expires_at, created_at)
-   SELECT $1, $2, d.user_id, d.org_id, d.id, $4, $5, $6, $7 FROM devices d WHERE d.org_id = $8 AND d.id = $3 RETURNING ${columns}`,
+   SELECT $1, $2, d.user_id, d.org_id, d.id, $4, $5, $6, $7 FROM devices d WHERE d.id = $3 AND (d.org_id = $8) IS TRUE RETURNING ${columns}`,
 );
 const listTokens = statement<TokenRow>(
   'list_tokens',

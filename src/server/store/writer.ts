@@ -5,9 +5,9 @@
  * sends one at a time; there is no timer to wait for: an idle organization's write goes out at once.
  *
  * Two kinds of write:
- * - `quick`: one statement that decides everything by itself. Alone it is its own transaction. Its snapshot may be older than the lock
- *   it then waits for, so it compares the version it saw with the version it updates, changes nothing when they
- *   differ, and is repeated under the lock (`stale`).
+ * - `quick`: decided and done by one statement. Alone it is its own transaction. Its snapshot may be older than the lock it then
+ *   waits for, so the statement compares the version it saw with the version it updates, changes nothing when they
+ *   differ (no row comes back), and is repeated under the lock. Those that came together go as sets.
  * - `careful`: several statements with thought in between, run under the lock, behind a savepoint.
  *
  * One write's failure is its own. A refusal is an answer, not an error, so it spoils nothing. An SQL error, which no
@@ -17,17 +17,9 @@ import type { OrganizationId } from '../../policy/ids.ts';
 import type { Lanes, Runner, Transactions } from './connection.ts';
 import { StoreError } from './errors.ts';
 import { toStoreError } from './failure.ts';
-import { statement, type Statement, type Value } from './sql.ts';
-
-export const stale = Symbol('stale');
-
-export interface QuickWrite<T> {
-  readonly kind: 'quick';
-  readonly statement: Statement<unknown>;
-  readonly values: readonly Value[];
-  /** Reads the answer: the result, a refusal (throws), or `stale`. */
-  readonly decode: (rows: readonly unknown[]) => T | typeof stale;
-}
+import type { QuickRow, QuickWrite } from './quick.ts';
+import { statement } from './sql.ts';
+import { inWaves, setValues, type QuickSet } from './waves.ts';
 
 export interface CarefulWrite<T> {
   readonly kind: 'careful';
@@ -35,18 +27,6 @@ export interface CarefulWrite<T> {
 }
 
 export type Write<T> = QuickWrite<T> | CarefulWrite<T>;
-
-/** A quick write whose rows are typed; the statement and its reader belong together. */
-export const quick = <Row, T>(
-  text: Statement<Row>,
-  values: readonly Value[],
-  decode: (rows: readonly Row[]) => T | typeof stale,
-): QuickWrite<T> => ({
-  kind: 'quick',
-  statement: text,
-  values,
-  decode: decode as QuickWrite<T>['decode'],
-});
 
 export const careful = <T>(run: (tx: Runner) => Promise<T>): CarefulWrite<T> => ({ kind: 'careful', run });
 
@@ -57,6 +37,7 @@ interface Pending {
 }
 
 type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly cause: unknown };
+type Outcomes = ReadonlyMap<Write<unknown>, Outcome>;
 
 const lockHead = statement<{ revision: number }>(
   'lock_head',
@@ -66,16 +47,18 @@ const savepoint = statement<never>('savepoint', 'SAVEPOINT write');
 const release = statement<never>('release', 'RELEASE SAVEPOINT write');
 const undo = statement<never>('undo', 'ROLLBACK TO SAVEPOINT write');
 
-/** Bounds of one transaction: writes, and bytes of their values. */
-const maxBatch = 256;
-const maxBatchBytes = 4 << 20;
+/** Bounds of one transaction: writes, and characters of their values. */
+const maxBatch = 512;
+const maxBatchSize = 4 << 20;
 /** Bound of what waits for one organization; beyond it callers are told to come back. */
 const maxWaiting = 20_000;
 
-const bytesOf = (write: Write<unknown>): number =>
+const sizeOf = (write: Write<unknown>): number =>
   write.kind === 'careful'
     ? 0
-    : write.values.reduce<number>((sum, value) => sum + (typeof value === 'string' ? value.length : 8), 0);
+    : Object.values(write.item).reduce<number>((sum, value) => sum + (typeof value === 'string' ? value.length : 8), 0);
+
+const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
 
 export class Writer {
   readonly #lanes: Lanes;
@@ -109,14 +92,16 @@ export class Writer {
 
   async #drain(org: OrganizationId, first: readonly Pending[]): Promise<void> {
     for (let batch = first; batch.length > 0; batch = this.#next(org)) {
-      const outcomes = await this.#attempt(org, batch);
-      if (outcomes.some(({ ok }) => ok)) this.#committed(org);
-      batch.forEach((pending, index) => {
-        const outcome = outcomes[index];
-        if (outcome === undefined) pending.reject(new StoreError({ code: 'unexpected' }));
-        else if (outcome.ok) pending.resolve(outcome.value);
-        else pending.reject(toStoreError(outcome.cause));
-      });
+      const outcomes = await this.#attempt(
+        org,
+        batch.map(({ write }) => write),
+      );
+      if ([...outcomes.values()].some(({ ok }) => ok)) this.#committed(org);
+      for (const { write, resolve, reject } of batch) {
+        const outcome = outcomes.get(write) ?? { ok: false, cause: new StoreError({ code: 'unexpected' }) };
+        if (outcome.ok) resolve(outcome.value);
+        else reject(toStoreError(outcome.cause));
+      }
     }
     this.#waiting.delete(org);
     if (this.#waiting.size === 0) this.#idle?.();
@@ -125,101 +110,115 @@ export class Writer {
   #next(org: OrganizationId): readonly Pending[] {
     const waiting = this.#waiting.get(org) ?? [];
     let count = 0;
-    for (let bytes = 0; count < Math.min(waiting.length, maxBatch) && bytes < maxBatchBytes; count += 1) {
+    for (let size = 0; count < Math.min(waiting.length, maxBatch) && size < maxBatchSize; count += 1) {
       const pending = waiting[count];
-      if (pending !== undefined) bytes += bytesOf(pending.write);
+      if (pending !== undefined) size += sizeOf(pending.write);
     }
     return waiting.splice(0, count);
   }
 
   /** Never rejects: every write gets its own outcome. */
-  async #attempt(org: OrganizationId, batch: readonly Pending[]): Promise<readonly Outcome[]> {
-    const writes = batch.map(({ write }) => write);
+  async #attempt(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes> {
     const [only] = writes;
-    if (writes.length === 1 && only !== undefined) return [await this.#alone(org, only)];
+    if (writes.length === 1 && only !== undefined) return new Map([[only, await this.#alone(org, only)]]);
     try {
       const outcomes = await this.#together(org, writes);
       if (outcomes !== undefined) return outcomes;
     } catch (cause) {
       // The connection went: whether it committed is unknown, and running it again could do it twice.
-      return writes.map(() => ({ ok: false, cause }));
+      return new Map(writes.map((write) => [write, { ok: false, cause }]));
     }
-    const outcomes: Outcome[] = [];
-    for (const write of writes) outcomes.push(await this.#alone(org, write));
+    const outcomes = new Map<Write<unknown>, Outcome>();
+    for (const write of writes) outcomes.set(write, await this.#alone(org, write));
     return outcomes;
   }
 
   async #alone(org: OrganizationId, write: Write<unknown>): Promise<Outcome> {
     try {
       if (write.kind === 'quick') {
-        const value = write.decode(await this.#lanes.run(write.statement, write.values));
-        if (value !== stale) return { ok: true, value };
+        const { operation, item } = write;
+        const [row] = await this.#lanes.run(operation.one, [
+          org,
+          ...operation.columns.map((column) => item[column] ?? null),
+        ]);
+        // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
+        if (row !== undefined) return decoded(write, row);
       }
-      const [outcome] = (await this.#interleaved(org, [write])) ?? [];
-      return outcome ?? { ok: false, cause: new StoreError({ code: 'unexpected' }) };
+      const outcomes = await this.#interleaved(org, [write]);
+      return outcomes?.get(write) ?? { ok: false, cause: new StoreError({ code: 'unexpected' }) };
     } catch (cause) {
       return { ok: false, cause };
     }
   }
 
-  /** Undefined when the transaction was taken back because of an SQL error; throws when its fate is unknown. */
-  #together(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<readonly Outcome[] | undefined> {
-    return writes.every(({ kind }) => kind === 'quick') ? this.#pipelined(org, writes) : this.#interleaved(org, writes);
+  /** Undefined when the transaction was taken back because of an SQL error; throws when its fate is unknown or time may heal it. */
+  #together(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
+    const quick = writes.filter((write) => write.kind === 'quick');
+    return quick.length === writes.length ? this.#pipelined(org, quick) : this.#interleaved(org, writes);
   }
 
   /** All quick: everything is sent in one piece, the commit included. */
-  async #pipelined(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<readonly Outcome[] | undefined> {
-    const quickOnes = writes.filter((write) => write.kind === 'quick');
-    const { rows, committed } = await this.#lanes.batch([{ statement: lockHead, values: [org] }, ...quickOnes]);
-    if (!committed) {
+  async #pipelined(org: OrganizationId, writes: readonly QuickWrite<unknown>[]): Promise<Outcomes | undefined> {
+    const sets = inWaves(writes).flat();
+    const statements = sets.map((set) => ({ statement: set.operation.many, values: setValues(org, set) }));
+    const { rows, committed } = await this.#lanes.batch([{ statement: lockHead, values: [org] }, ...statements]);
+    const failed = rows.find((answer) => answer.status === 'rejected');
+    if (!committed || failed?.status === 'rejected') {
       const passing = rows.find(
         (answer) => answer.status === 'rejected' && toStoreError(answer.reason).code === 'unavailable',
       );
       if (passing?.status === 'rejected') throw passing.reason;
       return undefined;
     }
-    return quickOnes.map((write, index): Outcome => {
+    const outcomes = new Map<Write<unknown>, Outcome>();
+    sets.forEach((set, index) => {
       const answer = rows[index + 1];
-      if (answer?.status !== 'fulfilled') return { ok: false, cause: answer?.reason };
-      return decoded(write, answer.value);
+      read(set, answer?.status === 'fulfilled' ? (answer.value as readonly QuickRow[]) : [], outcomes);
     });
+    return outcomes;
   }
 
-  async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<readonly Outcome[] | undefined> {
-    const broken = { cause: undefined as unknown };
+  async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
+    let broken: unknown;
     try {
       return await this.#transactions.run(async (tx) => {
-        await tx.run(lockHead, [org]);
-        const outcomes: Outcome[] = [];
-        for (const write of writes) {
-          try {
-            if (write.kind === 'quick') outcomes.push(decoded(write, await tx.run(write.statement, write.values)));
-            else outcomes.push(await contained(tx, write));
-          } catch (cause) {
-            broken.cause = cause;
-            throw cause;
+        const outcomes = new Map<Write<unknown>, Outcome>();
+        try {
+          const [head] = await tx.run(lockHead, [org]);
+          if (head === undefined) return new Map(writes.map((write) => [write, { ok: false as const, cause: gone() }]));
+          // The careful ones first: which of the writes that came together is earlier, nobody can tell.
+          for (const write of writes) if (write.kind === 'careful') outcomes.set(write, await contained(tx, write));
+          for (const set of inWaves(writes.filter((write) => write.kind === 'quick')).flat()) {
+            read(set, await tx.run(set.operation.many, setValues(org, set)), outcomes);
           }
+        } catch (cause) {
+          broken = cause;
+          throw cause;
         }
         return outcomes;
       });
     } catch (cause) {
-      const { code } = toStoreError(cause);
-      // Rolled back for sure when a statement failed with a state of its own: alone, each write meets its own error.
-      if (broken.cause === cause && code !== 'unavailable') {
-        return writes.length === 1 ? [{ ok: false, cause }] : undefined;
-      }
-      throw cause;
+      // Rolled back for sure when a statement failed with an error of its own: alone, each write meets its own error.
+      if (broken !== cause || toStoreError(cause).code === 'unavailable') throw cause;
+      return writes.length === 1 ? new Map(writes.map((write) => [write, { ok: false, cause }])) : undefined;
     }
   }
 }
 
-function decoded(write: QuickWrite<unknown>, rows: readonly unknown[]): Outcome {
+function decoded(write: QuickWrite<unknown>, row: QuickRow): Outcome {
   try {
-    const value = write.decode(rows);
-    if (value === stale) throw new StoreError({ code: 'unexpected' }, { message: 'a write under the lock was stale' });
-    return { ok: true, value };
+    return { ok: true, value: write.decode(row) };
   } catch (cause) {
     return { ok: false, cause };
+  }
+}
+
+/** Under the lock a statement answers for each of its writes, unless the organization does not exist. */
+function read(set: QuickSet, rows: readonly QuickRow[], outcomes: Map<Write<unknown>, Outcome>): void {
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  for (const write of set.writes) {
+    const row = byId.get(write.item.id);
+    outcomes.set(write, row === undefined ? { ok: false, cause: gone() } : decoded(write, row));
   }
 }
 

@@ -1,0 +1,132 @@
+/**
+ * Owns the shape of quick writes: one SQL text that serves a single write and a whole set of them.
+ *
+ * Written once over rows `n`, it is prepared twice: with `n` as one row of values, which is the cheapest way for a write
+ * that is alone, and with `n` as the rows of a JSON array, which costs a fraction per write for those that came together.
+ * Either form reads what it needs as `seen`, refuses or accepts each row, takes as many revisions as it accepted and writes.
+ */
+import type { Stored } from './records.ts';
+import { StoreError, type StoreProblem } from './errors.ts';
+import { statement, withRevision, type Statement } from './sql.ts';
+
+export interface QuickRow {
+  readonly id: string;
+  readonly refusal: StoreProblem['code'] | 'unchanged' | null;
+  /** The revision that stood, for refusals that tell it. */
+  readonly standing: number | null;
+  readonly revision: number | null;
+  readonly body: string | null;
+}
+
+type Item = Readonly<Record<string, string | number | boolean | null>>;
+
+/**
+ * Makes sure that a set never fails because of one text in it: a NUL is refused here, and half a surrogate pair, which no UTF-8 can
+ * hold, becomes the replacement character.
+ */
+export function asItem<T extends Item>(values: T): T {
+  const clean = Object.entries(values).map(([name, value]) => {
+    if (typeof value !== 'string') return [name, value];
+    if (value.includes('\0')) throw new StoreError({ code: 'invalid_text' });
+    return [name, /\p{Surrogate}/u.test(value) ? Buffer.from(value).toString() : value];
+  });
+  return Object.fromEntries(clean) as T;
+}
+
+/** `one` takes the organization and the item's values in the order of `columns`; `many` takes the organization and a JSON array of items. */
+export interface QuickOperation {
+  readonly columns: readonly string[];
+  readonly one: Statement<QuickRow>;
+  readonly many: Statement<QuickRow>;
+}
+
+/** One write: what it asks for, and which records it reads and changes, so that no set holds two that depend on each other. */
+export interface QuickWrite<T> {
+  readonly kind: 'quick';
+  readonly operation: QuickOperation;
+  readonly item: Item & { readonly id: string };
+  readonly touches: readonly string[];
+  readonly decode: (row: QuickRow) => T;
+}
+
+interface Parts {
+  /** Name and PostgreSQL type of each value; `id` is the record's. */
+  readonly columns: Readonly<Record<string, string>>;
+  /** What a row becomes: columns over `n` (the values) and `h` (the head); `from` joins what else is looked at. */
+  readonly select: string;
+  readonly from?: string;
+  /** A CASE over the same, giving a code or NULL. */
+  readonly refusal: string;
+  /** A CTE `new (org_id, id, revision, body, …)`: writes the rows `n` of `accepted`, with `n.revision`. */
+  readonly write: string;
+  /** Further CTEs, each beginning with a comma: the log. */
+  readonly log: string;
+  /** The body as it stood, or NULL. */
+  readonly oldBody: string;
+  /** The revision as it stood, or NULL. */
+  readonly standing: string;
+}
+
+function text(parts: Parts, source: string, many: boolean): string {
+  return `
+    WITH seen AS MATERIALIZED (
+      SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, ${parts.refusal} AS refusal
+      FROM heads h CROSS JOIN ${source} ${parts.from ?? ''} WHERE h.org_id = $1),
+    bump AS (
+      UPDATE heads h SET revision = h.revision + a.count, version = h.version + 1
+      FROM (SELECT min(version) AS version, count(*) AS count FROM seen WHERE refusal IS NULL) a
+      WHERE h.org_id = $1 AND h.version = a.version
+      RETURNING h.revision - a.count AS base),
+    accepted AS MATERIALIZED (
+      SELECT seen.*, bump.base + ${many ? 'row_number() OVER ()' : '1'} AS revision FROM seen, bump WHERE seen.refusal IS NULL),
+    ${parts.write}
+    ${parts.log}
+    SELECT id, NULL AS refusal, NULL::bigint AS standing, revision, body FROM new
+    UNION ALL SELECT id, refusal, standing, NULL, old_body FROM seen WHERE refusal IS NOT NULL`;
+}
+
+export function quickOperation(name: string, parts: Parts): QuickOperation {
+  const columns = Object.entries(parts.columns);
+  const row = columns.map(([column, type], index) => `$${index + 2}::${type} AS ${column}`);
+  const record = columns.map(([column, type]) => `${column} ${type}`);
+  return {
+    columns: columns.map(([column]) => column),
+    one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, false)),
+    many: statement(`${name}_set`, text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, true)),
+  };
+}
+
+/** Reads a row as a record of this kind, or fails with its refusal. */
+export function readRow<T>(row: QuickRow, what: 'device' | 'group'): Stored<T> {
+  const { id, refusal, revision, body, standing } = row;
+  switch (refusal) {
+    case null:
+      return stored({ id, revision: revision ?? 0, body: body ?? '' });
+    case 'unchanged':
+      return stored({ id, revision: standing ?? 0, body: body ?? '' });
+    case 'not_found':
+      throw new StoreError({ code: 'not_found', what });
+    case 'precondition_failed':
+      throw new StoreError({ code: 'precondition_failed', revision: standing ?? 0 });
+    case 'not_a_member':
+    case 'public_key_taken':
+      throw new StoreError({ code: refusal });
+    default:
+      throw new StoreError({ code: 'unexpected' }, { message: `a statement answered ${refusal}` });
+  }
+}
+
+/** A record from its row; the object is parsed when first asked for. */
+export function stored<T>(row: { readonly id: string; readonly revision: number; readonly body: string }): Stored<T> {
+  const json = withRevision(row.body, row.revision);
+  let record: T | undefined;
+  return {
+    id: row.id,
+    revision: row.revision,
+    json,
+    get record() {
+      record ??= JSON.parse(json) as T;
+      return record;
+    },
+  };
+}
