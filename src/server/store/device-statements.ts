@@ -71,9 +71,7 @@ const tokenColumns = 'id, digest, user_id, org_id, device_id, name, scope, creat
 
 /** A device without groups, with its token if `token_digest` is given. Digests are in hexadecimal. */
 export const createDevice = quickOperation('create_device', {
-  columns: {
-    ...{ id: 'uuid', user_id: 'uuid', ...fields, key_digest: 'text', at: 'timestamptz', ...token, actor: 'uuid' },
-  },
+  columns: { id: 'uuid', user_id: 'uuid', ...fields, key_digest: 'text', at: 'timestamptz', ...token, actor: 'uuid' },
   select: `h.org_id, n.id, n.user_id, ${fieldsOf('n')}, decode(n.key_digest, 'hex') AS key_digest, '{}'::uuid[] AS security_groups,
     n.at AS created_at, n.at AS updated_at, n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
   refusal: `CASE WHEN NOT ${member('n.actor')} OR (n.user_id <> n.actor AND NOT ${member('n.user_id')}) THEN 'not_a_member'
