@@ -13,7 +13,8 @@ export interface StreamOptions {
 /** One request for a stream, from its first byte to its last. */
 export class EventStream {
   readonly #socket: Socket;
-  #raw = Buffer.alloc(0);
+  /** Put together when it is looked at. */
+  #parts: Buffer[] = [];
   #error: Error | undefined;
   #closed = false;
 
@@ -31,9 +32,17 @@ export class EventStream {
     const path = `${options.prefix ?? '/api'}/organizations/${org}/events`;
     this.#socket = connect({ host: hostname, port: Number(port) });
     this.#socket.write(`POST ${path} HTTP/${options.version ?? '1.1'}\r\n${head.join('')}\r\n${text}`);
-    this.#socket.on('data', (chunk: Buffer) => (this.#raw = Buffer.concat([this.#raw, chunk])));
+    this.#socket.on('data', (chunk: Buffer) => this.#parts.push(chunk));
     this.#socket.on('error', (error) => (this.#error = error));
     this.#socket.on('close', () => (this.#closed = true));
+  }
+
+  get #raw(): Buffer {
+    const [first = Buffer.alloc(0), ...more] = this.#parts;
+    if (more.length === 0) return first;
+    const whole = Buffer.concat(this.#parts);
+    this.#parts = [whole];
+    return whole;
   }
 
   get closed(): boolean {
@@ -50,7 +59,8 @@ export class EventStream {
   }
 
   get head(): string {
-    return this.raw.split('\r\n\r\n', 1)[0] ?? '';
+    const end = this.#raw.indexOf('\r\n\r\n');
+    return end < 0 ? '' : this.#raw.subarray(0, end).toString();
   }
 
   get status(): number {
@@ -99,6 +109,11 @@ export class EventStream {
       if (Date.now() > end) throw new Error(`waited for ${what} in vain; received: ${this.raw.slice(-2_000)}`);
     }
     return this;
+  }
+
+  /** Waits for some text among what comes. */
+  shows(text: string, ms?: number): Promise<this> {
+    return this.until(text, () => this.#raw.includes(text), ms);
   }
 
   tail(count = 1): Promise<this> {

@@ -1,46 +1,14 @@
 /** Proves every rule of WatchEvents (reference 4.3 (1) to (8), 2.5, 2.6, 6) against the real server and PostgreSQL. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
-import { EventStream, type StreamOptions } from '../lib/stream.ts';
+import { describe, expect, test } from 'vitest';
+import type { EventStream } from '../lib/stream.ts';
+import { watching } from '../lib/watching.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-const open: EventStream[] = [];
-beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-});
-afterAll(async () => {
-  for (const stream of open) stream.close();
-  await server.close();
-  await postgres.stop();
-});
-
-function watch(place: Place, body: unknown, options: StreamOptions = {}, token = place.member.token): EventStream {
-  const stream = new EventStream(server.url, token, place.org, body, options);
-  open.push(stream);
-  return stream;
-}
-
-let made = 0;
-async function newDevice(place: Place, more: object = {}): Promise<{ id: string; revision: number }> {
-  made += 1;
-  return place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: `key-${made}`, ...more });
-}
-const change = (place: Place, id: string, hostname: string) =>
-  place.member.api.expect(200, 'PATCH', `${place.base}/devices/${id}`, { hostname });
-const remove = (place: Place, id: string) => place.member.api.expect(200, 'DELETE', `${place.base}/devices/${id}`);
+const world = watching();
+const { watch, newDevice, change, remove } = world;
 
 describe('the answer (reference 4.3)', () => {
   test('is 200, chunked, application/json;stream=watch, and carries a request id', async () => {
-    const stream = await watch(await newPlace(server), [{ kind: 'device' }]).tail();
+    const stream = await watch(await world.place(), [{ kind: 'device' }]).tail();
     expect(stream.status).toBe(200);
     expect(stream.header('content-type')).toBe('application/json;stream=watch');
     expect(stream.header('transfer-encoding')).toBe('chunked');
@@ -50,16 +18,16 @@ describe('the answer (reference 4.3)', () => {
   });
 
   test('is the same on the bare path and with the token of a device', async () => {
-    const place = await newPlace(server);
-    const { device_token } = (await newDevice(place)) as unknown as { device_token: string };
+    const place = await world.place();
+    const { device_token } = await newDevice(place);
     const bare = await watch(place, [{ kind: 'device' }], { prefix: '' }).tail();
-    const byDevice = await watch(place, [{ kind: 'device' }], {}, device_token).tail();
+    const byDevice = await watch(place, [{ kind: 'device' }], { token: device_token }).tail();
     expect(bare.body.text).toBe(byDevice.body.text);
     expect(bare.told).toHaveLength(2);
   });
 
   test('reaches a client of HTTP/1.0 as plain bytes, ended by the end of the connection', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     await newDevice(place);
     const stream = await watch(place, [{ kind: 'device' }], { version: '1.0' }).tail();
     expect(stream.header('transfer-encoding')).toBeUndefined();
@@ -69,7 +37,7 @@ describe('the answer (reference 4.3)', () => {
   });
 
   test('reaches a client that says Connection: close', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const stream = await watch(place, [{ kind: 'device' }], { headers: { Connection: 'close' } }).tail();
     const { revision } = await newDevice(place);
     await stream.count(2);
@@ -79,7 +47,7 @@ describe('the answer (reference 4.3)', () => {
 
 describe('rule 1 (reference 4.3 (1))', () => {
   test('each requested kind first comes in ascending revision, one document each, the highest last', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const devices = [await newDevice(place), await newDevice(place), await newDevice(place)];
     const moved = await change(place, devices[0]?.id ?? '', 'moved');
     const stream = await watch(place, [{ kind: 'device' }]).tail();
@@ -94,7 +62,7 @@ describe('rule 1 (reference 4.3 (1))', () => {
   });
 
   test('a device is told of as it stands, with every field and its revision (reference 2.4)', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const { id } = await newDevice(place, {
       hostname: 'gate',
       child_prefix: ['10.9.0.0/24'],
@@ -109,7 +77,7 @@ describe('rule 1 (reference 4.3 (1))', () => {
 
 describe('rule 2 (reference 4.3 (2))', () => {
   test('without gt_revision the listing is every resource of the kind, without deletions', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const [kept, gone] = [await newDevice(place), await newDevice(place)];
     await remove(place, gone.id);
     const stream = await watch(place, [{ kind: 'device' }]).tail();
@@ -117,7 +85,7 @@ describe('rule 2 (reference 4.3 (2))', () => {
   });
 
   test('with gt_revision N only changes after N come, deletions included, as last known with the revision of the deletion', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const [old, gone] = [await newDevice(place), await newDevice(place, { hostname: 'was here' })];
     const deleted = await remove(place, gone.id);
     const later = await newDevice(place);
@@ -128,7 +96,7 @@ describe('rule 2 (reference 4.3 (2))', () => {
   });
 
   test('with gt_revision at the head nothing comes but the tail', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const { revision } = await newDevice(place);
     const stream = await watch(place, [{ kind: 'device', gt_revision: revision }]).tail();
     expect(stream.told).toEqual(['tail']);
@@ -137,7 +105,7 @@ describe('rule 2 (reference 4.3 (2))', () => {
 
 describe('rule 3 (reference 4.3 (3))', () => {
   test('the tail is the type alone, and comes when at_tail is false or absent', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     for (const item of [{ kind: 'device' }, { kind: 'device', at_tail: false }]) {
       const stream = await watch(place, [item]).tail();
       expect(stream.body.text).toBe('{"type":"tail"}\n');
@@ -145,7 +113,7 @@ describe('rule 3 (reference 4.3 (3))', () => {
   });
 
   test('no tail comes when at_tail is true', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const listed = await newDevice(place);
     const stream = await watch(place, [{ kind: 'device', at_tail: true }]).count(1);
     const later = await newDevice(place);
@@ -156,7 +124,7 @@ describe('rule 3 (reference 4.3 (3))', () => {
 
 describe('rule 4 (reference 4.3 (4))', () => {
   test('the stream stays open and later changes come in ascending revision, as change or delete', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const stream = await watch(place, [{ kind: 'device' }]).tail();
     const device = await newDevice(place);
     const moved = await change(place, device.id, 'renamed');
@@ -174,7 +142,7 @@ describe('rule 4 (reference 4.3 (4))', () => {
 
 describe('rule 5 (reference 4.3 (5))', () => {
   test('current state and later changes join without a gap while others write', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const writing = new AbortController();
     const writer = (async () => {
       for (let i = 0; !writing.signal.aborted && i < 2_000; i += 1) await newDevice(place);
@@ -194,7 +162,7 @@ describe('rule 5 (reference 4.3 (5))', () => {
 
 describe('rule 6 (reference 4.3 (6))', () => {
   test('a client reconnects with its last revision and at_tail, and has missed nothing; or starts afresh', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const first = await watch(place, [{ kind: 'device' }]).tail();
     const seen = await newDevice(place);
     await first.count(2);
@@ -212,13 +180,11 @@ describe('rule 6 (reference 4.3 (6))', () => {
 
 describe('rule 7 (reference 4.3 (7))', () => {
   test('every operation that changes desired state reaches open streams, on other servers too', async () => {
-    const other = await startTestServer(postgres, { url: server.databaseUrl });
-    const place = await newPlace(server);
+    const other = await world.replica();
+    const place = await world.place();
     const items = [{ kind: 'device' }, { kind: 'security-groups' }];
     const here = await watch(place, items).tail(2);
-    const there = new EventStream(other.url, place.owner.token, place.org, items);
-    open.push(there);
-    await there.tail(2);
+    const there = await watch(place, items, { on: other, token: place.owner.token }).tail(2);
     const { owner, member, base, org } = place;
     const device = await newDevice(place);
     const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'web' });
@@ -266,13 +232,12 @@ describe('rule 7 (reference 4.3 (7))', () => {
     ]);
     const left = there.documents.find((one) => one.type === 'delete');
     expect(left?.value).toEqual({ id: own.id, org_id: org, revision: left?.value.revision });
-    await other.close();
   });
 });
 
 describe('rule 8 (reference 4.3 (8))', () => {
   test('one change among a hundred devices costs one document', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const devices = [];
     for (let i = 0; i < 100; i += 1) devices.push(await newDevice(place));
     const stream = await watch(place, [{ kind: 'device' }]).tail();
@@ -287,7 +252,7 @@ describe('rule 8 (reference 4.3 (8))', () => {
 
 describe('a stream (reference 6)', () => {
   test('reports only events of the organization in its path', async () => {
-    const [mine, other] = [await newPlace(server), await newPlace(server)];
+    const [mine, other] = [await world.place(), await world.place()];
     const stream = await watch(mine, [{ kind: 'device' }]).tail();
     await newDevice(other);
     const { revision } = await newDevice(mine);
@@ -296,7 +261,7 @@ describe('a stream (reference 6)', () => {
   });
 
   test('reports only the kinds that were asked for, each document on its own line', async () => {
-    const place = await newPlace(server);
+    const place = await world.place();
     const stream = await watch(place, [{ kind: 'security-groups' }]).tail();
     await newDevice(place);
     const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {

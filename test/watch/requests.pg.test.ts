@@ -1,0 +1,245 @@
+/** Proves what a watch request may say and what refuses it (reference 4.3 (9) to (14)), against the real server and PostgreSQL. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { openStore } from '../../src/server/store/open.ts';
+import { newPerson } from '../lib/server.ts';
+import { watching } from '../lib/watching.ts';
+
+const world = watching({ watch: { heartbeatMs: 300 } });
+const { watch, newDevice, change, remove } = world;
+const both = [{ kind: 'device' }, { kind: 'security-groups' }];
+
+describe('documents (reference 4.3 (9))', () => {
+  test('are one line each, and a lone line feed comes after silence', async () => {
+    const place = await world.place();
+    await newDevice(place);
+    const stream = await watch(place, [{ kind: 'device' }]).tail();
+    await stream.until('two heartbeats', () => stream.body.text.endsWith('}\n\n\n'));
+    const { revision } = await newDevice(place);
+    await stream.count(3);
+    expect(stream.body.text).toMatch(/^\{[^\n]*\}\n\{"type":"tail"\}\n\n+\{[^\n]*\}\n/);
+    expect(stream.told.at(-1)).toBe(`change ${revision}`);
+  });
+
+  test('carry their kind when more than one kind is watched, and only then', async () => {
+    const place = await world.place();
+    await newDevice(place);
+    const [one, two] = [watch(place, [{ kind: 'device' }]), watch(place, both)];
+    expect((await one.tail()).documents.every((document) => !('kind' in document))).toBe(true);
+    expect((await two.tail(2)).documents.map((document) => document.kind)).toEqual([
+      'device',
+      'device',
+      'security-groups',
+      'security-groups',
+    ]);
+  });
+});
+
+describe('listings (reference 4.3 (10))', () => {
+  test('come kind by kind in the order of the request, each followed by its tail; later changes merged', async () => {
+    const place = await world.place();
+    const first = await newDevice(place);
+    const stream = await watch(place, both.toReversed()).tail(2);
+    expect(stream.told).toEqual([
+      'security-groups change 1',
+      'security-groups tail',
+      `device change ${first.revision}`,
+      'device tail',
+    ]);
+    const { owner, base } = place;
+    const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'a' });
+    const device = await newDevice(place);
+    const again = await owner.api.expect(200, 'PATCH', `${base}/security_groups/${group.id}`, { group_name: 'b' });
+    await stream.count(7);
+    expect(stream.told.slice(4)).toEqual([
+      `security-groups change ${group.revision}`,
+      `device change ${device.revision}`,
+      `security-groups change ${again.revision}`,
+    ]);
+  });
+
+  test('of kinds resumed at different revisions repeat nothing and skip nothing', async () => {
+    const place = await world.place();
+    const { owner, base } = place;
+    const device = await newDevice(place);
+    const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'a' });
+    const last = await newDevice(place);
+    const items = [
+      { kind: 'device', gt_revision: device.revision, at_tail: true },
+      { kind: 'security-groups', gt_revision: 1 },
+    ];
+    const stream = await watch(place, items).count(3);
+    expect(stream.told).toEqual([
+      `device change ${last.revision}`,
+      `security-groups change ${group.revision}`,
+      'security-groups tail',
+    ]);
+  });
+});
+
+describe('gt_revision (reference 4.3 (11), (12))', () => {
+  test('0 is the same as absent', async () => {
+    const place = await world.place();
+    const kept = await newDevice(place);
+    await remove(place, (await newDevice(place)).id);
+    const [absent, zero] = [
+      await watch(place, [{ kind: 'device' }]).tail(),
+      await watch(place, [{ kind: 'device', gt_revision: 0 }]).tail(),
+    ];
+    expect(zero.told).toEqual([`change ${kept.revision}`, 'tail']);
+    expect(zero.body.text).toBe(absent.body.text);
+  });
+
+  test('a resume sends the newest state of each resource changed since, ascending, and deletions', async () => {
+    const place = await world.place();
+    const [a, b, c] = [await newDevice(place), await newDevice(place), await newDevice(place)];
+    await change(place, a.id, 'one');
+    const gone = await remove(place, b.id);
+    const newest = await change(place, a.id, 'two');
+    const stream = await watch(place, [{ kind: 'device', gt_revision: c.revision }]).tail();
+    expect(stream.told.at(-3)).toBe(`delete ${gone.revision}`);
+    expect(stream.told.slice(-2)).toEqual([`change ${newest.revision}`, 'tail']);
+    expect(stream.documents.filter((one) => one.value?.id === b.id)).toHaveLength(1);
+  });
+
+  test('revisions beyond 32 bits are revisions like others', async () => {
+    const place = await world.place();
+    const far = await watch(place, [{ kind: 'device', gt_revision: 2 ** 40 }]).answered();
+    expect(far.status).toBe(410);
+  });
+});
+
+describe('410 (reference 4.3 (13))', () => {
+  test('answers a revision newer than the head', async () => {
+    const place = await world.place();
+    const { revision } = await newDevice(place);
+    const stream = await watch(place, [{ kind: 'device', gt_revision: revision + 1 }]).answered();
+    expect(stream.status).toBe(410);
+    expect(stream.header('content-type')).toContain('application/problem+json');
+    await stream.until('the problem', () => stream.raw.includes('revision_gone'));
+  });
+
+  test('is not given for a revision that another server has just written: the head is looked up', async () => {
+    const [place, replica] = [await world.place(), await world.replica()];
+    await watch(place, [{ kind: 'device' }], { on: replica }).tail();
+    for (let i = 0; i < 20; i += 1) {
+      const { revision } = await newDevice(place);
+      const stream = await watch(place, [{ kind: 'device', gt_revision: revision }], { on: replica }).tail();
+      expect(stream.told).toEqual(['tail']);
+    }
+  });
+
+  test('answers a revision older than the kept deletions, and afresh works', async () => {
+    const place = await world.place();
+    const [old, gone] = [await newDevice(place), await newDevice(place)];
+    const deleted = await remove(place, gone.id);
+    // A server with a short memory shares the database.
+    const forgetful = await openStore({
+      url: world.server.databaseUrl,
+      phase: 3,
+      deletionRetentionMs: 0,
+      logRetentionMs: 0,
+    });
+    await sleep(20);
+    await forgetful.log.compact();
+    await forgetful.close();
+    const stream = await watch(place, [{ kind: 'device', gt_revision: old.revision }]).answered();
+    expect(stream.status).toBe(410);
+    const edge = await watch(place, [{ kind: 'device', gt_revision: deleted.revision }]).tail();
+    expect(edge.told).toEqual(['tail']);
+    const afresh = await watch(place, [{ kind: 'device' }]).tail();
+    expect(afresh.told).toEqual([`change ${old.revision}`, 'tail']);
+  });
+});
+
+describe('422 before the stream begins (reference 4.3 (14))', () => {
+  const big = Number.MAX_SAFE_INTEGER + 2;
+  test.each<[string, unknown, string, string]>([
+    ['an empty array', [], '', 'too_few_items'],
+    ['no array', { kind: 'device' }, '', 'not_an_array'],
+    ['a number', 7, '', 'not_an_array'],
+    ['an unknown kind', [{ kind: 'user' }], '/0/kind', 'not_one_of'],
+    ['a kind beside an unknown one', [{ kind: 'device' }, { kind: 'devices' }], '/1/kind', 'not_one_of'],
+    ['no kind', [{}], '/0/kind', 'missing_field'],
+    ['the same kind twice', [{ kind: 'device' }, { kind: 'device', at_tail: true }], '/1/kind', 'duplicate'],
+    ['a kind that is no text', [{ kind: 3 }], '/0/kind', 'not_one_of'],
+    ['a revision as text', [{ kind: 'device', gt_revision: '5' }], '/0/gt_revision', 'not_an_integer'],
+    ['a revision below zero', [{ kind: 'device', gt_revision: -1 }], '/0/gt_revision', 'out_of_range'],
+    ['half a revision', [{ kind: 'device', gt_revision: 1.5 }], '/0/gt_revision', 'not_an_integer'],
+    [
+      'a revision past what numbers can tell apart',
+      [{ kind: 'device', gt_revision: big }],
+      '/0/gt_revision',
+      'out_of_range',
+    ],
+    ['a null revision', [{ kind: 'device', gt_revision: null }], '/0/gt_revision', 'null_not_allowed'],
+    ['at_tail as text', [{ kind: 'device', at_tail: 'yes' }], '/0/at_tail', 'not_a_boolean'],
+    ['an unknown field', [{ kind: 'device', since: 4 }], '/0/since', 'unknown_field'],
+    ['an item that is no object', ['device'], '/0', 'not_an_object'],
+    ['null', [null], '/0', 'null_not_allowed'],
+  ])('answers %s', async (_, body, pointer, code) => {
+    const place = await world.place();
+    const answer = await place.member.api.post(`${place.base}/events`, body);
+    expect(answer.status).toBe(422);
+    expect(answer.headers['content-type']).toContain('application/problem+json');
+    expect(answer.json.errors).toContainEqual(expect.objectContaining({ pointer, code }));
+  });
+
+  test('answers every problem at once', async () => {
+    const place = await world.place();
+    const body = [
+      { kind: 'x', gt_revision: -1 },
+      { kind: 'device', at_tail: 1, more: true },
+    ];
+    const answer = await place.member.api.post(`${place.base}/events`, body);
+    expect(answer.status).toBe(422);
+    expect(answer.json.errors).toHaveLength(4);
+  });
+
+  test('comes before 410 and after rights', async () => {
+    const place = await world.place();
+    const body = [{ kind: 'device', gt_revision: 999 }, { kind: 'device' }];
+    expect((await place.member.api.post(`${place.base}/events`, body)).status).toBe(422);
+    expect((await place.stranger.api.post(`${place.base}/events`, body)).status).toBe(404);
+  });
+});
+
+describe('rights (reference 4.3 (14), 5)', () => {
+  test('no credential and a wrong one are 401, an enrollment key 403, another organization 404', async () => {
+    const place = await world.place();
+    const ask = async (token: string | undefined): Promise<number> =>
+      (await watch(place, [{ kind: 'device' }], { token }).answered()).status;
+    const key = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {});
+    expect(await ask(undefined)).toBe(401);
+    expect(await ask('rf_user_wrong')).toBe(401);
+    expect(await ask(key.key)).toBe(403);
+    expect(await ask(place.stranger.token)).toBe(404);
+    expect(await ask(world.server.adminToken)).toBe(404);
+    expect(await ask(place.owner.token)).toBe(200);
+  });
+
+  test("a device token of one organization does not read another's", async () => {
+    const [mine, other] = [await world.place(), await world.place()];
+    const { device_token } = await newDevice(mine);
+    expect((await watch(other, [{ kind: 'device' }], { token: device_token }).answered()).status).toBe(404);
+  });
+
+  test('a read-only token reads', async () => {
+    const place = await world.place();
+    const { token } = await place.member.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only' });
+    await watch(place, [{ kind: 'device' }], { token }).tail();
+  });
+
+  test('an organization that does not exist, a path that is none, and other methods are refused as everywhere', async () => {
+    const { api } = await newPerson(world.server);
+    const none = '00000000-0000-4000-8000-000000000000';
+    expect((await api.post(`/api/organizations/${none}/events`, [{ kind: 'device' }])).status).toBe(404);
+    expect((await api.post('/api/organizations/nowhere/events', [{ kind: 'device' }])).status).toBe(400);
+    expect((await api.get(`/api/organizations/${none}/events`)).status).toBe(405);
+    const place = await world.place();
+    const ask = (raw: string, type: string) =>
+      place.member.api.ask('POST', `${place.base}/events`, { raw, headers: { 'content-type': type } });
+    expect((await ask('[{"kind"', 'application/json')).status).toBe(400);
+    expect((await ask('kind=device', 'text/plain')).status).toBe(415);
+  });
+});
