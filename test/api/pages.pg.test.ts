@@ -39,7 +39,7 @@ describe('paths', () => {
     }
   });
 
-  test('the paths of the specification, as it spells them', async () => {
+  test('the paths of the reference, in every spelling (reference 4.1)', async () => {
     const { member, org } = place;
     for (const prefix of ['', '/api']) {
       const made = await member.api.expect(201, 'POST', `${prefix}/user/${org}/security_groups`, { group_name: 'a' });
