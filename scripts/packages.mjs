@@ -37,6 +37,7 @@ export const systemPackages = [
   { name: 'nftables', for: testing, needs: ['nft'], why: 'the firewall that the agent drives' },
   { name: 'iproute2', for: testing, needs: ['ip'], why: 'network namespaces for tests with real packets' },
   { name: 'conntrack', for: testing, needs: ['conntrack'], why: 'looking at and ending tracked connections' },
+  { name: 'curl', for: ['test'], needs: ['curl'], why: "the examples of the watch protocol's page" },
   { name: 'chromium', for: ['test'], needs: ['chromium'], why: 'the browser of the browser tests' },
   { name: 'gcc', for: ['bench'], needs: ['gcc'], why: 'load generators and floors written in C' },
   { name: 'libc6-dev', for: ['bench'], needs: ['/usr/include/stdio.h'], why: 'headers for those' },
