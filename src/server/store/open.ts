@@ -51,6 +51,15 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     uses.flush().catch((cause: unknown) => onWarning('the last use of tokens was not recorded', cause));
   }, recordUsesEveryMs).unref();
 
+  const close = async (): Promise<void> => {
+    clearInterval(recording);
+    await writer.settle();
+    await uses.flush().catch(() => {});
+    await hints.close();
+    await Promise.all([reads.close(), writes.close(), transactions.close()]);
+  };
+  let closing: Promise<void> | undefined;
+
   return {
     users: usersIn(context),
     tokens: tokensIn(context, uses),
@@ -72,12 +81,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       return phaseObstacles(reads, phase);
     },
 
-    async close() {
-      clearInterval(recording);
-      await writer.settle();
-      await uses.flush().catch(() => {});
-      await hints.close();
-      await Promise.all([reads.close(), writes.close(), transactions.close()]);
+    close() {
+      closing ??= close();
+      return closing;
     },
   };
 }

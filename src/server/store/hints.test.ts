@@ -1,0 +1,14 @@
+/** Proves that hints of this and of later versions are read. */
+import { expect, test } from 'vitest';
+import { decodeHint } from './hints.ts';
+
+const [a, b] = ['00000000-0000-4000-8000-00000000000a', '00000000-0000-4000-8000-00000000000b'];
+
+test('each kind of entry is read, and unknown or broken ones are passed over', () => {
+  expect(decodeHint(`o${a} c${b} m${a}/${b} d${b} x${a} onope m${a} o${b} `)).toEqual({
+    organizations: [a, b],
+    credentials: [b],
+    removed_members: [{ organization_id: a, user_id: b }],
+    deleted_organizations: [b],
+  });
+});

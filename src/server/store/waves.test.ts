@@ -1,0 +1,57 @@
+/** Proves that a set holds no two writes that depend on each other, and that their order of arrival is kept. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { QuickOperation, QuickWrite } from './quick.ts';
+import { inWaves, setValues } from './waves.ts';
+
+const operation = (name: string): QuickOperation => ({
+  columns: ['id'],
+  one: { name, text: '' },
+  many: { name: `${name}_set`, text: '' },
+});
+const operations = [operation('create'), operation('update')];
+
+let count = 0;
+const write = (which: number, touches: readonly string[]): QuickWrite<unknown> => ({
+  kind: 'quick',
+  operation: operations[which] ?? operation('other'),
+  item: { id: `id ${(count += 1)}` },
+  touches,
+  decode: () => undefined,
+});
+
+test('writes of one kind that touch different records are one set, sent as one array', () => {
+  const writes = [write(0, ['a']), write(1, ['b']), write(0, ['c'])];
+  const waves = inWaves(writes);
+  expect(waves.map((sets) => sets.map((set) => [set.operation, set.writes.length]))).toEqual([
+    [
+      [operations[0], 2],
+      [operations[1], 1],
+    ],
+  ]);
+  const [set] = waves[0] ?? [];
+  expect(set && setValues('org', set)).toEqual(['org', JSON.stringify([writes[0]?.item, writes[2]?.item])]);
+});
+
+test('whatever arrives: every write is in one set, none meets another on a record, earlier ones come first', () => {
+  const arrivals = fc.array(
+    fc.tuple(fc.nat(1), fc.uniqueArray(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 2 })),
+    { maxLength: 30 },
+  );
+  fc.assert(
+    fc.property(arrivals, (given) => {
+      const writes = given.map(([which, touches]) => write(which, touches));
+      const waves = inWaves(writes).map((sets) => sets.flatMap((set) => set.writes));
+      expect(new Set(waves.flat())).toEqual(new Set(writes));
+      expect(waves.flat()).toHaveLength(writes.length);
+      for (const wave of waves) {
+        const touched = wave.flatMap(({ touches }) => touches);
+        expect(new Set(touched).size).toBe(touched.length);
+      }
+      for (const key of ['a', 'b', 'c', 'd']) {
+        const touching = (list: readonly QuickWrite<unknown>[]) => list.filter(({ touches }) => touches.includes(key));
+        expect(touching(waves.flat())).toEqual(touching(writes));
+      }
+    }),
+  );
+});
