@@ -1,5 +1,5 @@
 /** Owns the asking of a server in tests: exact bytes and headers, one kept connection pool, answers as data. */
-import { Agent, request as send, type IncomingHttpHeaders } from 'node:http';
+import { Agent, request as send, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 
 export interface Asked {
   readonly body?: unknown;
@@ -35,7 +35,8 @@ export class Api {
     return new Api(this.#base.href, token, this.#agent);
   }
 
-  ask(method: string, path: string, { body, raw, headers = {} }: Asked = {}): Promise<Answered> {
+  #send(method: string, path: string, asked: Asked, answered: (answer: IncomingMessage) => void): ClientRequest {
+    const { body, raw, headers = {} } = asked;
     const bytes = raw ?? (body === undefined ? undefined : JSON.stringify(body));
     const all: Record<string, string> = {
       ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
@@ -43,22 +44,32 @@ export class Api {
       ...headers,
       ...(bytes === undefined ? {} : { 'content-length': String(Buffer.byteLength(bytes)) }),
     };
+    const { hostname, port } = this.#base;
+    const target = { hostname: hostname.replace(/[[\]]/g, ''), port, method, path, headers: all, agent: this.#agent };
+    return send(target, answered).end(bytes);
+  }
+
+  ask(method: string, path: string, asked: Asked = {}): Promise<Answered> {
     return new Promise((resolve, reject) => {
-      const { hostname, port } = this.#base;
-      const asked = send(
-        { hostname: hostname.replace(/[[\]]/g, ''), port, method, path, headers: all, agent: this.#agent },
-        (answer) => {
-          const chunks: Buffer[] = [];
-          answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-          answer.on('error', reject);
-          answer.on('end', () => {
-            const text = Buffer.concat(chunks).toString();
-            resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text, json: parse(text) });
-          });
-        },
-      );
-      asked.on('error', reject);
-      asked.end(bytes);
+      this.#send(method, path, asked, (answer) => {
+        const chunks: Buffer[] = [];
+        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
+        answer.on('error', reject);
+        answer.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text, json: parse(text) });
+        });
+      }).on('error', reject);
+    });
+  }
+
+  /** The status alone: the answer is cut off after its head, so that a stream is no exception. */
+  status(method: string, path: string, asked: Asked = {}): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#send(method, path, asked, (answer) => {
+        resolve(answer.statusCode ?? 0);
+        answer.destroy();
+      }).on('error', (error) => reject(error));
     });
   }
 

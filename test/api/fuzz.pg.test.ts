@@ -1,0 +1,266 @@
+/**
+ * Proves the contract by asking everything: random requests over every described route, valid and broken, from every kind of caller.
+ * No 5xx, only documented statuses, every answer valid against its schema.
+ */
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Values, type Schema } from '../lib/from-schema.ts';
+import type { Answered, Api, Asked, Json } from '../lib/http.ts';
+import { newPlace, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+
+const requests = Number(process.env['RINGFENCE_FUZZ_REQUESTS'] ?? 6000);
+const seed = Number(process.env['RINGFENCE_FUZZ_SEED'] ?? 20_240_611);
+const lanes = 8;
+
+interface Described {
+  readonly id: string;
+  readonly method: string;
+  readonly path: string;
+  readonly query: readonly { readonly name: string; readonly schema: Schema }[];
+  readonly body: Schema | undefined;
+  readonly responses: Readonly<Record<string, Json>>;
+}
+
+let postgres: TestPostgres;
+let server: TestServer;
+let document: Json;
+let described: readonly Described[];
+let callers: readonly Api[];
+/** The organization that the callers have their roles in. */
+let home: string;
+/** Ids that answers have named, newest last; of groups, devices and keys those at home. */
+const known = new Map<string, string[]>();
+
+function learn(name: string, id: unknown): void {
+  if (typeof id !== 'string' || (name === 'org_id' && id === home)) return;
+  const ids = known.get(name) ?? [];
+  known.set(name, [...ids.slice(-30), id]);
+}
+
+function forget(name: string, id: unknown): void {
+  known.set(
+    name,
+    (known.get(name) ?? []).filter((one) => one !== id),
+  );
+}
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  const place = await newPlace(server);
+  const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'first' });
+  const key = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, { uses: 50 });
+  home = place.org;
+  learn('device_id', device.id);
+  learn('sg_id', place.defaultGroup);
+  // The callers themselves are left out, lest they be removed from their place.
+  for (const username of ['a', 'b'])
+    learn('user_id', (await server.admin.expect(201, 'POST', '/api/users', { username })).id);
+  const often = (person: { readonly api: Api }, times: number): Api[] =>
+    Array.from({ length: times }, () => person.api);
+  callers = [
+    ...often(place.owner, 12),
+    ...often(place.member, 5),
+    ...often(place.stranger, 2),
+    server.admin,
+    server.admin,
+    server.nobody.as(device.device_token),
+    server.nobody.as(key.key),
+    server.nobody,
+    server.nobody.as('nonsense'),
+  ];
+  document = (await server.nobody.get('/api/openapi.json')).json;
+  described = Object.entries(document.paths as Record<string, Record<string, Json>>).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      id: operation.operationId,
+      method: method.toUpperCase(),
+      path,
+      query: operation.parameters.filter((parameter: Json) => parameter.in === 'query'),
+      body: operation.requestBody?.content['application/json'].schema,
+      responses: operation.responses,
+    })),
+  );
+});
+afterAll(async () => {
+  await server.close();
+  await postgres.stop();
+});
+
+/** Spellings of a path that must not matter. */
+function spell(path: string, choice: number): string {
+  const other = /^\/api\/users\//.test(path) ? path.replace('/users/', '/user/') : path.replace('/user/', '/users/');
+  const spelled = choice % 2 === 0 ? path : other;
+  return choice % 3 === 0 ? spelled.slice('/api'.length) : spelled;
+}
+
+/** Mostly the one place where everything lives; what would end it is aimed elsewhere. */
+function pathValue(name: string, id: fc.Arbitrary<string>, operation: string): fc.Arbitrary<string> {
+  const recent = fc.nat().map((n) => (known.get(name) ?? []).at(-1 - (n % 8)) ?? known.get(name)?.[0] ?? 'none');
+  const spared = name === 'org_id' && operation !== 'deleteOrganization';
+  return fc.oneof(
+    { weight: 14, arbitrary: spared ? fc.constant(home) : recent },
+    { weight: 1, arbitrary: recent },
+    { weight: 1, arbitrary: id },
+    {
+      weight: 1,
+      arbitrary: fc
+        .constantFrom('x', '%00', '00000000-0000-4000-8000-000000000000', 'é', "'; DROP TABLE users; --")
+        .map(encodeURIComponent),
+    },
+  );
+}
+
+interface Ask {
+  readonly operation: Described;
+  readonly caller: Api;
+  readonly path: string;
+  readonly asked: Asked;
+}
+
+function asks(values: Values): fc.Arbitrary<Ask> {
+  // Deletions are rarer than what they need, or there would soon be nothing left to ask about.
+  const chosen = described.flatMap((one) => Array.from({ length: one.method === 'DELETE' ? 1 : 4 }, () => one));
+  return fc.constantFrom(...chosen).chain((operation) => {
+    const names = [...operation.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? '');
+    const params = fc.tuple(...names.map((name) => pathValue(name, values.id(), operation.id)));
+    const query = fc.record(
+      Object.fromEntries(
+        operation.query.map(({ name, schema }) => [
+          name,
+          fc.oneof(values.valid(schema).map(String), fc.constantFrom('', '-1', 'x', '0', '1e3', 'true', '%00')),
+        ]),
+      ),
+      { requiredKeys: [], noNullPrototype: true },
+    );
+    const { body } = operation;
+    const payload: fc.Arbitrary<Asked> =
+      body === undefined
+        ? fc.constant({})
+        : fc.oneof(
+            { weight: 5, arbitrary: values.valid(body).map((value): Asked => ({ body: value })) },
+            { weight: 4, arbitrary: values.broken(body).map((value): Asked => ({ body: value })) },
+            { weight: 1, arbitrary: fc.string().map((raw): Asked => ({ raw })) },
+            { weight: 1, arbitrary: fc.constant<Asked>({ raw: '{}', headers: { 'content-type': 'text/plain' } }) },
+          );
+    const headers = fc.oneof(
+      { weight: 20, arbitrary: fc.constant<Record<string, string>>({}) },
+      {
+        weight: 1,
+        arbitrary: fc
+          .constantFrom('*', '"1"', '"1", "2"', 'x')
+          .map((tag): Record<string, string> => ({ 'if-match': tag })),
+      },
+      { weight: 1, arbitrary: fc.constant<Record<string, string>>({ accept: 'text/html' }) },
+    );
+    return fc
+      .tuple(params, query, payload, headers, fc.constantFrom(...callers), fc.nat())
+      .map(([filled, parameters, asked, more, caller, spelling]) => {
+        let path = operation.path;
+        for (const [index, name] of names.entries()) path = path.replace(`{${name}}`, filled[index] ?? '');
+        const search = new URLSearchParams(parameters as Record<string, string>).toString();
+        return {
+          operation,
+          caller,
+          path: `${spell(path, spelling)}${search === '' ? '' : `?${search}`}`,
+          asked: { ...asked, headers: { ...asked.headers, ...more } },
+        };
+      });
+  });
+}
+
+/** Which path variable the ids in an answer of this operation are for; a deletion takes its id away. */
+const gives: Readonly<Record<string, string>> = {
+  createOrganization: 'org_id',
+  createDevice: 'device_id',
+  createSecurityGroup: 'sg_id',
+  createUserSecurityGroup: 'sg_id',
+  createEnrollmentKey: 'key_id',
+  createMyToken: 'token_id',
+  createUserToken: 'token_id',
+  createUser: 'user_id',
+  listOrganizations: 'org_id',
+  deleteOrganization: 'org_id',
+  listDevicesInOrganization: 'device_id',
+  deleteDevice: 'device_id',
+  listSecurityGroups: 'sg_id',
+  listUserSecurityGroups: 'sg_id',
+  deleteSecurityGroup: 'sg_id',
+  deleteUserSecurityGroup: 'sg_id',
+  listEnrollmentKeys: 'key_id',
+  revokeEnrollmentKey: 'key_id',
+  revokeToken: 'token_id',
+};
+
+test('no request gets an undocumented status, a 5xx, or an answer that its schema does not know', async () => {
+  const ajv = new Ajv2020({ strict: false, allErrors: false });
+  addFormats.default(ajv);
+  ajv.addSchema({ $id: 'https://ringfence.invalid/api', ...document });
+  const validators = new Map<string, ValidateFunction>();
+  const validator = (schema: Json): ValidateFunction => {
+    const text = JSON.stringify(schema).replaceAll('"#/', '"https://ringfence.invalid/api#/');
+    const made = validators.get(text) ?? ajv.compile(JSON.parse(text) as Schema);
+    validators.set(text, made);
+    return made;
+  };
+  const wrong: string[] = [];
+  const statuses = new Map<number, number>();
+  const succeeded = new Set<string>();
+
+  const judge = ({ operation, path, asked }: Ask, answer: Answered): void => {
+    const said = `${operation.id} ${operation.method} ${path} ${JSON.stringify(asked).slice(0, 300)}: ${answer.status} ${answer.text.slice(0, 300)}`;
+    statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+    const reference = operation.responses[String(answer.status)];
+    if (answer.status >= 500 || reference === undefined) return void wrong.push(`undocumented: ${said}`);
+    const response =
+      reference.$ref === undefined ? reference : document.components.responses[reference.$ref.split('/').at(-1)];
+    const [type, content] = Object.entries(response.content as Record<string, { schema: Json }>)[0] ?? ['', undefined];
+    if (!String(answer.headers['content-type']).startsWith(type)) return void wrong.push(`content type: ${said}`);
+    const validate = validator(content?.schema);
+    if (!validate(answer.json)) return void wrong.push(`${ajv.errorsText(validate.errors)}: ${said}`);
+    if (answer.status < 300) {
+      succeeded.add(operation.id);
+      const name = gives[operation.id];
+      const at = /organizations\/([^/?]+)\/|users?\/([^/?]+)\/security_groups/.exec(path);
+      const elsewhere = at !== null && (at[1] ?? at[2]) !== home;
+      const rows = (Array.isArray(answer.json) ? answer.json : [answer.json]) as Json[];
+      if (elsewhere || name === undefined) return undefined;
+      for (const row of rows.slice(-8)) (operation.method === 'DELETE' ? forget : learn)(name, row.id ?? row.user_id);
+    }
+    return undefined;
+  };
+
+  const values = new Values(
+    document.components.schemas,
+    () => [...known.values()].flat(),
+    () => home,
+    () => known.get('user_id') ?? [],
+  );
+  const arbitrary = asks(values);
+  const generator = fc.sample(fc.infiniteStream(arbitrary), { seed, numRuns: 1 })[0];
+  if (generator === undefined) throw new Error('nothing to ask');
+  let asked = 0;
+  const lane = async (): Promise<void> => {
+    while (asked < requests) {
+      asked += 1;
+      const next = generator.next();
+      if (next.done === true) return;
+      const one = next.value;
+      // The stream is watched by tests of its own; here it would never end.
+      if (one.operation.id === 'watchEvents') continue;
+      judge(one, await one.caller.ask(one.operation.method, one.path, one.asked));
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  if (process.env['RINGFENCE_FUZZ_REPORT'] !== undefined) process.stderr.write(`${JSON.stringify([...statuses])}\n`);
+  expect(wrong.slice(0, 20)).toEqual([]);
+  // A run that asked too little, or was refused everywhere, would prove nothing.
+  const total = [...statuses.values()].reduce((sum, count) => sum + count, 0);
+  expect(total).toBeGreaterThanOrEqual(Math.min(5000, requests * 0.9));
+  for (const status of [200, 201, 400, 401, 403, 404, 406, 409, 412, 415, 422]) {
+    expect(statuses.get(status) ?? 0, `answers of ${status}`).toBeGreaterThan(0);
+  }
+  const never = described.map(({ id }) => id).filter((id) => id !== 'watchEvents' && !succeeded.has(id));
+  expect(never, 'operations that never succeeded').toEqual([]);
+});

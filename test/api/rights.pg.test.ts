@@ -1,0 +1,216 @@
+/** Proves the table of rights: every role × every operation that the server describes, each on a target of its own. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { OperationId } from '../../src/api/paths.ts';
+import { rights, roles, type Cell, type Role } from '../../src/server/http/rights.ts';
+import type { Api } from '../lib/http.ts';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let place: Place;
+/** A member who owns what the operations aim at. */
+let holder: { id: string; api: Api };
+let ownDevice: { id: string; device_token: string };
+let described: { readonly id: string; readonly method: string; readonly path: string }[];
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  place = await newPlace(server);
+  const second = await newPlace(server);
+  holder = second.stranger;
+  await place.owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: holder.id });
+  ownDevice = await holder.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'of the token' });
+  const document = (await server.nobody.get('/api/openapi.json')).json;
+  described = Object.entries(document.paths as Record<string, Record<string, { operationId: string }>>).flatMap(
+    ([path, methods]) =>
+      Object.entries(methods).map(([method, { operationId }]) => ({ id: operationId, method, path })),
+  );
+});
+afterAll(async () => {
+  await server.close();
+  await postgres.stop();
+});
+
+let serial = 0;
+const unique = (): string => `r${(serial += 1)}`;
+
+/** A group of the holder's, applied to a device so that every member sees it. */
+async function userGroup(): Promise<string> {
+  const { id } = await holder.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, {
+    group_name: unique(),
+  });
+  const body = { public_key: unique(), security_groups: [id] };
+  await holder.api.expect(201, 'POST', `${place.base}/devices`, body);
+  return id;
+}
+const organizationGroup = async (): Promise<string> =>
+  (await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: unique() })).id;
+const device = async (): Promise<string> =>
+  (await holder.api.expect(201, 'POST', `${place.base}/devices`, { public_key: unique() })).id;
+
+interface Target {
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: string;
+  readonly body?: unknown;
+}
+
+/** What to aim at, fresh for each try; `kind` tells the two kinds of groups and devices apart where the table does. */
+type Scenario = (kind: 'first' | 'second', role: Role) => Promise<Target> | Target;
+
+const group =
+  (more: Omit<Target, 'params'> = {}): Scenario =>
+  async (kind, role) => ({
+    params: { sg_id: kind === 'first' && role !== 'owning_user' ? await organizationGroup() : await userGroup() },
+    ...more,
+  });
+const userScopedGroup =
+  (more: Omit<Target, 'params'> = {}): Scenario =>
+  async () => ({ params: { sg_id: await userGroup() }, ...more });
+const aDevice =
+  (more: Omit<Target, 'params'> = {}): Scenario =>
+  async (kind, role) => ({
+    params: { device_id: kind === 'first' && role === 'device_token' ? ownDevice.id : await device() },
+    ...more,
+  });
+
+const scenarios: { readonly [Id in OperationId]: Scenario } = {
+  whoAmI: () => ({}),
+  createUser: () => ({ body: { username: unique() } }),
+  listUsers: () => ({}),
+  createMyToken: () => ({ body: {} }),
+  listMyTokens: () => ({}),
+  createUserToken: () => ({ params: { user_id: holder.id }, body: {} }),
+  revokeToken: async () => ({
+    params: { token_id: (await holder.api.expect(201, 'POST', '/api/users/me/tokens')).id },
+  }),
+  createOrganization: () => ({ body: { name: unique() } }),
+  listOrganizations: () => ({}),
+  readOrganization: () => ({}),
+  updateOrganization: () => ({ body: { name: unique() } }),
+  deleteOrganization: () => ({}),
+  listMembers: () => ({}),
+  addMember: async () => ({
+    body: { user_id: (await server.admin.expect(201, 'POST', '/api/users', { username: unique() })).id },
+  }),
+  removeMember: async (_kind, role) => ({
+    params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
+  }),
+  createDevice: () => ({ body: { public_key: unique() } }),
+  listDevicesInOrganization: () => ({}),
+  readDevice: aDevice(),
+  updateDevice: aDevice({ body: { symmetric_nat: true } }),
+  deleteDevice: aDevice(),
+  reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
+  listDeviceStatuses: () => ({}),
+  createEnrollmentKey: () => ({ body: {} }),
+  listEnrollmentKeys: () => ({}),
+  revokeEnrollmentKey: async () => ({
+    params: { key_id: (await holder.api.expect(201, 'POST', `${place.base}/enrollment_keys`)).id },
+  }),
+  createSecurityGroup: () => ({ body: { group_name: unique() } }),
+  listSecurityGroups: () => ({}),
+  readSecurityGroup: group(),
+  updateSecurityGroup: group({ body: { group_name: unique() } }),
+  deleteSecurityGroup: group({ query: '?detach=true' }),
+  createUserSecurityGroup: () => ({ body: { group_name: unique() } }),
+  listUserSecurityGroups: () => ({}),
+  readUserSecurityGroup: userScopedGroup(),
+  updateUserSecurityGroup: userScopedGroup({ body: { group_name: unique() } }),
+  deleteUserSecurityGroup: userScopedGroup({ query: '?detach=true' }),
+  watchEvents: () => ({ body: [{ kind: 'device' }] }),
+};
+
+async function newMember(): Promise<{ id: string }> {
+  const user = await server.admin.expect(201, 'POST', '/api/users', { username: unique() });
+  await place.owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: user.id });
+  return user;
+}
+
+/** Someone in this role towards what the scenarios aim at. */
+async function inRole(role: Role): Promise<Api> {
+  switch (role) {
+    case 'owner':
+      return place.owner.api;
+    case 'member':
+      return place.member.api;
+    case 'owning_user':
+    case 'device_user':
+      return holder.api;
+    case 'device_token':
+      return server.nobody.as(ownDevice.device_token);
+    case 'enrollment_key':
+      return server.nobody.as((await holder.api.expect(201, 'POST', `${place.base}/enrollment_keys`)).key);
+    case 'administrator':
+      return server.admin;
+    case 'stranger':
+      return place.stranger.api;
+    default:
+      return role satisfies never;
+  }
+}
+
+const verdict = (status: number): string =>
+  status === 403 ? 'no' : status === 404 ? 'hidden' : status < 300 ? 'yes' : `${status}`;
+
+async function attempt(id: OperationId, role: Role, kind: 'first' | 'second'): Promise<string> {
+  const operation = described.find((one) => one.id === id);
+  if (operation === undefined) throw new Error(`${id} is not described`);
+  const { params = {}, query = '', body } = await scenarios[id](kind, role);
+  const filled = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => params[name] ?? place.org);
+  const api = await inRole(role);
+  return verdict(await api.status(operation.method.toUpperCase(), `${filled}${query}`, { body }));
+}
+
+/** What the table's cell says for the first and the second kind of target. */
+const expected = (cell: Cell): readonly [string, string] =>
+  cell === 'orgs' || cell === 'itself' ? ['yes', 'no'] : [cell, cell];
+
+/** These end the place or a membership that later tries need: they are tried last, the leaving ones in places of their own. */
+const ending: readonly OperationId[] = ['deleteOrganization', 'removeMember'];
+
+describe('the table of rights', () => {
+  test('has a row for every operation that the server describes, and no other', () => {
+    expect(described.map(({ id }) => id).toSorted()).toEqual(Object.keys(rights).toSorted());
+    for (const row of Object.values(rights)) expect(Object.keys(row)).toEqual([...roles]);
+  });
+
+  test('is what the server does: every role × every operation', async () => {
+    const wrong: string[] = [];
+    let tried = 0;
+    for (const id of (described.map((one) => one.id) as OperationId[]).toSorted(
+      (a, b) => ending.indexOf(a) - ending.indexOf(b),
+    )) {
+      for (const role of roles) {
+        const cell = rights[id][role];
+        if (cell === '-' || (ending.includes(id) && cell === 'yes')) continue;
+        for (const [index, want] of expected(cell).entries()) {
+          const got = await attempt(id, role, index === 0 ? 'first' : 'second');
+          tried += 1;
+          if (got !== want && !(id === 'watchEvents' && want === 'yes' && got === '503'))
+            wrong.push(`${id} ${role}: ${got}, not ${want}`);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+    expect(tried).toBeGreaterThan(300);
+  });
+
+  test('lets the owner remove a member, a member leave, and the owner delete the organization', async () => {
+    for (const [id, role] of [
+      ['removeMember', 'owner'],
+      ['removeMember', 'owning_user'],
+      ['deleteOrganization', 'owner'],
+    ] as const) {
+      expect(rights[id][role]).toBe('yes');
+      expect(await attempt(id, role, 'first'), `${id} ${role}`).toBe('yes');
+    }
+  });
+});
