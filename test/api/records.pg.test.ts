@@ -149,6 +149,19 @@ describe('devices', () => {
   });
 });
 
+test('a report that races with the deletion of its device is 200, 401 or 404', async () => {
+  const { owner, base } = await newPlace(server);
+  for (let round = 0; round < 20; round += 1) {
+    const device = await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: `race ${round}` });
+    const path = `${base}/devices/${device.id}`;
+    const itself = server.nobody.as(device.device_token);
+    const reports = Array.from({ length: 4 }, () => itself.put(`${path}/status`, { state: 'applied' }));
+    const [removal, ...answers] = await Promise.all([owner.api.delete(path), ...reports]);
+    expect(removal.status).toBe(200);
+    for (const answer of answers) expect([200, 401, 404]).toContain(answer.status);
+  }
+});
+
 describe('organizations', () => {
   test('any user creates one and becomes its owner; members read it; the owner changes and deletes it', async () => {
     const owner = await newPerson(server);

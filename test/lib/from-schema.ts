@@ -6,15 +6,16 @@ export type Schema = Readonly<Record<string, Json>>;
 
 /** What random texts would hardly ever hit. */
 const words: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
-  public_key: fc.integer({ min: 1, max: 40 }).map((n) => `key ${n}`),
-  username: fc.integer({ min: 1, max: 40 }).map((n) => `user ${n}`),
+  public_key: fc.integer({ min: 1, max: 30 }).map((n) => `key ${n}`),
+  username: fc.integer({ min: 1, max: 12 }).map((n) => `user ${n}`),
   ip_protocol: fc.constantFrom('tcp', 'UDP', 'icmp', 'icmpv4', 'icmpv6', 'ipv4', 'ipv6', 'ip', 'gre'),
   from_port: fc.constantFrom(0, 0, 22, 80, 65_535),
   to_port: fc.constantFrom(0, 0, 22, 443, 65_535),
-  local_ip: fc.constantFrom('', '10.0.0.1:51820', '[fd00::1]:1', 'x'),
+  local_ip: fc.constantFrom('', '10.0.0.1:51820', '[fd00::1]:1', '10.0.0.9'),
   tunnel_ip: fc.constantFrom('', '100.64.0.1', 'fd00::1'),
-  reflexive_ip4: fc.constantFrom('', '1.2.3.4', 'fd00::1'),
+  reflexive_ip4: fc.constantFrom('', '1.2.3.4', '9.9.9.9'),
   endpoint_local_address_ip4: fc.constantFrom('', '10.0.0.1'),
+  child_prefix: fc.constantFrom(null, [], ['10.0.0.0/8'], ['fd00::/64', '10.1.0.0/16']),
   expires_at: fc.constantFrom('2099-01-01T00:00:00Z', '2001-01-01T00:00:00Z', '2099-02-30T00:00:00Z'),
 };
 const ranges = fc.constantFrom(
@@ -122,7 +123,13 @@ export class Values {
     const properties = Object.entries((schema['properties'] ?? {}) as Record<string, Schema>);
     const required = new Set((schema['required'] ?? []) as string[]);
     const record = Object.fromEntries(properties.map(([name, inner]) => [name, this.valid(inner, name)]));
-    return fc.record(record, { requiredKeys: [...required], noNullPrototype: true });
+    const whole = fc.record(record, { requiredKeys: [...required], noNullPrototype: true });
+    // A device's user is its caller, nearly always.
+    if (!('public_key' in record)) return whole;
+    return fc.tuple(whole, fc.nat(4)).map(([value, n]) => {
+      const { user_id, ...rest } = value as Record<string, unknown>;
+      return n === 0 && user_id !== undefined ? value : rest;
+    });
   }
 
   /** A valid value with one thing in it replaced, dropped or added; or something else altogether. */
@@ -133,7 +140,7 @@ export class Values {
         '',
         0,
         -1,
-        1e400,
+        Number.MAX_VALUE,
         1.5,
         true,
         [],

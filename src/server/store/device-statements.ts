@@ -227,7 +227,7 @@ export const countOf = statement<{ devices: number; groups: number }>(
 /** Values: organization, device, status, now. No row: no such device. */
 export const reportStatus = statement<{ device_id: string }>(
   'report_status',
-  `INSERT INTO device_status (org_id, device_id, status, reported_at) SELECT org_id, id, $3, $4 FROM devices WHERE id = $2 AND ${inOrg('devices')}
+  `INSERT INTO device_status (org_id, device_id, status, reported_at) SELECT org_id, id, $3, $4 FROM devices WHERE id = $2 AND ${inOrg('devices')} FOR KEY SHARE
    ON CONFLICT (org_id, device_id) DO UPDATE SET status = excluded.status, reported_at = excluded.reported_at
    RETURNING device_id`,
 );
