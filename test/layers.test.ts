@@ -94,8 +94,15 @@ const rooms: Rooms = {
     processes: true,
     why: 'devices in network namespaces, for trying and for tests',
   },
+  'cli/editor.ts': {
+    may: [],
+    npm: [],
+    node: true,
+    processes: true,
+    why: "starts the person's own editor, and nothing else",
+  },
   cli: {
-    may: ['client', 'nft', 'policy', 'api'],
+    may: ['cli/editor.ts', 'client', 'nft', 'policy', 'api'],
     npm: ['commander', 'yaml'],
     node: true,
     why: 'a client like any other',

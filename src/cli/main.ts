@@ -1,6 +1,7 @@
 /** Owns the one program: which commands there are, loaded only when asked for, and what a wrong command line answers. */
 import { Command, CommanderError } from 'commander';
 import { serverOptions, type ServerValues } from '../server/options.ts';
+import { addClientCommands } from './client-commands.ts';
 import { toOption } from './options.ts';
 import { programVersion } from './version.ts';
 
@@ -24,6 +25,7 @@ function build(): Command {
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .exitOverride();
   addServer(program);
+  addClientCommands(program);
   return program;
 }
 

@@ -1,0 +1,153 @@
+/** Owns what the commands about oneself, profiles and users do. */
+import type { WhoAmI } from '../../api/user.ts';
+import type { Client } from '../../client/http.ts';
+import { CliError, usageError } from '../exit.ts';
+import { findOne } from '../names.ts';
+import { profileName, readProfiles, writeProfiles, type Profile } from '../profile.ts';
+import { clientOf, readServer, readTokenFile, type Session } from '../session.ts';
+import { renderFields, renderTable } from '../table.ts';
+import { shortTime } from '../time.ts';
+
+export async function login(session: Session, given: string | undefined): Promise<void> {
+  const { signal, values } = session;
+  const stored = await readProfiles(session.profilesFile);
+  const name = values.profile ?? stored.current;
+  if (!profileName.test(name)) throw usageError(`\`${name}\` is no name for a profile: letters, digits, . _ and -`);
+  const before: Profile | undefined = stored.profiles[name];
+  const server = given ?? values.server ?? before?.server;
+  if (server === undefined) throw usageError('say which server: ringfence login https://ringfence.example');
+  const url = readServer(server);
+  const client = clientOf(url, await newToken(session, url));
+  const me = await client.whoAmI({ signal });
+  const organization = await organizationFor(session, client, me);
+  const profile: Profile = {
+    server: url,
+    token: client.transport.token as string,
+    ...(organization !== undefined && { organization: organization.id }),
+  };
+  await writeProfiles(session.profilesFile, { current: name, profiles: { ...stored.profiles, [name]: profile } });
+  session.say(
+    `Signed in to ${url} as ${me.username}${organization === undefined ? '' : `, organization ${organization.name}`} (profile ${name}).`,
+  );
+}
+
+async function newToken(session: Session, url: string): Promise<string> {
+  const { terminal, values, signal } = session;
+  if (values.tokenFile !== undefined) return readTokenFile(values.tokenFile);
+  const fromEnv = terminal.env['RINGFENCE_TOKEN']?.trim() ?? '';
+  if (fromEnv !== '') return fromEnv;
+  const typed = terminal.isInteractive
+    ? await terminal.secret(`Token for ${url}: `, { signal })
+    : (await terminal.input({ signal })).trim();
+  if (typed === '') throw usageError('no token was given: type it, pipe it in, or use RINGFENCE_TOKEN or --token-file');
+  if (/\s/.test(typed)) throw usageError('a token has no blanks in it');
+  return typed;
+}
+
+/** The one that was asked for, or the only one there is. */
+async function organizationFor(
+  { values, signal }: Session,
+  client: Client,
+  me: WhoAmI,
+): Promise<{ readonly id: string; readonly name: string } | undefined> {
+  const all = await client.organizations.list({ signal });
+  if (values.org !== undefined) {
+    return findOne('organization', values.org, all, ({ id, name }) => ({ id, names: [name] }));
+  }
+  const own = all.filter(({ id, owner_id }) => id === me.organization_id || owner_id === me.id);
+  const [only, second] = all.length === 1 ? all : own;
+  return second === undefined ? only : undefined;
+}
+
+export async function logout(session: Session): Promise<void> {
+  const { current, profiles } = await readProfiles(session.profilesFile);
+  const name = session.values.profile ?? current;
+  if (!Object.hasOwn(profiles, name)) throw new CliError('notFound', `there is no profile ${name}`);
+  const rest = Object.fromEntries(Object.entries(profiles).filter(([other]) => other !== name));
+  const next = name === current ? (Object.keys(rest)[0] ?? 'default') : current;
+  await writeProfiles(session.profilesFile, { current: next, profiles: rest });
+  session.say(
+    `Forgot profile ${name}. Its token still works where it is known: \`ringfence token delete\` revokes one.`,
+  );
+}
+
+export async function whoami(session: Session): Promise<void> {
+  const client = await session.client();
+  const me = await client.whoAmI({ signal: session.signal });
+  await session.print({
+    data: me,
+    ids: [me.id],
+    table: (paint) =>
+      renderFields(
+        [
+          ['user', me.username],
+          ['id', me.id],
+          ...(me.is_administrator ? [['rights', 'administrator of the server'] as const] : []),
+          ...(me.device_id === undefined ? [] : [['device', me.device_id] as const]),
+          ...(me.organization_id === undefined ? [] : [['organization', me.organization_id] as const]),
+          ['server', client.transport.url],
+        ],
+        paint,
+      ),
+  });
+}
+
+export async function listProfiles(session: Session): Promise<void> {
+  const { current, profiles } = await readProfiles(session.profilesFile);
+  const rows = Object.entries(profiles).map(([name, { server, organization }]) => ({
+    name,
+    current: name === current,
+    server,
+    ...(organization !== undefined && { organization }),
+  }));
+  await session.print({
+    data: rows,
+    ids: rows.map(({ name }) => name),
+    table: (paint) =>
+      renderTable(
+        [
+          { head: '', text: (row) => (row.current ? '*' : '') },
+          { head: 'NAME', text: ({ name }) => name },
+          { head: 'SERVER', text: ({ server }) => server },
+          { head: 'ORGANIZATION', text: ({ organization }) => organization ?? '' },
+        ],
+        rows,
+        paint,
+      ),
+  });
+}
+
+export async function useProfile(session: Session, name: string): Promise<void> {
+  const stored = await readProfiles(session.profilesFile);
+  findOne('profile', name, Object.keys(stored.profiles), (id) => ({ id, names: [id] }));
+  await writeProfiles(session.profilesFile, { ...stored, current: name });
+  session.say(`Profile ${name} is in force.`);
+}
+
+export async function listUsers(session: Session): Promise<void> {
+  const users = await (await session.client()).users.list({ signal: session.signal });
+  await session.print({
+    data: users,
+    ids: users.map(({ id }) => id),
+    table: (paint) =>
+      renderTable(
+        [
+          { head: 'USERNAME', text: ({ username }) => username },
+          { head: 'ID', text: ({ id }) => id },
+          { head: 'RIGHTS', text: ({ is_administrator }) => (is_administrator ? 'administrator' : '') },
+          { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
+        ],
+        users,
+        paint,
+      ),
+  });
+}
+
+export async function createUser(session: Session, username: string): Promise<void> {
+  const user = await (await session.client()).users.create({ username }, { signal: session.signal });
+  await session.print({
+    data: user,
+    ids: [user.id],
+    table: () => `Created user ${user.username} (${user.id}).\n`,
+  });
+}

@@ -1,0 +1,111 @@
+/** Owns the commands about oneself and other users: sign-in, profiles, users, tokens. */
+import { Option, type Command } from 'commander';
+import { addCommand, addNoun } from '../command.ts';
+
+const actions = () => import('../actions/account.ts');
+const tokenActions = () => import('../actions/token.ts');
+
+export function addAccountCommands(program: Command): void {
+  addCommand(
+    program,
+    {
+      usage: 'login [server]',
+      summary: 'sign in to a server and keep the token in a profile',
+      about:
+        'The token is asked for on a terminal, and otherwise read from stdin, RINGFENCE_TOKEN or --token-file. ' +
+        'It is checked with the server, then kept in $XDG_CONFIG_HOME/ringfence/profiles.json, readable by you only.',
+      examples: [
+        'ringfence login https://ringfence.example',
+        'ringfence login http://127.0.0.1:8080 --token-file /var/lib/ringfence/admin-token',
+        'ringfence login https://ringfence.example --profile work --org acme < token',
+      ],
+    },
+    async (session, { args: [server] }) => (await actions()).login(session, server),
+  );
+  addCommand(
+    program,
+    {
+      usage: 'logout',
+      summary: 'forget a profile and its token',
+      examples: ['ringfence logout', 'ringfence logout --profile work'],
+    },
+    async (session) => (await actions()).logout(session),
+  );
+  addCommand(
+    program,
+    {
+      usage: 'whoami',
+      summary: 'show whom the token speaks for',
+      examples: ['ringfence whoami', 'ringfence whoami -o json'],
+    },
+    async (session) => (await actions()).whoami(session),
+  );
+
+  const profile = addNoun(program, 'profile', 'servers and tokens that `login` has stored');
+  addCommand(
+    profile,
+    { usage: 'list', summary: 'list profiles', examples: ['ringfence profile list'] },
+    async (session) => (await actions()).listProfiles(session),
+  );
+  addCommand(
+    profile,
+    { usage: 'use <name>', summary: 'make a profile the one in force', examples: ['ringfence profile use work'] },
+    async (session, { args: [name = ''] }) => (await actions()).useProfile(session, name),
+  );
+
+  const user = addNoun(program, 'user', 'users of the server (for its administrator)');
+  addCommand(user, { usage: 'list', summary: 'list users', examples: ['ringfence user list'] }, async (session) =>
+    (await actions()).listUsers(session),
+  );
+  addCommand(
+    user,
+    { usage: 'create <username>', summary: 'create a user', examples: ['ringfence user create ada'] },
+    async (session, { args: [name = ''] }) => (await actions()).createUser(session, name),
+  );
+
+  addTokenCommands(program);
+}
+
+interface NewToken {
+  readonly user?: string;
+  readonly expires?: string;
+  readonly readOnly?: boolean;
+}
+
+function addTokenCommands(program: Command): void {
+  const token = addNoun(program, 'token', 'tokens that speak for a user');
+  addCommand(
+    token,
+    { usage: 'list', summary: 'list my tokens (never their secrets)', examples: ['ringfence token list'] },
+    async (session) => (await tokenActions()).list(session),
+  );
+  addCommand(
+    token,
+    { usage: 'show <token>', summary: 'show a token, without its secret', examples: ['ringfence token show ci'] },
+    async (session, { args: [text = ''] }) => (await tokenActions()).show(session, text),
+  );
+  addCommand<NewToken>(
+    token,
+    {
+      usage: 'create [name]',
+      summary: 'issue a token; its secret is shown this once',
+      options: [
+        new Option('--user <name|id>', 'for another user (administrators only)'),
+        new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now'),
+        new Option('--read-only', 'refused on every write'),
+      ],
+      examples: ['ringfence token create ci --expires 90d', 'ringfence token create dashboard --read-only -q > token'],
+    },
+    async (session, { args: [name], options }) => (await tokenActions()).create(session, name, options),
+  );
+  addCommand(
+    token,
+    {
+      usage: 'delete <token>',
+      summary: 'revoke a token; its open streams end',
+      destructive: true,
+      examples: ['ringfence token delete ci --yes'],
+    },
+    async (session, { args: [text = ''] }) => (await tokenActions()).remove(session, text),
+  );
+}

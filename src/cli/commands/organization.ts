@@ -1,0 +1,144 @@
+/** Owns the commands about organizations, their members and enrollment keys. */
+import { Option, type Command } from 'commander';
+import { addCommand, addNoun, repeated } from '../command.ts';
+
+const actions = () => import('../actions/organization.ts');
+const memberActions = () => import('../actions/member.ts');
+const keyActions = () => import('../actions/key.ts');
+
+interface Described {
+  readonly name?: string;
+  readonly description?: string;
+}
+
+export function addOrganizationCommands(program: Command): void {
+  const org = addNoun(program, 'org', 'organizations');
+  addCommand(
+    org,
+    { usage: 'list', summary: 'list the organizations I am in', examples: ['ringfence org list'] },
+    async (session) => (await actions()).list(session),
+  );
+  addCommand(
+    org,
+    {
+      usage: 'show [org]',
+      summary: 'show an organization',
+      examples: ['ringfence org show', 'ringfence org show acme'],
+    },
+    async (session, { args: [text] }) => (await actions()).show(session, text),
+  );
+  addCommand<Described>(
+    org,
+    {
+      usage: 'create <name>',
+      summary: 'create an organization, with its default group',
+      options: [new Option('--description <text>', 'free text')],
+      examples: ['ringfence org create acme', 'ringfence org create acme --description "Acme, all sites"'],
+    },
+    async (session, { args: [name = ''], options }) => (await actions()).create(session, name, options),
+  );
+  addCommand<Described>(
+    org,
+    {
+      usage: 'edit <org>',
+      summary: 'rename or describe an organization',
+      options: [new Option('--name <name>', 'a new name'), new Option('--description <text>', 'free text')],
+      examples: ['ringfence org edit acme --name "Acme Inc."'],
+    },
+    async (session, { args: [text = ''], options }) => (await actions()).edit(session, text, options),
+  );
+  addCommand(
+    org,
+    {
+      usage: 'delete <org>',
+      summary: 'delete an organization with everything in it',
+      destructive: true,
+      examples: ['ringfence org delete acme'],
+    },
+    async (session, { args: [text = ''] }) => (await actions()).remove(session, text),
+  );
+  addCommand(
+    org,
+    { usage: 'use <org>', summary: 'keep an organization in the profile', examples: ['ringfence org use acme'] },
+    async (session, { args: [text = ''] }) => (await actions()).use(session, text),
+  );
+  addMemberCommands(program);
+  addKeyCommands(program);
+}
+
+function addMemberCommands(program: Command): void {
+  const member = addNoun(program, 'member', 'members of the organization');
+  addCommand(
+    member,
+    { usage: 'list', summary: 'list members', examples: ['ringfence member list --org acme'] },
+    async (session) => (await memberActions()).list(session),
+  );
+  addCommand(
+    member,
+    { usage: 'show <user>', summary: 'show a member', examples: ['ringfence member show ada'] },
+    async (session, { args: [text = ''] }) => (await memberActions()).show(session, text),
+  );
+  addCommand(
+    member,
+    { usage: 'add <user>', summary: 'make a user a member', examples: ['ringfence member add ada'] },
+    async (session, { args: [text = ''] }) => (await memberActions()).add(session, text),
+  );
+  addCommand(
+    member,
+    {
+      usage: 'remove <user>',
+      summary: "remove a member, with that member's devices and groups in the organization",
+      destructive: true,
+      examples: ['ringfence member remove ada'],
+    },
+    async (session, { args: [text = ''] }) => (await memberActions()).remove(session, text),
+  );
+}
+
+interface NewKey {
+  readonly uses?: string;
+  readonly expires?: string;
+  readonly group?: readonly string[];
+}
+
+function addKeyCommands(program: Command): void {
+  const key = addNoun(program, 'key', 'enrollment keys, with which agents register their devices');
+  addCommand(
+    key,
+    { usage: 'list', summary: 'list my enrollment keys (never their secrets)', examples: ['ringfence key list'] },
+    async (session) => (await keyActions()).list(session),
+  );
+  addCommand(
+    key,
+    {
+      usage: 'show <key>',
+      summary: 'show an enrollment key, without its secret',
+      examples: ['ringfence key show lab'],
+    },
+    async (session, { args: [text = ''] }) => (await keyActions()).show(session, text),
+  );
+  addCommand<NewKey>(
+    key,
+    {
+      usage: 'create [name]',
+      summary: 'issue an enrollment key; its secret is shown this once',
+      options: [
+        new Option('--uses <number>', 'how many devices it admits').default('1'),
+        new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now'),
+        repeated('--group <name|id>', 'a group that every device it admits starts with'),
+      ],
+      examples: ['ringfence key create lab --uses 10 --expires 7d', 'KEY=$(ringfence key create lab -q)'],
+    },
+    async (session, { args: [name], options }) => (await keyActions()).create(session, name, options),
+  );
+  addCommand(
+    key,
+    {
+      usage: 'delete <key>',
+      summary: 'revoke an enrollment key',
+      destructive: true,
+      examples: ['ringfence key delete lab'],
+    },
+    async (session, { args: [text = ''] }) => (await keyActions()).remove(session, text),
+  );
+}

@@ -1,0 +1,99 @@
+/** Owns the two ends of the program: what it reads from a person or a pipe, and what it writes to one. */
+import { createInterface } from 'node:readline';
+import { addAbortSignal } from 'node:stream';
+import { usageError } from './exit.ts';
+import { painter, type Paint } from './text.ts';
+
+export interface TerminalOptions {
+  readonly env: NodeJS.ProcessEnv;
+  readonly colour: boolean;
+}
+
+/** What a person typed as an answer that means yes. */
+const yes = /^(y|yes)$/i;
+
+export class Terminal {
+  readonly env: NodeJS.ProcessEnv;
+  /** For stdout: a pipe gets no colours. */
+  readonly paint: Paint;
+  readonly paintError: Paint;
+
+  constructor({ env, colour }: TerminalOptions) {
+    this.env = env;
+    const wanted = colour && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
+    this.paint = painter(wanted && process.stdout.isTTY);
+    this.paintError = painter(wanted && process.stderr.isTTY);
+  }
+
+  /** Whether a person sits at both ends, so that questions make sense. */
+  get isInteractive(): boolean {
+    return process.stdin.isTTY && process.stderr.isTTY;
+  }
+
+  out(text: string): void {
+    process.stdout.write(text);
+  }
+
+  /** For people only: questions, notes, failures. Never data. */
+  note(line: string): void {
+    process.stderr.write(`${line}\n`);
+  }
+
+  /** Everything that comes in on stdin. */
+  async input({ signal }: { readonly signal: AbortSignal }): Promise<string> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of addAbortSignal(signal, process.stdin)) chunks.push(Buffer.from(chunk as Uint8Array));
+    return Buffer.concat(chunks).toString('utf8');
+  }
+
+  /** Asks before something that cannot be undone. In a script nobody answers: there it must be said beforehand. */
+  async confirm(
+    question: string,
+    { yes: given, signal }: { readonly yes: boolean; readonly signal: AbortSignal },
+  ): Promise<boolean> {
+    if (given) return true;
+    if (!this.isInteractive) throw usageError(`${question} Nobody is here to answer; say --yes to go on.`);
+    return yes.test((await this.#ask(`${question} [y/N] `, { echo: true, signal })).trim());
+  }
+
+  /** Asks for something that must not stay on the screen. */
+  async secret(question: string, { signal }: { readonly signal: AbortSignal }): Promise<string> {
+    return (await this.#ask(question, { echo: false, signal })).trim();
+  }
+
+  #ask(question: string, { echo, signal }: { readonly echo: boolean; readonly signal: AbortSignal }): Promise<string> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: true });
+      const done = (): void => {
+        signal.removeEventListener('abort', onAbort);
+        lines.close();
+      };
+      const onAbort = (): void => {
+        // Before the closing, which would answer with nothing.
+        reject(signal.reason);
+        done();
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+      // readline takes Ctrl-C for itself; it means the same here as everywhere else.
+      lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+      lines.on('close', () => {
+        signal.removeEventListener('abort', onAbort);
+        resolve('');
+      });
+      process.stderr.write(question);
+      if (!echo) {
+        // What readline would draw is the secret itself.
+        Object.assign(lines, { _writeToOutput: () => undefined });
+      }
+      lines.question(echo ? question : '', (answer) => {
+        if (!echo) process.stderr.write('\n');
+        resolve(answer);
+        done();
+      });
+    });
+  }
+}

@@ -1,0 +1,62 @@
+/** Owns text for terminals: how wide it is, what must not reach a terminal, and the few colours we use. */
+
+/** Control characters, and those that reorder what stands around them: a name must not speak to the terminal. */
+// oxlint-disable-next-line no-control-regex -- these are exactly the characters that are looked for
+const unsafe = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+export const safe = (text: string): string =>
+  text.replace(unsafe, (c) => (c === '\n' ? ' ' : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`));
+
+const zeroWidth = /^(?:\p{Mn}|\p{Me}|[\u200b-\u200d])$/u;
+const doubleWidth =
+  /^[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]$/u;
+
+/** Columns that the text takes on a terminal. */
+export function widthOf(text: string): number {
+  let width = 0;
+  for (const character of text) width += zeroWidth.test(character) ? 0 : doubleWidth.test(character) ? 2 : 1;
+  return width;
+}
+
+export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow';
+const codes: { readonly [S in Style]: readonly [number, number] } = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+};
+
+export type Paint = (style: Style, text: string) => string;
+
+export const painter =
+  (colour: boolean): Paint =>
+  (style, text) =>
+    colour && text !== '' ? `\u001b[${codes[style][0]}m${text}\u001b[${codes[style][1]}m` : text;
+
+/** The nearest of the words to a mistyped one, if any is near enough. */
+export function nearest(word: string, words: readonly string[]): string | undefined {
+  const lower = word.toLowerCase();
+  const ranked = words
+    .map((candidate) => ({ candidate, distance: distance(lower, candidate.toLowerCase()) }))
+    .toSorted((a, b) => a.distance - b.distance);
+  const best = ranked[0];
+  return best !== undefined && best.distance <= Math.max(1, Math.floor(word.length / 3)) ? best.candidate : undefined;
+}
+
+/** Insertions, deletions, substitutions and swaps of neighbours that lead from one text to the other. */
+function distance(a: string, b: string): number {
+  const rows: number[][] = Array.from({ length: a.length + 1 }, (_, i) => [i]);
+  const cell = (i: number, j: number): number => rows[i]?.[j] ?? 0;
+  for (let j = 1; j <= b.length; j += 1) rows[0]?.push(j);
+  for (let i = 1; i <= a.length; i += 1) {
+    for (let j = 1; j <= b.length; j += 1) {
+      const cost = a[i - 1] === b[j - 1] ? 0 : 1;
+      let least = Math.min(cell(i - 1, j) + 1, cell(i, j - 1) + 1, cell(i - 1, j - 1) + cost);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        least = Math.min(least, cell(i - 2, j - 2) + 1);
+      rows[i]?.push(least);
+    }
+  }
+  return cell(a.length, b.length);
+}

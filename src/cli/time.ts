@@ -1,0 +1,18 @@
+/** Owns times as people type and read them. */
+import { usageError } from './exit.ts';
+
+const units: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** `90d`, `12h`, `30m` from now, or a time; as the server takes it. */
+export function readExpiry(text: string, now: number): string {
+  const span = /^(\d{1,6})([smhdw])$/.exec(text.trim());
+  if (span !== null) return new Date(now + Number(span[1]) * (units[span[2] ?? ''] ?? 0)).toISOString();
+  const time = /^\d{4}-\d{2}-\d{2}/.test(text.trim()) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(time)) {
+    throw usageError(`\`${text}\` is no time: give one like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now`);
+  }
+  return new Date(time).toISOString();
+}
+
+/** Without the fractions of a second that nobody reads. */
+export const shortTime = (time: string | undefined): string => (time ?? '').replace(/\.\d+(?=Z$)/, '');

@@ -1,0 +1,118 @@
+/** Owns the running of the real program in tests: bundled once, started as a person or a script would start it. */
+import { spawn } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buildProgram } from '../../scripts/build-program.mjs';
+
+export interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** What comes in on stdin; without it, stdin is empty. */
+  readonly input?: string;
+  /** What a person types, each text when the program has shown what it waits for. */
+  readonly typed?: readonly (readonly [after: RegExp, text: string])[];
+  /** Sends this signal as soon as the output matches; stdin stays open until then. */
+  readonly until?: { readonly pattern: RegExp; readonly signal: NodeJS.Signals };
+}
+
+const longest = 60_000;
+
+/** A person's home, with the program installed: every run sees this home and nothing of the machine's own settings. */
+export class Program {
+  readonly home: string;
+  readonly #file: string;
+  readonly #env: Readonly<Record<string, string>>;
+
+  private constructor(home: string, file: string, env: Readonly<Record<string, string>>) {
+    this.home = home;
+    this.#file = file;
+    this.#env = env;
+  }
+
+  static async install(): Promise<Program> {
+    const folder = await mkdtemp(join(tmpdir(), 'ringfence-cli-'));
+    const home = join(folder, 'home');
+    await mkdir(home);
+    const outdir = join(folder, 'dist');
+    await buildProgram({ outdir });
+    return new Program(home, join(outdir, 'ringfence.mjs'), {});
+  }
+
+  async remove(): Promise<void> {
+    await rm(join(this.home, '..'), { recursive: true, force: true });
+  }
+
+  /** The same program for somebody else: another home, other variables. */
+  async as(name: string, env: Readonly<Record<string, string>> = {}): Promise<Program> {
+    const home = join(this.home, '..', name);
+    await mkdir(home, { recursive: true });
+    return new Program(home, this.#file, env);
+  }
+
+  /** Writes a file into the home and tells its path. */
+  async file(name: string, text: string): Promise<string> {
+    const path = join(this.home, name);
+    await writeFile(path, text);
+    return path;
+  }
+
+  /** In a pipe, as a script runs it. */
+  run(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+    return this.#start(process.execPath, [this.#file, ...args], options);
+  }
+
+  /** In a terminal, as a person runs it; both outputs are one there. */
+  async inTerminal(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+    const quoted = [process.execPath, this.#file, ...args].map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ');
+    const outcome = await this.#start('script', ['-qefc', quoted, '/dev/null'], options);
+    return { ...outcome, stdout: outcome.stdout.replaceAll('\r\n', '\n') };
+  }
+
+  #start(
+    command: string,
+    args: readonly string[],
+    { env = {}, input = '', typed, until }: RunOptions,
+  ): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      const child = spawn(command, args, {
+        cwd: this.home,
+        env: { PATH: process.env['PATH'] ?? '', HOME: this.home, TERM: 'xterm', ...this.#env, ...env },
+        timeout: longest,
+        killSignal: 'SIGKILL',
+      });
+      let stdout = '';
+      let stderr = '';
+      const waiting = [...(typed ?? [])];
+      let shown = 0;
+      const look = (): void => {
+        const [next] = waiting;
+        if (next?.[0].test(stdout.slice(shown)) === true) {
+          waiting.shift();
+          shown = stdout.length;
+          child.stdin.write(next[1]);
+        }
+        if (until !== undefined && until.pattern.test(stdout + stderr)) child.kill(until.signal);
+      };
+      child.stdout.on('data', (chunk: Buffer) => {
+        stdout += chunk.toString();
+        look();
+      });
+      child.stderr.on('data', (chunk: Buffer) => {
+        stderr += chunk.toString();
+        look();
+      });
+      child.on('error', reject);
+      child.on('close', (code, signal) => {
+        resolve({ code: code ?? (signal === 'SIGINT' ? 130 : 137), stdout, stderr });
+      });
+      child.stdin.on('error', () => undefined);
+      if (typed === undefined && until === undefined) child.stdin.end(input);
+    });
+  }
+}
