@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../client/clock.ts';
 import { isMark, markLine } from '../nft/session.ts';
 import { NftError } from './nft.ts';
+import { programEnvironment } from './program.ts';
 
 export interface NftProcessOptions {
   readonly clock: Clock;
@@ -18,17 +19,6 @@ interface Question {
   readonly reject: (error: NftError) => void;
   readonly cancel: () => void;
 }
-
-/** Debian keeps nft in sbin, which is not on everybody's path. */
-export const searchPath = [process.env['PATH'] ?? '', '/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin']
-  .filter((part) => part !== '')
-  .join(':');
-
-/**
- * What a program sees of our environment: where programs are, and English messages, which we read. nft writes the
- * history of an interactive session into the home directory; there must be none.
- */
-export const programEnvironment = { PATH: searchPath, LC_ALL: 'C', HOME: '/nonexistent' };
 
 const noSuchProgram = 127;
 
