@@ -42,7 +42,7 @@ const rooms: Rooms = {
   },
   'server/identity': {
     may: ['server/store', 'server', 'api', 'policy'],
-    npm: service,
+    npm: [...service, 'jose'],
     node: true,
     why: 'who is asking; knows nothing of routes',
   },

@@ -12,8 +12,10 @@ import { createLog, type Log } from './http/log.ts';
 import { createMetrics } from './http/metrics.ts';
 import { tellAnswered } from './http/told.ts';
 import { streamHandler } from './http/watch.ts';
-import { opaqueAuthenticator } from './identity/authenticate.ts';
+import { authenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
+import type { IssuerSettings } from './identity/issuer.ts';
+import { tokenVerifier, type VerifyToken } from './identity/oidc.ts';
 import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
 import { StoreError } from './store/errors.ts';
 import { openStore } from './store/open.ts';
@@ -43,6 +45,8 @@ export interface Surroundings {
   readonly say?: (line: string) => void;
   /** Goes before what the options say about streams. */
   readonly watch?: Partial<WatchSettings>;
+  /** When the keys of identity providers are fetched. */
+  readonly issuer?: Partial<IssuerSettings>;
 }
 
 export interface RunningServer {
@@ -121,6 +125,20 @@ async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
   );
 }
 
+/** What verifies access tokens of identity providers; undefined where none is accepted. */
+function verifierOf(config: ServerConfig, around: Surroundings): VerifyToken | undefined {
+  if (config.oidcIssuer === undefined || config.oidcAudience === undefined) return undefined;
+  return tokenVerifier({
+    issuers: config.oidcIssuer,
+    audiences: config.oidcAudience,
+    usernameClaim: config.oidcUsernameClaim,
+    toleranceSeconds: config.oidcClockTolerance,
+    clock: around.clock ?? Date.now,
+    onWarning: (message, cause) => around.log.warn({ err: cause }, message),
+    ...(around.issuer === undefined ? {} : { settings: around.issuer }),
+  });
+}
+
 async function listen(app: FastifyInstance, { host, port }: ServerConfig['listen']): Promise<string> {
   try {
     await app.listen({ host, port });
@@ -183,7 +201,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
           descriptionLength: config.maxDescription,
         },
       },
-      authenticate: opaqueAuthenticator(store),
+      authenticate: authenticator(store, verifierOf(config, around)),
       log,
       metrics,
       health,

@@ -2,6 +2,7 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { limits } from '../api/limits.ts';
+import { isSafeUrl } from './safe-url.ts';
 
 /** One option, for any program that reads command lines. `read` throws an error whose message ends a sentence about the value. */
 export interface ServerOption {
@@ -66,6 +67,22 @@ function readDatabaseUrl(text: string): string {
     throw new Error('It must be a URL like postgres://user:password@host:5432/database.');
   }
   return text;
+}
+
+/** A list in one value: by commas, because that fits a variable of the environment too. */
+const readList = (text: string): readonly string[] => {
+  const items = text.split(',').map((item) => item.trim());
+  if (items.includes('')) throw new Error('It must be one value, or several with commas between them.');
+  return [...new Set(items)];
+};
+
+function readIssuers(text: string): readonly string[] {
+  const issuers = readList(text);
+  for (const issuer of issuers) {
+    if (!isSafeUrl(issuer)) throw new Error('It must be an https:// address (http:// on this machine only).');
+    if (/[?#]/.test(issuer)) throw new Error('It must have neither a query nor a fragment.');
+  }
+  return issuers;
 }
 
 /** Where the system keeps the data of its services, or where a person's programs keep theirs. */
@@ -174,6 +191,32 @@ export const serverOptions = {
     fallback: '90',
     read: between(1, 36_500),
   },
+  oidcIssuer: {
+    flags: '--oidc-issuer <url,...>',
+    env: 'RINGFENCE_OIDC_ISSUER',
+    help: 'accept access tokens (JWT) of this OpenID Connect provider; several with commas',
+    read: readIssuers,
+  },
+  oidcAudience: {
+    flags: '--oidc-audience <name,...>',
+    env: 'RINGFENCE_OIDC_AUDIENCE',
+    help: 'what access tokens must name as their audience, one of several with commas',
+    read: readList,
+  },
+  oidcUsernameClaim: {
+    flags: '--oidc-username-claim <claim>',
+    env: 'RINGFENCE_OIDC_USERNAME_CLAIM',
+    help: 'the claim that names a new user; the subject where it is absent',
+    fallback: 'preferred_username',
+    read: (text: string) => text.trim(),
+  },
+  oidcClockTolerance: {
+    flags: '--oidc-clock-tolerance <seconds>',
+    env: 'RINGFENCE_OIDC_CLOCK_TOLERANCE',
+    help: "by how much the provider's clock may differ",
+    fallback: '30',
+    read: between(0, 600),
+  },
   streamHeartbeat: {
     flags: '--stream-heartbeat <seconds>',
     env: 'RINGFENCE_STREAM_HEARTBEAT',
@@ -254,6 +297,9 @@ export function serverConfig(
   if (adminToken !== undefined && adminToken !== '' && !/^[\x21-\x7e]{8,4096}$/.test(adminToken)) {
     throw new Error('RINGFENCE_ADMIN_TOKEN must be at least 8 visible ASCII characters without spaces.');
   }
+  if ((values.oidcIssuer === undefined) !== (values.oidcAudience === undefined)) {
+    throw new Error('--oidc-issuer and --oidc-audience go together: a token may be meant for somebody else.');
+  }
   const said = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
   const { checkConfig: _checkConfig, ...config } = {
     data: defaultData(env, isRoot),
@@ -280,6 +326,9 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,
     `deletions kept ${config.keepDeletions} days`,
     `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s`,
+    ...(config.oidcIssuer === undefined
+      ? []
+      : [`access tokens of ${config.oidcIssuer.join(', ')} for ${(config.oidcAudience ?? []).join(', ')}`]),
     `log level ${config.logLevel}`,
   ];
 }

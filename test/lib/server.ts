@@ -23,11 +23,12 @@ export interface TestServerOptions extends ServerValues {
   readonly clock?: () => number;
   readonly url?: string;
   readonly watch?: Surroundings['watch'];
+  readonly issuer?: Surroundings['issuer'];
 }
 
 /** A server on a database of its own in this PostgreSQL, or on the one at `url`. */
 export async function startTestServer(postgres: TestPostgres, options: TestServerOptions = {}): Promise<TestServer> {
-  const { clock, watch, url = await postgres.freshUrl(), ...values } = options;
+  const { clock, watch, issuer, url = await postgres.freshUrl(), ...values } = options;
   const data = await temporaryDirectory();
   const lines: string[] = [];
   const sink = new Writable({
@@ -47,6 +48,7 @@ export async function startTestServer(postgres: TestPostgres, options: TestServe
       log,
       ...(clock === undefined ? {} : { clock }),
       ...(watch === undefined ? {} : { watch }),
+      ...(issuer === undefined ? {} : { issuer }),
     });
     const nobody = new Api(server.url);
     return {

@@ -3,6 +3,7 @@ import { errors, problemType, type ErrorCode, type RequestProblem } from '../../
 import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import { at } from '../../policy/problem.ts';
+import type { Rejected } from '../identity/oidc.ts';
 import { StoreError, type GroupListProblem, type StoreProblem } from '../store/errors.ts';
 
 interface Extras {
@@ -161,6 +162,14 @@ export const unauthenticated = (given: boolean): HttpError =>
       : 'A credential is needed: send `Authorization: Bearer …` with a token.',
     challenge,
   );
+
+/** For a credential of which more can be said than that it is none; a 503 when it may be good and nobody can tell. */
+export const rejectedCredential = ({ why, retryAfterSeconds }: Rejected): HttpError =>
+  retryAfterSeconds === undefined
+    ? new HttpError('unauthenticated', why, {
+        headers: { 'WWW-Authenticate': 'Bearer realm="ringfence", error="invalid_token"' },
+      })
+    : new HttpError('unavailable', why, later(retryAfterSeconds));
 
 export const changed = (revision: number): HttpError =>
   new HttpError(

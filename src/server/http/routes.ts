@@ -6,7 +6,7 @@ import { credentialId, type Authenticate, type Principal } from '../identity/aut
 import { acceptsJson } from './accept.ts';
 import type { Answer, Handler, Params, Services, Subjects } from './call.ts';
 import { parseIfMatch } from './conditions.ts';
-import { HttpError, unauthenticated } from './errors.ts';
+import { HttpError, rejectedCredential, unauthenticated } from './errors.ts';
 import { admit, parseParams } from './guard.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import { groupHandlers } from './handlers/groups.ts';
@@ -59,13 +59,15 @@ export async function enter(
   },
   { services, authenticate, limiter }: Omit<RouteOptions, 'stream'>,
 ): Promise<Admitted> {
-  const principal = await authenticate(request.authorization);
+  const asked = await authenticate(request.authorization);
+  const principal = asked?.kind === 'rejected' ? undefined : asked;
   const wait = limiter.take(principal === undefined ? request.address : credentialId(principal));
   if (wait > 0) {
     throw new HttpError('rate_limited', `Too many requests with this credential. Wait ${wait} s.`, {
       headers: { 'Retry-After': String(wait) },
     });
   }
+  if (asked?.kind === 'rejected') throw rejectedCredential(asked);
   if (principal === undefined) throw unauthenticated(request.authorization !== undefined);
   const params = parseParams(request.params);
   return { principal, params, subjects: await admit(id, principal, params, services.store) };

@@ -1,12 +1,24 @@
 /** Owns the way from an `Authorization` header to who is asking. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Credential } from '../store/records.ts';
+import type { Credential, Timestamp } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
+import { isSignedToken, type Rejected, type VerifyToken } from './oidc.ts';
 import { digestOf, isEnrollmentKey } from './secret.ts';
 
 /** Who asks, by which credential. */
 export type Principal =
   | Credential
+  | {
+      readonly kind: 'user';
+      /** No token of ours: an identity provider vouches for this user. */
+      readonly token_id?: undefined;
+      readonly issuer: string;
+      readonly user_id: UserId;
+      readonly username: string;
+      readonly is_admin: boolean;
+      readonly scope: 'full';
+      readonly expires_at: Timestamp;
+    }
   | {
       readonly kind: 'enrollment';
       readonly key_id: EnrollmentKeyId;
@@ -16,20 +28,43 @@ export type Principal =
 
 /** Names the credential in logs and buckets; no secret. */
 export const credentialId = (principal: Principal): string =>
-  principal.kind === 'enrollment' ? principal.key_id : principal.token_id;
+  principal.kind === 'enrollment' ? principal.key_id : (principal.token_id ?? `oidc:${principal.user_id}`);
 
-/** Says who an `Authorization` header stands for at this moment; undefined for none, a wrong or an expired one. */
-export type Authenticate = (authorization: string | undefined) => Promise<Principal | undefined>;
+/** Says who an `Authorization` header stands for at this moment; undefined for none, an unknown, revoked or expired one. */
+export type Authenticate = (authorization: string | undefined) => Promise<Principal | Rejected | undefined>;
 
 const bearer = /^bearer +([^\s]+) *$/i;
 /** Longer than any credential we know, a signed token included. */
 const longest = 8192;
 
-export function opaqueAuthenticator(store: Pick<Store, 'tokens' | 'enrollmentKeys'>): Authenticate {
+async function vouchedFor(
+  token: string,
+  verify: VerifyToken,
+  store: Pick<Store, 'users'>,
+): Promise<Principal | Rejected> {
+  const claims = await verify(token);
+  if (claims.kind === 'rejected') return claims;
+  const user = await store.users.forIdentity(claims);
+  return {
+    kind: 'user',
+    issuer: claims.issuer,
+    user_id: user.id,
+    username: user.username,
+    is_admin: user.is_admin,
+    scope: 'full',
+    expires_at: new Date(claims.expiresAt).toISOString(),
+  };
+}
+
+export function authenticator(
+  store: Pick<Store, 'tokens' | 'enrollmentKeys' | 'users'>,
+  verify?: VerifyToken,
+): Authenticate {
   return async (authorization) => {
     if (authorization === undefined || authorization.length > longest) return undefined;
     const secret = bearer.exec(authorization)?.[1];
     if (secret === undefined) return undefined;
+    if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, store);
     const digest = digestOf(secret);
     if (!isEnrollmentKey(secret)) return await store.tokens.authenticate(digest);
     const key = await store.enrollmentKeys.authenticate(digest);

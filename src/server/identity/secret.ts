@@ -33,4 +33,5 @@ export const isEnrollmentKey = (secret: string): boolean => secret.startsWith('r
 export const withoutSecrets = (text: string): string =>
   text
     .replace(/rf_(user|device|enroll)_[A-Za-z0-9_-]*/g, 'rf_$1_[secret]')
+    .replace(/eyJ[\w-]*\.[\w-]+\.[\w-]*/g, '[signed token]')
     .replace(/(\/\/[^/:@\s]*):[^@\s/]*@/g, '$1:[secret]@');

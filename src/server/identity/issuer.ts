@@ -1,0 +1,159 @@
+/**
+ * Owns what is known of one identity provider: its discovery document and its signing keys.
+ *
+ * Both are fetched when a token first needs them, never at start. Keys are kept, so that tokens go on being verified while the provider
+ * cannot be reached; an unknown key id, which is how a rotation shows, has them fetched anew. Fetches are single, bounded, and
+ * spaced: a provider that is down is asked again after a growing pause, and a flood of forged key ids makes no flood of fetches.
+ */
+import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
+import { isSafeUrl } from '../safe-url.ts';
+
+export interface IssuerOptions {
+  /** As the provider writes it; the `iss` of its tokens, to the letter. */
+  readonly issuer: string;
+  readonly clock: () => number;
+  readonly fetch?: typeof globalThis.fetch;
+  readonly settings?: Partial<IssuerSettings>;
+  readonly onWarning?: ((message: string, cause: unknown) => void) | undefined;
+}
+
+export interface IssuerSettings {
+  /** Keys older than this are fetched anew before they are used. */
+  readonly freshMs: number;
+  /** Keys older than this are no longer trusted, should no fetch succeed: a withdrawn key must end at some time. */
+  readonly trustMs: number;
+  /** The least time between two fetches for unknown key ids. */
+  readonly cooldownMs: number;
+  /** Pauses after a failure: the first, and the longest. */
+  readonly retryMs: number;
+  readonly retryMostMs: number;
+  readonly timeoutMs: number;
+}
+
+export const issuerSettings: IssuerSettings = {
+  freshMs: 600_000,
+  trustMs: 86_400_000,
+  cooldownMs: 10_000,
+  retryMs: 1_000,
+  retryMostMs: 60_000,
+  timeoutMs: 5_000,
+};
+
+/** A provider's answers are small; a larger one is a mistake or an attack. */
+const largestAnswer = 1 << 20;
+
+/** The provider cannot be asked, and nothing kept helps: the token is neither good nor bad. */
+export class IssuerUnavailable extends Error {
+  readonly retryAfterSeconds: number;
+
+  constructor(issuer: string, retryAfterMs: number, cause: unknown) {
+    super(`the identity provider ${issuer} cannot be reached`, { cause });
+    this.name = 'IssuerUnavailable';
+    this.retryAfterSeconds = Math.max(1, Math.ceil(retryAfterMs / 1000));
+  }
+}
+
+export class Issuer {
+  readonly issuer: string;
+  readonly #clock: () => number;
+  readonly #fetch: typeof globalThis.fetch;
+  readonly #settings: IssuerSettings;
+  readonly #warn: (message: string, cause: unknown) => void;
+  #keys: { readonly find: JWTVerifyGetKey; readonly at: number } | undefined;
+  #fetching: Promise<void> | undefined;
+  #failures = 0;
+  #failure: unknown;
+  /** Not before this moment is a provider that failed asked again. */
+  #pausedUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(options: IssuerOptions) {
+    this.issuer = options.issuer;
+    this.#clock = options.clock;
+    this.#fetch = options.fetch ?? globalThis.fetch;
+    this.#settings = { ...issuerSettings, ...options.settings };
+    this.#warn = options.onWarning ?? (() => {});
+  }
+
+  /** Finds the key that a token names. Fails with `IssuerUnavailable`, or as `jose` does when the provider has no such key. */
+  readonly keyFor: JWTVerifyGetKey = async (header, token) => {
+    const { freshMs, trustMs, cooldownMs } = this.#settings;
+    if (this.#age() > freshMs) await this.#refresh();
+    const keys = this.#keys;
+    if (keys === undefined || this.#age() > trustMs) throw this.#unavailable();
+    try {
+      return await keys.find(header, token);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey) || this.#age() < cooldownMs) throw error;
+      await this.#refresh();
+      return (this.#keys ?? keys).find(header, token);
+    }
+  };
+
+  #age(): number {
+    return this.#keys === undefined ? Number.POSITIVE_INFINITY : this.#clock() - this.#keys.at;
+  }
+
+  #unavailable(): IssuerUnavailable {
+    return new IssuerUnavailable(this.issuer, this.#pausedUntil - this.#clock(), this.#failure);
+  }
+
+  /** Fetches the keys unless the provider has just failed; whoever asks meanwhile waits for the same fetch. */
+  async #refresh(): Promise<void> {
+    if (this.#fetching === undefined) {
+      if (this.#clock() < this.#pausedUntil) return;
+      this.#fetching = this.#fetchKeys().finally(() => (this.#fetching = undefined));
+    }
+    await this.#fetching;
+  }
+
+  async #fetchKeys(): Promise<void> {
+    const { retryMs, retryMostMs } = this.#settings;
+    try {
+      const keys = await this.#discover();
+      this.#keys = { find: createLocalJWKSet(keys), at: this.#clock() };
+      this.#failures = 0;
+    } catch (cause) {
+      this.#failure = cause;
+      this.#pausedUntil = this.#clock() + Math.min(retryMostMs, retryMs * 2 ** this.#failures);
+      this.#failures += 1;
+      this.#warn(`the keys of the identity provider ${this.issuer} were not fetched`, cause);
+    }
+  }
+
+  async #discover(): Promise<JSONWebKeySet> {
+    const document = await this.#json(`${this.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
+    // OpenID Connect Discovery 4.3: another issuer's document must not vouch for this one.
+    if (document['issuer'] !== this.issuer) throw new Error('the discovery document names another issuer');
+    const uri = document['jwks_uri'];
+    if (typeof uri !== 'string' || !isSafeUrl(uri)) throw new Error('the discovery document names no safe jwks_uri');
+    const { keys } = await this.#json(uri);
+    if (!Array.isArray(keys)) throw new Error('the key set has no keys');
+    return { keys: keys as JSONWebKeySet['keys'] };
+  }
+
+  async #json(url: string): Promise<Readonly<Record<string, unknown>>> {
+    const answer = await this.#fetch(url, {
+      headers: { accept: 'application/json' },
+      redirect: 'error',
+      signal: AbortSignal.timeout(this.#settings.timeoutMs),
+    });
+    if (answer.status !== 200) {
+      await answer.body?.cancel();
+      throw new Error(`${url} answered ${answer.status}`);
+    }
+    const value: unknown = JSON.parse(await bounded(answer));
+    if (typeof value !== 'object' || value === null) throw new Error(`${url} answered no object`);
+    return value as Readonly<Record<string, unknown>>;
+  }
+}
+
+async function bounded(answer: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of answer.body ?? []) {
+    size += chunk.byteLength;
+    if (size > largestAnswer) throw new Error('the answer is too large');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,147 @@
+/** Owns access tokens of identity providers: what a good one must say, and what is told of a bad one (reference 5 (10)). */
+import { decodeJwt, errors, jwtVerify, type JWTHeaderParameters, type JWTPayload } from 'jose';
+import { Issuer, IssuerUnavailable, type IssuerOptions } from './issuer.ts';
+
+export interface OidcOptions extends Pick<IssuerOptions, 'clock' | 'fetch' | 'settings' | 'onWarning'> {
+  readonly issuers: readonly string[];
+  /** The token must be meant for one of these. */
+  readonly audiences: readonly string[];
+  /** The claim that suggests a user's name; without it the subject does. */
+  readonly usernameClaim: string;
+  /** By how much clocks may differ. */
+  readonly toleranceSeconds: number;
+}
+
+/** What a good token says. */
+export interface Vouched {
+  readonly kind: 'vouched';
+  readonly issuer: string;
+  readonly subject: string;
+  readonly username: string;
+  /** When it stops being accepted, in milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** Why a credential is refused, in words that may go over the wire. */
+export interface Rejected {
+  readonly kind: 'rejected';
+  readonly why: string;
+  /** The credential may be good: nobody can say at the moment. */
+  readonly retryAfterSeconds?: number;
+}
+
+export type VerifyToken = (token: string) => Promise<Vouched | Rejected>;
+
+/** Signatures of which only the provider can make one. A shared secret, or none at all, proves nothing. */
+const algorithms = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+];
+
+/** Whether a credential looks like a signed token, which begins with `{"` in base64url. */
+export const isSignedToken = (secret: string): boolean => /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/.test(secret);
+
+const longestName = 255;
+
+/** A provider may suggest anything: control characters and endless names stay out. */
+function nameFrom(payload: JWTPayload, claim: string, subject: string): string {
+  const suggested = payload[claim];
+  const text = typeof suggested === 'string' ? suggested : subject;
+  const clean = text
+    .replace(/\p{C}/gu, '')
+    .trim()
+    .slice(0, longestName - 5);
+  return clean === '' ? 'user' : clean;
+}
+
+/**
+ * Whether a token is meant to open doors. Providers also sign ID tokens, logout tokens and refresh tokens, with the same keys and
+ * perhaps for the same audience. RFC 9068 has a type of its own for access tokens; where a provider does not follow it, what the
+ * token allows, or which client it was given to, tells one: neither stands in the others.
+ */
+function isAccessToken(header: JWTHeaderParameters, payload: JWTPayload): boolean {
+  if (header.typ !== undefined && /^(application\/)?at\+jwt$/i.test(header.typ)) return true;
+  const foreign = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events'];
+  if (foreign.some((claim) => payload[claim] !== undefined)) return false;
+  // One provider writes the type among the claims.
+  if (payload['typ'] !== undefined) return payload['typ'] === 'Bearer';
+  return ['scope', 'scp', 'client_id', 'cid'].some((claim) => payload[claim] !== undefined);
+}
+
+const rejected = (why: string): Rejected => ({ kind: 'rejected', why });
+
+function explain(error: unknown): Rejected {
+  if (error instanceof IssuerUnavailable) {
+    const why = 'The identity provider cannot be reached right now. Try again shortly.';
+    return { kind: 'rejected', why, retryAfterSeconds: error.retryAfterSeconds };
+  }
+  if (error instanceof errors.JWTExpired) return rejected('The access token has expired.');
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    switch (error.claim) {
+      case 'aud':
+        return rejected('The access token is meant for another audience.');
+      case 'nbf':
+        return rejected('The access token is not valid yet.');
+      case 'iss':
+        return rejected('The access token comes from another issuer.');
+      default:
+        return rejected(`The access token has no good claim \`${error.claim}\`.`);
+    }
+  }
+  if (error instanceof errors.JOSEAlgNotAllowed) {
+    return rejected('The access token is signed by an algorithm that is not accepted.');
+  }
+  if (error instanceof errors.JWKSNoMatchingKey) {
+    return rejected('The access token is signed by a key that its issuer does not have.');
+  }
+  if (error instanceof errors.JWSSignatureVerificationFailed) {
+    return rejected("The access token's signature does not verify.");
+  }
+  // What is left is a token that cannot be read, by whoever made it; nothing of it is repeated.
+  return rejected('The access token cannot be read.');
+}
+
+function issuerOf(token: string): unknown {
+  try {
+    return decodeJwt(token).iss;
+  } catch {
+    return undefined;
+  }
+}
+
+export function tokenVerifier(options: OidcOptions): VerifyToken {
+  const { audiences, usernameClaim, toleranceSeconds, clock } = options;
+  const issuers = new Map(options.issuers.map((issuer) => [issuer, new Issuer({ ...options, issuer })]));
+  return async (token) => {
+    const named = issuerOf(token);
+    const issuer = typeof named === 'string' ? issuers.get(named) : undefined;
+    if (issuer === undefined) return rejected('The access token comes from an issuer that is not accepted here.');
+    try {
+      const { payload, protectedHeader } = await jwtVerify(token, issuer.keyFor, {
+        algorithms,
+        issuer: issuer.issuer,
+        audience: [...audiences],
+        clockTolerance: toleranceSeconds,
+        currentDate: new Date(clock()),
+        requiredClaims: ['exp', 'sub'],
+      });
+      const { sub = '', exp = 0 } = payload;
+      if (sub === '' || sub.length > longestName) return rejected('The access token has no good claim `sub`.');
+      if (!isAccessToken(protectedHeader, payload)) return rejected('This is no access token.');
+      const username = nameFrom(payload, usernameClaim, sub);
+      const expiresAt = (exp + toleranceSeconds) * 1000;
+      return { kind: 'vouched', issuer: issuer.issuer, subject: sub, username, expiresAt };
+    } catch (error) {
+      return explain(error);
+    }
+  };
+}
