@@ -1,0 +1,232 @@
+/** Proves what the supervised PostgreSQL promises: it starts on anything it left behind, runs unprivileged and apart, and comes back when it dies. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { openStore } from '../store/open.ts';
+import { problemOf } from '../store/store.fixture.ts';
+import type { Store } from '../store/store.ts';
+import { DatabaseError } from './errors.ts';
+import { openDatabase, type Database, type DatabaseOptions } from './supervise.ts';
+
+let dir: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'rf-db-'));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+/** Stopped at the end of the test, whatever happens. */
+async function open(options: Partial<DatabaseOptions> = {}): Promise<Database> {
+  const database = await openDatabase({ dir, ...options });
+  onTestFinished(() => database.stop());
+  return database;
+}
+
+async function storeOn(database: Database): Promise<Store> {
+  const store = await openStore({ url: database.url, phase: 3 });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+const failure = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => 'done',
+    (error: unknown) => error,
+  );
+
+const pidOf = (database: Database): number => database.pid ?? Number.NaN;
+const asRoot = process.geteuid?.() === 0;
+
+test('a fresh directory becomes a database, and what was written is there at the next start', async () => {
+  const first = await open();
+  const store = await openStore({ url: first.url, phase: 3 });
+  await store.users.create({ username: 'olga' });
+  await store.close();
+  await first.stop();
+  const again = await storeOn(await open());
+  expect(await again.users.byName('olga')).toBeDefined();
+});
+
+test('it is reached by a private socket only, and never runs as root', async () => {
+  const database = await open();
+  const status = readFileSync(`/proc/${pidOf(database)}/status`, 'utf8');
+  if (asRoot) expect(/^Uid:\t0\t/m.test(status)).toBe(false);
+  expect((await stat(join(dir, 'run'))).mode & 0o777).toBe(0o700);
+  expect((await stat(join(dir, 'postgres'))).mode & 0o777).toBe(0o700);
+  const sockets = execFileSync('ss', ['-Hltnp'], { encoding: 'utf8' });
+  expect(sockets).not.toContain(`pid=${pidOf(database)},`);
+});
+
+test('a second server on the same directory is refused with the pid of the first, and does it no harm', async () => {
+  const database = await open();
+  const error = await failure(openDatabase({ dir }));
+  expect(error).toBeInstanceOf(DatabaseError);
+  expect(error).toMatchObject({
+    code: 'in_use',
+    message: `another ringfence server (pid ${process.pid}) is using ${dir}`,
+  });
+  await (await storeOn(database)).ping();
+  await database.stop();
+  await open();
+});
+
+test('of servers that start together on one fresh directory exactly one gets it', async () => {
+  const outcomes = await Promise.allSettled([1, 2, 3, 4].map(() => open()));
+  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  for (const outcome of outcomes)
+    if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'in_use' });
+});
+
+describe('directories that make trouble', () => {
+  test('a path too long for a socket', async () => {
+    const deep = join(dir, 'd'.repeat(100), 'e'.repeat(100));
+    await mkdir(deep, { recursive: true });
+    if (asRoot) await chmod(dir, 0o711);
+    const database = await openDatabase({ dir: deep });
+    const store = await openStore({ url: database.url, phase: 3 });
+    await store.ping();
+    await store.close();
+    const sockets = new URL(database.url.replace('@/', '@x/')).searchParams.get('host') ?? '';
+    expect(sockets.length).toBeLessThan(90);
+    await database.stop();
+    expect(existsSync(sockets)).toBe(false);
+  });
+
+  test.runIf(asRoot)("below a directory that only root may enter, as root's temporary directories are", async () => {
+    const inner = join(dir, 'private', 'data');
+    await mkdir(inner, { recursive: true });
+    await chmod(join(dir, 'private'), 0o700);
+    const database = await open({ dir: inner });
+    await (await storeOn(database)).ping();
+    // One capability, to pass through; not one more.
+    const status = readFileSync(`/proc/${pidOf(database)}/status`, 'utf8');
+    expect(/^CapEff:\t0*4$/m.test(status)).toBe(true);
+    expect(/^Uid:\t0\t/m.test(status)).toBe(false);
+  });
+
+  test('the remains of a start that was cut short', async () => {
+    await mkdir(join(dir, 'postgres.new-1'));
+    await writeFile(join(dir, 'postgres.new-1', 'PG_VERSION'), '15\n');
+    await open();
+    expect((await readdir(dir)).toSorted()).toEqual(['postgres', 'run']);
+  });
+
+  test('a database of another version', async () => {
+    await (await open()).stop();
+    await writeFile(join(dir, 'postgres', 'PG_VERSION'), '9\n');
+    const error = await failure(openDatabase({ dir }));
+    expect(error).toMatchObject({
+      code: 'no_programs',
+      message: expect.stringMatching(/made by PostgreSQL 9, but only version \d+/),
+    });
+  });
+
+  test('no PostgreSQL programs', async () => {
+    const error = await failure(openDatabase({ dir, bin: join(dir, 'nothing') }));
+    expect(error).toMatchObject({
+      code: 'no_programs',
+      message: expect.stringMatching(/^no PostgreSQL programs found: .*--database-url/),
+    });
+    // The lock was given back.
+    await open();
+  });
+});
+
+describe('when PostgreSQL dies', () => {
+  test('it comes back by itself; until then the store says unavailable, afterwards everything acknowledged is there', async () => {
+    const lines: string[] = [];
+    const database = await open({ log: (level, message) => lines.push(`${level}: ${message}`) });
+    const store = await storeOn(database);
+    const names: string[] = [];
+    let refused = 0;
+    for (let round = 0; round < 3; round += 1) {
+      const killed = pidOf(database);
+      process.kill(killed, 'SIGKILL');
+      // For a moment the processes it left behind may still answer, and what they answer counts.
+      for (let attempt = 0, written = false; !written || pidOf(database) === killed; attempt += 1) {
+        const username = `user ${round} ${attempt}`;
+        const outcome = await failure(store.users.create({ username }));
+        written = outcome === 'done';
+        if (written) names.push(username);
+        else {
+          expect(outcome).toMatchObject({ problem: { code: 'unavailable' } });
+          refused += 1;
+        }
+        expect(attempt).toBeLessThan(10_000);
+        await sleep(10);
+      }
+    }
+    expect(refused).toBeGreaterThan(0);
+    const stored = (await store.users.list()).map(({ username }) => username);
+    for (const name of names) expect(stored).toContain(name);
+    expect(lines.filter((line) => line.startsWith('error: PostgreSQL ended unexpectedly'))).toHaveLength(3);
+    expect(lines.filter((line) => line === 'info: PostgreSQL is back')).toHaveLength(3);
+  });
+
+  test('hints find their way again', async () => {
+    const database = await open();
+    const [here, there] = [await storeOn(database), await storeOn(database)];
+    process.kill(pidOf(database), 'SIGKILL');
+    const owner = await vi.waitFor(() => here.users.create({ username: 'olga' }), { timeout: 30_000, interval: 50 });
+    const { id: org } = await here.organizations.create(owner.id, { name: '', description: '' });
+    const heard: string[] = [];
+    there.log.onHint(({ organizations }) => heard.push(...organizations));
+    await vi.waitFor(
+      async () => {
+        await here.organizations.update(org, { user_id: owner.id }, { name: `${heard.length} ${performance.now()}` });
+        expect(heard).toContain(org);
+      },
+      { timeout: 30_000, interval: 100 },
+    );
+  });
+
+  test('stopping it while it is down is stopping', async () => {
+    const database = await openDatabase({ dir });
+    process.kill(pidOf(database), 'SIGKILL');
+    await database.stop();
+    await open();
+  });
+});
+
+test('a database that cannot be reached is unavailable, not a fault', async () => {
+  const url = `postgres://ringfence@/postgres?host=${encodeURIComponent(dir)}`;
+  expect(await problemOf(openStore({ url, phase: 3 }))).toEqual({ code: 'unavailable' });
+});
+
+test('a full disk is unavailable, and passes', async () => {
+  // A filesystem of its own, small enough to fill.
+  const disk = join(dir, 'disk');
+  await mkdir(disk, { mode: 0o711 });
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=120m,mode=711', 'tmpfs', disk], { stdio: 'pipe' });
+  } catch {
+    // Only root may mount; elsewhere there is nothing to prove it with.
+    return;
+  }
+  await chmod(dir, 0o711);
+  let database: Database | undefined;
+  try {
+    database = await openDatabase({ dir: disk });
+    const store = await openStore({ url: database.url, phase: 3 });
+    const { id } = await store.users.create({ username: 'olga' });
+    const { id: org } = await store.organizations.create(id, { name: '', description: '' });
+    const write = (text: string) => store.organizations.update(org, { user_id: id }, { description: text });
+    execFileSync('sh', ['-c', `cat /dev/zero > ${join(disk, 'filler')} 2>/dev/null; true`]);
+    const problem = await problemOf(
+      (async () => {
+        for (let index = 0; index < 20_000; index += 1) await write(`${index}`.padEnd(2000, 'x'));
+      })(),
+    );
+    expect(problem).toEqual({ code: 'unavailable' });
+    await rm(join(disk, 'filler'));
+    await vi.waitFor(() => write('there is room again'), { timeout: 60_000, interval: 100 });
+    expect((await store.organizations.get(org)).description).toBe('there is room again');
+    await store.close();
+  } finally {
+    await database?.stop();
+    execFileSync('umount', ['-l', disk]);
+  }
+});
