@@ -1,13 +1,14 @@
-/** Builds everything into dist/: the program that `bin/ringfence` runs, and the client library. */
+/** Builds everything into dist/: the program that `bin/ringfence` runs, the client library, and the web UI. */
 import { renameSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildClient } from './build-client.mjs';
 import { buildProgram } from './build-program.mjs';
+import { buildWeb } from './build-web.mjs';
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const outdir = `${dist}.${process.pid}`;
 try {
-  await Promise.all([buildProgram({ outdir }), buildClient({ outdir })]);
+  await Promise.all([buildProgram({ outdir }), buildClient({ outdir }), buildWeb({ outdir })]);
   // Only a whole build takes the place of the last one; chunks are named by their content and would pile up otherwise.
   rmSync(dist, { recursive: true, force: true });
   renameSync(outdir, dist);

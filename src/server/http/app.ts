@@ -15,7 +15,7 @@ import type { Metrics } from './metrics.ts';
 import { RateLimiter, type RateLimit } from './ratelimit.ts';
 import { registerOperations, type StreamHandler } from './routes.ts';
 import { pathOf, tellAnswered } from './told.ts';
-import { registerUi } from './ui.ts';
+import { findAssets, registerUi } from './ui.ts';
 import { unknownRoute } from './unknown.ts';
 
 export interface AppOptions {
@@ -119,7 +119,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   watchRequests(app, options);
   registerHealth(app, options.health, options.metrics);
   registerDocs(app);
-  registerUi(app);
+  registerUi(app, findAssets());
   const limiter = new RateLimiter(options.rateLimit, services.clock);
   registerOperations(app, { services, authenticate, limiter, stream: options.stream });
   return app;

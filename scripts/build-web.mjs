@@ -1,0 +1,47 @@
+/** Builds the web UI: hashed files without inline script, each also compressed, so that the server only hands them out. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import { build } from 'vite';
+
+const top = fileURLToPath(new URL('..', import.meta.url));
+
+/** @param {string} folder */
+function compressAll(folder) {
+  for (const path of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (!/\.(js|css|html|svg)$/.test(path)) continue;
+    const bytes = readFileSync(join(folder, path));
+    writeFileSync(join(folder, `${path}.gz`), gzipSync(bytes, { level: 9 }));
+    const quality = { [constants.BROTLI_PARAM_QUALITY]: 9 };
+    writeFileSync(join(folder, `${path}.br`), brotliCompressSync(bytes, { params: quality }));
+  }
+}
+
+/** @param {{ outdir: string }} options */
+export async function buildWeb({ outdir }) {
+  const outDir = join(outdir, 'ui');
+  await build({
+    configFile: false,
+    root: join(top, 'src/web'),
+    base: '/ui/',
+    mode: 'production',
+    logLevel: 'warn',
+    build: {
+      outDir,
+      emptyOutDir: true,
+      target: 'es2022',
+      assetsInlineLimit: 0,
+      reportCompressedSize: false,
+      modulePreload: { polyfill: false },
+      chunkSizeWarningLimit: 800,
+      rolldownOptions: {
+        onLog(level, log, next) {
+          // Libraries mark their files for servers that render; there is none here.
+          if (log.code !== 'MODULE_LEVEL_DIRECTIVE') next(level, log);
+        },
+      },
+    },
+  });
+  compressAll(outDir);
+}

@@ -1,0 +1,84 @@
+/** Owns what differs between two states of a group, and how two people's changes become one. Rules have no order: sets. */
+import type { StoredRule } from '../../policy/rule.ts';
+import type { Content } from './draft.ts';
+
+export const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [] }: StoredRule): string =>
+  JSON.stringify([ip_protocol, from_port, to_port, ip_ranges.toSorted()]);
+
+export interface RuleChanges {
+  readonly added: readonly StoredRule[];
+  readonly removed: readonly StoredRule[];
+}
+
+function without(rules: readonly StoredRule[], taken: readonly StoredRule[]): readonly StoredRule[] {
+  const left = taken.map(ruleKey);
+  return rules.filter((rule) => {
+    const index = left.indexOf(ruleKey(rule));
+    if (index < 0) return true;
+    left.splice(index, 1);
+    return false;
+  });
+}
+
+export const ruleChanges = (before: readonly StoredRule[], after: readonly StoredRule[]): RuleChanges => ({
+  added: without(after, before),
+  removed: without(before, after),
+});
+
+export interface Difference {
+  readonly name: readonly [string, string] | undefined;
+  readonly description: readonly [string, string] | undefined;
+  readonly inbound: RuleChanges;
+  readonly outbound: RuleChanges;
+  readonly count: number;
+}
+
+const pair = (before: string, after: string): readonly [string, string] | undefined =>
+  before === after ? undefined : [before, after];
+
+export function difference(before: Content, after: Content): Difference {
+  const name = pair(before.group_name, after.group_name);
+  const description = pair(before.group_description, after.group_description);
+  const inbound = ruleChanges(before.inbound_rules, after.inbound_rules);
+  const outbound = ruleChanges(before.outbound_rules, after.outbound_rules);
+  const rules = [inbound, outbound].reduce((sum, { added, removed }) => sum + added.length + removed.length, 0);
+  return {
+    name,
+    description,
+    inbound,
+    outbound,
+    count: rules + Number(name !== undefined) + Number(description !== undefined),
+  };
+}
+
+function mergeRules(
+  base: readonly StoredRule[],
+  mine: readonly StoredRule[],
+  theirs: readonly StoredRule[],
+): readonly StoredRule[] {
+  const my = ruleChanges(base, mine);
+  const kept = without(theirs, my.removed);
+  // What both added is added once.
+  return [...kept, ...without(my.added, ruleChanges(base, theirs).added)];
+}
+
+/** Both people's changes on top of what both began with. Where both changed one text, mine stands. */
+export const merge = (base: Content, mine: Content, theirs: Content): Content => ({
+  group_name: mine.group_name === base.group_name ? theirs.group_name : mine.group_name,
+  group_description:
+    mine.group_description === base.group_description ? theirs.group_description : mine.group_description,
+  inbound_rules: mergeRules(base.inbound_rules, mine.inbound_rules, theirs.inbound_rules),
+  outbound_rules: mergeRules(base.outbound_rules, mine.outbound_rules, theirs.outbound_rules),
+});
+
+/** The fields of an update: only what is to change, so that nothing else is claimed. */
+export function patchOf(before: Content, after: Content): Partial<Content> {
+  const changed = difference(before, after);
+  const any = ({ added, removed }: RuleChanges): boolean => added.length + removed.length > 0;
+  return {
+    ...(changed.name === undefined ? {} : { group_name: after.group_name }),
+    ...(changed.description === undefined ? {} : { group_description: after.group_description }),
+    ...(any(changed.inbound) ? { inbound_rules: after.inbound_rules } : {}),
+    ...(any(changed.outbound) ? { outbound_rules: after.outbound_rules } : {}),
+  };
+}

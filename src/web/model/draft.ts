@@ -1,0 +1,138 @@
+/** Owns the draft of a group: what stands in the editor's fields, and the server's own judgement of it, field by field. */
+import type { SecurityGroup } from '../../api/group.ts';
+import { readGroup, type GroupInput } from '../../policy/group.ts';
+import type { Problem } from '../../policy/problem.ts';
+import type { Direction, SecurityRule, StoredRule } from '../../policy/rule.ts';
+import { isIcmp, portsText, type Service } from './words.ts';
+
+export interface DraftRule {
+  /** Stays the same while the rule is edited. */
+  readonly key: string;
+  readonly protocol: string;
+  /** Nothing for any port, `443`, or `8000-8100`; whatever was typed. */
+  readonly ports: string;
+  readonly ranges: readonly string[];
+}
+
+export interface Draft {
+  readonly name: string;
+  readonly description: string;
+  readonly inbound: readonly DraftRule[];
+  readonly outbound: readonly DraftRule[];
+}
+
+/** What a group holds, without what the server adds. */
+export interface Content {
+  readonly group_name: string;
+  readonly group_description: string;
+  readonly inbound_rules: readonly StoredRule[];
+  readonly outbound_rules: readonly StoredRule[];
+}
+
+export const contentOf = (group: SecurityGroup): Content => ({
+  group_name: group.group_name,
+  group_description: group.group_description,
+  inbound_rules: group.inbound_rules ?? [],
+  outbound_rules: group.outbound_rules ?? [],
+});
+
+export const emptyContent: Content = { group_name: '', group_description: '', inbound_rules: [], outbound_rules: [] };
+
+let made = 0;
+const newKey = (): string => `rule-${(made += 1)}`;
+
+export const draftRule = (rule: SecurityRule): DraftRule => ({
+  key: newKey(),
+  protocol: rule.ip_protocol,
+  ports: portsText(rule),
+  ranges: rule.ip_ranges ?? [],
+});
+export const blankRule = (): DraftRule => ({ key: newKey(), protocol: 'tcp', ports: '', ranges: [] });
+export const serviceRule = ({ ip_protocol, from, to }: Service): DraftRule =>
+  draftRule({ ip_protocol, from_port: from, to_port: to });
+export const copyRule = (rule: DraftRule): DraftRule => ({ ...rule, key: newKey() });
+
+export const draftOf = (content: Content): Draft => ({
+  name: content.group_name,
+  description: content.group_description,
+  inbound: content.inbound_rules.map(draftRule),
+  outbound: content.outbound_rules.map(draftRule),
+});
+
+/** The two ports of a text. What is no number goes on as it is, so that the one validation speaks about it. */
+export function portsOf(text: string): readonly [unknown, unknown] {
+  const trimmed = text.trim();
+  if (trimmed === '' || trimmed.toLowerCase() === 'any') return [0, 0];
+  const number = (part: string): unknown => (/^\d{1,9}$/.test(part) ? Number(part) : part);
+  const range = /^([^-–]+?)\s*[-–]\s*([^-–]+)$/.exec(trimmed);
+  const [from, to] = range === null ? [trimmed, trimmed] : [range[1] ?? '', range[2] ?? ''];
+  return [number(from), number(to)];
+}
+
+function ruleBody({ protocol, ports, ranges }: DraftRule): unknown {
+  const [from_port, to_port] = isIcmp(protocol) ? [0, 0] : portsOf(ports);
+  return { ip_protocol: protocol, from_port, to_port, ...(ranges.length === 0 ? {} : { ip_ranges: ranges }) };
+}
+
+const bodyOf = (draft: Draft): unknown => ({
+  group_name: draft.name.trim(),
+  group_description: draft.description,
+  inbound_rules: draft.inbound.map(ruleBody),
+  outbound_rules: draft.outbound.map(ruleBody),
+});
+
+export interface Judged {
+  readonly problems: readonly Problem[];
+  /** What would be stored; only where there is no problem. */
+  readonly content: Content | undefined;
+}
+
+export function judge(draft: Draft): Judged {
+  const { problems, group } = readGroup(bodyOf(draft), { mode: 'create' });
+  return { problems, content: problems.length > 0 ? undefined : complete(group) };
+}
+
+const complete = (group: GroupInput): Content => ({
+  group_name: group.group_name ?? '',
+  group_description: group.group_description ?? '',
+  inbound_rules: group.inbound_rules ?? [],
+  outbound_rules: group.outbound_rules ?? [],
+});
+
+export type RuleField = 'protocol' | 'ports' | 'ranges';
+const fieldOf: readonly (readonly [string, RuleField])[] = [
+  ['ip_protocol', 'protocol'],
+  ['from_port', 'ports'],
+  ['to_port', 'ports'],
+  ['ip_ranges', 'ranges'],
+];
+
+/** The sentences that belong to one field of one rule; none twice. Both ports stand in one field. */
+export function problemsAt(
+  problems: readonly Problem[],
+  direction: Direction,
+  index: number,
+  field: RuleField,
+): readonly string[] {
+  const names = new Set(fieldOf.filter(([, known]) => known === field).map(([name]) => name));
+  const prefix = `/${direction}_rules/${index}/`;
+  const here = problems.filter(
+    ({ pointer }) => pointer.startsWith(prefix) && names.has(pointer.slice(prefix.length).split('/')[0] ?? ''),
+  );
+  // `443x` fails as both ends of its range: once is enough.
+  const [first] = here;
+  return field === 'ports'
+    ? first === undefined
+      ? []
+      : [first.detail]
+    : [...new Set(here.map(({ detail }) => detail))];
+}
+
+export const problemAt = (problems: readonly Problem[], pointer: string): string | undefined =>
+  problems.find((problem) => problem.pointer === pointer)?.detail;
+
+/** Whether saving would change anything; a draft with problems always would. */
+export const isDirty = (draft: Draft, base: Content): boolean => {
+  const { content } = judge(draft);
+  return content === undefined || JSON.stringify(content) !== JSON.stringify(base);
+};

@@ -1,0 +1,135 @@
+/** Owns the page of one device: what applies to it, the rules that follow, and what is known of it. */
+import { Button } from '@mantine/core';
+import { Link, useNavigate, useParams } from '@tanstack/react-router';
+import { useState, type ReactNode } from 'react';
+import type { Device } from '../../api/device.ts';
+import { BackIcon, TrashIcon } from '../look/icons.tsx';
+import { policyOf } from '../model/force.ts';
+import { Confirm, type Question } from '../parts/confirm.tsx';
+import { DeviceGroups } from '../parts/device-groups.tsx';
+import { DeviceState } from '../parts/device-state.tsx';
+import { RuleTable } from '../parts/rules.tsx';
+import { Empty } from '../parts/states.tsx';
+import { Ago } from '../parts/time.tsx';
+import { told } from '../parts/toast.tsx';
+import { deviceName } from '../state/live.ts';
+import { useNames, usePicture, useRights, useStatuses } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+
+function Facts({ device }: { readonly device: Device }): ReactNode {
+  const nameOf = useNames();
+  const status = useStatuses().get(device.id);
+  const facts: readonly (readonly [string, ReactNode])[] = [
+    ['User', nameOf(device.user_id)],
+    ['Tunnel address', device.tunnel_ip === '' ? '–' : <span className="mono">{device.tunnel_ip}</span>],
+    ['Local address', device.local_ip === '' ? '–' : <span className="mono">{device.local_ip}</span>],
+    ['Seen from outside', device.reflexive_ip4 === '' ? '–' : <span className="mono">{device.reflexive_ip4}</span>],
+    [
+      'Networks behind it',
+      device.child_prefix === null || device.child_prefix.length === 0 ? 'none' : device.child_prefix.join(', '),
+    ],
+    ['Relay', device.relay ? 'yes' : 'no'],
+    ['Agent', <DeviceState key="state" status={status} />],
+    ['Last seen', status === undefined ? 'never' : <Ago key="seen" at={status.reported_at} />],
+    ['Interface', status?.status.interface ?? '–'],
+    ['Changed', <Ago key="changed" at={device.updated_at} />],
+    ['Revision', device.revision],
+    [
+      'Id',
+      <span key="id" className="mono">
+        {device.id}
+      </span>,
+    ],
+  ];
+  return (
+    <section className="card" aria-label="About this device">
+      <div className="card-head">
+        <h2>About</h2>
+      </div>
+      <dl className="card-body facts">
+        {facts.map(([name, value]) => (
+          <div key={name} className="fact">
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+export function DevicePage(): ReactNode {
+  const { org, device: id } = useParams({ from: '/o/$org/devices/$device' });
+  const picture = usePicture();
+  const { client } = useSession();
+  const rights = useRights();
+  const navigate = useNavigate();
+  const [question, setQuestion] = useState<Question>();
+  const device = picture.deviceById.get(id.toLowerCase());
+  const back = (
+    <Link className="link row small" to="/o/$org/devices" params={{ org }}>
+      <BackIcon size={16} /> Devices
+    </Link>
+  );
+  if (device === undefined) {
+    return (
+      <div className="page">
+        <Empty whole title="This device is gone" action={back}>
+          It was deleted, or it was never here.
+        </Empty>
+      </div>
+    );
+  }
+  const name = deviceName(device);
+  const policy = policyOf(device, picture);
+  const several = !('missing' in policy) && policy.groups.length > 1;
+  const remove = (): void =>
+    setQuestion({
+      title: `Delete ${name}?`,
+      body: 'Its agent loses its credential and every other device hears that it is gone. To come back it must join anew.',
+      deed: 'Delete the device',
+      act: async () => {
+        await client.devices.delete(org, device.id);
+        told(`${name} is deleted.`);
+        await navigate({ to: '/o/$org/devices', params: { org } });
+      },
+    });
+  return (
+    <div className="page">
+      <Confirm question={question} close={() => setQuestion(undefined)} />
+      {back}
+      <div className="page-head">
+        <div>
+          <h1>{name}</h1>
+          <p className="dimmed mono">{device.tunnel_ip || 'no tunnel address yet'}</p>
+        </div>
+        {rights.editDevice(device) ? (
+          <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
+            Delete
+          </Button>
+        ) : null}
+      </div>
+      <div className="columns">
+        <div className="stack">
+          <DeviceGroups device={device} org={org} />
+          {'missing' in policy ? (
+            <p className="note note-warn">
+              The rules in force cannot be shown: a group on this device is not visible to you.
+            </p>
+          ) : (
+            (['inbound', 'outbound'] as const).map((direction) => (
+              <RuleTable
+                key={direction}
+                direction={direction}
+                rules={policy.groups.flatMap((group) =>
+                  group[direction].map((rule) => ({ rule, ...(several ? { group: group.name } : {}) })),
+                )}
+              />
+            ))
+          )}
+        </div>
+        <Facts device={device} />
+      </div>
+    </div>
+  );
+}

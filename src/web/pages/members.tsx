@@ -1,0 +1,230 @@
+/** Owns the organization's own page: its name, who is in it, and how it ends. */
+import { Button, TextInput } from '@mantine/core';
+import { useQueryClient } from '@tanstack/react-query';
+import { useNavigate, useParams } from '@tanstack/react-router';
+import { useState, type ReactNode } from 'react';
+import type { Member, Organization } from '../../api/organization.ts';
+import { plural } from '../model/words.ts';
+import { Confirm, type Question } from '../parts/confirm.tsx';
+import { Failed, Loading, sentence } from '../parts/states.tsx';
+import { Tag } from '../parts/tag.tsx';
+import { Ago } from '../parts/time.tsx';
+import { failed, told } from '../parts/toast.tsx';
+import { useMembers, useOrganizations, usePicture, useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+
+function AddMember({ org }: { readonly org: string }): ReactNode {
+  const { client } = useSession();
+  const queries = useQueryClient();
+  const [username, setUsername] = useState('');
+  const [fault, setFault] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const add = async (): Promise<void> => {
+    setBusy(true);
+    setFault(undefined);
+    try {
+      await client.members.add(org, { username: username.trim() });
+      await queries.invalidateQueries({ queryKey: ['members', org] });
+      told(`${username.trim()} is a member now.`);
+      setUsername('');
+    } catch (error) {
+      setFault(sentence(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form
+      className="row card-body"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void add();
+      }}
+    >
+      <TextInput
+        className="grow"
+        aria-label="Username of the new member"
+        placeholder="Username"
+        value={username}
+        onChange={(event) => setUsername(event.currentTarget.value)}
+        error={fault}
+      />
+      <Button type="submit" variant="default" loading={busy} disabled={username.trim() === ''}>
+        Add member
+      </Button>
+    </form>
+  );
+}
+
+function Rename({ organization }: { readonly organization: Organization }): ReactNode {
+  const { client } = useSession();
+  const queries = useQueryClient();
+  const [name, setName] = useState(organization.name);
+  const save = (): void => {
+    client.organizations.update(organization.id, { name: name.trim() }).then(
+      async () => {
+        await queries.invalidateQueries({ queryKey: ['organizations'] });
+        told('The organization is renamed.');
+      },
+      (error: unknown) => failed(error),
+    );
+  };
+  return (
+    <form
+      className="row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        save();
+      }}
+    >
+      <TextInput
+        className="grow"
+        aria-label="Name of the organization"
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <Button type="submit" variant="default" disabled={name.trim() === '' || name.trim() === organization.name}>
+        Rename
+      </Button>
+    </form>
+  );
+}
+
+export function MembersPage(): ReactNode {
+  const { org } = useParams({ from: '/o/$org/members' });
+  const { client } = useSession();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const { devices, groups } = usePicture();
+  const { data, error, refetch } = useMembers();
+  const { isOwner, me } = useRights();
+  const organization = useOrganizations().data?.find(({ id }) => id === org);
+  const [question, setQuestion] = useState<Question>();
+
+  const remove = (member: Member): void => {
+    const own = member.user_id === me.id;
+    const count = devices.filter(({ user_id }) => user_id === member.user_id).length;
+    const written = groups.filter(({ user_id }) => user_id === member.user_id).length;
+    setQuestion({
+      title: own ? 'Leave this organization?' : `Remove ${member.username}?`,
+      body: (
+        <p>
+          {own ? 'Your' : 'Their'} {plural(count, 'device')} and {plural(written, 'group')} that you can see are deleted
+          with the membership, and open streams end. This cannot be taken back.
+        </p>
+      ),
+      deed: own ? 'Leave' : 'Remove the member',
+      act: async () => {
+        await client.members.remove(org, member.user_id);
+        if (own) {
+          await queries.invalidateQueries({ queryKey: ['organizations'] });
+          await navigate({ to: '/' });
+          return;
+        }
+        await queries.invalidateQueries({ queryKey: ['members', org] });
+        told(`${member.username} is no longer a member.`);
+      },
+    });
+  };
+  const removeAll = (): void =>
+    setQuestion({
+      title: `Delete ${organization?.name ?? 'the organization'}?`,
+      body: (
+        <p>
+          With it go {plural(devices.length, 'device')}, {plural(groups.length, 'group')} and every membership. Agents
+          keep the rules that they have and are refused from then on. This cannot be taken back.
+        </p>
+      ),
+      deed: 'Delete the organization',
+      act: async () => {
+        await client.organizations.delete(org);
+        await queries.invalidateQueries({ queryKey: ['organizations'] });
+        await navigate({ to: '/' });
+      },
+    });
+
+  return (
+    <div className="page">
+      <Confirm question={question} close={() => setQuestion(undefined)} />
+      <div className="page-head">
+        <div>
+          <h1>{organization?.name ?? 'Organization'}</h1>
+          <p className="dimmed">{organization?.description || 'Who is in it, and what belongs to it.'}</p>
+        </div>
+      </div>
+      <div className="columns">
+        <section className="card" aria-label="Members">
+          <div className="card-head">
+            <h2>Members</h2>
+            <span className="small dimmed">{data === undefined ? '' : plural(data.length, 'member')}</span>
+          </div>
+          {error !== null ? <Failed error={error} retry={() => void refetch()} /> : null}
+          {data === undefined && error === null ? (
+            <div className="card-body">
+              <Loading what="Loading the members…" />
+            </div>
+          ) : null}
+          {data === undefined ? null : (
+            <ul className="group-list">
+              {data.map((member) => (
+                <li key={member.user_id}>
+                  <span className="avatar" aria-hidden="true" data-letters={member.username.slice(0, 2)} />
+                  <div className="grow">
+                    <strong>{member.username}</strong>
+                    {member.user_id === me.id ? <span className="dimmed"> (you)</span> : null}
+                    <p className="small dimmed">
+                      since <Ago at={member.created_at} />
+                    </p>
+                  </div>
+                  {member.role === 'owner' ? <Tag tone="accent">owner</Tag> : null}
+                  {member.role !== 'owner' && (isOwner || member.user_id === me.id) ? (
+                    <Button
+                      size="compact-sm"
+                      variant="default"
+                      onClick={() => remove(member)}
+                      aria-label={member.user_id === me.id ? 'Leave the organization' : `Remove ${member.username}`}
+                    >
+                      {member.user_id === me.id ? 'Leave' : 'Remove'}
+                    </Button>
+                  ) : null}
+                </li>
+              ))}
+            </ul>
+          )}
+          {isOwner ? <AddMember org={org} /> : null}
+        </section>
+        <section className="card" aria-label="Settings">
+          <div className="card-head">
+            <h2>About</h2>
+          </div>
+          <div className="card-body stack">
+            <dl className="facts">
+              <div className="fact">
+                <dt>Devices</dt>
+                <dd>{devices.length.toLocaleString('en')}</dd>
+              </div>
+              <div className="fact">
+                <dt>Groups you see</dt>
+                <dd>{groups.length.toLocaleString('en')}</dd>
+              </div>
+              <div className="fact">
+                <dt>Id</dt>
+                <dd className="mono">{org}</dd>
+              </div>
+            </dl>
+            {isOwner && organization !== undefined ? (
+              <>
+                <Rename key={organization.name} organization={organization} />
+                <Button variant="default" onClick={removeAll}>
+                  Delete the organization
+                </Button>
+              </>
+            ) : (
+              <p className="small dimmed">The owner adds and removes members and changes the default group.</p>
+            )}
+          </div>
+        </section>
+      </div>
+    </div>
+  );
+}

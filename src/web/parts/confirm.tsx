@@ -1,0 +1,60 @@
+/** Owns the question before something that cannot be taken back. */
+import { Button, Modal } from '@mantine/core';
+import { useState, type ReactNode } from 'react';
+import { sentence } from './states.tsx';
+
+export interface Question {
+  readonly title: string;
+  readonly body: ReactNode;
+  /** What the button says: the deed itself, never "OK". */
+  readonly deed: string;
+  readonly act: () => Promise<unknown>;
+}
+
+export function Confirm({
+  question,
+  close,
+}: {
+  readonly question: Question | undefined;
+  readonly close: () => void;
+}): ReactNode {
+  const [busy, setBusy] = useState(false);
+  const [fault, setFault] = useState<unknown>();
+  const leave = (): void => {
+    setFault(undefined);
+    close();
+  };
+  const act = (): void => {
+    setBusy(true);
+    setFault(undefined);
+    question
+      ?.act()
+      .then(leave, setFault)
+      .finally(() => setBusy(false));
+  };
+  return (
+    <Modal
+      opened={question !== undefined}
+      onClose={leave}
+      title={question?.title}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <div className="stack">
+        <div>{question?.body}</div>
+        {fault === undefined ? null : (
+          <p className="fault" role="alert">
+            {sentence(fault)}
+          </p>
+        )}
+        <div className="row end">
+          <Button variant="default" onClick={leave} data-autofocus>
+            Cancel
+          </Button>
+          <Button color="red.9" loading={busy} onClick={act}>
+            {question?.deed}
+          </Button>
+        </div>
+      </div>
+    </Modal>
+  );
+}

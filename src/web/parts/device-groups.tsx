@@ -1,0 +1,146 @@
+/** Owns the list of groups on one device: what applies, attach, detach, order; each step takes effect at once and can be undone. */
+import { ActionIcon, Select } from '@mantine/core';
+import { Link } from '@tanstack/react-router';
+import { useState, type ReactNode } from 'react';
+import type { Device } from '../../api/device.ts';
+import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../look/icons.tsx';
+import { deviceName } from '../state/live.ts';
+import { usePicture, useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+import { plural } from '../model/words.ts';
+import { Tag } from './tag.tsx';
+import { failed, told } from './toast.tsx';
+
+const moved = (list: readonly string[], index: number, by: 1 | -1): readonly string[] => {
+  const next = [...list];
+  const [taken] = next.splice(index, 1);
+  if (taken !== undefined) next.splice(index + by, 0, taken);
+  return next;
+};
+
+export function DeviceGroups({ device, org }: { readonly device: Device; readonly org: string }): ReactNode {
+  const picture = usePicture();
+  const { client } = useSession();
+  const rights = useRights();
+  const [busy, setBusy] = useState(false);
+  const list: readonly string[] = device.security_groups ?? [];
+  const mayEdit = rights.editDevice(device);
+  const nameOf = (id: string): string => picture.groupById.get(id)?.group_name ?? 'a group that you may not see';
+
+  const change = (next: readonly string[], message: string): void => {
+    setBusy(true);
+    client.devices
+      .update(org, device.id, { security_groups: [...next] }, { ifMatch: device.revision })
+      .then(
+        (saved) =>
+          told(message, () =>
+            client.devices.update(org, device.id, { security_groups: [...list] }, { ifMatch: saved.revision }),
+          ),
+        (error: unknown) => failed(error, 'The groups stay as they were'),
+      )
+      .finally(() => setBusy(false));
+  };
+  const choices = picture.groups.filter((group) => rights.attachable(group, device) && !list.includes(group.id));
+  const name = deviceName(device);
+  return (
+    <section className="card" aria-label="Groups">
+      <div className="card-head">
+        <h2>What applies</h2>
+        {list.length === 0 ? (
+          <Tag>default group</Tag>
+        ) : (
+          <Tag tone="accent">{plural(list.length, 'group')} instead of the default</Tag>
+        )}
+      </div>
+      <div className="card-body stack">
+        {list.length === 0 ? (
+          <p>
+            The list is empty, so the organization's default group{' '}
+            {picture.defaultGroup === undefined ? null : (
+              <Link className="link" to="/o/$org/groups/$group" params={{ org, group: picture.defaultGroup.id }}>
+                {picture.defaultGroup.group_name}
+              </Link>
+            )}{' '}
+            applies. The first group you attach replaces it.
+          </p>
+        ) : (
+          <>
+            <p className="dimmed small">
+              Traffic passes that any of these groups admits. The default group does not apply.
+            </p>
+            <ol className="pick-list">
+              {list.map((id, index) => (
+                <li key={id}>
+                  <GroupIcon />
+                  <Link className="plain-link clip grow" to="/o/$org/groups/$group" params={{ org, group: id }}>
+                    {nameOf(id)}
+                  </Link>
+                  {mayEdit ? (
+                    <>
+                      <ActionIcon
+                        variant="subtle"
+                        color="gray"
+                        aria-label={`Move ${nameOf(id)} up`}
+                        disabled={busy || index === 0}
+                        onClick={() => change(moved(list, index, -1), 'The order is changed.')}
+                      >
+                        <UpIcon size={16} />
+                      </ActionIcon>
+                      <ActionIcon
+                        variant="subtle"
+                        color="gray"
+                        aria-label={`Move ${nameOf(id)} down`}
+                        disabled={busy || index === list.length - 1}
+                        onClick={() => change(moved(list, index, 1), 'The order is changed.')}
+                      >
+                        <DownIcon size={16} />
+                      </ActionIcon>
+                      <ActionIcon
+                        variant="subtle"
+                        color="gray"
+                        aria-label={`Detach ${nameOf(id)}`}
+                        disabled={busy}
+                        onClick={() =>
+                          change(
+                            list.filter((other) => other !== id),
+                            list.length === 1
+                              ? `${nameOf(id)} is off ${name}; the default group applies again.`
+                              : `${nameOf(id)} is off ${name}.`,
+                          )
+                        }
+                      >
+                        <CrossIcon size={16} />
+                      </ActionIcon>
+                    </>
+                  ) : null}
+                </li>
+              ))}
+            </ol>
+          </>
+        )}
+        {!mayEdit ? (
+          <p className="small dimmed">Only the device's user and the organization's owner choose its groups.</p>
+        ) : choices.length === 0 ? (
+          <p className="small dimmed">
+            No further group can be attached: a device takes its own user's groups and those of the organization.
+          </p>
+        ) : (
+          <Select
+            label="Attach a group"
+            placeholder="Choose a group"
+            searchable
+            disabled={busy}
+            data={choices.map(({ id, group_name, user_id }) => ({
+              value: id,
+              label: user_id === undefined ? `${group_name} (organization)` : group_name,
+            }))}
+            value={null}
+            onChange={(id) => {
+              if (id !== null) change([...list, id], `${nameOf(id)} applies to ${name}.`);
+            }}
+          />
+        )}
+      </div>
+    </section>
+  );
+}

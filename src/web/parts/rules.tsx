@@ -1,0 +1,94 @@
+/** Owns rules for reading: a table for each direction, with what it means when there are none. */
+import type { ReactNode } from 'react';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { InboundIcon, OutboundIcon } from '../look/icons.tsx';
+import { portsText, protocolName, serviceName } from '../model/words.ts';
+import { Tag } from './tag.tsx';
+
+export interface ShownRule {
+  readonly rule: StoredRule;
+  /** Where it comes from, when several groups are shown as one. */
+  readonly group?: string;
+}
+
+/** What a direction without rules does (reference 1.2 (9) and (10)). */
+export const meaningOfNone: { readonly [D in Direction]: string } = {
+  inbound: 'No rules: nobody may open a connection to the device. Answers to its own connections still come in.',
+  outbound: 'No rules: the device may connect to everything. The first rule here closes everything else.',
+};
+export const meaningOfSome: { readonly [D in Direction]: string } = {
+  inbound: 'Only what is listed may come in, and answers to connections that the device opened.',
+  outbound: 'The device may open only what is listed. Answers to admitted connections always go out.',
+};
+
+export function DirectionTitle({ direction }: { readonly direction: Direction }): ReactNode {
+  return (
+    <h2 className="row">
+      {direction === 'inbound' ? <InboundIcon /> : <OutboundIcon />}
+      {direction === 'inbound' ? 'Inbound' : 'Outbound'}
+    </h2>
+  );
+}
+
+function Ranges({ ranges = [] }: { readonly ranges?: readonly string[] | undefined }): ReactNode {
+  if (ranges.length === 0) return <span className="dimmed">any address</span>;
+  const shown = ranges.slice(0, 12);
+  return (
+    <span className="tags">
+      {shown.map((range) => (
+        <span key={range} className="tag tag-plain mono">
+          {range}
+        </span>
+      ))}
+      {ranges.length > shown.length ? <Tag>and {ranges.length - shown.length} more</Tag> : null}
+    </span>
+  );
+}
+
+export function RuleTable({
+  direction,
+  rules,
+}: {
+  readonly direction: Direction;
+  readonly rules: readonly ShownRule[];
+}): ReactNode {
+  const withGroup = rules.some(({ group }) => group !== undefined);
+  return (
+    <section className="card" aria-label={`${direction} rules`}>
+      <div className="card-head">
+        <DirectionTitle direction={direction} />
+        <span className="small dimmed">{rules.length === 0 ? meaningOfNone[direction] : meaningOfSome[direction]}</span>
+      </div>
+      {rules.length === 0 ? null : (
+        <div className="table-scroll">
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">Protocol</th>
+                <th scope="col">Ports</th>
+                <th scope="col">{direction === 'inbound' ? 'From' : 'To'}</th>
+                {withGroup ? <th scope="col">Group</th> : null}
+              </tr>
+            </thead>
+            <tbody>
+              {rules.map(({ rule, group }, index) => (
+                // oxlint-disable-next-line react/no-array-index-key -- the same rule may stand there twice
+                <tr key={index}>
+                  <td>{protocolName(rule.ip_protocol)}</td>
+                  <td>
+                    <span className="mono">{portsText(rule) || 'any'}</span>{' '}
+                    <span className="dimmed small">{serviceName(rule) ?? ''}</span>
+                  </td>
+                  <td>
+                    <Ranges ranges={rule.ip_ranges} />
+                  </td>
+                  {withGroup ? <td className="small dimmed">{group}</td> : null}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,96 @@
+/** Owns how a page looks when there is nothing to show: still loading, empty, failed, not found; each says what to do next. */
+import { Button, Skeleton } from '@mantine/core';
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import { RingfenceError } from '../../client/error.ts';
+
+/** `whole`: it is the page itself, not a part of one. */
+export function Empty({
+  whole = false,
+  icon,
+  title,
+  children,
+  action,
+}: {
+  readonly whole?: boolean;
+  readonly icon?: ReactNode;
+  readonly title: string;
+  readonly children?: ReactNode;
+  readonly action?: ReactNode;
+}): ReactNode {
+  return (
+    <div className="empty">
+      {icon === undefined ? null : <div className="empty-icon">{icon}</div>}
+      {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
+      {children === undefined ? null : <p>{children}</p>}
+      {action === undefined ? null : <div className="row">{action}</div>}
+    </div>
+  );
+}
+
+const lines = [96, 88, 92, 76, 84];
+
+export function Loading({ what }: { readonly what: string }): ReactNode {
+  return (
+    <div className="stack" role="status" aria-label={what}>
+      <p className="dimmed small">{what}</p>
+      {lines.map((width) => (
+        <Skeleton key={width} height={36} width={`${width}%`} />
+      ))}
+    </div>
+  );
+}
+
+/** A sentence for a person, whatever was thrown. */
+export const sentence = (error: unknown): string => {
+  if (!(error instanceof RingfenceError)) return error instanceof Error ? error.message : 'Something went wrong.';
+  if (error.status === undefined) return 'The server cannot be reached. What you see may be out of date.';
+  const details = error.errors.map(({ detail }) => detail);
+  return details.length > 0 ? details.join(' ') : error.message;
+};
+
+export function Failed({ error, retry }: { readonly error: unknown; readonly retry?: () => void }): ReactNode {
+  const id = error instanceof RingfenceError ? error.requestId : undefined;
+  return (
+    <div className="empty" role="alert">
+      <h1>This did not work</h1>
+      <p>{sentence(error)}</p>
+      {id === undefined ? null : (
+        <p className="small dimmed">
+          The server's log knows it as <code>{id}</code>.
+        </p>
+      )}
+      {retry === undefined ? null : (
+        <Button variant="default" onClick={retry}>
+          Try again
+        </Button>
+      )}
+    </div>
+  );
+}
+
+export function NoSuchPage(): ReactNode {
+  return (
+    <main className="page">
+      <Empty
+        whole
+        title="There is no such page"
+        action={
+          <Link to="/" className="link">
+            Go to your organizations
+          </Link>
+        }
+      >
+        The address may be mistyped, or what was here is gone.
+      </Empty>
+    </main>
+  );
+}
+
+export function PageFault({ error }: { readonly error: unknown }): ReactNode {
+  return (
+    <main className="page">
+      <Failed error={error} retry={() => location.reload()} />
+    </main>
+  );
+}

@@ -1,0 +1,8 @@
+/** Owns the small coloured words: one look in both schemes, readable in each. */
+import type { ReactNode } from 'react';
+
+export type Tone = 'plain' | 'accent' | 'good' | 'warn' | 'bad';
+
+export function Tag({ tone = 'plain', children }: { readonly tone?: Tone; readonly children: ReactNode }): ReactNode {
+  return <span className={`tag tag-${tone}`}>{children}</span>;
+}

@@ -1,0 +1,41 @@
+/** Owns the short messages at the edge of the page: done, failed, and the way back right after a change. */
+import { Button } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { sentence } from './states.tsx';
+
+const undoFor = 12_000;
+
+export function told(message: string, undo?: () => Promise<unknown>): void {
+  const id = crypto.randomUUID();
+  notifications.show({
+    id,
+    color: 'fence',
+    autoClose: undo === undefined ? 5_000 : undoFor,
+    withBorder: true,
+    message:
+      undo === undefined ? (
+        message
+      ) : (
+        <div className="row between">
+          <span>{message}</span>
+          <Button
+            size="compact-sm"
+            variant="default"
+            onClick={() => {
+              notifications.hide(id);
+              undo().then(
+                () => told('Undone.'),
+                (error: unknown) => failed(error, 'It could not be undone'),
+              );
+            }}
+          >
+            Undo
+          </Button>
+        </div>
+      ),
+  });
+}
+
+export function failed(error: unknown, title = 'This did not work'): void {
+  notifications.show({ color: 'red', title, message: sentence(error), autoClose: 10_000, withBorder: true });
+}

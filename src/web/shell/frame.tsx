@@ -1,0 +1,141 @@
+/** Owns the frame around every page of an organization: navigation, connection, and the live picture behind them. */
+import { ActionIcon, Menu } from '@mantine/core';
+import { Link, Outlet, useLocation, useParams } from '@tanstack/react-router';
+import { useEffect, useMemo, useState, type ReactNode } from 'react';
+import { DeviceIcon, EventsIcon, GroupIcon, Logo, MenuIcon, OutIcon, PeopleIcon } from '../look/icons.tsx';
+import { Empty, Failed, Loading } from '../parts/states.tsx';
+import { LiveOrganization } from '../state/live.ts';
+import { LiveContext, usePicture } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+import { ConnectionDot, DisconnectedBanner } from './connection.tsx';
+import { SchemeToggle } from './scheme.tsx';
+import { Switcher } from './switcher.tsx';
+
+const places = [
+  { to: '/o/$org/devices', name: 'Devices', Icon: DeviceIcon },
+  { to: '/o/$org/groups', name: 'Groups', Icon: GroupIcon },
+  { to: '/o/$org/events', name: 'Events', Icon: EventsIcon },
+  { to: '/o/$org/members', name: 'Organization', Icon: PeopleIcon },
+] as const;
+
+/** Remembered so that the next visit begins there. */
+export const lastOrganization = 'ringfence-organization';
+
+function Account(): ReactNode {
+  const { me, end } = useSession();
+  return (
+    <Menu position="top-start" width={220}>
+      <Menu.Target>
+        <button type="button" className="account" aria-label={`${me.username}: account`}>
+          <span className="avatar" aria-hidden="true" data-letters={me.username.slice(0, 2)} />
+          <span className="clip">{me.username}</span>
+        </button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>{me.is_administrator === true ? 'Server administrator' : 'Signed in by token'}</Menu.Label>
+        <Menu.Item leftSection={<OutIcon size={16} />} onClick={() => end()}>
+          Sign out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+/** Waits for the first whole picture, so that no page shows a half one. */
+function Content(): ReactNode {
+  const { synced, loaded, failure } = usePicture();
+  const { end } = useSession();
+  useEffect(() => {
+    if (failure?.code === 'unauthenticated') end('Your token is no longer valid. Sign in again.');
+  }, [failure, end]);
+  if (failure?.code === 'not_found' || failure?.code === 'forbidden' || failure?.code === 'malformed_path') {
+    return (
+      <div className="page">
+        <Empty
+          whole
+          title="You are not in this organization"
+          action={
+            <Link to="/" className="link">
+              Go to your organizations
+            </Link>
+          }
+        >
+          It does not exist, or you are no longer one of its members.
+        </Empty>
+      </div>
+    );
+  }
+  if (failure !== undefined) {
+    return (
+      <div className="page">
+        <Failed error={failure} retry={() => location.reload()} />
+      </div>
+    );
+  }
+  if (!synced) {
+    return (
+      <div className="page">
+        <Loading what={loaded === 0 ? 'Loading…' : `Loading… ${loaded.toLocaleString('en')} records so far`} />
+      </div>
+    );
+  }
+  return <Outlet />;
+}
+
+export function OrganizationFrame(): ReactNode {
+  const { org } = useParams({ from: '/o/$org' });
+  const { client } = useSession();
+  const live = useMemo(() => new LiveOrganization(client, org), [client, org]);
+  useEffect(() => live.start(), [live]);
+  useEffect(() => localStorage.setItem(lastOrganization, org), [org]);
+  const path = useLocation({ select: ({ pathname }) => pathname });
+  const [open, setOpen] = useState(false);
+  useEffect(() => setOpen(false), [path]);
+  return (
+    <LiveContext value={live}>
+      <div className="frame">
+        <a className="skip" href="#content">
+          Skip to the content
+        </a>
+        <header className="topbar">
+          <Link to="/o/$org/devices" params={{ org }} className="brand" aria-label="Ringfence, devices">
+            <Logo size={26} />
+            <span>Ringfence</span>
+          </Link>
+          <ConnectionDot />
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            size="lg"
+            className="only-narrow"
+            aria-label="Menu"
+            aria-expanded={open}
+            aria-controls="side"
+            onClick={() => setOpen(!open)}
+          >
+            <MenuIcon />
+          </ActionIcon>
+        </header>
+        <div id="side" className={open ? 'side side-open' : 'side'}>
+          <Switcher current={org} />
+          <nav aria-label="Pages">
+            {places.map(({ to, name, Icon }) => (
+              <Link key={to} to={to} params={{ org }} className="nav" activeProps={{ className: 'nav nav-active' }}>
+                <Icon />
+                {name}
+              </Link>
+            ))}
+          </nav>
+          <div className="side-end">
+            <Account />
+            <SchemeToggle />
+          </div>
+        </div>
+        <main id="content" className="content" tabIndex={-1}>
+          <DisconnectedBanner />
+          <Content />
+        </main>
+      </div>
+    </LiveContext>
+  );
+}

@@ -1,0 +1,21 @@
+/** Owns the switch between light and dark. */
+import { ActionIcon, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import type { ReactNode } from 'react';
+import { MoonIcon, SunIcon } from '../look/icons.tsx';
+
+export function SchemeToggle(): ReactNode {
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme('light');
+  const next = scheme === 'dark' ? 'light' : 'dark';
+  return (
+    <ActionIcon
+      variant="subtle"
+      color="gray"
+      size="lg"
+      aria-label={`Use the ${next} colours`}
+      onClick={() => setColorScheme(next)}
+    >
+      {scheme === 'dark' ? <SunIcon /> : <MoonIcon />}
+    </ActionIcon>
+  );
+}

@@ -1,0 +1,127 @@
+/** Owns the choice among organizations, and the making of another. */
+import { Button, Menu, Modal, Textarea, TextInput } from '@mantine/core';
+import { useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useState, type ReactNode } from 'react';
+import { CheckIcon, DownIcon, PlusIcon } from '../look/icons.tsx';
+import { sentence } from '../parts/states.tsx';
+import { told } from '../parts/toast.tsx';
+import { useOrganizations } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+
+export function NewOrganization({
+  opened,
+  close,
+}: {
+  readonly opened: boolean;
+  readonly close: () => void;
+}): ReactNode {
+  const { client } = useSession();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const [name, setName] = useState('');
+  const [description, setDescription] = useState('');
+  const [fault, setFault] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const submit = async (): Promise<void> => {
+    setBusy(true);
+    setFault(undefined);
+    try {
+      const made = await client.organizations.create({
+        name: name.trim(),
+        ...(description.trim() === '' ? {} : { description: description.trim() }),
+      });
+      await queries.invalidateQueries({ queryKey: ['organizations'] });
+      close();
+      setName('');
+      setDescription('');
+      told(`${made.name} is there, with its default group.`);
+      await navigate({ to: '/o/$org/devices', params: { org: made.id } });
+    } catch (error) {
+      setFault(sentence(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Modal opened={opened} onClose={close} title="New organization" closeButtonProps={{ 'aria-label': 'Close' }}>
+      <form
+        className="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        <p className="dimmed small">
+          You will own it. It starts with a default group that lets everything in; write stricter groups when your
+          devices are there.
+        </p>
+        <TextInput
+          label="Name"
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+          error={fault}
+          maxLength={255}
+          required
+          data-autofocus
+        />
+        <Textarea
+          label="Description"
+          value={description}
+          onChange={(event) => setDescription(event.currentTarget.value)}
+          rows={3}
+        />
+        <div className="row end">
+          <Button variant="default" onClick={close}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={busy} disabled={name.trim() === ''}>
+            Create
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  );
+}
+
+export function Switcher({ current }: { readonly current: string }): ReactNode {
+  const { data = [] } = useOrganizations();
+  const { me } = useSession();
+  const navigate = useNavigate();
+  const [making, setMaking] = useState(false);
+  const name = data.find(({ id }) => id === current)?.name ?? 'Organization';
+  return (
+    <>
+      <Menu position="bottom-start" width={260}>
+        <Menu.Target>
+          <Button
+            variant="default"
+            fullWidth
+            justify="space-between"
+            rightSection={<DownIcon size={16} />}
+            aria-label={`Organization: ${name}. Switch`}
+          >
+            <span className="clip">{name}</span>
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown mah="60vh" className="scrolls">
+          {data.map((organization) => (
+            <Menu.Item
+              key={organization.id}
+              leftSection={organization.id === current ? <CheckIcon size={16} /> : <span className="blank16" />}
+              onClick={() => void navigate({ to: '/o/$org/devices', params: { org: organization.id } })}
+            >
+              <span className="clip">{organization.name}</span>
+              <span className="small dimmed">{organization.owner_id === me.id ? ' · yours' : ''}</span>
+            </Menu.Item>
+          ))}
+          <Menu.Divider />
+          <Menu.Item leftSection={<PlusIcon size={16} />} onClick={() => setMaking(true)}>
+            New organization
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      <NewOrganization opened={making} close={() => setMaking(false)} />
+    </>
+  );
+}

@@ -1,0 +1,90 @@
+/** Owns what a page knows of the organization it shows: the live picture, the record, the members, and what one may do. */
+import { useQuery, type UseQueryResult } from '@tanstack/react-query';
+import { createContext, use, useSyncExternalStore } from 'react';
+import type { Device, DeviceStatus } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import type { Member, Organization } from '../../api/organization.ts';
+import type { WhoAmI } from '../../api/user.ts';
+import type { LiveOrganization, Picture } from './live.ts';
+import { useSession } from './session.ts';
+
+export const LiveContext = createContext<LiveOrganization | undefined>(undefined);
+
+export function useLive(): LiveOrganization {
+  const live = use(LiveContext);
+  if (live === undefined) throw new Error('no organization');
+  return live;
+}
+
+export function usePicture(): Picture {
+  const live = useLive();
+  return useSyncExternalStore(live.subscribe, live.read);
+}
+
+export function useOrganizations(): UseQueryResult<readonly Organization[]> {
+  const { client } = useSession();
+  return useQuery({
+    queryKey: ['organizations'],
+    queryFn: ({ signal }) => client.organizations.list({ signal }),
+  });
+}
+
+export function useMembers(): UseQueryResult<readonly Member[]> {
+  const { client } = useSession();
+  const { id } = useLive();
+  return useQuery({ queryKey: ['members', id], queryFn: ({ signal }) => client.members.list(id, { signal }) });
+}
+
+const statusesEvery = 15_000;
+
+/** What agents last said, by device. It makes no events, so it is asked for now and then. */
+export function useStatuses(): ReadonlyMap<string, DeviceStatus> {
+  const { client } = useSession();
+  const { id } = useLive();
+  const { data } = useQuery({
+    queryKey: ['statuses', id],
+    queryFn: ({ signal }) => client.statuses.list(id, { signal }),
+    select: byDevice,
+    refetchInterval: statusesEvery,
+  });
+  return data ?? none;
+}
+const none: ReadonlyMap<string, DeviceStatus> = new Map();
+const byDevice = (statuses: readonly DeviceStatus[]): ReadonlyMap<string, DeviceStatus> =>
+  new Map(statuses.map((status) => [status.device_id, status]));
+
+export interface Rights {
+  readonly me: WhoAmI;
+  readonly isOwner: boolean;
+  readonly editGroup: (group: SecurityGroup) => boolean;
+  readonly editDevice: (device: Device) => boolean;
+  /** Whether the group may stand in the device's list at all. */
+  readonly attachable: (group: SecurityGroup, device: Device) => boolean;
+}
+
+export const rightsOf = (me: WhoAmI, ownerId: string | undefined): Rights => {
+  const isOwner = me.id === ownerId;
+  return {
+    me,
+    isOwner,
+    editGroup: (group) => (group.user_id === undefined ? isOwner : group.user_id === me.id),
+    editDevice: (device) => isOwner || device.user_id === me.id,
+    attachable: (group, device) =>
+      group.is_default !== true && (group.user_id === undefined || group.user_id === device.user_id),
+  };
+};
+
+/** What is not allowed is not offered; the server decides all the same. */
+export function useRights(): Rights {
+  const { me } = useSession();
+  const { id } = useLive();
+  const { data } = useOrganizations();
+  return rightsOf(me, data?.find((organization) => organization.id === id)?.owner_id);
+}
+
+export function useNames(): (userId: string) => string {
+  const { data } = useMembers();
+  const { me } = useSession();
+  const names = new Map<string, string>(data?.map(({ user_id, username }) => [user_id, username]));
+  return (userId) => (userId === me.id ? `${me.username} (you)` : (names.get(userId) ?? 'someone'));
+}

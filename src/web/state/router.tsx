@@ -1,0 +1,80 @@
+/** Owns the addresses of the pages; each page is loaded when it is first opened. */
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from '@tanstack/react-router';
+import { Landing } from '../pages/landing.tsx';
+import { OrganizationFrame } from '../shell/frame.tsx';
+import { NoSuchPage, PageFault } from '../parts/states.tsx';
+
+const root = createRootRoute({ component: Outlet });
+const landing = createRoute({ getParentRoute: () => root, path: '/', component: Landing });
+const organization = createRoute({ getParentRoute: () => root, path: '/o/$org', component: OrganizationFrame });
+
+const start = createRoute({
+  getParentRoute: () => organization,
+  path: '/',
+  beforeLoad: ({ params }) => {
+    // oxlint-disable-next-line typescript/only-throw-error -- how the router is told
+    throw redirect({ to: '/o/$org/devices', params });
+  },
+});
+
+const inside = () => organization;
+
+const devices = createRoute({
+  getParentRoute: inside,
+  path: '/devices',
+  validateSearch: (search: Record<string, unknown>): { group?: string; user?: string } => ({
+    ...(typeof search['group'] === 'string' ? { group: search['group'] } : {}),
+    ...(typeof search['user'] === 'string' ? { user: search['user'] } : {}),
+  }),
+  component: lazyRouteComponent(() => import('../pages/devices.tsx'), 'DevicesPage'),
+});
+const device = createRoute({
+  getParentRoute: inside,
+  path: '/devices/$device',
+  component: lazyRouteComponent(() => import('../pages/device.tsx'), 'DevicePage'),
+});
+const groups = createRoute({
+  getParentRoute: inside,
+  path: '/groups',
+  component: lazyRouteComponent(() => import('../pages/groups.tsx'), 'GroupsPage'),
+});
+const group = createRoute({
+  getParentRoute: inside,
+  path: '/groups/$group',
+  component: lazyRouteComponent(() => import('../pages/group.tsx'), 'GroupPage'),
+});
+const events = createRoute({
+  getParentRoute: inside,
+  path: '/events',
+  component: lazyRouteComponent(() => import('../pages/events.tsx'), 'EventsPage'),
+});
+const members = createRoute({
+  getParentRoute: inside,
+  path: '/members',
+  component: lazyRouteComponent(() => import('../pages/members.tsx'), 'MembersPage'),
+});
+
+export const router = createRouter({
+  basepath: '/ui',
+  routeTree: root.addChildren([
+    landing,
+    organization.addChildren([start, devices, device, groups, group, events, members]),
+  ]),
+  defaultNotFoundComponent: NoSuchPage,
+  defaultErrorComponent: PageFault,
+  defaultPreload: 'intent',
+  scrollRestoration: false,
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

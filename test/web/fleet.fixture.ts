@@ -1,0 +1,76 @@
+/** Owns a small fleet worth looking at: people, groups and devices as a team might have them. */
+import type { Api, Json } from '../lib/http.ts';
+import { newPlace, type Place, type TestServer } from '../lib/server.ts';
+
+export interface Fleet extends Place {
+  readonly groups: Readonly<Record<'web' | 'database' | 'operations' | 'mine', string>>;
+  readonly devices: readonly string[];
+}
+
+const tcp = (port: number, ip_ranges?: readonly string[]): object => ({
+  ip_protocol: 'tcp',
+  from_port: port,
+  to_port: port,
+  ...(ip_ranges === undefined ? {} : { ip_ranges }),
+});
+
+export async function newFleet(server: TestServer): Promise<Fleet> {
+  const place = await newPlace(server);
+  const { owner, member, base, org } = place;
+  await owner.api.expect(200, 'PATCH', base, { name: 'Northwind' });
+  const group = async (by: Api, path: string, body: object): Promise<string> =>
+    (await by.expect(201, 'POST', path, body)).id as string;
+  const ours = `${base}/security_groups`;
+  const web = await group(owner.api, ours, {
+    group_name: 'web servers',
+    group_description: 'HTTPS for everyone, SSH from operations.',
+    inbound_rules: [tcp(443), tcp(80), tcp(22, ['100.64.0.0/28', 'fd00:7::/64'])],
+  });
+  const database = await group(owner.api, ours, {
+    group_name: 'databases',
+    group_description: 'Only the application may talk to PostgreSQL; nothing goes out but DNS and time.',
+    inbound_rules: [tcp(5432, ['100.64.0.16-100.64.0.31']), tcp(9187, ['100.64.0.2'])],
+    outbound_rules: [
+      { ip_protocol: 'ip', from_port: 53, to_port: 53 },
+      { ip_protocol: 'udp', from_port: 123, to_port: 123 },
+    ],
+  });
+  const operations = await group(owner.api, ours, {
+    group_name: 'operations',
+    group_description: 'Monitoring and ping.',
+    inbound_rules: [
+      tcp(9100, ['100.64.0.2']),
+      { ip_protocol: 'icmp', from_port: 0, to_port: 0, ip_ranges: ['100.64.0.0/24'] },
+    ],
+  });
+  const mine = await group(member.api, `/api/user/${org}/security_groups`, {
+    group_name: 'laptop',
+    inbound_rules: [tcp(22, ['100.64.0.2'])],
+  });
+  const rows: readonly (readonly [string, string, Json])[] = [
+    ['bastion', '100.64.0.2', {}],
+    ['web-1', '100.64.0.17', { security_groups: [web, operations] }],
+    ['web-2', '100.64.0.18', { security_groups: [web, operations] }],
+    ['db-primary', '100.64.0.33', { security_groups: [database, operations] }],
+    ['db-replica', '100.64.0.34', { security_groups: [database, operations] }],
+    ['build', '100.64.0.40', {}],
+    ['laptop-kim', '100.64.0.90', { user_id: member.id, security_groups: [mine] }],
+  ];
+  const devices: string[] = [];
+  for (const [hostname, tunnel_ip, more] of rows) {
+    const body = {
+      public_key: `key of ${hostname}`,
+      hostname,
+      tunnel_ip,
+      local_ip: `192.0.2.${devices.length + 10}:51820`,
+      ...more,
+    };
+    const device = await owner.api.expect(201, 'POST', `${base}/devices`, body);
+    devices.push(device.id as string);
+    if (hostname === 'build') continue;
+    await server.nobody
+      .as(device.device_token as string)
+      .expect(200, 'PUT', `${base}/devices/${device.id}/status`, { state: 'applied', interface: 'wg0', revision: 1 });
+  }
+  return { ...place, groups: { web, database, operations, mine }, devices };
+}

@@ -1,0 +1,96 @@
+/** Proves that every page can be used by everyone: no violation known to axe in either colour scheme, and no page wider than its window. */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startBrowser, visit } from '../lib/browser.ts';
+import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { newFleet, type Fleet } from './fleet.fixture.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let browser: Browser;
+let fleet: Fleet;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  fleet = await newFleet(server);
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser.close();
+  await server.close();
+  await postgres.stop();
+});
+
+/** A folder for pictures of the pages, for people to look at; none are taken unless it is set. */
+const album = process.env['RINGFENCE_SCREENSHOTS'];
+
+interface Place {
+  readonly name: string;
+  readonly path: (fleet: Fleet) => string;
+  readonly heading: string;
+  readonly signedOut?: true;
+  /** What to do before looking. */
+  readonly act?: (page: Page) => Promise<void>;
+}
+
+const places: readonly Place[] = [
+  { name: 'sign-in', path: () => '/', heading: 'Ringfence', signedOut: true },
+  { name: 'devices', path: ({ org }) => `/o/${org}/devices`, heading: 'Devices' },
+  { name: 'device', path: ({ org, devices }) => `/o/${org}/devices/${devices[3]}`, heading: 'db-primary' },
+  { name: 'device-default', path: ({ org, devices }) => `/o/${org}/devices/${devices[0]}`, heading: 'bastion' },
+  { name: 'groups', path: ({ org }) => `/o/${org}/groups`, heading: 'Groups' },
+  {
+    name: 'events',
+    path: ({ org }) => `/o/${org}/events`,
+    heading: 'Events',
+    act: async (page) => {
+      const url = `${fleet.base}/security_groups/${fleet.groups.web}`;
+      await fleet.owner.api.expect(200, 'PATCH', url, { group_description: `HTTPS for everyone. ${Math.random()}` });
+      await page.getByRole('region', { name: 'Events' }).getByRole('listitem').first().waitFor();
+    },
+  },
+  { name: 'members', path: ({ org }) => `/o/${org}/members`, heading: 'Northwind' },
+  { name: 'nowhere', path: () => '/nowhere', heading: 'There is no such page' },
+];
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface Violation {
+  readonly id: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
+}
+
+async function violations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe);
+  const found = (await page.evaluate('axe.run(document).then((result) => result.violations)')) as readonly Violation[];
+  return found.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`));
+}
+
+const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
+const widths = [360, 2560] as const;
+
+describe.each(['light', 'dark'] as const)('in the %s colours', (scheme) => {
+  test.each(places)('$name is free of violations and fits every window', async (place) => {
+    const token = place.signedOut === true ? {} : { token: fleet.owner.token };
+    const { page, complaints, close } = await visit(browser, server.url, { ...token, path: place.path(fleet), scheme });
+    const take = async (name: string): Promise<void> => {
+      if (album === undefined) return;
+      mkdirSync(album, { recursive: true });
+      await page.screenshot({ path: `${album}/${place.name}-${scheme}${name}.png` });
+    };
+    await page.getByRole('heading', { name: place.heading }).first().waitFor();
+    await place.act?.(page);
+    await take('');
+    expect(await violations(page)).toEqual([]);
+    for (const width of widths) {
+      await page.setViewportSize({ width, height: width === 360 ? 740 : 1300 });
+      expect(await page.evaluate(overflow), `at ${width} pixels`).toBe(0);
+      await take(`-${width}`);
+    }
+    expect(complaints).toEqual([]);
+    await close();
+  });
+});

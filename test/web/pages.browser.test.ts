@@ -1,0 +1,251 @@
+/** Proves the frame and the lists in a real browser: signing in, organizations, devices, members, and what a member is not offered. */
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { expectShown, startBrowser, visit, type Visit, type VisitOptions } from '../lib/browser.ts';
+import {
+  newPerson,
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let browser: Browser;
+let visits: Visit[] = [];
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  browser = await startBrowser();
+});
+afterEach(async () => {
+  const complaints = visits.flatMap((one) => one.complaints);
+  await Promise.all(visits.map((one) => one.close()));
+  visits = [];
+  expect(complaints).toEqual([]);
+});
+afterAll(async () => {
+  await browser.close();
+  await server.close();
+  await postgres.stop();
+});
+
+async function open(options: VisitOptions = {}): Promise<Visit['page']> {
+  const one = await visit(browser, server.url, options);
+  visits.push(one);
+  return one.page;
+}
+
+let key = 0;
+const addDevice = (place: Place, hostname: string, more: object = {}): Promise<{ id: string; revision: number }> =>
+  place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: `key-${(key += 1)}`, hostname, ...more });
+
+describe('signing in', () => {
+  test('a token opens the pages, is kept on reload, and signing out forgets it', async () => {
+    const place = await newPlace(server);
+    const page = await open();
+    await page.getByRole('textbox', { name: 'Token' }).fill(place.owner.token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    await page.reload();
+    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    await page.getByRole('button', { name: `${place.owner.username}: account` }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await expectShown(page.getByRole('button', { name: 'Sign in' }));
+    expect(await page.evaluate('JSON.stringify([{ ...sessionStorage }, { ...localStorage }])')).not.toContain(
+      'rf_user_',
+    );
+  });
+
+  test('a wrong token, an empty field and the token of a device are refused with a reason', async () => {
+    const place = await newPlace(server);
+    const page = await open();
+    const field = page.getByRole('textbox', { name: 'Token' });
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await expectShown(page.getByText('Paste your token here.'));
+    await field.fill('rf_user_wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await expectShown(page.getByText('does not accept this token'));
+    const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'with-token' });
+    await field.fill(device.device_token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await expectShown(page.getByText('belongs to a device'));
+  });
+
+  test('a token that is revoked ends the session, and the page says so', async () => {
+    const person = await newPerson(server);
+    await person.api.expect(201, 'POST', '/api/organizations', { name: 'short-lived' });
+    const issued = await person.api.expect(201, 'POST', '/api/users/me/tokens', {});
+    const page = await open({ token: issued.token });
+    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    await person.api.expect(200, 'DELETE', `/api/tokens/${issued.id}`);
+    await expectShown(page.getByText('no longer valid'));
+  });
+});
+
+describe('organizations', () => {
+  test('someone in no organization is led to making one, and can switch between several', async () => {
+    const person = await newPerson(server);
+    const page = await open({ token: person.token });
+    await expectShown(page.getByRole('heading', { name: `Welcome, ${person.username}` }));
+    await page.getByRole('button', { name: 'New organization' }).click();
+    await page.getByRole('textbox', { name: 'Name' }).fill('first house');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
+    await person.api.expect(201, 'POST', '/api/organizations', { name: 'second house' });
+    await page.reload();
+    await page.getByRole('button', { name: /Organization: first house/ }).click();
+    await page.getByRole('menuitem', { name: /second house/ }).click();
+    await expectShown(page.getByRole('button', { name: /Organization: second house/ }));
+  });
+
+  test('an organization of others is answered with a way back', async () => {
+    const [place, person] = [await newPlace(server), await newPerson(server)];
+    const page = await open({ token: person.token, path: `/o/${place.org}/devices` });
+    await expectShown(page.getByRole('heading', { name: 'You are not in this organization' }));
+  });
+
+  test('an owner adds and removes members; a member is offered only to leave', async () => {
+    const place = await newPlace(server);
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/members` });
+    const field = page.getByRole('textbox', { name: 'Username of the new member' });
+    await field.fill('nobody-of-this-name');
+    await page.getByRole('button', { name: 'Add member' }).click();
+    await expectShown(page.locator('.mantine-TextInput-error'));
+    await field.fill(place.stranger.username);
+    await page.getByRole('button', { name: 'Add member' }).click();
+    await page.getByRole('button', { name: `Remove ${place.stranger.username}` }).click();
+    await page.getByRole('button', { name: 'Remove the member' }).click();
+    await expectShown(page.getByText(`${place.stranger.username} is no longer a member.`));
+
+    const other = await open({ token: place.member.token, path: `/o/${place.org}/members` });
+    await expectShown(other.getByRole('button', { name: 'Leave the organization' }));
+    expect(await other.getByRole('button', { name: 'Add member' }).count()).toBe(0);
+    expect(await other.getByRole('button', { name: /^Remove/ }).count()).toBe(0);
+    expect(await other.getByRole('button', { name: 'Delete the organization' }).count()).toBe(0);
+  });
+});
+
+describe('devices', () => {
+  test('are listed with what applies, found by search, filtered by group and user, and sorted', async () => {
+    const place = await newPlace(server);
+    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'web' });
+    await addDevice(place, 'alpha', { tunnel_ip: '100.64.0.9' });
+    await addDevice(place, 'beta', { tunnel_ip: '100.64.0.10', security_groups: [group.id] });
+    await addDevice(place, 'gamma', { user_id: place.member.id });
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices` });
+    const rows = page.getByRole('region', { name: 'Devices' }).getByRole('listitem');
+    const names = async (): Promise<string[]> => rows.locator('a').allInnerTexts();
+    await expectShown(page.getByText('3 devices'));
+    expect(await names()).toEqual(['alpha', 'beta', 'gamma']);
+    await page.getByRole('button', { name: /Sort by name/ }).click();
+    expect(await names()).toEqual(['gamma', 'beta', 'alpha']);
+    await page.getByRole('textbox', { name: 'Search devices' }).fill('64.0.1');
+    await expectShown(page.getByText('1 of 3 devices'));
+    expect(await names()).toEqual(['beta']);
+    await page.getByRole('textbox', { name: 'Search devices' }).fill('nowhere');
+    await page.getByRole('button', { name: 'Show every device' }).click();
+    await page.getByRole('combobox', { name: 'Filter by group' }).click();
+    await page.getByRole('option', { name: 'web' }).click();
+    await expectShown(page.getByText('1 of 3 devices'));
+    expect(await rows.innerText()).toContain('web');
+    await page.goto(`${server.url}/ui/o/${place.org}/devices?user=${place.member.id}`);
+    await expectShown(page.getByText('1 of 3 devices'));
+    expect(await names()).toEqual(['gamma']);
+  });
+
+  test('appear, change and go on the open page as they do on the server', async () => {
+    const place = await newPlace(server);
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices` });
+    await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
+    const device = await addDevice(place, 'arrives');
+    await expectShown(page.getByRole('link', { name: 'arrives' }));
+    await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, { hostname: 'renamed' });
+    await expectShown(page.getByRole('link', { name: 'renamed' }));
+    await place.owner.api.expect(200, 'DELETE', `${place.base}/devices/${device.id}`);
+    await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
+  });
+
+  test('an enrollment key is made with the command to run', async () => {
+    const place = await newPlace(server);
+    const page = await open({ token: place.member.token, path: `/o/${place.org}/devices` });
+    await page.getByRole('button', { name: 'Add devices' }).first().click();
+    await page.getByRole('button', { name: 'Make the key' }).click();
+    const command = await page.locator('pre').innerText();
+    expect(command).toContain(place.org);
+    expect(command).toMatch(/--enroll rf_enroll_/);
+    await page.getByRole('button', { name: 'Done' }).click();
+    expect(await page.content()).not.toContain('rf_enroll_');
+  });
+
+  test('groups are attached, ordered and detached on the device, with the picture of what applies, and undone', async () => {
+    const place = await newPlace(server);
+    const make = (group_name: string, port: number): Promise<{ id: string }> =>
+      place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+        group_name,
+        inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
+      });
+    const [web, ssh] = [await make('web', 443), await make('ssh', 22)];
+    const device = await addDevice(place, 'one');
+    const listOf = async (): Promise<unknown> =>
+      (await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`)).security_groups;
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices/${device.id}` });
+    await expectShown(page.getByText('The first group you attach replaces it.'));
+    for (const name of ['web', 'ssh']) {
+      await page.getByRole('combobox', { name: 'Attach a group' }).click();
+      await page.getByRole('option', { name }).click();
+      await expectShown(page.getByText(`${name} applies to one.`));
+    }
+    await expectShown(page.getByText('2 groups instead of the default'));
+    expect(await listOf()).toEqual([web.id, ssh.id]);
+    const rules = page.getByRole('region', { name: 'inbound rules' });
+    expect(await rules.getByRole('row').allInnerTexts()).toEqual([
+      expect.stringContaining('Protocol'),
+      expect.stringMatching(/TCP.*443/s),
+      expect.stringMatching(/TCP.*22/s),
+    ]);
+    await page.getByRole('button', { name: 'Move ssh up' }).click();
+    await expectShown(page.getByText('The order is changed.'));
+    expect(await listOf()).toEqual([ssh.id, web.id]);
+    await page.getByRole('button', { name: 'Detach web' }).click();
+    await expectShown(page.getByText('web is off one.'));
+    expect(await listOf()).toEqual([ssh.id]);
+    const toast = page.getByRole('alert').filter({ hasText: 'web is off one.' });
+    await toast.getByRole('button', { name: 'Undo' }).click();
+    await expectShown(page.getByText('Undone.'));
+    expect(await listOf()).toEqual([ssh.id, web.id]);
+  });
+
+  test("a member sees another's device but is offered no change; the owner deletes it after a question", async () => {
+    const place = await newPlace(server);
+    const device = await addDevice(place, 'not-yours');
+    const path = `/o/${place.org}/devices/${device.id}`;
+    const member = await open({ token: place.member.token, path });
+    await expectShown(member.getByText("Only the device's user and the organization's owner"));
+    expect(await member.getByRole('button', { name: 'Delete' }).count()).toBe(0);
+    expect(await member.getByRole('combobox').count()).toBe(0);
+    const owner = await open({ token: place.owner.token, path });
+    await owner.getByRole('button', { name: 'Delete' }).click();
+    await owner.getByRole('button', { name: 'Delete the device' }).click();
+    await expectShown(owner.getByRole('heading', { name: 'No devices yet' }));
+    await expectShown(member.getByRole('heading', { name: 'This device is gone' }));
+  });
+});
+
+describe('addresses', () => {
+  test('a page that does not exist says so, and groups are listed by whose they are', async () => {
+    const place = await newPlace(server);
+    await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'shared' });
+    await place.member.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, { group_name: 'personal' });
+    const page = await open({ token: place.member.token, path: '/nowhere' });
+    await expectShown(page.getByRole('heading', { name: 'There is no such page' }));
+    await page.goto(`${server.url}/ui/o/${place.org}/groups`);
+    await expectShown(page.getByRole('region', { name: 'Default group' }));
+    expect(await page.getByRole('region', { name: 'Yours' }).innerText()).toContain('personal');
+    expect(await page.getByRole('region', { name: "The organization's" }).innerText()).toContain('shared');
+  });
+});
