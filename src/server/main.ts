@@ -241,11 +241,7 @@ function announce(server: RunningServer, config: ServerConfig, say: (line: strin
   say(`Ringfence is ready, phase ${config.phase}.`);
   say(`  UI    ${server.url}/ui/`);
   say(`  API   ${server.url}/api   (docs: ${server.url}/api/docs)`);
-  say(
-    config.databaseUrl === undefined
-      ? `  Data  ${config.data}`
-      : `  Data  the PostgreSQL of --database-url; ${config.data}`,
-  );
+  say(`  Data  ${config.databaseUrl === undefined ? config.data : 'in the PostgreSQL of --database-url'}`);
   if (server.firstAdmin === undefined) return;
   say(`  The first administrator is "admin". Its token, shown this once and kept in ${server.firstAdmin.file}:`);
   say(`  ${server.firstAdmin.token}`);

@@ -79,10 +79,15 @@ function answerError(failure: unknown, request: FastifyRequest, reply: FastifyRe
   return reply.code(error.status).type(problemContentType).serializer(String).send(JSON.stringify(body));
 }
 
-function watchRequests(app: FastifyInstance, { log, metrics }: AppOptions): void {
+function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOptions): void {
   app.addHook('onRequest', (request, reply, done) => {
     dress(request, reply);
     done();
+  });
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    // A connection that stayed open after its last answer would keep a stopping server waiting.
+    if (health.draining) reply.header('connection', 'close');
+    done(null, payload);
   });
   app.addHook('onResponse', (request, reply, done) => {
     tellAnswered({ log, metrics }, request, reply);

@@ -1,0 +1,272 @@
+/** Proves `ringfence server` as a program: what it says at start, how it refuses, how it stops. */
+import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer, connect, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { serverOptions } from '../../src/server/options.ts';
+import { Api } from '../lib/http.ts';
+import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
+import { Program } from '../lib/run.ts';
+
+let postgres: TestPostgres;
+let program: Program;
+const folders: string[] = [];
+beforeAll(async () => {
+  [postgres, program] = await Promise.all([startPostgres(), Program.build()]);
+});
+afterAll(async () => {
+  await program.close();
+  await postgres.stop();
+});
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
+});
+async function folder(): Promise<string> {
+  const made = await temporaryDirectory();
+  folders.push(made);
+  return made;
+}
+
+const anywhere = ['--listen', '127.0.0.1:0'];
+
+describe('starting', () => {
+  test('says where UI and API are and where the data lies, and shows the first administrator token once', async () => {
+    const data = await folder();
+    const first = program.run(['server', ...anywhere, '--data', data]);
+    const url = await first.url();
+    await first.shows(/rf_user_\S+/);
+    expect(first.stdout).toContain(`UI    ${url}/ui/`);
+    expect(first.stdout).toContain(data);
+    const file = join(data, 'admin-token');
+    const token = (await readFile(file, 'utf8')).trim();
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect(first.stdout).toContain(token);
+    const admin = new Api(url, token);
+    expect(await admin.expect(200, 'GET', '/api/users/me')).toMatchObject({
+      username: 'admin',
+      is_administrator: true,
+    });
+    const organizations = await admin.expect(200, 'GET', '/api/organizations');
+    expect(organizations).toHaveLength(1);
+    admin.close();
+    expect(await first.stop()).toMatchObject({ code: 0 });
+
+    const second = program.run(['server', ...anywhere, '--data', data]);
+    const again = new Api(await second.url(), token);
+    expect(await again.expect(200, 'GET', '/api/organizations')).toEqual(organizations);
+    again.close();
+    const ended = await second.stop('SIGINT');
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).not.toContain('rf_user_');
+    expect(ended.stderr).not.toContain(token);
+  });
+
+  test('takes the first token from RINGFENCE_ADMIN_TOKEN', async () => {
+    const data = await folder();
+    const env = { RINGFENCE_ADMIN_TOKEN: 'chosen-by-the-operator', RINGFENCE_DATABASE_URL: await postgres.freshUrl() };
+    const run = program.run(['server', ...anywhere, '--data', data], env);
+    const admin = new Api(await run.url(), 'chosen-by-the-operator');
+    await admin.expect(200, 'GET', '/api/users/me');
+    admin.close();
+    await run.stop();
+    expect((await readFile(join(data, 'admin-token'), 'utf8')).trim()).toBe('chosen-by-the-operator');
+  });
+
+  test('several servers at once on one new database make one administrator, whose token works', async () => {
+    const url = await postgres.freshUrl();
+    const data = await folder();
+    const runs = Array.from({ length: 3 }, () =>
+      program.run(['server', ...anywhere, '--data', data, '--database-url', url]),
+    );
+    const urls = await Promise.all(runs.map((run) => run.url()));
+    const token = (await readFile(join(data, 'admin-token'), 'utf8')).trim();
+    for (const at of urls) {
+      const admin = new Api(at, token);
+      expect(await admin.expect(200, 'GET', '/api/users')).toHaveLength(1);
+      admin.close();
+    }
+    for (const run of runs) expect((await run.stop()).code).toBe(0);
+    expect(runs.filter((run) => run.stdout.includes(token))).toHaveLength(1);
+  });
+});
+
+describe('refusing', () => {
+  test.each([
+    [['--phase', '4'], {}, /'--phase <1\|2\|3>' argument '4' is invalid. It must be a whole number from 1 to 3\./],
+    [['--listen', 'nowhere'], {}, /It must be an address with a port/],
+    [['--database-url', 'mysql://x'], {}, /It must begin with postgres:\/\//],
+    [['--rate-limit', 'fast'], {}, /whole number/],
+    [['--log-level', 'loud'], {}, /It must be one of fatal, error/],
+    [['--fase', '1'], {}, /unknown option '--fase'.*Did you mean --phase\?/],
+    [['extra'], {}, /too many arguments/],
+    [[], { RINGFENCE_PHASE: '0' }, /'0' from env 'RINGFENCE_PHASE' is invalid/],
+    [[], { RINGFENCE_ADMIN_TOKEN: 'short' }, /RINGFENCE_ADMIN_TOKEN must be/],
+  ] as const)('%j %j: one clear line and exit 2', async (args, env, line) => {
+    const ended = await program.run(['server', ...args], env).ended;
+    expect(ended.code).toBe(2);
+    expect(ended.stderr).toMatch(line);
+    expect(ended.stderr).toMatch(/^ringfence: [^\n]+\n$/);
+    expect(ended.stdout).toBe('');
+  });
+
+  test('an unknown command is one clear line and exit 2', async () => {
+    const ended = await program.run(['sever']).ended;
+    expect([ended.code, ended.stderr]).toEqual([2, "ringfence: unknown command 'sever' (Did you mean server?)\n"]);
+  });
+
+  test('a port that is taken: one clear line and exit 1', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => other.once('listening', resolve));
+    const { port } = other.address() as AddressInfo;
+    const data = await folder();
+    const args = [
+      'server',
+      '--listen',
+      `127.0.0.1:${port}`,
+      '--data',
+      data,
+      '--database-url',
+      await postgres.freshUrl(),
+    ];
+    const ended = await program.run(args).ended;
+    other.close();
+    expect([ended.code, ended.stderr]).toEqual([
+      1,
+      `ringfence: cannot listen on 127.0.0.1:${port}: another program listens there\n`,
+    ]);
+  });
+
+  test('a second server on one embedded data directory: one clear line, and the first goes on', async () => {
+    const data = await folder();
+    const first = program.run(['server', ...anywhere, '--data', data]);
+    const url = await first.url();
+    const second = await program.run(['server', ...anywhere, '--data', data]).ended;
+    expect(second.code).toBe(1);
+    expect(second.stderr).toMatch(/^ringfence: [^\n]*(another|in use)[^\n]*\n$/);
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    await first.stop();
+  });
+
+  test('a database of a later version: one clear line', async () => {
+    const url = await postgres.freshUrl();
+    const data = await folder();
+    const args = ['server', ...anywhere, '--data', data, '--database-url', url];
+    const run = program.run(args);
+    await run.url();
+    await run.stop();
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    await client.query("INSERT INTO schema_versions (version, title) VALUES (9999, 'from the future')");
+    await client.end();
+    const ended = await program.run(args).ended;
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toMatch(
+      /^ringfence: the database has schema 9999, this program knows up to \d+[^\n]*upgrade[^\n]*\n$/,
+    );
+  });
+
+  test('a database that cannot be reached: one clear line after the wait', async () => {
+    const data = await folder();
+    const args = ['--data', data, '--database-url', 'postgres://user:hunter2@127.0.0.1:1/x', '--database-wait', '1'];
+    const ended = await program.run(['server', ...anywhere, ...args]).ended;
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toMatch(/^ringfence: cannot reach the database: [^\n]+\n$/);
+    expect(ended.stdout).toMatch(/^waiting for the database: [^\n]+\n$/);
+    expect(ended.stderr + ended.stdout).not.toContain('hunter2');
+  });
+
+  test('a data directory that cannot be made: one clear line', async () => {
+    const file = join(await folder(), 'file');
+    await writeFile(file, 'not a directory');
+    const ended = await program.run(['server', ...anywhere, '--data', join(file, 'data')]).ended;
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toMatch(/^ringfence: cannot use the data directory [^\n]*file\/data: [^\n]*\n$/);
+  });
+});
+
+describe('asking about options', () => {
+  test('--help has a line and an environment variable for every option', async () => {
+    const ended = await program.run(['server', '--help']).ended;
+    expect(ended.code).toBe(0);
+    for (const { flags, env } of Object.values(serverOptions)) {
+      expect(ended.stdout).toContain(flags);
+      expect(ended.stdout.replace(/\s+/g, ' ')).toContain(`env: ${env}`);
+    }
+  });
+
+  test('--check-config says whether the options are good, without a password and without starting anything', async () => {
+    const data = join(await folder(), 'not-made');
+    const good = await program.run(['server', '--check-config', '--data', data, '--phase', '2'], {
+      RINGFENCE_DATABASE_URL: 'postgres://user:hunter2@db/x?password=hunter2',
+    }).ended;
+    expect([good.code, good.stderr]).toEqual([0, '']);
+    expect(good.stdout).toContain('The configuration is good.');
+    expect(good.stdout).toContain('phase 2');
+    expect(good.stdout).toContain('user:***@db');
+    expect(good.stdout).not.toContain('hunter2');
+    await expect(stat(data)).rejects.toThrow('ENOENT');
+    expect((await program.run(['server', '--check-config', '--phase', 'x']).ended).code).toBe(2);
+  });
+});
+
+describe('stopping', () => {
+  /** A request whose body is still on its way. */
+  async function halfSent(url: string, token: string) {
+    const { hostname, port } = new URL(url);
+    const body = JSON.stringify({ name: 'slow' });
+    const socket = connect(Number(port), hostname);
+    let text = '';
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()));
+    socket.on('error', () => {});
+    const closed = new Promise<string>((resolve) => socket.once('close', () => resolve(text)));
+    socket.write(
+      `POST /api/organizations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n` +
+        `Content-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+    );
+    return { finish: () => socket.write(body.slice(5)), closed };
+  }
+
+  test('on SIGTERM requests in flight finish, new connections are refused, and the exit code is 0', async () => {
+    const data = await folder();
+    const env = { RINGFENCE_ADMIN_TOKEN: 'operator-token' };
+    const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
+    const url = await run.url();
+    await fetch(`${url}/healthz`);
+    const request = await halfSent(url, 'operator-token');
+    // The request is in flight once another one, sent later, has been answered.
+    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token' } });
+    run.child.kill('SIGTERM');
+    await run.shows(/Stopping/);
+    await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed');
+    request.finish();
+    expect(await request.closed).toMatch(/^HTTP\/1\.1 201 /);
+    expect(await run.ended).toMatchObject({ code: 0 });
+    expect(run.stdout).toMatch(/Stopped\.\n$/);
+  });
+
+  test('a request that does not finish is cut off after --shutdown-timeout', async () => {
+    const data = await folder();
+    const env = { RINGFENCE_ADMIN_TOKEN: 'operator-token', RINGFENCE_SHUTDOWN_TIMEOUT: '1' };
+    const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
+    const url = await run.url();
+    const request = await halfSent(url, 'operator-token');
+    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token' } });
+    run.child.kill('SIGTERM');
+    expect(await run.ended).toMatchObject({ code: 0 });
+    expect(await request.closed).not.toMatch(/ 201 /);
+  });
+
+  test('a second signal ends it at once', async () => {
+    const data = await folder();
+    const env = { RINGFENCE_ADMIN_TOKEN: 'operator-token', RINGFENCE_SHUTDOWN_TIMEOUT: '3600' };
+    const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
+    const url = await run.url();
+    await halfSent(url, 'operator-token');
+    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token' } });
+    run.child.kill('SIGINT');
+    await run.shows(/Stopping/);
+    run.child.kill('SIGINT');
+    expect(await run.ended).toMatchObject({ code: 1 });
+  });
+});
