@@ -207,6 +207,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       health,
       rateLimit: { perSecond: config.rateLimit, burst: config.rateBurst },
       bodyLimit: config.maxBody,
+      answerTimeoutMs: config.answerTimeout * 1000,
       stream: streamHandler({
         hub: watch.hub,
         clock,

@@ -245,6 +245,13 @@ export const serverOptions = {
     fallback: 'info',
     read: oneOf(logLevels),
   },
+  answerTimeout: {
+    flags: '--answer-timeout <seconds>',
+    env: 'RINGFENCE_ANSWER_TIMEOUT',
+    help: 'how long the database may take to answer a request before the caller is told to come back (503)',
+    fallback: '30',
+    read: between(1, 3600),
+  },
   shutdownTimeout: {
     flags: '--shutdown-timeout <seconds>',
     env: 'RINGFENCE_SHUTDOWN_TIMEOUT',

@@ -20,7 +20,7 @@ afterAll(async () => {
   await postgres.stop();
 });
 afterEach(async () => {
-  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
+  for (const made of folders.splice(0)) await rm(made, { recursive: true, force: true });
 });
 async function folder(): Promise<string> {
   const made = await temporaryDirectory();

@@ -27,6 +27,8 @@ export interface AppOptions {
   readonly rateLimit: RateLimit;
   /** Bytes of a request body. */
   readonly bodyLimit: number;
+  /** How long the database may take to answer a request. */
+  readonly answerTimeoutMs: number;
   readonly stream: StreamHandler;
 }
 
@@ -126,6 +128,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   registerDocs(app);
   registerUi(app, findAssets());
   const limiter = new RateLimiter(options.rateLimit, services.clock);
-  registerOperations(app, { services, authenticate, limiter, stream: options.stream });
+  const { stream, answerTimeoutMs } = options;
+  registerOperations(app, { services, authenticate, limiter, stream, answerTimeoutMs });
   return app;
 }

@@ -6,6 +6,7 @@ import { credentialId, type Authenticate, type Principal } from '../identity/aut
 import { acceptsJson } from './accept.ts';
 import type { Answer, Handler, Params, Services, Subjects } from './call.ts';
 import { parseIfMatch } from './conditions.ts';
+import { within } from './deadline.ts';
 import { HttpError, rejectedCredential, unauthenticated } from './errors.ts';
 import { admit, parseParams } from './guard.ts';
 import { deviceHandlers } from './handlers/devices.ts';
@@ -38,6 +39,8 @@ export interface RouteOptions {
   readonly authenticate: Authenticate;
   readonly limiter: RateLimiter;
   readonly stream: StreamHandler;
+  /** How long the database may take. */
+  readonly answerTimeoutMs: number;
 }
 
 declare module 'fastify' {
@@ -57,7 +60,7 @@ export async function enter(
     readonly address: string;
     readonly params: Readonly<Record<string, unknown>>;
   },
-  { services, authenticate, limiter }: Omit<RouteOptions, 'stream'>,
+  { services, authenticate, limiter }: Pick<RouteOptions, 'services' | 'authenticate' | 'limiter'>,
 ): Promise<Admitted> {
   const asked = await authenticate(request.authorization);
   const principal = asked?.kind === 'rejected' ? undefined : asked;
@@ -90,9 +93,9 @@ function admittedOf(request: FastifyRequest): Admitted {
   return request.admitted;
 }
 
-function runner(operation: Operation, handler: Handler, services: Services) {
+function runner(operation: Operation, handler: Handler, { services, answerTimeoutMs }: RouteOptions) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const answer = await handler(
+    const work = handler(
       {
         operation: operation.id,
         ...admittedOf(request),
@@ -103,7 +106,7 @@ function runner(operation: Operation, handler: Handler, services: Services) {
       },
       services,
     );
-    return send(operation, answer, reply);
+    return send(operation, await within(work, answerTimeoutMs), reply);
   };
 }
 
@@ -118,12 +121,13 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
       }
       const { authorization } = request.headers;
       const params = request.params as Record<string, unknown>;
-      request.admitted = await enter(id, { authorization, address: request.ip, params }, options);
+      const entering = enter(id, { authorization, address: request.ip, params }, options);
+      request.admitted = await within(entering, options.answerTimeoutMs);
     };
     const handler =
       id === 'watchEvents'
         ? (request: FastifyRequest, reply: FastifyReply) => options.stream(admittedOf(request), request, reply)
-        : runner(operation, handlers[id], options.services);
+        : runner(operation, handlers[id], options);
     for (const path of pathsOf(id)) {
       app.route({
         method: operation.method,

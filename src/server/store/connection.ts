@@ -140,6 +140,8 @@ export class Lanes implements Runner {
       const begin = client.query('BEGIN');
       const rows = statements.map(({ statement, values }) => query(client, statement, values));
       const commit = client.query('COMMIT');
+      // When BEGIN fails, nobody waits for this one; its failure is the same one.
+      commit.catch(() => {});
       const settled = Promise.allSettled(rows);
       try {
         await begin;
