@@ -82,6 +82,7 @@ const rows: { readonly [Id in OperationId]: Row } = {
     fails: ['username_taken'],
   },
   listUsers: { tag: 'users', summary: 'List users', query: PageQuery, answer: list(User) },
+  removeUser: { tag: 'users', summary: 'Remove a user for good', answer: deleted(User), fails: ['conflict'] },
   createMyToken: {
     tag: 'users',
     summary: 'Issue a token for myself',
@@ -97,6 +98,7 @@ const rows: { readonly [Id in OperationId]: Row } = {
     bodyOptional: true,
     answer: created(IssuedToken),
   },
+  rotateToken: { tag: 'users', summary: 'Give a token another secret', answer: record(IssuedToken) },
   revokeToken: { tag: 'users', summary: 'Revoke a token', answer: deleted(Token) },
 
   createOrganization: {

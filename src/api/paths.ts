@@ -7,9 +7,11 @@ export const paths = {
   whoAmI: ['GET', '/api/users/me'],
   createUser: ['POST', '/api/users'],
   listUsers: ['GET', '/api/users'],
+  removeUser: ['DELETE', '/api/users/{user_id}'],
   createMyToken: ['POST', '/api/users/me/tokens'],
   listMyTokens: ['GET', '/api/users/me/tokens'],
   createUserToken: ['POST', '/api/users/{user_id}/tokens'],
+  rotateToken: ['POST', '/api/tokens/{token_id}/rotate'],
   revokeToken: ['DELETE', '/api/tokens/{token_id}'],
 
   createOrganization: ['POST', '/api/organizations'],

@@ -41,9 +41,11 @@ export interface Calls {
   readonly whoAmI: Call<WhoAmI>;
   readonly createUser: Call<User, AddUser>;
   readonly listUsers: Call<readonly User[], undefined, Page>;
+  readonly removeUser: Call<User>;
   readonly createMyToken: Call<IssuedToken, AddToken>;
   readonly listMyTokens: Call<readonly Token[], undefined, Page>;
   readonly createUserToken: Call<IssuedToken, AddToken>;
+  readonly rotateToken: Call<IssuedToken>;
   readonly revokeToken: Call<Token>;
 
   readonly createOrganization: Call<Organization, AddOrganization>;

@@ -161,6 +161,8 @@ export class Client {
       this.#value('createUser', { params: {}, body, ...options }),
     list: (options: CallOptions & Page = {}): Promise<readonly User[]> => this.#list('listUsers', {}, options),
     each: (options: CallOptions & Page = {}): AsyncIterable<User> => this.#each('listUsers', {}, options),
+    remove: (user_id: string, options: CallOptions = {}): Promise<User> =>
+      this.#value('removeUser', { params: { user_id }, ...options }),
   };
 
   /** My own tokens, and those that an administrator issues. */
@@ -171,6 +173,9 @@ export class Client {
       this.#value('createUserToken', { params: { user_id }, body, ...options }),
     list: (options: CallOptions & Page = {}): Promise<readonly Token[]> => this.#list('listMyTokens', {}, options),
     each: (options: CallOptions & Page = {}): AsyncIterable<Token> => this.#each('listMyTokens', {}, options),
+    /** Gives it another secret; the old one stops at once. */
+    rotate: (token_id: string, options: CallOptions = {}): Promise<IssuedToken> =>
+      this.#value('rotateToken', { params: { token_id }, ...options }),
     revoke: (token_id: string, options: CallOptions = {}): Promise<Token> =>
       this.#value('revokeToken', { params: { token_id }, ...options }),
   };

@@ -191,6 +191,7 @@ const gives: Readonly<Record<string, string>> = {
   listEnrollmentKeys: 'key_id',
   revokeEnrollmentKey: 'key_id',
   revokeToken: 'token_id',
+  removeUser: 'user_id',
 };
 
 test('no request gets an undocumented status, a 5xx, or an answer that its schema does not know', async () => {

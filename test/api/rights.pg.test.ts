@@ -85,9 +85,15 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   whoAmI: () => ({}),
   createUser: () => ({ body: { username: unique() } }),
   listUsers: () => ({}),
+  removeUser: async () => ({
+    params: { user_id: (await server.admin.expect(201, 'POST', '/api/users', { username: unique() })).id },
+  }),
   createMyToken: () => ({ body: {} }),
   listMyTokens: () => ({}),
   createUserToken: () => ({ params: { user_id: holder.id }, body: {} }),
+  rotateToken: async () => ({
+    params: { token_id: (await holder.api.expect(201, 'POST', '/api/users/me/tokens')).id },
+  }),
   revokeToken: async () => ({
     params: { token_id: (await holder.api.expect(201, 'POST', '/api/users/me/tokens')).id },
   }),

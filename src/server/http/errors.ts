@@ -122,6 +122,10 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return new HttpError('public_key_taken', 'Another device of the organization has this public key.');
     case 'username_taken':
       return new HttpError('username_taken', 'Another user has this name.');
+    case 'user_removed':
+      return new HttpError('unauthenticated', 'This user was removed from this server.', challenge);
+    case 'owns_organizations':
+      return new HttpError('conflict', 'The user owns organizations. Delete them first.');
     case 'already_member':
       return new HttpError('already_member', 'The user is a member of the organization already.');
     case 'group_in_use':

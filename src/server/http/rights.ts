@@ -32,9 +32,11 @@ const table: { readonly [Id in OperationId]: string } = {
   whoAmI:                    '-       -       -       -       yes     yes     yes     yes    ',
   createUser:                '-       -       -       -       no      no      yes     no     ',
   listUsers:                 '-       -       -       -       no      no      yes     no     ',
+  removeUser:                '-       -       -       -       no      no      yes     no     ',
   createMyToken:             '-       -       -       -       no      no      yes     yes    ',
   listMyTokens:              '-       -       -       -       no      no      yes     yes    ',
   createUserToken:           '-       -       -       -       no      no      yes     no     ',
+  rotateToken:               '-       -       yes     -       no      no      yes     hidden ',
   revokeToken:               '-       -       yes     -       no      no      yes     hidden ',
 
   createOrganization:        '-       -       -       -       no      no      yes     yes    ',

@@ -30,6 +30,9 @@ export type StoreProblem =
   | { readonly code: 'phase_forbids' }
   | { readonly code: 'public_key_taken' }
   | { readonly code: 'username_taken' }
+  /** An identity provider vouches for a user who was removed here. */
+  | { readonly code: 'user_removed' }
+  | { readonly code: 'owns_organizations' }
   | { readonly code: 'already_member' }
   /** Devices still use the group; `devices` names them all. */
   | { readonly code: 'group_in_use'; readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[] }

@@ -31,7 +31,10 @@ const listMembers = statement<MemberRow>(
 const getMember = statement<MemberRow>('get_member', `${select} WHERE m.org_id = $1 AND m.user_id = $2`);
 
 /** Values: a user's id or null, its name or null. */
-const findUser = statement<{ id: string }>('find_user', 'SELECT id FROM users WHERE id = $1 OR username = $2');
+const findUser = statement<{ id: string }>(
+  'find_user',
+  'SELECT id FROM users WHERE (id = $1 OR username = $2) AND removed_at IS NULL',
+);
 const insertMember = statement<never>(
   'insert_member',
   'INSERT INTO members (org_id, user_id, created_at) VALUES ($1, $2, $3)',

@@ -60,11 +60,12 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   };
   let closing: Promise<void> | undefined;
 
+  const members = membersIn(context);
   return {
-    users: usersIn(context),
+    users: usersIn(context, members),
     tokens: tokensIn(context, uses),
     organizations: organizationsIn(context),
-    members: membersIn(context),
+    members,
     groups: groupsIn(context),
     devices: devicesIn(context),
     enrollmentKeys: enrollmentKeysIn(context),

@@ -188,4 +188,10 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX changes_left ON changes (org_id, left_at) WHERE left_at > 0 AND type = 'delete';
     `,
   },
+  {
+    version: 3,
+    title: 'removed users',
+    // The row stays, so that whoever is removed does not come back as somebody new at the next sign-in.
+    sql: 'ALTER TABLE users ADD COLUMN removed_at timestamptz',
+  },
 ];

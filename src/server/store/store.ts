@@ -190,13 +190,18 @@ export interface Users {
   byName(username: string): Promise<UserRecord | undefined>;
   /**
    * The user that an identity provider names, made at first sight. The username is what the provider suggests; taken by another,
-   * it gets a short suffix.
+   * it gets a short suffix. `user_removed` when the user was removed: it does not come back by signing in.
    */
   forIdentity(identity: {
     readonly issuer: string;
     readonly subject: string;
     readonly username: string;
   }): Promise<UserRecord>;
+  /**
+   * Ends every membership (as `members.remove`, organization by organization) and every token, then hides the user for good: its name and
+   * identity stay taken. `owns_organizations` while it owns any. Where this fails half-way, it can be repeated.
+   */
+  remove(id: UserId): Promise<UserRecord>;
   /** On a database without users makes the administrator, its organization and its token, once, however many servers start; else undefined. */
   bootstrap(admin: {
     readonly username: string;

@@ -29,7 +29,7 @@ const authenticate = statement<TokenRow & { username: string; is_admin: boolean 
 export const insertToken = statement<TokenRow>(
   'insert_token',
   `INSERT INTO tokens (id, digest, user_id, name, scope, expires_at, created_at)
-   SELECT $1, $2, u.id, $4, $5, $6, $7 FROM users u WHERE u.id = $3 RETURNING ${columns}`,
+   SELECT $1, $2, u.id, $4, $5, $6, $7 FROM users u WHERE u.id = $3 AND u.removed_at IS NULL RETURNING ${columns}`,
 );
 const insertDeviceToken = statement<TokenRow>(
   'insert_device_token',
@@ -50,6 +50,11 @@ const rotateToken = statement<TokenRow>(
 const revokeToken = statement<TokenRow>(
   'revoke_token',
   `WITH gone AS (DELETE FROM tokens WHERE id = $1 RETURNING ${columns}), log AS (${ended}) SELECT * FROM gone`,
+);
+/** Values: a user. What is left of its tokens when its devices are gone. */
+export const endTokensOf = statement<{ id: string }>(
+  'end_tokens_of',
+  `WITH gone AS (DELETE FROM tokens WHERE user_id = $1 RETURNING id), log AS (${ended}) SELECT id FROM gone`,
 );
 const recordUse = statement<never>(
   'record_use',

@@ -1,12 +1,12 @@
 /** Owns users in the store: people by name, people whom an identity provider vouches for, and the first administrator. */
-import { parseGroupId, parseUserId } from '../../policy/ids.ts';
+import { parseGroupId, parseOrganizationId, parseTokenId, parseUserId } from '../../policy/ids.ts';
 import type { Runner } from './connection.ts';
 import { now, pageValues, refuse, type Context } from './context.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from './records.ts';
 import { statement } from './sql.ts';
-import type { Users } from './store.ts';
-import { insertToken } from './tokens.ts';
+import type { Members, Users } from './store.ts';
+import { endTokensOf, insertToken } from './tokens.ts';
 
 interface UserRow {
   readonly id: string;
@@ -14,23 +14,35 @@ interface UserRow {
   readonly is_admin: boolean;
   readonly security_groups: string[];
   readonly created_at: string;
+  readonly removed: boolean;
 }
 
 const select = `
-  SELECT u.id, u.username, u.is_admin, u.created_at,
+  SELECT u.id, u.username, u.is_admin, u.created_at, u.removed_at IS NOT NULL AS removed,
     ARRAY(SELECT g.id FROM security_groups g WHERE g.user_id = u.id ORDER BY g.id) AS security_groups
   FROM users u`;
 
-const getUser = statement<UserRow>('get_user', `${select} WHERE u.id = $1`);
-const userByName = statement<UserRow>('user_by_name', `${select} WHERE u.username = $1`);
+const getUser = statement<UserRow>('get_user', `${select} WHERE u.id = $1 AND u.removed_at IS NULL`);
+const userByName = statement<UserRow>('user_by_name', `${select} WHERE u.username = $1 AND u.removed_at IS NULL`);
 const userByIdentity = statement<UserRow>('user_by_identity', `${select} WHERE u.issuer = $1 AND u.subject = $2`);
-const listUsers = statement<UserRow>('list_users', `${select} WHERE u.id > $1 ORDER BY u.id LIMIT $2`);
+const listUsers = statement<UserRow>(
+  'list_users',
+  `${select} WHERE u.id > $1 AND u.removed_at IS NULL ORDER BY u.id LIMIT $2`,
+);
 
 /** Values: id, name, is administrator, issuer, subject, now. No row: the name or the identity is taken. */
 const insertUser = statement<{ id: string }>(
   'insert_user',
   `INSERT INTO users (id, username, is_admin, issuer, subject, created_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id`,
 );
+
+/** Locks out whoever would give the user an organization or a membership at the same moment. */
+const lockUser = statement<never>('lock_user', 'SELECT id FROM users WHERE id = $1 FOR UPDATE');
+const belongsTo = statement<{ org_id: string; is_owner: boolean }>(
+  'belongs_to',
+  `SELECT m.org_id, o.owner_id = m.user_id AS is_owner FROM members m JOIN organizations o ON o.id = m.org_id WHERE m.user_id = $1`,
+);
+const hideUser = statement<never>('hide_user', 'UPDATE users SET removed_at = $2 WHERE id = $1');
 
 /** Any constant will do; it is ours alone in this database. */
 const lockBootstrap = statement<never>('lock_bootstrap', 'SELECT pg_advisory_xact_lock(7264651001)');
@@ -53,8 +65,8 @@ async function get(runner: Runner, id: string): Promise<UserRecord> {
   return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
 }
 
-export function usersIn(context: Context): Users {
-  const { reads, writes, transactions } = context;
+export function usersIn(context: Context, members: Members): Users {
+  const { reads, writes, transactions, hints } = context;
   return {
     async create(user) {
       const id = context.newId();
@@ -79,12 +91,33 @@ export function usersIn(context: Context): Users {
       // Another server may make the same user at the same moment, or the name may be taken: look, try, look again.
       for (let attempt = 0; attempt < 5; attempt += 1) {
         const [known] = await reads.run(userByIdentity, [issuer, subject]);
+        if (known?.removed) return refuse({ code: 'user_removed' });
         if (known !== undefined) return record(known);
         const id = context.newId();
         const name = attempt === 0 ? username : `${username}-${id.slice(-4)}`;
         await writes.run(insertUser, [id, name, false, issuer, subject, now(context)]);
       }
       return refuse({ code: 'username_taken' });
+    },
+
+    async remove(id) {
+      const user = await get(reads, id);
+      // Somebody may add the user elsewhere meanwhile: leave, then look again under a lock that keeps others from it.
+      for (let attempt = 0; attempt < 5; attempt += 1) {
+        const places = await reads.run(belongsTo, [id]);
+        if (places.some(({ is_owner }) => is_owner)) return refuse({ code: 'owns_organizations' });
+        for (const { org_id } of places) await members.remove(parseOrganizationId(org_id), { user_id: id }, id);
+        const ended = await transactions.run(async (tx) => {
+          await tx.run(lockUser, [id]);
+          if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
+          await tx.run(hideUser, [id, now(context)]);
+          return tx.run(endTokensOf, [id]);
+        });
+        if (ended === undefined) continue;
+        hints.tell({ credentials: ended.map((token) => parseTokenId(token.id)) });
+        return user;
+      }
+      return refuse({ code: 'unavailable' });
     },
 
     async bootstrap(admin) {

@@ -14,7 +14,7 @@ import { parseGroupId, type UserId } from '../../../policy/ids.ts';
 import { mint } from '../../identity/secret.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/records.ts';
 import { lengthsOf, record, type Call, type Handler, type Services } from '../call.ts';
-import { invalid, refuse } from '../errors.ts';
+import { HttpError, invalid, refuse } from '../errors.ts';
 import { page, probe } from '../paging.ts';
 
 const showUser = ({ id, username, is_admin, security_groups, created_at }: UserRecord): User => ({
@@ -97,6 +97,12 @@ const listMyTokens: Handler = async (call, { store }) => {
 const revokeToken: Handler = async (call, { store }) =>
   record(showToken(await store.tokens.revoke(call.params.token_id)));
 
+const rotateToken: Handler = async (call, { store, random }) => {
+  const { token_id } = call.params;
+  const { secret, digest } = mint(call.subjects.token?.kind ?? 'user', random);
+  return record({ ...showToken(await store.tokens.rotate(token_id, digest)), token: secret });
+};
+
 const showKey = (key: EnrollmentKeyRecord): EnrollmentKey => ({
   id: key.id,
   organization_id: key.organization_id,
@@ -144,13 +150,22 @@ const revokeEnrollmentKey: Handler = async (call, { store }) => {
   return record(showKey(await store.enrollmentKeys.revoke(org_id, call.principal, key_id)));
 };
 
+const removeUser: Handler = async (call, { store }) => {
+  const { user_id } = call.params;
+  // Someone has to be left who can make users.
+  if (user_id === call.principal.user_id) throw new HttpError('conflict', 'An administrator cannot remove itself.');
+  return record(showUser(await store.users.remove(user_id)));
+};
+
 export const userHandlers = {
   whoAmI,
   createUser,
   listUsers,
+  removeUser,
   createMyToken,
   listMyTokens,
   createUserToken,
+  rotateToken,
   revokeToken,
   createEnrollmentKey,
   listEnrollmentKeys,
