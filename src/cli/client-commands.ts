@@ -4,10 +4,12 @@ import { addAccountCommands } from './commands/account.ts';
 import { addDeviceCommands } from './commands/device.ts';
 import { addGroupCommands } from './commands/group.ts';
 import { addOrganizationCommands } from './commands/organization.ts';
+import { addPolicyCommands } from './commands/policy.ts';
 
 export function addClientCommands(program: Command): void {
   addAccountCommands(program);
   addOrganizationCommands(program);
   addDeviceCommands(program);
   addGroupCommands(program);
+  addPolicyCommands(program);
 }

@@ -1,0 +1,27 @@
+/** Owns the way from the records of the wire to the policy in force on a device. */
+import type { Device } from '../api/device.ts';
+import type { SecurityGroup } from '../api/group.ts';
+import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../policy/effective.ts';
+import type { PolicyGroup } from '../policy/rule.ts';
+
+export const groupFromRecord = (group: SecurityGroup): PolicyGroup => ({
+  id: group.id,
+  name: group.group_name,
+  inbound: group.inbound_rules ?? [],
+  outbound: group.outbound_rules ?? [],
+});
+
+/** The policy of a device by what is known of its organization's groups, or what is missing to know it. */
+export function policyOfDevice(
+  { security_groups = [] }: Pick<Device, 'security_groups'>,
+  groups: Iterable<SecurityGroup>,
+): EffectivePolicy | MissingGroups {
+  const wanted = new Set<string>(security_groups);
+  const known = new Map<string, PolicyGroup>();
+  let defaultGroup: PolicyGroup | undefined;
+  for (const group of groups) {
+    if (wanted.has(group.id)) known.set(group.id, groupFromRecord(group));
+    else if (group.is_default === true) defaultGroup = groupFromRecord(group);
+  }
+  return effectivePolicy({ list: security_groups, find: (id) => known.get(id), defaultGroup });
+}
