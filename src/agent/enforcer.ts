@@ -69,10 +69,11 @@ export class Enforcer {
 
   /**
    * Puts the target in force: stages what is new, then turns to it at one instant. Leaves the old parts to `collect`.
-   * Answers whether the kernel was changed. Throws `NftError`, and then what was in force still is; only after
+   * `beforeFlip` is called when the kernel has taken the new parts; if it fails, so does the update. Answers whether the
+   * kernel was changed. Throws `NftError`, and then what was in force still is; only after
    * `interrupted` may the target be in force already.
    */
-  async apply(target: Target): Promise<boolean> {
+  async apply(target: Target, beforeFlip?: () => Promise<void>): Promise<boolean> {
     for (let attempt = 1; ; attempt++) {
       const fresh = this.#known === undefined;
       const installed = this.#known === undefined ? await this.#look() : this.#known.installed;
@@ -81,6 +82,7 @@ export class Enforcer {
         await this.#options.failpoint?.('before-stage');
         await this.#run(update.stage);
         await this.#options.failpoint?.('staged');
+        await beforeFlip?.();
         await this.#run(update.flip);
         this.#inForce = { target, ruleset };
         await this.#options.failpoint?.('flipped');

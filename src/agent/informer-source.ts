@@ -1,0 +1,118 @@
+/** Owns the policy of this device as the server's stream tells it. */
+import type { Device } from '../api/device.ts';
+import type { SecurityGroup } from '../api/group.ts';
+import type { Client } from '../client/http.ts';
+import { createInformer, type Informer } from '../client/informer.ts';
+import { effectivePolicy } from '../policy/effective.ts';
+import { parseGroupId, type DeviceId, type GroupId } from '../policy/ids.ts';
+import type { PolicyGroup } from '../policy/rule.ts';
+import { NotKept, soundRules } from './kept.ts';
+import type { Connection, Knowledge, PolicySource } from './source.ts';
+
+export interface InformerSourceOptions {
+  readonly client: Client;
+  readonly organization: string;
+  readonly device: DeviceId;
+  /** Told when a handler of news throws. */
+  readonly onFault: (fault: unknown) => void;
+}
+
+/** A group that holds what we do not understand: a rule of a newer server, say. */
+class BadGroup extends Error {}
+
+export class InformerSource implements PolicySource {
+  readonly #options: InformerSourceOptions;
+  readonly #informer: Informer;
+  /** Records never change, so each is read once. */
+  readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | BadGroup>();
+  /** The last answer that was true of one moment. */
+  #known: Knowledge = { kind: 'unknown', why: 'nothing has come from the server yet' };
+
+  constructor(options: InformerSourceOptions) {
+    this.#options = options;
+    this.#informer = createInformer({
+      client: options.client,
+      organization: options.organization,
+      kinds: ['device', 'security-groups'],
+      // A revoked token may be made valid again, a lost organization restored: the rules stay, and so does the agent.
+      giveUp: () => false,
+      onFault: options.onFault,
+    });
+  }
+
+  get connection(): Connection {
+    const { phase, since, failures, lastError } = this.#informer.state;
+    return {
+      phase,
+      since,
+      failures,
+      ...(lastError && { lastError: { message: lastError.error.message, at: lastError.at } }),
+    };
+  }
+
+  read(): Knowledge {
+    // While a listing is under way, the copy holds some resources as they are and others as they were: no policy that
+    // ever was. In the order of changes after it, every state is one that the server had.
+    if (this.#informer.synced && this.#informer.state.phase === 'live') this.#known = this.#readNow();
+    return this.#known;
+  }
+
+  onNews(handler: () => void): () => void {
+    const ends = [this.#informer.onChange(handler), this.#informer.onState(handler)];
+    return () => {
+      for (const end of ends) end();
+    };
+  }
+
+  run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
+    return this.#informer.run({ signal });
+  }
+
+  #readNow(): Knowledge {
+    const device: Device | undefined = this.#informer.view('device').get(this.#options.device);
+    if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device' };
+    const groups = this.#informer.view('security-groups');
+    try {
+      const list = (device.security_groups ?? []).map(parseGroupId);
+      const policy = effectivePolicy({
+        list,
+        find: (id: GroupId) => this.#group(groups.get(id)),
+        // Looked at only where it applies: trouble with it is none of the others' business.
+        defaultGroup:
+          list.length > 0 ? undefined : this.#group([...groups].find(({ is_default }) => is_default === true)),
+      });
+      if (!('missing' in policy)) return { kind: 'known', policy, revision: this.#informer.revision };
+      const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
+      return { kind: 'unknown', why: `${missing} is missing` };
+    } catch (error) {
+      if (!(error instanceof BadGroup)) throw error;
+      return { kind: 'unknown', why: error.message };
+    }
+  }
+
+  #group(record: SecurityGroup | undefined): PolicyGroup | undefined {
+    if (record === undefined) return undefined;
+    let group = this.#groups.get(record);
+    if (group === undefined) {
+      group = readGroup(record);
+      this.#groups.set(record, group);
+    }
+    if (group instanceof BadGroup) throw group;
+    return group;
+  }
+}
+
+/** A rule that is not understood must not be skipped: the rest would be another policy. */
+function readGroup({ id, group_name, inbound_rules, outbound_rules }: SecurityGroup): PolicyGroup | BadGroup {
+  try {
+    return {
+      id: parseGroupId(id),
+      name: group_name,
+      inbound: soundRules(inbound_rules ?? []),
+      outbound: soundRules(outbound_rules ?? []),
+    };
+  } catch (error) {
+    if (!(error instanceof NotKept)) throw error;
+    return new BadGroup(`the group ${id} holds a rule that is not understood: ${error.message}`);
+  }
+}

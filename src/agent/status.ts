@@ -1,0 +1,41 @@
+/** Owns what the agent tells about itself: one record, for the operator, for metrics and for the server. */
+import type { Charge } from './charge.ts';
+import type { Driver } from './driver.ts';
+import type { Connection } from './source.ts';
+import type { StepKind } from './step.ts';
+
+export interface Trouble {
+  readonly step: StepKind;
+  readonly message: string;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+export interface Drift {
+  readonly at: number;
+  /** Who did it, as far as the kernel tells. */
+  readonly by: string;
+  readonly what: readonly string[];
+}
+
+export interface AgentStatus {
+  readonly startedAt: number;
+  readonly selector: string;
+  readonly driver: Driver | undefined;
+  /** What is in force; absent until something is. */
+  readonly inForce: Omit<Charge, 'canonical'> | undefined;
+  readonly appliedAt: number | undefined;
+  readonly verifiedAt: number | undefined;
+  /** Something else should be in force, or nobody knows what. */
+  readonly pending: boolean;
+  /** Why the source's word is not followed. */
+  readonly held: string | undefined;
+  readonly applies: number;
+  readonly driftRepairs: number;
+  readonly lastDrift: Drift | undefined;
+  readonly revokedConnections: number;
+  /** What does not work at the moment. */
+  readonly troubles: readonly Trouble[];
+  readonly lastError: Trouble | undefined;
+  readonly connection: Connection;
+}

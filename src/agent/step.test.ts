@@ -1,0 +1,97 @@
+/** Proves the order of the agent's work. */
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { nextStep, steps, type Marks, type Situation, type StepKind } from './step.ts';
+
+const quiet: Marks = {
+  linksChanged: false,
+  unbegun: false,
+  touched: false,
+  unapplied: false,
+  unrevoked: false,
+  unkept: false,
+  unverified: false,
+  lookAt: 1_000,
+  collectAt: undefined,
+};
+const at = (now: number, marks: Partial<Marks> = {}, rest: Partial<Situation> = {}): Situation => ({
+  now,
+  marks: { ...quiet, ...marks },
+  notBefore: {},
+  last: undefined,
+  ...rest,
+});
+const everything: Partial<Marks> = {
+  linksChanged: true,
+  unbegun: true,
+  touched: true,
+  unapplied: true,
+  unrevoked: true,
+  unkept: true,
+  unverified: true,
+  lookAt: 0,
+  collectAt: 0,
+};
+
+const cases: readonly [string, Situation, StepKind | number][] = [
+  ['waits for the next look when nothing is marked', at(0), 1_000],
+  ['looks when it is time', at(1_000), 'look'],
+  ['collects when it is time', at(500, { collectAt: 400 }), 'collect'],
+  ['waits for the earlier of two times', at(0, { collectAt: 400 }), 400],
+  ['reads interfaces first', at(0, everything), 'links'],
+  ['then takes up what the last run left', at(0, { ...everything, linksChanged: false }), 'begin'],
+  ['undoes foreign changes before all else', at(0, { ...everything, linksChanged: false, unbegun: false }), 'repair'],
+  [
+    'applies before it tidies up',
+    at(0, { ...everything, linksChanged: false, unbegun: false, touched: false }),
+    'apply',
+  ],
+  ['ends connections before it writes', at(0, { unrevoked: true, unkept: true }), 'revoke'],
+  ['writes before it reads back', at(0, { unkept: true, unverified: true }), 'keep'],
+  ['reads back before it looks around', at(2_000, { unverified: true }), 'verify'],
+  ['looks before it collects', at(2_000, { collectAt: 0 }), 'look'],
+  [
+    'lets others have a turn between two repairs',
+    at(0, { touched: true, unapplied: true }, { last: 'repair' }),
+    'apply',
+  ],
+  ['repairs again when nobody else wants a turn', at(0, { touched: true }, { last: 'repair' }), 'repair'],
+  ['waits out a failure', at(0, { unapplied: true }, { notBefore: { apply: 300 } }), 300],
+  ['does other work meanwhile', at(0, { unapplied: true, unkept: true }, { notBefore: { apply: 300 } }), 'keep'],
+  ['tries again after a failure', at(300, { unapplied: true }, { notBefore: { apply: 300 } }), 'apply'],
+];
+
+describe('the next step', () => {
+  test.each(cases)('%s', (_, situation, expected) => {
+    expect(nextStep(situation)).toEqual(
+      typeof expected === 'number' ? { kind: 'wait', until: expected } : { kind: 'step', step: expected },
+    );
+  });
+
+  test('is never one that waits after a failure, and a wait ends when something is due', () => {
+    const time = fc.integer({ min: 0, max: 10 });
+    const marks = fc.record({
+      linksChanged: fc.boolean(),
+      unbegun: fc.boolean(),
+      touched: fc.boolean(),
+      unapplied: fc.boolean(),
+      unrevoked: fc.boolean(),
+      unkept: fc.boolean(),
+      unverified: fc.boolean(),
+      lookAt: time,
+      collectAt: fc.option(time, { nil: undefined }),
+    });
+    const notBefore = fc.dictionary(fc.constantFrom(...steps), time);
+    fc.assert(
+      fc.property(time, marks, notBefore, fc.constantFrom(undefined, ...steps), (now, given, waits, last) => {
+        const next = nextStep({ now, marks: given, notBefore: waits, last });
+        if (next.kind === 'step') {
+          expect(waits[next.step] ?? 0).toBeLessThanOrEqual(now);
+          return;
+        }
+        expect(next.until).toBeGreaterThan(now);
+        expect(nextStep({ now: next.until, marks: given, notBefore: waits, last }).kind).toBe('step');
+      }),
+    );
+  });
+});

@@ -1,0 +1,71 @@
+/** Owns the order of the agent's work: from what is marked and due, the one step to take next. No effects. */
+
+/** Everything the agent ever does by itself. Earlier ones go first. */
+export const steps = ['links', 'begin', 'repair', 'apply', 'revoke', 'keep', 'verify', 'look', 'collect'] as const;
+export type StepKind = (typeof steps)[number];
+
+/** Marks that handlers and finished steps leave behind. Times are milliseconds of the agent's clock. */
+export interface Marks {
+  /** Interfaces may have changed. */
+  readonly linksChanged: boolean;
+  /** What the last run left behind has not been taken up yet. */
+  readonly unbegun: boolean;
+  /** Somebody else put hands on our table. */
+  readonly touched: boolean;
+  /** What should be in force is not. */
+  readonly unapplied: boolean;
+  /** A change of policy may have taken the ground from connections. */
+  readonly unrevoked: boolean;
+  /** What is in force is not on the disk yet. */
+  readonly unkept: boolean;
+  /** What was put in force has not been read back yet. */
+  readonly unverified: boolean;
+  /** When to look at the kernel without any reason. */
+  readonly lookAt: number;
+  /** When old parts may be taken away. */
+  readonly collectAt: number | undefined;
+}
+
+/** When each step failed last, it waits until then. */
+export type NotBefore = { readonly [K in StepKind]?: number };
+
+export interface Situation {
+  readonly now: number;
+  readonly marks: Marks;
+  readonly notBefore: NotBefore;
+  /** The step taken last: undoing foreign changes without end must not keep everything else from its turn. */
+  readonly last: StepKind | undefined;
+}
+
+const whenMarked = (marked: boolean): number | undefined => (marked ? Number.NEGATIVE_INFINITY : undefined);
+
+/** From when on each step is due; never, where there is no answer. */
+const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = {
+  links: ({ linksChanged }) => whenMarked(linksChanged),
+  begin: ({ unbegun }) => whenMarked(unbegun),
+  repair: ({ touched }) => whenMarked(touched),
+  apply: ({ unapplied }) => whenMarked(unapplied),
+  revoke: ({ unrevoked }) => whenMarked(unrevoked),
+  keep: ({ unkept }) => whenMarked(unkept),
+  verify: ({ unverified }) => whenMarked(unverified),
+  look: ({ lookAt }) => lookAt,
+  collect: ({ collectAt }) => collectAt,
+};
+
+export type Next =
+  { readonly kind: 'step'; readonly step: StepKind } | { readonly kind: 'wait'; readonly until: number };
+
+/** The step to take now, or until when there is nothing to do unless something is marked. */
+export function nextStep({ now, marks, notBefore, last }: Situation): Next {
+  let until = Number.POSITIVE_INFINITY;
+  let repair = false;
+  for (const step of steps) {
+    const from = due[step](marks);
+    if (from === undefined) continue;
+    const at = Math.max(from, notBefore[step] ?? Number.NEGATIVE_INFINITY);
+    if (at > now) until = Math.min(until, at);
+    else if (step === 'repair' && last === 'repair') repair = true;
+    else return { kind: 'step', step };
+  }
+  return repair ? { kind: 'step', step: 'repair' } : { kind: 'wait', until };
+}
