@@ -42,6 +42,33 @@ const places: readonly Place[] = [
   { name: 'device', path: ({ org, devices }) => `/o/${org}/devices/${devices[3]}`, heading: 'db-primary' },
   { name: 'device-default', path: ({ org, devices }) => `/o/${org}/devices/${devices[0]}`, heading: 'bastion' },
   { name: 'groups', path: ({ org }) => `/o/${org}/groups`, heading: 'Groups' },
+  { name: 'group', path: ({ org, groups }) => `/o/${org}/groups/${groups.web}`, heading: 'web servers' },
+  {
+    name: 'group-wrong',
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}`,
+    heading: 'databases',
+    act: async (page) => {
+      await page.getByLabel('Ports of inbound rule 1').fill('70000');
+      await page.getByText('from_port must lie between').waitFor();
+    },
+  },
+  {
+    name: 'preview',
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.web}`,
+    heading: 'web servers',
+    act: async (page) => {
+      await page.getByLabel('Ports of inbound rule 2').fill('8080');
+      await page.getByRole('button', { name: 'Preview', exact: true }).click();
+      await page.getByRole('tab', { name: 'nftables' }).waitFor();
+      await page.getByText('Save these changes').waitFor();
+    },
+  },
+  {
+    name: 'group-read',
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.mine}`,
+    heading: 'laptop',
+  },
+  { name: 'new-group', path: ({ org }) => `/o/${org}/groups/new`, heading: 'New group' },
   {
     name: 'events',
     path: ({ org }) => `/o/${org}/events`,

@@ -43,6 +43,7 @@ export const theme = createTheme({
   fontFamilyMonospace: 'ui-monospace, "SF Mono", "Cascadia Code", "JetBrains Mono", Menlo, Consolas, monospace',
   defaultRadius: 'md',
   cursorType: 'pointer',
+  respectReducedMotion: true,
   components: {
     // Locking the page behind a dialog would need an inline style.
     Modal: { defaultProps: { lockScroll: false, radius: 'lg', centered: true } },

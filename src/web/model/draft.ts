@@ -131,8 +131,6 @@ export function problemsAt(
 export const problemAt = (problems: readonly Problem[], pointer: string): string | undefined =>
   problems.find((problem) => problem.pointer === pointer)?.detail;
 
-/** Whether saving would change anything; a draft with problems always would. */
-export const isDirty = (draft: Draft, base: Content): boolean => {
-  const { content } = judge(draft);
-  return content === undefined || JSON.stringify(content) !== JSON.stringify(base);
-};
+/** How many fields are wrong: both ports stand in one. */
+export const countFields = (problems: readonly Problem[]): number =>
+  new Set(problems.map(({ pointer }) => pointer.replace(/(from|to)_port$/, 'ports'))).size;

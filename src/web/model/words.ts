@@ -40,11 +40,11 @@ export const services: readonly Service[] = [
 export const protocolNames: readonly (readonly [string, string])[] = [
   ['tcp', 'TCP'],
   ['udp', 'UDP'],
-  ['ip', 'TCP + UDP / any'],
+  ['ip', 'Any IP'],
   ['icmp', 'Ping (IPv4)'],
   ['icmpv6', 'Ping (IPv6)'],
-  ['ipv4', 'Any IPv4'],
-  ['ipv6', 'Any IPv6'],
+  ['ipv4', 'IPv4'],
+  ['ipv6', 'IPv6'],
 ];
 
 export const protocolName = (protocol: string): string =>

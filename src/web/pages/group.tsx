@@ -1,21 +1,50 @@
-/** Owns the page of one group: its rules, and the devices it applies to. */
-import { Link, useParams } from '@tanstack/react-router';
-import { useMemo, type ReactNode } from 'react';
-import { BackIcon } from '../look/icons.tsx';
+/** Owns the page of one group: its rules, to read or to edit, the devices it applies to, and how it ends. */
+import { Button } from '@mantine/core';
+import { Link, useNavigate, useParams } from '@tanstack/react-router';
+import { useMemo, useState, type ReactNode } from 'react';
+import type { SecurityGroup } from '../../api/group.ts';
+import { BackIcon, CopyIcon, TrashIcon } from '../look/icons.tsx';
 import { devicesUnder } from '../model/force.ts';
 import { plural } from '../model/words.ts';
+import { Confirm, type Question } from '../parts/confirm.tsx';
+import { GroupDevices } from '../parts/group-devices.tsx';
+import { GroupEditor } from '../parts/group-editor.tsx';
 import { RuleTable } from '../parts/rules.tsx';
 import { Empty } from '../parts/states.tsx';
 import { Tag } from '../parts/tag.tsx';
+import { Ago } from '../parts/time.tsx';
+import { told } from '../parts/toast.tsx';
 import { deviceName } from '../state/live.ts';
-import { useNames, usePicture } from '../state/organization.ts';
+import { useNames, usePicture, useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
 
-const shownDevices = 50;
+function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
+  return (
+    <div className="stack">
+      <p className="note note-plain">
+        {group.user_id === undefined
+          ? "Only the organization's owner changes this group."
+          : 'Only the member who owns this group changes it.'}
+      </p>
+      {(['inbound', 'outbound'] as const).map((direction) => (
+        <RuleTable
+          key={direction}
+          direction={direction}
+          rules={(group[`${direction}_rules`] ?? []).map((rule) => ({ rule }))}
+        />
+      ))}
+    </div>
+  );
+}
 
 export function GroupPage(): ReactNode {
   const { org, group: id } = useParams({ from: '/o/$org/groups/$group' });
   const { groupById, devices } = usePicture();
+  const { client } = useSession();
+  const rights = useRights();
   const nameOf = useNames();
+  const navigate = useNavigate();
+  const [question, setQuestion] = useState<Question>();
   const group = groupById.get(id.toLowerCase());
   const under = useMemo(() => (group === undefined ? [] : devicesUnder(group, devices)), [group, devices]);
   const back = (
@@ -32,47 +61,70 @@ export function GroupPage(): ReactNode {
       </div>
     );
   }
+  const isDefault = group.is_default === true;
+  const named = under.slice(0, 8).map(deviceName).join(', ');
+  const remove = (): void =>
+    setQuestion({
+      title: isDefault ? 'Reset the default group?' : `Delete ${group.group_name}?`,
+      body: isDefault ? (
+        <p>
+          A fresh default group takes its place: everything in, everything out. This opens{' '}
+          {plural(under.length, 'device')} that {under.length === 1 ? 'carries' : 'carry'} no group.
+        </p>
+      ) : under.length === 0 ? (
+        <p>No device carries it. It cannot be brought back.</p>
+      ) : (
+        <p>
+          {plural(under.length, 'device')} {under.length === 1 ? 'carries' : 'carry'} it ({named}
+          {under.length > 8 ? ' and more' : ''}). It is taken off them first; a device left without a group falls back
+          to the default group, which may admit more.
+        </p>
+      ),
+      deed: isDefault ? 'Reset it' : under.length === 0 ? 'Delete the group' : 'Take it off and delete it',
+      act: async () => {
+        await client.groups.delete(org, group.id, under.length > 0 && !isDefault ? { detach: true } : {});
+        told(isDefault ? 'The default group is as it was in the beginning.' : `${group.group_name} is deleted.`);
+        await navigate({ to: '/o/$org/groups', params: { org }, ignoreBlocker: true });
+      },
+    });
   return (
     <div className="page">
+      <Confirm question={question} close={() => setQuestion(undefined)} />
       {back}
       <div className="page-head">
         <div>
           <h1>{group.group_name}</h1>
-          <p className="dimmed">{group.group_description}</p>
+          <p className="row small dimmed">
+            <Tag tone="accent">
+              {isDefault ? 'default group' : group.user_id === undefined ? "the organization's" : nameOf(group.user_id)}
+            </Tag>
+            <span>
+              changed <Ago at={group.updated_at} />, revision {group.revision}
+            </span>
+          </p>
         </div>
-        <Tag tone="accent">
-          {group.is_default === true
-            ? 'default group'
-            : group.user_id === undefined
-              ? "the organization's"
-              : nameOf(group.user_id)}
-        </Tag>
+        <div className="row">
+          <Button
+            variant="default"
+            leftSection={<CopyIcon size={16} />}
+            onClick={() => void navigate({ to: '/o/$org/groups/new', params: { org }, search: { from: group.id } })}
+          >
+            Duplicate
+          </Button>
+          {rights.editGroup(group) ? (
+            <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
+              {isDefault ? 'Reset' : 'Delete'}
+            </Button>
+          ) : null}
+        </div>
       </div>
       <div className="columns">
-        <div className="stack">
-          {(['inbound', 'outbound'] as const).map((direction) => (
-            <RuleTable
-              key={direction}
-              direction={direction}
-              rules={(group[`${direction}_rules`] ?? []).map((rule) => ({ rule }))}
-            />
-          ))}
-        </div>
-        <section className="card" aria-label="Devices">
-          <div className="card-head">
-            <h2>Applies to</h2>
-            <Tag>{plural(under.length, 'device')}</Tag>
-          </div>
-          <ul className="group-list">
-            {under.slice(0, shownDevices).map((device) => (
-              <li key={device.id}>
-                <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
-                  {deviceName(device)}
-                </Link>
-              </li>
-            ))}
-          </ul>
-        </section>
+        {rights.editGroup(group) ? (
+          <GroupEditor key={group.id} group={group} devices={under} />
+        ) : (
+          <Read group={group} />
+        )}
+        <GroupDevices group={group} devices={under} />
       </div>
     </div>
   );

@@ -1,8 +1,9 @@
 /** Owns the list of groups: the default one, the organization's, one's own, and those of others that are in use. */
-import { Link, useParams } from '@tanstack/react-router';
+import { Button } from '@mantine/core';
+import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
-import { GroupIcon } from '../look/icons.tsx';
+import { GroupIcon, PlusIcon } from '../look/icons.tsx';
 import { countUses } from '../model/force.ts';
 import { plural } from '../model/words.ts';
 import { Empty } from '../parts/states.tsx';
@@ -63,6 +64,7 @@ export function GroupsPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/groups' });
   const { groups, devices, defaultGroup } = usePicture();
   const { me } = useRights();
+  const navigate = useNavigate();
   const uses = useMemo(() => countUses({ devices, defaultGroup }), [devices, defaultGroup]);
   const shared = { org, uses };
   const mine = groups.filter(({ user_id }) => user_id === me.id);
@@ -74,6 +76,9 @@ export function GroupsPage(): ReactNode {
           <h1>Groups</h1>
           <p className="dimmed">A group says what may come in and go out. Devices carry a list of them.</p>
         </div>
+        <Button leftSection={<PlusIcon />} onClick={() => void navigate({ to: '/o/$org/groups/new', params: { org } })}>
+          New group
+        </Button>
       </div>
       <Section
         title="Default group"

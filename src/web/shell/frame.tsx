@@ -97,7 +97,8 @@ export function OrganizationFrame(): ReactNode {
         <a className="skip" href="#content">
           Skip to the content
         </a>
-        <header className="topbar">
+        {/* No header: a dialog has one of its own, and a page has one banner at most. */}
+        <div className="topbar" role="region" aria-label="Connection">
           <Link to="/o/$org/devices" params={{ org }} className="brand" aria-label="Ringfence, devices">
             <Logo size={26} />
             <span>Ringfence</span>
@@ -115,7 +116,7 @@ export function OrganizationFrame(): ReactNode {
           >
             <MenuIcon />
           </ActionIcon>
-        </header>
+        </div>
         <div id="side" className={open ? 'side side-open' : 'side'}>
           <Switcher current={org} />
           <nav aria-label="Pages">

@@ -45,6 +45,13 @@ const groups = createRoute({
   path: '/groups',
   component: lazyRouteComponent(() => import('../pages/groups.tsx'), 'GroupsPage'),
 });
+const newGroup = createRoute({
+  getParentRoute: inside,
+  path: '/groups/new',
+  validateSearch: (search: Record<string, unknown>): { from?: string } =>
+    typeof search['from'] === 'string' ? { from: search['from'] } : {},
+  component: lazyRouteComponent(() => import('../pages/new-group.tsx'), 'NewGroupPage'),
+});
 const group = createRoute({
   getParentRoute: inside,
   path: '/groups/$group',
@@ -65,7 +72,7 @@ export const router = createRouter({
   basepath: '/ui',
   routeTree: root.addChildren([
     landing,
-    organization.addChildren([start, devices, device, groups, group, events, members]),
+    organization.addChildren([start, devices, device, groups, newGroup, group, events, members]),
   ]),
   defaultNotFoundComponent: NoSuchPage,
   defaultErrorComponent: PageFault,

@@ -1,0 +1,57 @@
+/** Owns the question who may reach whom: both ends must agree, the sender's outbound and the receiver's inbound. */
+import type { Device } from '../../api/device.ts';
+import { parseRange } from '../../policy/address.ts';
+import { decide, type Decision } from '../../policy/decide.ts';
+import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
+import type { Transport } from '../../policy/packet.ts';
+import type { Direction, Family } from '../../policy/rule.ts';
+
+export interface Party {
+  readonly device: Device;
+  readonly policy: EffectivePolicy | MissingGroups;
+  readonly address: { readonly family: Family; readonly value: bigint } | undefined;
+}
+
+/** The address at the driver interface; a prefix length behind it says nothing about the device itself. */
+export function addressOf(device: Device): Party['address'] {
+  const range = parseRange(device.tunnel_ip.replace(/\/\d+$/, ''));
+  return 'fault' in range || range.first !== range.last ? undefined : { family: range.family, value: range.first };
+}
+
+export interface Asked {
+  readonly kind: 'tcp' | 'udp' | 'ping';
+  readonly port: number;
+}
+
+export type Reach =
+  | { readonly kind: 'yes' | 'no'; readonly outbound: Decision; readonly inbound: Decision }
+  | { readonly kind: 'unknown'; readonly why: string }
+  | { readonly kind: 'self' };
+
+const transportOf = ({ kind, port }: Asked, family: Family): Transport =>
+  kind === 'ping' ? (family === 4 ? { kind: 'icmp', type: 8 } : { kind: 'icmpv6', type: 128 }) : { kind, dport: port };
+
+export function reach(from: Party, to: Party, asked: Asked): Reach {
+  if (from.device.id === to.device.id) return { kind: 'self' };
+  if ('missing' in from.policy || 'missing' in to.policy) {
+    return { kind: 'unknown', why: 'A group that applies here cannot be seen.' };
+  }
+  const source = from.address;
+  const target = to.address;
+  if (source === undefined || target === undefined) {
+    const which = (source === undefined ? from : to).device;
+    return { kind: 'unknown', why: `${which.hostname || 'A device'} has no tunnel address yet.` };
+  }
+  if (source.family !== target.family) {
+    return { kind: 'unknown', why: 'One has an IPv4 address and the other an IPv6 address.' };
+  }
+  const verdict = (policy: EffectivePolicy, direction: Direction, remote: bigint): Decision =>
+    decide(policy, { direction, family: source.family, remote, transport: transportOf(asked, source.family) });
+  const outbound = verdict(from.policy, 'outbound', target.value);
+  const inbound = verdict(to.policy, 'inbound', source.value);
+  return {
+    kind: outbound.verdict === 'accept' && inbound.verdict === 'accept' ? 'yes' : 'no',
+    outbound,
+    inbound,
+  };
+}

@@ -1,0 +1,98 @@
+/** Owns the making of a group: whose it is, its rules, and from what it was copied. */
+import { Button, SegmentedControl } from '@mantine/core';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useMemo, useRef, useState, type ReactNode } from 'react';
+import { BackIcon } from '../look/icons.tsx';
+import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/draft.ts';
+import { plural } from '../model/words.ts';
+import { DraftFields } from '../parts/group-editor.tsx';
+import { LeaveGuard } from '../parts/leave-guard.tsx';
+import { sentence } from '../parts/states.tsx';
+import { told } from '../parts/toast.tsx';
+import { usePicture, useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+
+export function NewGroupPage(): ReactNode {
+  const { org } = useParams({ from: '/o/$org/groups/new' });
+  const { from } = useSearch({ from: '/o/$org/groups/new' });
+  const { groupById } = usePicture();
+  const { client } = useSession();
+  const { isOwner } = useRights();
+  const navigate = useNavigate();
+  const [draft, setDraft] = useState(() => {
+    const source = from === undefined ? undefined : groupById.get(from);
+    if (source === undefined) return draftOf(emptyContent);
+    return draftOf({ ...contentOf(source), group_name: `${source.group_name} copy` });
+  });
+  const [owner, setOwner] = useState('me');
+  const [fault, setFault] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const touched = useRef(false);
+  const { content, problems } = useMemo(() => judge(draft), [draft]);
+  const create = async (): Promise<void> => {
+    if (content === undefined) return;
+    setBusy(true);
+    setFault(undefined);
+    try {
+      const made = await (owner === 'me' ? client.userGroups : client.groups).create(org, content);
+      touched.current = false;
+      told(`${made.group_name} is there. Attach it to devices to make it count.`);
+      await navigate({ to: '/o/$org/groups/$group', params: { org, group: made.id } });
+    } catch (error) {
+      setFault(sentence(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <div className="page">
+      <LeaveGuard guarded={() => touched.current} />
+      <Link className="link row small" to="/o/$org/groups" params={{ org }}>
+        <BackIcon size={16} /> Groups
+      </Link>
+      <div className="page-head">
+        <div>
+          <h1>New group</h1>
+          <p className="dimmed">It changes nothing until a device carries it.</p>
+        </div>
+        {isOwner ? (
+          <SegmentedControl
+            aria-label="Whose group"
+            value={owner}
+            onChange={setOwner}
+            data={[
+              { value: 'me', label: 'Mine' },
+              { value: 'organization', label: "The organization's" },
+            ]}
+          />
+        ) : null}
+      </div>
+      <p className="note note-plain">
+        {owner === 'me'
+          ? 'Only you change it, and only your own devices can carry it.'
+          : "The organization's owner changes it, and every device of the organization can carry it."}
+      </p>
+      <DraftFields
+        draft={draft}
+        autoFocus
+        setDraft={(next) => {
+          touched.current = true;
+          setDraft(next);
+        }}
+      />
+      {fault === undefined ? null : (
+        <p className="note note-bad" role="alert">
+          {fault}
+        </p>
+      )}
+      <div className="row end">
+        {content === undefined && draft.name !== '' ? (
+          <span className="fault">{plural(countFields(problems), 'problem')} to solve before saving</span>
+        ) : null}
+        <Button size="md" disabled={content === undefined} loading={busy} onClick={() => void create()}>
+          Create the group
+        </Button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,196 @@
+/** Owns the devices of one group: which it applies to, and attaching or detaching it from this side. */
+import { ActionIcon, Button, Checkbox, Modal, TextInput } from '@mantine/core';
+import { Link } from '@tanstack/react-router';
+import { useState, type ReactNode } from 'react';
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import { CrossIcon, PlusIcon } from '../look/icons.tsx';
+import { plural } from '../model/words.ts';
+import { deviceName } from '../state/live.ts';
+import { usePicture, useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+import { Tag } from './tag.tsx';
+import { failed, told } from './toast.tsx';
+
+const shownDevices = 50;
+
+function Attach({
+  group,
+  opened,
+  close,
+}: {
+  readonly group: SecurityGroup;
+  readonly opened: boolean;
+  readonly close: () => void;
+}): ReactNode {
+  const { client } = useSession();
+  const { devices } = usePicture();
+  const rights = useRights();
+  const [text, setText] = useState('');
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [busy, setBusy] = useState(false);
+  const possible = devices.filter(
+    (device) =>
+      rights.editDevice(device) &&
+      rights.attachable(group, device) &&
+      !(device.security_groups ?? []).includes(group.id),
+  );
+  const wanted = text.trim().toLowerCase();
+  const shown = possible.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted));
+  const attach = async (): Promise<void> => {
+    setBusy(true);
+    const done: Device[] = [];
+    try {
+      for (const device of possible.filter(({ id }) => chosen.has(id))) {
+        const list = [...(device.security_groups ?? []), group.id];
+        done.push(
+          await client.devices.update(group.org_id, device.id, { security_groups: list }, { ifMatch: device.revision }),
+        );
+      }
+      close();
+      setChosen(new Set());
+    } catch (error) {
+      failed(error, 'Not every device took the group');
+    } finally {
+      setBusy(false);
+      if (done.length > 0)
+        told(`${group.group_name} applies to ${plural(done.length, 'more device', 'more devices')}.`);
+    }
+  };
+  const toggle = (id: string): void => {
+    const next = new Set(chosen);
+    if (!next.delete(id)) next.add(id);
+    setChosen(next);
+  };
+  return (
+    <Modal
+      opened={opened}
+      onClose={close}
+      title={`Attach ${group.group_name}`}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <div className="stack">
+        <p className="small dimmed">
+          On a device that carries no group yet, it takes the place of the default group. Elsewhere it adds to what is
+          admitted.
+        </p>
+        <TextInput
+          aria-label="Search devices"
+          placeholder="Search"
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          data-autofocus
+        />
+        {shown.length === 0 ? (
+          <p className="dimmed">No device that you may change can take it.</p>
+        ) : (
+          <ul className="pick-list scrolls pick-scroll">
+            {shown.slice(0, shownDevices).map((device) => (
+              <li key={device.id}>
+                <Checkbox
+                  label={deviceName(device)}
+                  checked={chosen.has(device.id)}
+                  onChange={() => toggle(device.id)}
+                  className="grow"
+                />
+                <span className="small dimmed">
+                  {(device.security_groups ?? []).length === 0
+                    ? 'default group'
+                    : plural((device.security_groups ?? []).length, 'group')}
+                </span>
+              </li>
+            ))}
+          </ul>
+        )}
+        {shown.length > shownDevices ? (
+          <p className="small dimmed">And {plural(shown.length - shownDevices, 'device')} more: search to find them.</p>
+        ) : null}
+        <div className="row end">
+          <Button variant="default" onClick={close}>
+            Cancel
+          </Button>
+          <Button disabled={chosen.size === 0} loading={busy} onClick={() => void attach()}>
+            Attach to {plural(chosen.size, 'device')}
+          </Button>
+        </div>
+      </div>
+    </Modal>
+  );
+}
+
+export function GroupDevices({
+  group,
+  devices,
+}: {
+  readonly group: SecurityGroup;
+  readonly devices: readonly Device[];
+}): ReactNode {
+  const { client } = useSession();
+  const rights = useRights();
+  const [attaching, setAttaching] = useState(false);
+  const org = group.org_id;
+  const isDefault = group.is_default === true;
+  const detach = (device: Device): void => {
+    const list = device.security_groups ?? [];
+    const rest = list.filter((id) => id !== group.id);
+    client.devices.update(org, device.id, { security_groups: rest }, { ifMatch: device.revision }).then(
+      (saved) =>
+        told(
+          `${group.group_name} is off ${deviceName(device)}${rest.length === 0 ? '; the default group applies there again' : ''}.`,
+          () => client.devices.update(org, device.id, { security_groups: [...list] }, { ifMatch: saved.revision }),
+        ),
+      (error: unknown) => failed(error),
+    );
+  };
+  return (
+    <section className="card" aria-label="Devices">
+      <div className="card-head">
+        <h2>Applies to</h2>
+        <Tag tone={devices.length > 0 ? 'accent' : 'plain'}>{plural(devices.length, 'device')}</Tag>
+      </div>
+      <div className="card-body stack">
+        <p className="small dimmed">
+          {isDefault
+            ? 'Every device that carries no group. It cannot be attached; it applies by itself.'
+            : devices.length === 0
+              ? 'No device carries it, so it changes nothing yet.'
+              : 'Devices that carry this group. The default group does not apply to them.'}
+        </p>
+        {devices.length === 0 ? null : (
+          <ul className="pick-list">
+            {devices.slice(0, shownDevices).map((device) => (
+              <li key={device.id}>
+                <Link className="plain-link clip grow" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
+                  {deviceName(device)}
+                </Link>
+                {isDefault || !rights.editDevice(device) ? null : (
+                  <ActionIcon
+                    variant="subtle"
+                    color="gray"
+                    aria-label={`Detach from ${deviceName(device)}`}
+                    onClick={() => detach(device)}
+                  >
+                    <CrossIcon size={16} />
+                  </ActionIcon>
+                )}
+              </li>
+            ))}
+          </ul>
+        )}
+        {devices.length > shownDevices ? (
+          <Link className="link small" to="/o/$org/devices" params={{ org }} search={{ group: group.id }}>
+            All {devices.length.toLocaleString('en')} of them
+          </Link>
+        ) : null}
+        {isDefault ? null : (
+          <>
+            <Button variant="default" leftSection={<PlusIcon size={16} />} onClick={() => setAttaching(true)}>
+              Attach to devices
+            </Button>
+            <Attach group={group} opened={attaching} close={() => setAttaching(false)} />
+          </>
+        )}
+      </div>
+    </section>
+  );
+}

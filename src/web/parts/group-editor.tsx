@@ -1,0 +1,201 @@
+/** Owns the editing of a group from first keystroke to saved: the draft, its problems, the look ahead, and who saved first. */
+import { Button, Textarea, TextInput } from '@mantine/core';
+import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { difference, merge, patchOf } from '../model/difference.ts';
+import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
+import { plural } from '../model/words.ts';
+import { useSession } from '../state/session.ts';
+import { LeaveGuard } from './leave-guard.tsx';
+import { Merge, type Meeting } from './merge.tsx';
+import { Preview } from './preview.tsx';
+import { RuleEditor } from './rule-editor.tsx';
+import { failed, told } from './toast.tsx';
+
+export function DraftFields({
+  draft,
+  setDraft,
+  autoFocus = false,
+}: {
+  readonly draft: Draft;
+  readonly setDraft: (draft: Draft) => void;
+  readonly autoFocus?: boolean;
+}): ReactNode {
+  const { problems } = useMemo(() => judge(draft), [draft]);
+  return (
+    <>
+      <section className="card card-body stack" aria-label="Name and description">
+        <TextInput
+          label="Name"
+          value={draft.name}
+          onChange={(event) => setDraft({ ...draft, name: event.currentTarget.value })}
+          error={draft.name === '' ? undefined : problemAt(problems, '/group_name')}
+          autoFocus={autoFocus}
+          required
+        />
+        <Textarea
+          label="Description"
+          value={draft.description}
+          onChange={(event) => setDraft({ ...draft, description: event.currentTarget.value })}
+          error={problemAt(problems, '/group_description')}
+          autosize
+          minRows={1}
+          maxRows={6}
+        />
+      </section>
+      {(['inbound', 'outbound'] as const).map((direction) => (
+        <RuleEditor
+          key={direction}
+          direction={direction}
+          rules={draft[direction]}
+          problems={problems}
+          onChange={(rules) => setDraft({ ...draft, [direction]: rules })}
+        />
+      ))}
+    </>
+  );
+}
+
+interface Base {
+  readonly content: Content;
+  readonly revision: number;
+}
+const baseOf = (group: SecurityGroup): Base => ({ content: contentOf(group), revision: group.revision });
+
+export function GroupEditor({
+  group,
+  devices,
+}: {
+  readonly group: SecurityGroup;
+  readonly devices: readonly Device[];
+}): ReactNode {
+  const { client } = useSession();
+  const [base, setBase] = useState(() => baseOf(group));
+  const [draft, setDraft] = useState(() => draftOf(base.content));
+  const [looking, setLooking] = useState(false);
+  const [meeting, setMeeting] = useState<Meeting>();
+  const [busy, setBusy] = useState(false);
+  const judged = useMemo(() => judge(draft), [draft]);
+  const { content } = judged;
+  const changes = content === undefined ? undefined : difference(base.content, content);
+  const dirty = changes === undefined || changes.count > 0;
+  const dirtyNow = useRef(dirty);
+  dirtyNow.current = dirty;
+
+  const start = (from: SecurityGroup): void => {
+    const next = baseOf(from);
+    setBase(next);
+    setDraft(draftOf(next.content));
+  };
+  // Someone else's save flows in by itself, unless there is work that it would wipe away.
+  useEffect(() => {
+    if (group.revision > base.revision && !dirtyNow.current) start(group);
+  }, [group, base.revision]);
+  const overtaken = dirty && group.revision > base.revision;
+
+  const write = async (next: Content, on: Base): Promise<void> => {
+    setBusy(true);
+    try {
+      const saved = await client.groups.update(group.org_id, group.id, patchOf(on.content, next), {
+        ifMatch: on.revision,
+      });
+      start(saved);
+      setLooking(false);
+      setMeeting(undefined);
+      told(
+        `Saved. ${devices.length === 0 ? 'No device carries it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
+        () =>
+          client.groups.update(group.org_id, group.id, patchOf(contentOf(saved), on.content), {
+            ifMatch: saved.revision,
+          }),
+      );
+    } catch (error) {
+      if (error instanceof RingfenceError && error.code === 'precondition_failed') {
+        setLooking(false);
+        await meet(next);
+      } else failed(error, 'Not saved');
+    } finally {
+      setBusy(false);
+    }
+  };
+  const meet = async (mine: Content): Promise<void> => {
+    try {
+      setMeeting({ base: base.content, mine, theirs: await client.groups.get(group.org_id, group.id) });
+    } catch (error) {
+      failed(error, 'Not saved');
+    }
+  };
+  const save = (): void => {
+    if (content !== undefined && dirty && !busy) void write(content, base);
+  };
+  const choose = (choice: 'both' | 'mine' | 'theirs'): void => {
+    if (meeting === undefined) return;
+    const theirs = baseOf(meeting.theirs);
+    if (choice === 'theirs') {
+      start(meeting.theirs);
+      setMeeting(undefined);
+      return;
+    }
+    const next = choice === 'mine' ? meeting.mine : merge(meeting.base, meeting.mine, theirs.content);
+    if (difference(theirs.content, next).count === 0) {
+      start(meeting.theirs);
+      setMeeting(undefined);
+    } else void write(next, theirs);
+  };
+
+  return (
+    <div
+      className="stack"
+      role="group"
+      aria-label="Group editor"
+      onKeyDown={(event) => {
+        if ((event.ctrlKey || event.metaKey) && event.key === 's') {
+          event.preventDefault();
+          save();
+        }
+      }}
+    >
+      <LeaveGuard guarded={() => dirtyNow.current} />
+      {overtaken ? (
+        <div className="note note-warn row between" role="status">
+          <span>Someone else just saved this group. Your changes are kept; saving will show both.</span>
+        </div>
+      ) : null}
+      <DraftFields draft={draft} setDraft={setDraft} />
+      {content === undefined ? null : (
+        <Preview
+          opened={looking}
+          close={() => setLooking(false)}
+          before={base.content}
+          after={content}
+          devices={devices}
+          save={save}
+          busy={busy}
+        />
+      )}
+      <Merge meeting={meeting} close={() => setMeeting(undefined)} choose={choose} busy={busy} />
+      {dirty ? (
+        <div className="save-bar" role="region" aria-label="Unsaved changes">
+          <span className="grow">
+            {changes === undefined ? (
+              <span className="fault">{plural(countFields(judged.problems), 'problem')} to solve before saving</span>
+            ) : (
+              plural(changes.count, 'unsaved change')
+            )}
+          </span>
+          <Button variant="default" onClick={() => start(group)}>
+            Discard
+          </Button>
+          <Button variant="default" disabled={content === undefined} onClick={() => setLooking(true)}>
+            Preview
+          </Button>
+          <Button disabled={content === undefined} loading={busy} onClick={save}>
+            Save
+          </Button>
+        </div>
+      ) : null}
+    </div>
+  );
+}

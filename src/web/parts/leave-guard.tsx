@@ -1,0 +1,32 @@
+/** Owns the question before unsaved work is left behind, inside the page and when the tab closes. */
+import { Button, Modal } from '@mantine/core';
+import { useBlocker } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+
+export function LeaveGuard({ guarded }: { readonly guarded: () => boolean }): ReactNode {
+  const { status, proceed, reset } = useBlocker({
+    shouldBlockFn: guarded,
+    enableBeforeUnload: guarded,
+    withResolver: true,
+  });
+  return (
+    <Modal
+      opened={status === 'blocked'}
+      onClose={() => reset?.()}
+      title="Leave without saving?"
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <div className="stack">
+        <p>This group has changes that are not saved. They are gone when you leave.</p>
+        <div className="row end">
+          <Button variant="default" onClick={() => proceed?.()}>
+            Leave and lose them
+          </Button>
+          <Button onClick={() => reset?.()} data-autofocus>
+            Stay here
+          </Button>
+        </div>
+      </div>
+    </Modal>
+  );
+}

@@ -1,0 +1,66 @@
+/** Owns the meeting of two editors: what they changed, what I changed, and the choice. Rules have no order, so both fit together. */
+import { Button, Modal } from '@mantine/core';
+import type { ReactNode } from 'react';
+import type { SecurityGroup } from '../../api/group.ts';
+import { difference } from '../model/difference.ts';
+import { contentOf, type Content } from '../model/draft.ts';
+import { Changes } from './changes.tsx';
+
+export interface Meeting {
+  readonly base: Content;
+  readonly mine: Content;
+  readonly theirs: SecurityGroup;
+}
+
+export function Merge({
+  meeting,
+  close,
+  choose,
+  busy,
+}: {
+  readonly meeting: Meeting | undefined;
+  readonly close: () => void;
+  readonly choose: (choice: 'both' | 'mine' | 'theirs') => void;
+  readonly busy: boolean;
+}): ReactNode {
+  return (
+    <Modal
+      opened={meeting !== undefined}
+      onClose={close}
+      title="Someone else saved first"
+      size="xl"
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      {meeting === undefined ? null : (
+        <div className="stack">
+          <p>Nothing is lost: your changes are still here. This is what each of you did since you began.</p>
+          <div className="halves">
+            <section aria-label="Their changes" className="stack tight">
+              <h3>They saved</h3>
+              <Changes of={difference(meeting.base, contentOf(meeting.theirs))} />
+            </section>
+            <section aria-label="Your changes" className="stack tight">
+              <h3>You changed</h3>
+              <Changes of={difference(meeting.base, meeting.mine)} />
+            </section>
+          </div>
+          <p className="small dimmed">
+            Keeping both puts your changes on top of theirs. Where both changed the name or the description, yours
+            stands.
+          </p>
+          <div className="row end">
+            <Button variant="default" onClick={() => choose('theirs')}>
+              Take theirs, drop mine
+            </Button>
+            <Button variant="default" onClick={() => choose('mine')} loading={busy}>
+              Only mine
+            </Button>
+            <Button onClick={() => choose('both')} loading={busy} data-autofocus>
+              Keep both
+            </Button>
+          </div>
+        </div>
+      )}
+    </Modal>
+  );
+}

@@ -1,0 +1,99 @@
+/** Owns the look ahead: what a save would change, on which devices, and the nftables text it becomes. */
+import { Button, Modal, Tabs } from '@mantine/core';
+import { useEffect, useState, type ReactNode } from 'react';
+import type { Device } from '../../api/device.ts';
+import { difference } from '../model/difference.ts';
+import type { Content } from '../model/draft.ts';
+import { plural } from '../model/words.ts';
+import { deviceName } from '../state/live.ts';
+import { Changes } from './changes.tsx';
+import { Tag } from './tag.tsx';
+
+const shownDevices = 40;
+
+/** The compiler is loaded when somebody wants to see what it makes. */
+function Compiled({ content }: { readonly content: Content }): ReactNode {
+  const [text, setText] = useState<string>();
+  useEffect(() => {
+    let current = true;
+    void import('../model/compiled.ts').then(({ compileContent }) => {
+      if (current) setText(compileContent(content));
+    });
+    return () => {
+      current = false;
+    };
+  }, [content]);
+  return (
+    <pre className="code code-tall" tabIndex={0} aria-label="nftables text">
+      {text ?? 'Compiling…'}
+    </pre>
+  );
+}
+
+export function Preview({
+  opened,
+  close,
+  before,
+  after,
+  devices,
+  save,
+  busy,
+}: {
+  readonly opened: boolean;
+  readonly close: () => void;
+  readonly before: Content;
+  readonly after: Content;
+  readonly devices: readonly Device[];
+  readonly save: () => void;
+  readonly busy: boolean;
+}): ReactNode {
+  const changes = difference(before, after);
+  return (
+    <Modal
+      opened={opened}
+      onClose={close}
+      title="What would change"
+      size="xl"
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <div className="stack">
+        <Tabs defaultValue="rules">
+          <Tabs.List>
+            <Tabs.Tab value="rules">{plural(changes.count, 'change')}</Tabs.Tab>
+            <Tabs.Tab value="devices">{plural(devices.length, 'device')}</Tabs.Tab>
+            <Tabs.Tab value="nftables">nftables</Tabs.Tab>
+          </Tabs.List>
+          <Tabs.Panel value="rules" pt="md">
+            <Changes of={changes} />
+          </Tabs.Panel>
+          <Tabs.Panel value="devices" pt="md">
+            {devices.length === 0 ? (
+              <p className="dimmed">No device carries this group yet: saving changes nobody's traffic.</p>
+            ) : (
+              <div className="tags">
+                {devices.slice(0, shownDevices).map((device) => (
+                  <Tag key={device.id}>{deviceName(device)}</Tag>
+                ))}
+                {devices.length > shownDevices ? <Tag>and {devices.length - shownDevices} more</Tag> : null}
+              </div>
+            )}
+          </Tabs.Panel>
+          <Tabs.Panel value="nftables" pt="md">
+            <p className="small dimmed">
+              What an agent loads on a device that carries only this group, with <code>wg0</code> as its interface.
+            </p>
+            <Compiled content={after} />
+          </Tabs.Panel>
+        </Tabs>
+        <div className="row end">
+          <Button variant="default" onClick={close}>
+            Go on editing
+          </Button>
+          <Button onClick={save} loading={busy} disabled={changes.count === 0}>
+            Save these changes
+          </Button>
+        </div>
+      </div>
+    </Modal>
+  );
+}

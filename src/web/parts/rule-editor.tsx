@@ -1,0 +1,156 @@
+/** Owns the editing of one direction's rules, in place: add, from a known service or blank; change, copy, remove. */
+import { ActionIcon, Button, Menu, NativeSelect, TagsInput, TextInput } from '@mantine/core';
+import type { ReactNode } from 'react';
+import type { Problem } from '../../policy/problem.ts';
+import type { Direction } from '../../policy/rule.ts';
+import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../look/icons.tsx';
+import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule } from '../model/draft.ts';
+import { isIcmp, protocolNames, services } from '../model/words.ts';
+import { DirectionTitle, meaningOfNone, meaningOfSome } from './rules.tsx';
+
+const protocolChoices = protocolNames.map(([value, label]) => ({ value, label }));
+
+/** What was pasted may hold several; spaces alone part nothing, because they may stand around a dash. */
+const splitRanges = (texts: readonly string[]): readonly string[] =>
+  texts.flatMap((text) => text.split(/[,;\n]/).map((part) => part.trim())).filter((part) => part !== '');
+
+function Row({
+  rule,
+  index,
+  direction,
+  problems,
+  change,
+  copy,
+  remove,
+}: {
+  readonly rule: DraftRule;
+  readonly index: number;
+  readonly direction: Direction;
+  readonly problems: readonly Problem[];
+  readonly change: (rule: DraftRule) => void;
+  readonly copy: () => void;
+  readonly remove: () => void;
+}): ReactNode {
+  const which = `${direction} rule ${index + 1}`;
+  const fault = (field: 'protocol' | 'ports' | 'ranges'): string | undefined =>
+    problemsAt(problems, direction, index, field).join(' ') || undefined;
+  const icmp = isIcmp(rule.protocol);
+  return (
+    <li className="rule" aria-label={which}>
+      <NativeSelect
+        aria-label={`Protocol of ${which}`}
+        data={protocolChoices}
+        value={rule.protocol}
+        onChange={(event) => change({ ...rule, protocol: event.currentTarget.value })}
+        error={fault('protocol')}
+      />
+      <TextInput
+        aria-label={`Ports of ${which}`}
+        placeholder={icmp ? 'no ports' : 'any port'}
+        value={icmp ? '' : rule.ports}
+        disabled={icmp}
+        onChange={(event) => change({ ...rule, ports: event.currentTarget.value })}
+        error={fault('ports')}
+      />
+      <TagsInput
+        aria-label={`Addresses of ${which}`}
+        placeholder={rule.ranges.length === 0 ? 'any address' : ''}
+        value={[...rule.ranges]}
+        onChange={(ranges) => change({ ...rule, ranges: splitRanges(ranges) })}
+        splitChars={[',', ';']}
+        acceptValueOnBlur
+        error={fault('ranges')}
+      />
+      <span className="rule-deeds">
+        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Copy ${which}`} onClick={copy}>
+          <CopyIcon size={16} />
+        </ActionIcon>
+        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Remove ${which}`} onClick={remove}>
+          <TrashIcon size={16} />
+        </ActionIcon>
+      </span>
+    </li>
+  );
+}
+
+export function RuleEditor({
+  direction,
+  rules,
+  problems,
+  onChange,
+}: {
+  readonly direction: Direction;
+  readonly rules: readonly DraftRule[];
+  readonly problems: readonly Problem[];
+  readonly onChange: (rules: readonly DraftRule[]) => void;
+}): ReactNode {
+  const whole = problems.find(({ pointer }) => pointer === `/${direction}_rules`);
+  return (
+    <section className="card" aria-label={`${direction} rules`}>
+      <div className="card-head">
+        <DirectionTitle direction={direction} />
+        <span className="small dimmed">{rules.length === 0 ? meaningOfNone[direction] : meaningOfSome[direction]}</span>
+      </div>
+      {rules.length === 0 ? null : (
+        <>
+          <div className="rule rule-head small dimmed" aria-hidden="true">
+            <span>Protocol</span>
+            <span>Ports</span>
+            <span>{direction === 'inbound' ? 'From' : 'To'}</span>
+          </div>
+          <ul className="rules">
+            {rules.map((rule, index) => (
+              <Row
+                key={rule.key}
+                rule={rule}
+                index={index}
+                direction={direction}
+                problems={problems}
+                change={(next) => onChange(rules.with(index, next))}
+                copy={() => onChange(rules.toSpliced(index + 1, 0, copyRule(rule)))}
+                remove={() => onChange(rules.toSpliced(index, 1))}
+              />
+            ))}
+          </ul>
+        </>
+      )}
+      {whole === undefined ? null : (
+        <p className="fault card-body" role="alert">
+          {whole.detail}
+        </p>
+      )}
+      <div className="row card-body">
+        <Button
+          variant="default"
+          leftSection={<PlusIcon size={16} />}
+          onClick={() => onChange([...rules, blankRule()])}
+          aria-label={`Add ${direction} rule`}
+        >
+          Add {direction} rule
+        </Button>
+        <Menu position="bottom-start" width={240}>
+          <Menu.Target>
+            <Button variant="subtle" rightSection={<DownIcon size={16} />} aria-label={`Add service, ${direction}`}>
+              Add service
+            </Button>
+          </Menu.Target>
+          <Menu.Dropdown mah={320} className="scrolls">
+            {services.map((service) => (
+              <Menu.Item
+                key={service.name}
+                onClick={() => onChange([...rules, serviceRule(service)])}
+                rightSection={
+                  <span className="small dimmed mono">
+                    {service.from === 0 ? '' : `${service.ip_protocol} ${service.from}`}
+                  </span>
+                }
+              >
+                {service.name}
+              </Menu.Item>
+            ))}
+          </Menu.Dropdown>
+        </Menu>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,231 @@
+/** Proves the editing of groups in a real browser: rules in place, problems at their field, two editors, undo, guard and rights. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Json } from '../lib/http.ts';
+import { expectShown, startBrowser, visit, type Visit } from '../lib/browser.ts';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let browser: Browser;
+let place: Place;
+let visits: Visit[] = [];
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  browser = await startBrowser();
+  place = await newPlace(server);
+});
+afterEach(async () => {
+  const complaints = visits.flatMap((one) => one.complaints);
+  await Promise.all(visits.map((one) => one.close()));
+  visits = [];
+  expect(complaints).toEqual([]);
+});
+afterAll(async () => {
+  await browser.close();
+  await server.close();
+  await postgres.stop();
+});
+
+async function open(token: string, path: string): Promise<Page> {
+  const one = await visit(browser, server.url, { token, path: `/o/${place.org}${path}` });
+  visits.push(one);
+  return one.page;
+}
+
+const tcp = (port: number): Json => ({ ip_protocol: 'tcp', from_port: port, to_port: port });
+let count = 0;
+const newGroup = (inbound_rules: readonly Json[] = [tcp(443)]): Promise<Json> =>
+  place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: `group ${(count += 1)}`,
+    inbound_rules,
+  });
+const read = (id: string): Promise<Json> => place.owner.api.expect(200, 'GET', `${place.base}/security_groups/${id}`);
+const inbound = (page: Page, field: string, rule: number) =>
+  page.getByLabel(`${field} of inbound rule ${rule}`).first();
+
+describe('making a group', () => {
+  test('rules are added blank and from services, in both directions, and stored as the server understands them', async () => {
+    const page = await open(place.member.token, '/groups/new');
+    await page.getByRole('textbox', { name: 'Name' }).fill('my servers');
+    await expectShown(page.getByText('nobody may open a connection'));
+    await expectShown(page.getByText('The first rule here closes everything else.'));
+    await page.getByRole('button', { name: 'Add service, inbound' }).click();
+    await page.getByRole('menuitem', { name: 'PostgreSQL' }).click();
+    await inbound(page, 'Addresses', 1).fill('10.0.0.0/8, fd00::1-fd00::ff');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Add outbound rule' }).click();
+    await page.getByLabel('Protocol of outbound rule 1').selectOption('ip');
+    await page.getByLabel('Ports of outbound rule 1').fill('53');
+    await page.getByRole('button', { name: 'Create the group' }).click();
+    await expectShown(page.getByRole('heading', { name: 'my servers' }));
+    const [made] = await place.member.api.expect(200, 'GET', `/api/user/${place.org}/security_groups`);
+    expect(made.user_id).toBe(place.member.id);
+    expect(made.inbound_rules).toEqual([{ ...tcp(5432), ip_ranges: ['10.0.0.0/8', 'fd00::1-fd00::ff'] }]);
+    expect(made.outbound_rules.map((rule: Json) => rule.ip_protocol)).toEqual(['tcp', 'udp']);
+  });
+
+  test('an owner makes one for the organization, as a copy of another', async () => {
+    const group = await newGroup([tcp(8443)]);
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    await page.getByRole('button', { name: 'Duplicate' }).click();
+    await page.getByText("The organization's", { exact: true }).click();
+    await page.getByRole('button', { name: 'Create the group' }).click();
+    await expectShown(page.getByRole('heading', { name: `${group.group_name} copy` }));
+    const groups = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups`);
+    const copy = groups.find((one: Json) => one.group_name === `${group.group_name} copy`);
+    expect([copy.user_id, copy.inbound_rules]).toEqual([undefined, [tcp(8443)]]);
+  });
+});
+
+describe('editing a group', () => {
+  test('wrong input is told at its field in the words of the server, and cannot be saved', async () => {
+    const group = await newGroup();
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    await inbound(page, 'Ports', 1).fill('70000');
+    await expectShown(page.getByText('from_port must lie between 0 and 65535, got 70000.'));
+    await inbound(page, 'Addresses', 1).fill('10.0.0.300');
+    await page.keyboard.press('Enter');
+    const fault = page.getByText(/"10\.0\.0\.300"/);
+    await expectShown(fault);
+    const refused = await place.owner.api.ask('PATCH', `${place.base}/security_groups/${group.id}`, {
+      body: { inbound_rules: [{ ...tcp(1), ip_ranges: ['10.0.0.300'] }] },
+    });
+    expect(await fault.first().innerText()).toBe(refused.json.errors[0].detail);
+    expect(await page.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
+    await expectShown(page.getByText(/problems? to solve before saving/));
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await page.getByRole('region', { name: 'Unsaved changes' }).waitFor({ state: 'detached' });
+  });
+
+  test('is previewed with rules, devices and nftables, saved, and undone', async () => {
+    const group = await newGroup();
+    await place.owner.api.expect(201, 'POST', `${place.base}/devices`, {
+      public_key: 'carrier',
+      hostname: 'carrier',
+      security_groups: [group.id],
+    });
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    await page.getByRole('button', { name: 'Copy inbound rule 1' }).click();
+    await inbound(page, 'Ports', 2).fill('8000-8100');
+    await page.getByRole('button', { name: 'Preview' }).click();
+    const dialog = page.getByRole('dialog');
+    await expectShown(dialog.getByText('Inbound TCP 8000-8100, any address'));
+    await dialog.getByRole('tab', { name: '1 device' }).click();
+    await expectShown(dialog.getByText('carrier'));
+    await dialog.getByRole('tab', { name: 'nftables' }).click();
+    await expectShown(dialog.getByText(/8000-8100 : accept/));
+    await dialog.getByRole('button', { name: 'Save these changes' }).click();
+    await expectShown(page.getByText('On its way to 1 device.'));
+    expect((await read(group.id)).inbound_rules).toHaveLength(2);
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await expectShown(page.getByText('Undone.'));
+    expect((await read(group.id)).inbound_rules).toEqual([tcp(443)]);
+    await page.getByLabel('Ports of inbound rule 2').waitFor({ state: 'detached' });
+  });
+
+  test('two people edit at once: the second sees both sides and keeps both', async () => {
+    const group = await newGroup([tcp(80), tcp(22)]);
+    const [first, second] = [
+      await open(place.owner.token, `/groups/${group.id}`),
+      await open(place.owner.token, `/groups/${group.id}`),
+    ];
+    await inbound(second, 'Ports', 1).fill('8080');
+    await first.getByRole('button', { name: 'Remove inbound rule 2' }).click();
+    await first.getByRole('button', { name: 'Save' }).click();
+    await expectShown(second.getByText('Someone else just saved this group.'));
+    await second.getByRole('button', { name: 'Save' }).click();
+    const dialog = second.getByRole('dialog');
+    await expectShown(dialog.getByRole('region', { name: 'Their changes' }).getByText('Inbound TCP 22 (SSH)'));
+    await expectShown(dialog.getByRole('region', { name: 'Your changes' }).getByText('Inbound TCP 8080'));
+    await dialog.getByRole('button', { name: 'Keep both' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect((await read(group.id)).inbound_rules).toEqual([tcp(8080)]);
+    // The first has nothing unsaved: it follows by itself.
+    await first.waitForFunction(`document.querySelector('[aria-label="Ports of inbound rule 1"]')?.value === '8080'`);
+  });
+
+  test('leaving with unsaved changes is asked about', async () => {
+    const group = await newGroup();
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    await page.getByRole('textbox', { name: 'Description' }).fill('half written');
+    await page.getByRole('link', { name: 'Devices' }).first().click();
+    await page.getByRole('button', { name: 'Stay here' }).click();
+    expect(await page.getByRole('textbox', { name: 'Description' }).inputValue()).toBe('half written');
+    await page.getByRole('link', { name: 'Devices' }).first().click();
+    await page.getByRole('button', { name: 'Leave and lose them' }).click();
+    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    expect((await read(group.id)).group_description).toBe('');
+  });
+
+  test('works by keyboard alone', async () => {
+    const group = await newGroup();
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    await inbound(page, 'Ports', 1).focus();
+    await page.keyboard.press('Control+a');
+    await page.keyboard.type('8443');
+    await page.keyboard.press('Control+s');
+    await expectShown(page.getByText(/^Saved\./));
+    expect((await read(group.id)).inbound_rules).toEqual([tcp(8443)]);
+  });
+});
+
+describe('a group and its devices', () => {
+  test('it is attached to several devices and detached from its own page, and deleted off those that carry it', async () => {
+    const group = await newGroup();
+    const make = (hostname: string): Promise<Json> =>
+      place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: hostname, hostname });
+    const [one, two] = [await make('attach-one'), await make('attach-two')];
+    const listOf = async (device: Json): Promise<Json> =>
+      (await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`)).security_groups;
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    await page.getByRole('button', { name: 'Attach to devices' }).click();
+    await page.getByRole('textbox', { name: 'Search devices' }).fill('attach-');
+    await page.getByRole('checkbox', { name: 'attach-one' }).check();
+    await page.getByRole('checkbox', { name: 'attach-two' }).check();
+    await page.getByRole('button', { name: 'Attach to 2 devices' }).click();
+    await expectShown(page.getByText('applies to 2 more devices.'));
+    expect([await listOf(one), await listOf(two)]).toEqual([[group.id], [group.id]]);
+    await page.getByRole('button', { name: 'Detach from attach-one' }).click();
+    await expectShown(page.getByText('the default group applies there again'));
+    expect(await listOf(one)).toBeUndefined();
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await expectShown(page.getByRole('dialog').getByText('attach-two'));
+    await page.getByRole('button', { name: 'Take it off and delete it' }).click();
+    await expectShown(page.getByRole('heading', { name: 'Groups', level: 1 }));
+    expect((await place.owner.api.get(`${place.base}/security_groups/${group.id}`)).status).toBe(404);
+    expect(await listOf(two)).toBeUndefined();
+  });
+
+  test('the default group is reset, never deleted', async () => {
+    const url = `${place.base}/security_groups/${place.defaultGroup}`;
+    await place.owner.api.expect(200, 'PATCH', url, { inbound_rules: [] });
+    const page = await open(place.owner.token, `/groups/${place.defaultGroup}`);
+    await page.getByRole('button', { name: 'Reset' }).click();
+    await page.getByRole('button', { name: 'Reset it' }).click();
+    await expectShown(page.getByText('as it was in the beginning'));
+    const groups = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups`);
+    expect(groups.find((group: Json) => group.is_default).inbound_rules).toHaveLength(4);
+  });
+
+  test("a member reads the organization's group and is offered no change; the server refuses one too", async () => {
+    const group = await newGroup();
+    const page = await open(place.member.token, `/groups/${group.id}`);
+    await expectShown(page.getByText("Only the organization's owner changes this group."));
+    await expectShown(page.getByRole('region', { name: 'inbound rules' }).getByText('443'));
+    for (const name of ['Delete', 'Add inbound rule', 'Save']) {
+      expect(await page.getByRole('button', { name }).count()).toBe(0);
+    }
+    const url = `${place.base}/security_groups/${group.id}`;
+    expect((await place.member.api.patch(url, { inbound_rules: [] })).status).toBe(403);
+  });
+});
