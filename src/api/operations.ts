@@ -1,5 +1,6 @@
 /** Owns what every operation takes and answers: the table that routes, OpenAPI, rights and their tests are built from. */
 import type { TArray, TObject, TSchema } from 'typebox';
+import { AuditEntry } from './audit.ts';
 import { errors, type ErrorCode } from './codes.ts';
 import { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from './device.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from './group.ts';
@@ -19,7 +20,7 @@ import {
 } from './user.ts';
 import { WatchDocument, WatchRequest } from './watch.ts';
 
-export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'events';
+export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'events' | 'audit';
 
 /** What comes back when all went well. */
 export interface Answer {
@@ -209,6 +210,19 @@ const rows: { readonly [Id in OperationId]: Row } = {
   readUserSecurityGroup: { tag: 'security groups', summary: 'Read a user-owned group', ...readGroup },
   updateUserSecurityGroup: { tag: 'security groups', summary: 'Change a group of my own', ...updateGroup },
   deleteUserSecurityGroup: { tag: 'security groups', summary: 'Delete a group of my own', ...deleteGroup },
+
+  listAudit: {
+    tag: 'audit',
+    summary: 'Who changed what in the organization, newest first',
+    query: PageQuery,
+    answer: list(AuditEntry),
+  },
+  listServerAudit: {
+    tag: 'audit',
+    summary: 'Sign-ins, and changes of users, tokens and the end of organizations, newest first',
+    query: PageQuery,
+    answer: list(AuditEntry),
+  },
 
   watchEvents: {
     tag: 'events',

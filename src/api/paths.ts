@@ -49,6 +49,9 @@ export const paths = {
   updateUserSecurityGroup: ['PATCH', '/api/user/{org_id}/security_groups/{sg_id}'],
   deleteUserSecurityGroup: ['DELETE', '/api/user/{org_id}/security_groups/{sg_id}'],
 
+  listAudit: ['GET', '/api/organizations/{org_id}/audit'],
+  listServerAudit: ['GET', '/api/audit'],
+
   watchEvents: ['POST', '/api/organizations/{org_id}/events'],
 } as const satisfies Record<string, readonly [Method, string]>;
 

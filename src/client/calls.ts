@@ -1,4 +1,5 @@
 /** Owns what each operation takes and answers, as types: the compiler holds the client to the table of operations. */
+import type { AuditEntry } from '../api/audit.ts';
 import type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
@@ -70,6 +71,9 @@ export interface Calls {
   readonly createEnrollmentKey: Call<IssuedEnrollmentKey, AddEnrollmentKey>;
   readonly listEnrollmentKeys: Call<readonly EnrollmentKey[], undefined, Page>;
   readonly revokeEnrollmentKey: Call<EnrollmentKey>;
+
+  readonly listAudit: Call<readonly AuditEntry[], undefined, Page>;
+  readonly listServerAudit: Call<readonly AuditEntry[], undefined, Page>;
 
   readonly createSecurityGroup: Call<SecurityGroup, AddSecurityGroup>;
   readonly listSecurityGroups: Call<readonly SecurityGroup[], undefined, RevisionPage>;

@@ -1,4 +1,5 @@
 /** Owns the typed HTTP client: a method for every operation of the server. */
+import type { AuditEntry } from '../api/audit.ts';
 import type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
@@ -240,6 +241,16 @@ export class Client {
       this.#each('listEnrollmentKeys', { org_id }, options),
     revoke: (org_id: string, key_id: string, options: CallOptions = {}): Promise<EnrollmentKey> =>
       this.#value('revokeEnrollmentKey', { params: { org_id, key_id }, ...options }),
+  };
+
+  /** Who changed what, newest first: in an organization, for its owner; on the whole server, for its administrator. */
+  readonly audit = {
+    list: (org_id: string, options: CallOptions & Page = {}): Promise<readonly AuditEntry[]> =>
+      this.#list('listAudit', { org_id }, options),
+    each: (org_id: string, options: CallOptions & Page = {}): AsyncIterable<AuditEntry> =>
+      this.#each('listAudit', { org_id }, options),
+    server: (options: CallOptions & Page = {}): Promise<readonly AuditEntry[]> =>
+      this.#list('listServerAudit', {}, options),
   };
 
   /** Groups of the organization; `list` and `get` also show the user-owned groups that the caller may read. */

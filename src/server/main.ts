@@ -97,6 +97,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
         clock,
         random,
         deletionRetentionMs: config.keepDeletions * day,
+        auditRetentionMs: config.keepAudit * day,
         onWarning: (message, cause) => log.warn({ err: cause }, message),
       });
     } catch (error) {
@@ -170,6 +171,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
 
     const compacting = setInterval(() => {
       store.log.compact().catch((error: unknown) => log.warn({ err: error }, 'old changes were not forgotten'));
+      store.audit.forget().catch((error: unknown) => log.warn({ err: error }, 'old audit entries were not forgotten'));
     }, compactEveryMs).unref();
     undo.push(async () => clearInterval(compacting));
 

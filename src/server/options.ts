@@ -191,6 +191,13 @@ export const serverOptions = {
     fallback: '90',
     read: between(1, 36_500),
   },
+  keepAudit: {
+    flags: '--keep-audit <days>',
+    env: 'RINGFENCE_KEEP_AUDIT',
+    help: 'how long the audit is kept',
+    fallback: '365',
+    read: between(1, 36_500),
+  },
   oidcIssuer: {
     flags: '--oidc-issuer <url,...>',
     env: 'RINGFENCE_OIDC_ISSUER',
@@ -331,7 +338,7 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     `phase ${config.phase}`,
     `rate limit ${config.rateLimit === 0 ? 'off' : `${config.rateLimit}/s, burst ${config.rateBurst}`}`,
     `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,
-    `deletions kept ${config.keepDeletions} days`,
+    `deletions kept ${config.keepDeletions} days, the audit ${config.keepAudit} days`,
     `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s`,
     ...(config.oidcIssuer === undefined
       ? []

@@ -131,6 +131,8 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   readUserSecurityGroup: userScopedGroup(),
   updateUserSecurityGroup: userScopedGroup({ body: { group_name: unique() } }),
   deleteUserSecurityGroup: userScopedGroup({ query: '?detach=true' }),
+  listAudit: () => ({}),
+  listServerAudit: () => ({}),
   watchEvents: () => ({ body: [{ kind: 'device' }] }),
 };
 

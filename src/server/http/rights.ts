@@ -73,6 +73,9 @@ const table: { readonly [Id in OperationId]: string } = {
   updateUserSecurityGroup:   'no      no      yes     -       no      no      hidden  hidden ',
   deleteUserSecurityGroup:   'no      no      yes     -       no      no      hidden  hidden ',
 
+  listAudit:                 'yes     no      -       -       no      no      hidden  hidden ',
+  listServerAudit:           '-       -       -       -       no      no      yes     no     ',
+
   watchEvents:               'yes     yes     -       -       yes     no      hidden  hidden ',
 };
 

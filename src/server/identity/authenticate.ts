@@ -13,6 +13,8 @@ export type Principal =
       /** No token of ours: an identity provider vouches for this user. */
       readonly token_id?: undefined;
       readonly issuer: string;
+      /** Tells one access token from another; no part of it. */
+      readonly session: string;
       readonly user_id: UserId;
       readonly username: string;
       readonly is_admin: boolean;
@@ -48,6 +50,7 @@ async function vouchedFor(
   return {
     kind: 'user',
     issuer: claims.issuer,
+    session: Buffer.from(digestOf(token)).toString('base64url'),
     user_id: user.id,
     username: user.username,
     is_admin: user.is_admin,

@@ -1,5 +1,6 @@
 /** Owns the opening of a store: schema first, then connections, then the parts that make up the interface. */
 import { randomFillSync } from 'node:crypto';
+import { auditIn } from './audit.ts';
 import { Lanes, Transactions } from './connection.ts';
 import type { Context } from './context.ts';
 import { devicesIn } from './devices.ts';
@@ -69,6 +70,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     groups: groupsIn(context),
     devices: devicesIn(context),
     enrollmentKeys: enrollmentKeysIn(context),
+    audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
     log: changeLogIn(context, {
       logMs: options.logRetentionMs ?? 600_000,
       deletionsMs: options.deletionRetentionMs ?? 90 * day,

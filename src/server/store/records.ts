@@ -104,6 +104,25 @@ export interface EnrollmentKeyRecord {
   readonly created_at: Timestamp;
 }
 
+/** One entry of the audit. */
+export interface AuditRecord {
+  readonly id: string;
+  readonly at: Timestamp;
+  readonly operation: string;
+  readonly organization_id?: OrganizationId;
+  readonly subject_id?: string;
+  readonly revision?: number;
+  readonly fields?: readonly string[];
+  readonly user_id: UserId;
+  readonly username: string;
+  readonly credential: {
+    readonly kind: 'user_token' | 'device_token' | 'enrollment_key' | 'access_token';
+    readonly id?: string;
+  };
+  readonly address: string;
+  readonly request_id: string;
+}
+
 /** What a device last said about itself. It is no part of the device's record: it takes no revision and makes no event. */
 export interface DeviceStatus {
   readonly device_id: DeviceId;

@@ -194,4 +194,26 @@ export const migrations: readonly Migration[] = [
     // The row stays, so that whoever is removed does not come back as somebody new at the next sign-in.
     sql: 'ALTER TABLE users ADD COLUMN removed_at timestamptz',
   },
+  {
+    version: 4,
+    title: 'the audit',
+    // Ids ascend with time, so they order, page and forget. No references but to the user: entries outlive what they tell of.
+    sql: `
+      CREATE TABLE audit (
+        id uuid PRIMARY KEY,
+        at timestamptz NOT NULL,
+        org_id uuid,
+        operation text NOT NULL,
+        subject_id uuid,
+        revision bigint,
+        fields text[],
+        user_id uuid NOT NULL,
+        credential text NOT NULL,
+        credential_id uuid,
+        address text NOT NULL,
+        request_id text NOT NULL
+      );
+      CREATE INDEX audit_organization ON audit (org_id, id);
+    `,
+  },
 ];

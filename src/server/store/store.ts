@@ -17,6 +17,7 @@
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type {
+  AuditRecord,
   Credential,
   DeviceFields,
   DeviceRecord,
@@ -253,6 +254,29 @@ export interface EnrollmentKeys {
   revoke(org: OrganizationId, by: Actor, id: EnrollmentKeyId): Promise<EnrollmentKeyRecord>;
 }
 
+/** What happened, as the audit is told of it. */
+export interface NewAuditRecord {
+  readonly operation: string;
+  readonly organization_id?: string | undefined;
+  readonly subject_id?: string | undefined;
+  readonly revision?: number | undefined;
+  /** Names of the fields that were given, never their values. */
+  readonly fields?: readonly string[] | undefined;
+  readonly user_id: UserId;
+  readonly credential: AuditRecord['credential'];
+  readonly address: string;
+  readonly request_id: string;
+}
+
+export interface Audit {
+  /** Resolves when the entry is durable. It is no part of the change's own transaction: a crash between the two loses the entry of a change nobody was answered. */
+  record(entry: NewAuditRecord): Promise<void>;
+  /** Newest first; `after` is the last id seen. Without an organization: what concerns the whole server. */
+  list(org: OrganizationId | undefined, page?: Page): Promise<readonly AuditRecord[]>;
+  /** Forgets entries past their retention. */
+  forget(): Promise<void>;
+}
+
 export type WatchKind = 'device' | 'security-groups';
 
 /** One state of one resource, at one revision. */
@@ -342,6 +366,7 @@ export interface Store {
   readonly devices: Devices;
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
+  readonly audit: Audit;
   /** Resolves when the database answers; fails with `unavailable` otherwise. */
   ping(): Promise<void>;
   /** What stored data goes beyond this phase's limits, one sentence each; empty when the phase may be used. */
@@ -360,6 +385,8 @@ export interface StoreOptions {
   readonly random?: ((bytes: Uint8Array) => void) | undefined;
   /** How long deletions are kept; 90 days by default. */
   readonly deletionRetentionMs?: number | undefined;
+  /** How long the audit is kept; a year by default. */
+  readonly auditRetentionMs?: number | undefined;
   /** How long the exact log is kept; 10 minutes by default. */
   readonly logRetentionMs?: number | undefined;
   /** Connections for reading (2), for writes (16) and for transactions of several steps (4), each opened when needed; one more carries hints. */

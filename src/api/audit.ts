@@ -1,0 +1,31 @@
+/** Owns the wire form of the audit: who changed what, when, from where, with which credential. */
+import { Type } from 'typebox';
+import type { OrganizationId, UserId } from '../policy/ids.ts';
+import { id, Revision, strict, Timestamp, type Wire } from './scalar.ts';
+
+export const AuditEntry = Type.Object(
+  {
+    id: Type.String({ format: 'uuid', description: 'The entry; ids ascend with time.' }),
+    at: Timestamp,
+    operation: Type.String({ description: 'The operation by its name in this document, or `signIn`.' }),
+    organization_id: Type.Optional(id<OrganizationId>('Where; absent for what concerns the whole server.')),
+    subject_id: Type.Optional(Type.String({ format: 'uuid', description: 'What was made, changed or ended.' })),
+    revision: Type.Optional(Revision),
+    fields: Type.Optional(
+      Type.Array(Type.String(), { description: 'Names of the fields that the request gave; never their values.' }),
+    ),
+    user_id: id<UserId>('Who.'),
+    username: Type.String(),
+    credential: Type.Object(
+      {
+        kind: Type.Enum(['user_token', 'device_token', 'enrollment_key', 'access_token']),
+        id: Type.Optional(Type.String({ format: 'uuid', description: 'Which one; absent for a token of a provider.' })),
+      },
+      strict,
+    ),
+    address: Type.String({ description: 'Where the request came from.' }),
+    request_id: Type.String({ description: 'Leads to the request in the log.' }),
+  },
+  { ...strict, $id: 'AuditEntry', title: 'AuditEntry' },
+);
+export type AuditEntry = Wire<typeof AuditEntry>;
