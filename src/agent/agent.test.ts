@@ -62,15 +62,14 @@ describe('before the first policy', () => {
     first.source.know(7, web);
     await until(async () => (await state.read('policy')).kind === 'kept');
     await first.stop();
-    const nft = new FakeNft();
     let running: boolean | undefined;
-    const second = await open({
+    const second: World = new World({
       state,
-      nft,
       failpoint: (at) => {
-        if (at === 'flipped') running ??= second?.source.running ?? false;
+        if (at === 'flipped') running ??= second.source.running;
       },
     });
+    worlds.push(second);
     await until(async () => (await second.enforced())?.interface === 'wg0');
     expect((await second.enforced())?.policy).toEqual(meaning(web));
     expect(running).toBe(false);
