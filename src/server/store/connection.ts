@@ -140,17 +140,14 @@ export class Lanes implements Runner {
       const begin = client.query('BEGIN');
       const rows = statements.map(({ statement, values }) => query(client, statement, values));
       const commit = client.query('COMMIT');
-      // When BEGIN fails, nobody waits for this one; its failure is the same one.
-      commit.catch(() => {});
-      const settled = Promise.allSettled(rows);
-      try {
-        await begin;
-        const end = await commit;
-        return { rows: await settled, committed: end.command === 'COMMIT' };
-      } catch (cause) {
-        await settled;
-        throw toStoreError(cause);
-      }
+      // All are waited for together, whatever becomes of the others: no failure goes unheard.
+      const [[begun, ended], settled] = await Promise.all([
+        Promise.allSettled([begin, commit]),
+        Promise.allSettled(rows),
+      ]);
+      if (begun.status === 'rejected') throw toStoreError(begun.reason);
+      if (ended.status === 'rejected') throw toStoreError(ended.reason);
+      return { rows: settled, committed: ended.value.command === 'COMMIT' };
     });
   }
 
@@ -165,6 +162,8 @@ export class Transactions {
 
   constructor(count: number, options: ConnectionOptions) {
     this.#pool = new Pool({ ...clientConfig(options.url), max: count, idleTimeoutMillis: 60_000 });
+    // While a transaction has it, the pool does not listen: a connection lost just then must not end the process.
+    this.#pool.on('connect', (client) => client.on('error', () => {}));
     this.#pool.on('error', (cause) => options.onWarning('a database connection was lost', cause));
   }
 
