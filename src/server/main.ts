@@ -2,6 +2,7 @@
 import { randomFillSync } from 'node:crypto';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import type { Server as TlsServer } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { DatabaseError } from './database/errors.ts';
@@ -10,6 +11,7 @@ import { buildApp } from './http/app.ts';
 import { Health } from './http/health.ts';
 import { createLog, type Log } from './http/log.ts';
 import { createMetrics } from './http/metrics.ts';
+import { keepRenewed, readPair } from './http/tls.ts';
 import { tellAnswered } from './http/told.ts';
 import { streamHandler } from './http/watch.ts';
 import { authenticator } from './identity/authenticate.ts';
@@ -45,6 +47,8 @@ export interface Surroundings {
   readonly say?: (line: string) => void;
   /** Goes before what the options say about streams. */
   readonly watch?: Partial<WatchSettings>;
+  /** How often the certificate's files are looked at. */
+  readonly renewalMs?: number;
   /** When the keys of identity providers are fetched. */
   readonly issuer?: Partial<IssuerSettings>;
 }
@@ -126,6 +130,28 @@ async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
   );
 }
 
+/** The certificate, and what keeps it renewed once there is a server; undefined where plain HTTP is served. */
+async function tlsOf(config: ServerConfig, { log, renewalMs = 5_000 }: Surroundings) {
+  const { tlsCert: cert, tlsKey: key } = config;
+  if (cert === undefined || key === undefined) return undefined;
+  const files = { cert, key };
+  let stop = (): void => {};
+  try {
+    const pair = await readPair(files);
+    const start = (server: TlsServer): void => {
+      stop = keepRenewed(server, pair, {
+        files,
+        everyMs: renewalMs,
+        onRenewed: () => log.info('the certificate was renewed'),
+        onWarning: (message, cause) => log.warn({ err: cause }, message),
+      });
+    };
+    return { pair, start, stop: () => stop() };
+  } catch (error) {
+    throw new StartError([`cannot use the certificate ${cert} with the key ${key}: ${innermost(error)}`]);
+  }
+}
+
 /** What verifies access tokens of identity providers; undefined where none is accepted. */
 function verifierOf(config: ServerConfig, around: Surroundings): VerifyToken | undefined {
   if (config.oidcIssuer === undefined || config.oidcAudience === undefined) return undefined;
@@ -140,7 +166,7 @@ function verifierOf(config: ServerConfig, around: Surroundings): VerifyToken | u
   });
 }
 
-async function listen(app: FastifyInstance, { host, port }: ServerConfig['listen']): Promise<string> {
+async function listen(app: FastifyInstance, { listen: { host, port }, tlsCert }: ServerConfig): Promise<string> {
   try {
     await app.listen({ host, port });
   } catch (error) {
@@ -151,7 +177,8 @@ async function listen(app: FastifyInstance, { host, port }: ServerConfig['listen
   }
   const { address, port: taken, family } = app.server.address() as AddressInfo;
   const reachable = address === '::' || address === '0.0.0.0' ? 'localhost' : address;
-  return `http://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
+  const scheme = tlsCert === undefined ? 'http' : 'https';
+  return `${scheme}://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
 }
 
 /** Starts everything, or undoes what it started and throws. */
@@ -191,7 +218,10 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       onWarning: (message, cause) => log.warn({ err: cause }, message),
     });
     undo.push(async () => watch.close());
+    const tls = await tlsOf(config, around);
     const app = buildApp({
+      tls: tls?.pair,
+      trustedProxies: config.trustedProxy,
       services: {
         store,
         clock,
@@ -217,7 +247,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       }),
     });
     undo.push(() => closeApp({ app, health, watch }, config.shutdownTimeout * 1000));
-    const url = await listen(app, config.listen);
+    if (tls !== undefined) {
+      undo.push(async () => tls.stop());
+      tls.start(app.server as unknown as TlsServer);
+    }
+    const url = await listen(app, config);
     return { url, store, firstAdmin, close: undoAll };
   } catch (error) {
     await undoAll();

@@ -1,4 +1,5 @@
 /** Owns the options of the server: names, environment variables, defaults and what a value must look like. */
+import { isIP } from 'node:net';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { limits } from '../api/limits.ts';
@@ -83,6 +84,19 @@ function readIssuers(text: string): readonly string[] {
     if (/[?#]/.test(issuer)) throw new Error('It must have neither a query nor a fragment.');
   }
   return issuers;
+}
+
+/** Addresses and networks in CIDR notation, strictly: a slip here lets people lie about where they come from. */
+function readNetworks(text: string): readonly string[] {
+  const networks = readList(text);
+  for (const network of networks) {
+    const [address = '', length, ...more] = network.split('/');
+    const family = isIP(address);
+    const longest = family === 4 ? 32 : 128;
+    const fits = length === undefined || (/^\d{1,3}$/.test(length) && Number(length) >= 1 && Number(length) <= longest);
+    if (family === 0 || more.length > 0 || !fits) throw new Error('It must be addresses or networks like 10.0.0.0/8.');
+  }
+  return networks;
 }
 
 /** Where the system keeps the data of its services, or where a person's programs keep theirs. */
@@ -190,6 +204,24 @@ export const serverOptions = {
     help: 'how long deletions are kept for streams that resume',
     fallback: '90',
     read: between(1, 36_500),
+  },
+  tlsCert: {
+    flags: '--tls-cert <file>',
+    env: 'RINGFENCE_TLS_CERT',
+    help: 'serve HTTPS with this certificate chain (PEM); read again when it changes',
+    read: (text: string) => resolve(text),
+  },
+  tlsKey: {
+    flags: '--tls-key <file>',
+    env: 'RINGFENCE_TLS_KEY',
+    help: "the certificate's private key (PEM)",
+    read: (text: string) => resolve(text),
+  },
+  trustedProxy: {
+    flags: '--trusted-proxy <address,...>',
+    env: 'RINGFENCE_TRUSTED_PROXY',
+    help: 'believe X-Forwarded-For from these addresses or networks, and from nobody else',
+    read: readNetworks,
   },
   keepAudit: {
     flags: '--keep-audit <days>',
@@ -314,6 +346,9 @@ export function serverConfig(
   if ((values.oidcIssuer === undefined) !== (values.oidcAudience === undefined)) {
     throw new Error('--oidc-issuer and --oidc-audience go together: a token may be meant for somebody else.');
   }
+  if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {
+    throw new Error('--tls-cert and --tls-key go together.');
+  }
   const said = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
   const { checkConfig: _checkConfig, ...config } = {
     data: defaultData(env, isRoot),
@@ -334,6 +369,8 @@ export function describeConfig(config: ServerConfig): readonly string[] {
   const { host, port } = config.listen;
   return [
     `listen ${host.includes(':') ? `[${host}]` : host}:${port}`,
+    ...(config.tlsCert === undefined ? [] : [`certificate ${config.tlsCert}`]),
+    ...(config.trustedProxy === undefined ? [] : [`trusted proxies ${config.trustedProxy.join(', ')}`]),
     `database ${database}`,
     `phase ${config.phase}`,
     `rate limit ${config.rateLimit === 0 ? 'off' : `${config.rateLimit}/s, burst ${config.rateBurst}`}`,

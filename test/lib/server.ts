@@ -24,11 +24,12 @@ export interface TestServerOptions extends ServerValues {
   readonly url?: string;
   readonly watch?: Surroundings['watch'];
   readonly issuer?: Surroundings['issuer'];
+  readonly renewalMs?: number;
 }
 
 /** A server on a database of its own in this PostgreSQL, or on the one at `url`. */
 export async function startTestServer(postgres: TestPostgres, options: TestServerOptions = {}): Promise<TestServer> {
-  const { clock, watch, issuer, url = await postgres.freshUrl(), ...values } = options;
+  const { clock, watch, issuer, renewalMs, url = await postgres.freshUrl(), ...values } = options;
   const data = await temporaryDirectory();
   const lines: string[] = [];
   const sink = new Writable({
@@ -49,6 +50,7 @@ export async function startTestServer(postgres: TestPostgres, options: TestServe
       ...(clock === undefined ? {} : { clock }),
       ...(watch === undefined ? {} : { watch }),
       ...(issuer === undefined ? {} : { issuer }),
+      ...(renewalMs === undefined ? {} : { renewalMs }),
     });
     const nobody = new Api(server.url);
     return {

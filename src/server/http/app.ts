@@ -15,6 +15,7 @@ import type { Metrics } from './metrics.ts';
 import { RateLimiter, type RateLimit } from './ratelimit.ts';
 import { registerOperations, type StreamHandler } from './routes.ts';
 import { pathOf, tellAnswered } from './told.ts';
+import type { Pair } from './tls.ts';
 import { findAssets, registerUi } from './ui.ts';
 import { unknownRoute } from './unknown.ts';
 
@@ -30,6 +31,10 @@ export interface AppOptions {
   /** How long the database may take to answer a request. */
   readonly answerTimeoutMs: number;
   readonly stream: StreamHandler;
+  /** Speaks TLS with this certificate. */
+  readonly tls?: Pair | undefined;
+  /** Addresses and networks whose word on where a request came from is taken. */
+  readonly trustedProxies?: readonly string[] | undefined;
 }
 
 const safeId = /^[A-Za-z0-9._:-]{1,64}$/;
@@ -100,7 +105,11 @@ function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOption
 /** The application, ready to listen or to be asked in a test. */
 export function buildApp(options: AppOptions): FastifyInstance {
   const { services, authenticate, log } = options;
+  const { tls, trustedProxies = [] } = options;
   const app = fastify({
+    ...(tls === undefined ? {} : { https: { ...tls, minVersion: 'TLSv1.2' } }),
+    // From the right: the first address that is no trusted proxy. What a client writes there itself is further left.
+    trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
     logger: false,
     routerOptions: { maxParamLength: 1000 },
     // How long a request may take to arrive; the answer may take longer.

@@ -5,6 +5,7 @@ import { isUuid } from '../../policy/ids.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { NewAuditRecord } from '../store/store.ts';
 import type { Answer, Params } from './call.ts';
+import { addressOf } from './address.ts';
 import { writes } from './rights.ts';
 
 /** An agent's report changes no record and takes no revision; there would be one a minute from every device. */
@@ -17,12 +18,12 @@ function credentialOf(principal: Principal): NewAuditRecord['credential'] {
   return { kind: principal.kind === 'device' ? 'device_token' : 'user_token', id: principal.token_id };
 }
 
-type Asked = Pick<FastifyRequest, 'ip' | 'id'>;
+type Asked = Pick<FastifyRequest, 'ip' | 'id' | 'socket'>;
 
 const common = (principal: Principal, request: Asked) => ({
   user_id: principal.user_id,
   credential: credentialOf(principal),
-  address: request.ip,
+  address: addressOf(request),
   request_id: request.id,
 });
 

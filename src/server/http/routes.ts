@@ -4,6 +4,7 @@ import { operations, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { credentialId, type Authenticate, type Principal } from '../identity/authenticate.ts';
 import { acceptsJson } from './accept.ts';
+import { addressOf } from './address.ts';
 import { entryOf, isAudited, SignIns, signInOf } from './audit.ts';
 import type { Answer, Handler, Params, Services, Subjects } from './call.ts';
 import { parseIfMatch } from './conditions.ts';
@@ -132,7 +133,7 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
       }
       const { authorization } = request.headers;
       const params = request.params as Record<string, unknown>;
-      const entering = enter(id, { authorization, address: request.ip, params }, options);
+      const entering = enter(id, { authorization, address: addressOf(request), params }, options);
       request.admitted = await within(entering, options.answerTimeoutMs);
       const { principal } = request.admitted;
       if (signIns.isFirst(principal)) {

@@ -1,0 +1,173 @@
+/** HTTPS by the real server: streams, renewed certificates, and whose word on addresses is taken. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { first, second, type Pair } from '../lib/certificates.ts';
+import type { Json } from '../lib/http.ts';
+import { newPlace, startPostgres, startTestServer, type TestPostgres } from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let folder: string;
+let files: { tlsCert: string; tlsKey: string };
+beforeAll(async () => {
+  postgres = await startPostgres();
+  folder = await mkdtemp(join(tmpdir(), 'ringfence-tls-'));
+  files = { tlsCert: join(folder, 'tls.crt'), tlsKey: join(folder, 'tls.key') };
+});
+afterAll(async () => {
+  await postgres?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const write = async ({ cert, key }: Pair): Promise<void> => {
+  await writeFile(files.tlsCert, cert);
+  await writeFile(files.tlsKey, key);
+};
+
+interface Asked {
+  readonly token: string;
+  readonly method?: string;
+  readonly body?: unknown;
+  readonly onData?: (text: string) => void;
+}
+
+/** Asks over TLS; gives status and body when the answer has ended. */
+function ask(url: string, path: string, { token, method = 'GET', body, onData }: Asked): Promise<[number, string]> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      `${url}${path}`,
+      {
+        method,
+        agent: false,
+        ca: [first.cert, second.cert],
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      },
+      (answer) => {
+        let text = '';
+        answer.setEncoding('utf8');
+        answer.on('data', (chunk: string) => {
+          text += chunk;
+          onData?.(text);
+        });
+        answer.on('error', reject);
+        answer.on('end', () => resolve([answer.statusCode ?? 0, text]));
+      },
+    );
+    asked.on('error', reject);
+    asked.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}
+
+/** The subject of the certificate that a new connection is shown. */
+function subjectAt(url: string): Promise<string> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: hostname, port: Number(port), ca: [first.cert, second.cert] }, () => {
+      resolve(String(socket.getPeerCertificate().subject.CN));
+      socket.end();
+    });
+    socket.on('error', reject);
+  });
+}
+
+describe('over TLS', () => {
+  it('requests are answered, and a stream lists, follows, and ends with its token', async () => {
+    await write(first);
+    const server = await startTestServer(postgres, files);
+    try {
+      expect(server.url).toMatch(/^https:/);
+      const token = server.adminToken;
+      const [status, text] = await ask(server.url, '/api/organizations', { token });
+      expect(status).toBe(200);
+      const org: string = JSON.parse(text)[0].id;
+      const issued: Json = JSON.parse(
+        (await ask(server.url, '/api/users/me/tokens', { token, method: 'POST', body: {} }))[1],
+      );
+      let seen = '';
+      let devices = 0;
+      const add = (): Promise<unknown> => {
+        devices += 1;
+        const body = { public_key: `k${devices}`, hostname: `host-${devices}` };
+        return ask(server.url, `/api/organizations/${org}/devices`, { token, method: 'POST', body });
+      };
+      await add();
+      const stream = ask(server.url, `/api/organizations/${org}/events`, {
+        token: issued.token,
+        method: 'POST',
+        body: [{ kind: 'device' }],
+        onData: (now) => (seen = now),
+      });
+      const shows = async (what: string): Promise<void> => {
+        for (let tries = 0; !seen.includes(what) && tries < 2000; tries += 1) await sleep(5);
+        expect(seen).toContain(what);
+      };
+      await shows('"tail"');
+      for (let n = 0; n < 20; n += 1) await add();
+      await shows('"host-21"');
+      await ask(server.url, `/api/tokens/${issued.id}`, { token, method: 'DELETE' });
+      const [streamed, whole] = await stream;
+      expect(streamed).toBe(200);
+      expect(
+        whole
+          .trim()
+          .split('\n')
+          .filter((line) => line !== ''),
+      ).toHaveLength(22);
+    } finally {
+      await server.close();
+    }
+  });
+
+  it('a renewed certificate is shown to new connections, a half-written or wrong one never', async () => {
+    await write(first);
+    const server = await startTestServer(postgres, { ...files, renewalMs: 10 });
+    try {
+      expect(await subjectAt(server.url)).toBe('first');
+      await writeFile(files.tlsCert, second.cert);
+      for (let tries = 0; !server.logged().includes('cannot be read anew') && tries < 1000; tries += 1) await sleep(5);
+      expect(server.logged()).toContain('the certificate cannot be read anew');
+      expect(await subjectAt(server.url)).toBe('first');
+      await writeFile(files.tlsKey, second.key);
+      for (let tries = 0; (await subjectAt(server.url)) === 'first' && tries < 500; tries += 1) await sleep(5);
+      expect(await subjectAt(server.url)).toBe('second');
+      expect(server.logged()).not.toContain('PRIVATE KEY');
+    } finally {
+      await server.close();
+    }
+  });
+
+  it('a server whose key is of another certificate does not start, and says so', async () => {
+    await write({ cert: first.cert, key: second.key });
+    await expect(startTestServer(postgres, files)).rejects.toThrow(/cannot use the certificate .*tls\.crt/);
+  });
+});
+
+describe('the address of a request', () => {
+  const addressBehind = async (trustedProxy: readonly string[] | undefined, forwarded: string): Promise<string> => {
+    const server = await startTestServer(postgres, trustedProxy === undefined ? {} : { trustedProxy });
+    try {
+      const { owner, base } = await newPlace(server);
+      const body = { description: 'x' };
+      await owner.api.ask('PATCH', base, { body, headers: { 'x-forwarded-for': forwarded } });
+      const [entry] = await owner.api.expect(200, 'GET', `${base}/audit`);
+      return entry.address;
+    } finally {
+      await server.close();
+    }
+  };
+
+  it('is that of the connection, whatever a client claims, unless the connection is a trusted proxy', async () => {
+    expect(await addressBehind(undefined, '192.0.2.7')).toBe('127.0.0.1');
+    expect(await addressBehind(['10.0.0.0/8'], '192.0.2.7')).toBe('127.0.0.1');
+  });
+
+  it('is what the nearest trusted proxy saw, whatever a client put before it', async () => {
+    expect(await addressBehind(['127.0.0.1'], '198.51.100.1, 192.0.2.7')).toBe('192.0.2.7');
+    expect(await addressBehind(['127.0.0.0/8', '10.0.0.0/8'], '198.51.100.1, 192.0.2.7, 10.1.1.1')).toBe('192.0.2.7');
+    expect(await addressBehind(['127.0.0.1'], 'no address')).toBe('127.0.0.1');
+  });
+});

@@ -1,0 +1,50 @@
+/** Owns two self-signed certificates with their keys, for servers on this machine in tests; they protect nothing. */
+
+export interface Pair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Its subject is CN=first. */
+export const first: Pair = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBkjCCATmgAwIBAgIUWWxRkAS8uQ+rJix61+W4YBx3SbQwCgYIKoZIzj0EAwIw
+EDEOMAwGA1UEAwwFZmlyc3QwIBcNMjYxMTE1MDQxNjIyWhgPMjEyNjEwMjIwNDE2
+MjJaMBAxDjAMBgNVBAMMBWZpcnN0MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+D1qi5M6S3v25mOndFQZcALF3be5sENFfjtdEtsaCqtoNTREWyRbv0ZjwNGCIDcVe
+ioEH5c4dTNgbedWud1x9y6NvMG0wHQYDVR0OBBYEFNrSlGQJfvlzeVe8SLh0bpde
+Y3jlMB8GA1UdIwQYMBaAFNrSlGQJfvlzeVe8SLh0bpdeY3jlMA8GA1UdEwEB/wQF
+MAMBAf8wGgYDVR0RBBMwEYcEfwAAAYIJbG9jYWxob3N0MAoGCCqGSM49BAMCA0cA
+MEQCIGzJ3fVaReY+O78yn1doV431TJj5tfCjfi5jR14pGJFPAiBleQ0CI8zrPl1o
+wme6hmBx+Y0yz+kaEukM2iU09VGFvg==
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgqjxqk4J7vNTBQIvP
+fz/GgyUcPxYcxj14UDuNwkOFzA2hRANCAAQPWqLkzpLe/bmY6d0VBlwAsXdt7mwQ
+0V+O10S2xoKq2g1NERbJFu/RmPA0YIgNxV6KgQflzh1M2Bt51a53XH3L
+-----END PRIVATE KEY-----
+`,
+};
+
+/** Its subject is CN=second. */
+export const second: Pair = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBlDCCATugAwIBAgIUKH3alque7CQa98NtqYaadslDiYMwCgYIKoZIzj0EAwIw
+ETEPMA0GA1UEAwwGc2Vjb25kMCAXDTI2MTExNTA0MTYyMloYDzIxMjYxMDIyMDQx
+NjIyWjARMQ8wDQYDVQQDDAZzZWNvbmQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAQ0CwSKGW6Hv63LnnC/i5J7wrAOiUCbX2Z+ij44A5XmSQt2/dU+adWwIzW4+tAE
+yKejelgznYKBSkynyV9jiXDBo28wbTAdBgNVHQ4EFgQUqh4KaUj0CNOCUsZkilhH
+MOyWTYUwHwYDVR0jBBgwFoAUqh4KaUj0CNOCUsZkilhHMOyWTYUwDwYDVR0TAQH/
+BAUwAwEB/zAaBgNVHREEEzARhwR/AAABgglsb2NhbGhvc3QwCgYIKoZIzj0EAwID
+RwAwRAIgfvzn+eJGDCBTfsNbPIGw4JsmP2ARACGK3zc2xO092p0CID49X86Xt8vE
+D0Ls8oIRZ45S4CMS7Nk4D3eW/HNXre0B
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg4PwkSkAFoOJorOOI
+/rGceQn87XdEMgOZ6h46wjFIQlShRANCAAQ0CwSKGW6Hv63LnnC/i5J7wrAOiUCb
+X2Z+ij44A5XmSQt2/dU+adWwIzW4+tAEyKejelgznYKBSkynyV9jiXDB
+-----END PRIVATE KEY-----
+`,
+};
