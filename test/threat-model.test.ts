@@ -1,0 +1,19 @@
+/** Holds the threat model to its word: every line names a test that exists. */
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+
+const top = fileURLToPath(new URL('..', import.meta.url));
+const rows = readFileSync(`${top}docs/threat-model.md`, 'utf8')
+  .split('\n')
+  .filter((line) => line.startsWith('|') && !/^\| (Can|Cannot) +\|/.test(line) && !/^\|[ -]+\|/.test(line));
+
+it('the threat model has lines, and each names a test that exists, by file and title', () => {
+  expect(rows.length).toBeGreaterThan(20);
+  const wrong = rows.filter((row) => {
+    const [, path, title] = /\| (test\/\S+\.test\.ts): (.+?) +\|$/.exec(row) ?? [];
+    if (path === undefined || title === undefined || !existsSync(`${top}${path}`)) return true;
+    return !readFileSync(`${top}${path}`, 'utf8').includes(`('${title}',`);
+  });
+  expect(wrong).toEqual([]);
+});
