@@ -254,6 +254,12 @@ test('no request gets an undocumented status, a 5xx, or an answer that its schem
     }
   };
   await Promise.all(Array.from({ length: lanes }, lane));
+  // Chance seldom has the one caller who may remove a user ask for one who is still there.
+  const operation = described.find(({ id }) => id === 'removeUser');
+  if (operation === undefined) throw new Error('removeUser is not described');
+  const user = await server.admin.expect(201, 'POST', '/api/users', { username: 'to be removed' });
+  const path = `/api/users/${user.id}`;
+  judge({ operation, caller: server.admin, path, asked: {} }, await server.admin.delete(path));
   if (process.env['RINGFENCE_FUZZ_REPORT'] !== undefined) process.stderr.write(`${JSON.stringify([...statuses])}\n`);
   expect(wrong.slice(0, 20)).toEqual([]);
   // A run that asked too little, or was refused everywhere, would prove nothing.
