@@ -51,6 +51,7 @@ interface Shown {
 class Story {
   readonly byRevision = new Map<number, Shown>();
   readonly byId = new Map<string, Shown[]>();
+  readonly #inOrder: Shown[] = [];
 
   constructor(org: OrganizationId, log: readonly Entry[], reader: UserId) {
     for (const entry of log) {
@@ -59,9 +60,25 @@ class Story {
         const { revision, type, id } = frame;
         const shown = { revision, kind: entry.kind, type, id, print: printOf(type, frame.json) };
         this.byRevision.set(revision, shown);
-        this.byId.set(id, [...(this.byId.get(id) ?? []), shown]);
+        this.#inOrder.push(shown);
+        const states = this.byId.get(id);
+        if (states === undefined) this.byId.set(id, [shown]);
+        else states.push(shown);
       }
     }
+  }
+
+  /** The next thing of a kind that the reader would see after a revision. */
+  nextOf(kind: WatchKind, after: number): Shown | undefined {
+    let low = 0;
+    let high = this.#inOrder.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#inOrder[middle]?.revision ?? 0) > after) high = middle;
+      else low = middle + 1;
+    }
+    for (; low < this.#inOrder.length; low += 1) if (this.#inOrder[low]?.kind === kind) return this.#inOrder[low];
+    return undefined;
   }
 }
 
@@ -69,16 +86,18 @@ export class Checker {
   readonly #org: OrganizationId;
   readonly #log: readonly Entry[];
   readonly #stories = new Map<UserId, Story>();
+  readonly #transactions: readonly string[];
   /** Documents looked at. */
   checked = 0;
 
-  /** `log` is every revision from 1 to the last. */
-  constructor(org: OrganizationId, log: readonly Entry[]) {
+  /** `log` is every revision from 1 to the last; `transactions` names the one that wrote each, if that is known. */
+  constructor(org: OrganizationId, log: readonly Entry[], transactions: readonly string[] = []) {
     for (const [index, entry] of log.entries()) {
       if (entry.revision !== index + 1) throw new Error(`the record itself has a hole before ${entry.revision}`);
     }
     this.#org = org;
     this.#log = log;
+    this.#transactions = transactions;
   }
 
   /** Every violation, one sentence each. */
@@ -89,7 +108,7 @@ export class Checker {
     const held = new Map<string, Shown>();
     for (const [index, connection] of client.connections.entries()) {
       this.checked += connection.received.length;
-      new ConnectionCheck(story, connection, held, say(index)).run();
+      new ConnectionCheck({ story, connection, held, say: say(index), transactions: this.#transactions }).run();
     }
     const last = client.connections.at(-1);
     if (last?.complete === true) this.#compare(story, last, held, say(client.connections.length - 1));
@@ -124,18 +143,31 @@ class ConnectionCheck {
   readonly #connection: Connection;
   readonly #held: Map<string, Shown>;
   readonly #say: (what: string) => void;
+  readonly #transactions: readonly string[];
   readonly #at = new Map<WatchKind, number>();
   readonly #fresh = new Set<WatchKind>();
   readonly #tails = new Set<WatchKind>();
   /** The item whose listing is under way; past the last one, changes come merged. */
   #listing = 0;
   #merged = 0;
+  /** Of the document being looked at. */
+  #index = 0;
+  /** Where each resource is told of, and with which revision. */
+  #told: Map<string, (readonly [number, number])[]> | undefined;
 
-  constructor(story: Story, connection: Connection, held: Map<string, Shown>, say: (what: string) => void) {
-    this.#story = story;
+  constructor(parts: {
+    readonly story: Story;
+    readonly connection: Connection;
+    readonly held: Map<string, Shown>;
+    readonly say: (what: string) => void;
+    readonly transactions: readonly string[];
+  }) {
+    const { connection, held } = parts;
+    this.#story = parts.story;
     this.#connection = connection;
     this.#held = held;
-    this.#say = say;
+    this.#say = parts.say;
+    this.#transactions = parts.transactions;
     for (const { kind, gt_revision = 0 } of connection.items) {
       this.#at.set(kind, gt_revision);
       if (gt_revision > 0) continue;
@@ -145,7 +177,8 @@ class ConnectionCheck {
   }
 
   run(): void {
-    for (const document of this.#connection.received) {
+    for (const [index, document] of this.#connection.received.entries()) {
+      this.#index = index;
       if (document.type === 'tail') this.#tail(document.kind);
       else this.#event(document);
     }
@@ -205,7 +238,29 @@ class ConnectionCheck {
       this.#listing += 1;
     }
     this.#listing += 1;
+    this.#whole(kind, item.gt_revision ?? 0);
     return this.#nothingOwed(kind, item.gt_revision ?? 0);
+  }
+
+  /** Atomic: what one transaction did is on one side of a tail. */
+  #whole(kind: WatchKind, from: number): void {
+    const at = this.#at.get(kind) ?? 0;
+    const next = this.#story.nextOf(kind, at);
+    if (at <= from || next === undefined) return;
+    const [one, other] = [this.#transactions[at - 1], this.#transactions[next.revision - 1]];
+    if (one !== undefined && one === other) this.#say(`the tail of ${kind} splits a transaction, after ${at}`);
+  }
+
+  /** Whether a resource is told of after the document being looked at, with a revision up to this. */
+  #comesLater(id: string, until: number): boolean {
+    if (this.#told === undefined) {
+      this.#told = new Map();
+      for (const [index, { revision }] of this.#connection.received.entries()) {
+        const shown = this.#story.byRevision.get(revision);
+        if (shown !== undefined) this.#told.set(shown.id, [...(this.#told.get(shown.id) ?? []), [index, revision]]);
+      }
+    }
+    return this.#told.get(id)?.some(([index, revision]) => index > this.#index && revision <= until) ?? false;
   }
 
   /** A tail says: you have everything that was there when you came. */
@@ -217,8 +272,9 @@ class ConnectionCheck {
       if (newest.type === 'delete' && from === 0) continue;
       const mine = this.#held.get(id);
       if (mine !== undefined && mine.revision >= newest.revision) continue;
-      // Gone meanwhile: a listing from nothing need not tell of it.
-      if (from === 0 && states.some((state) => state.type === 'delete' && state.revision > headBefore)) continue;
+      // Gone meanwhile: a listing from nothing need not tell of it, now or later.
+      const gone = states.find((state) => state.type === 'delete' && state.revision > headBefore);
+      if (from === 0 && gone !== undefined && !this.#comesLater(id, gone.revision)) continue;
       this.#say(`the tail of ${kind} came before revision ${newest.revision}, committed at ${headBefore} or before`);
     }
   }

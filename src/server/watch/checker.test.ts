@@ -111,6 +111,13 @@ describe('the checker', () => {
     expect(new Checker(modelOrg, db.log).check(client(first, second)).join()).toContain('deleted at 13');
   });
 
+  test('catches a tail in the middle of a transaction', () => {
+    const db = recorded();
+    const transactions = db.log.map(({ revision }) => (revision === 8 || revision === 13 ? 'one' : `${revision}`));
+    const wrong = new Checker(modelOrg, db.log, transactions).check(client(honest(db)));
+    expect(wrong.join()).toContain('splits a transaction');
+  });
+
   test('refuses a record with a hole', () => {
     const { log } = recorded();
     expect(() => new Checker(modelOrg, log.toSpliced(3, 1))).toThrow('hole');

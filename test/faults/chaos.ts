@@ -1,0 +1,131 @@
+/** Owns what goes wrong in a fault run: one named fault at a time, drawn by chance, each counted. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { openStore } from '../../src/server/store/open.ts';
+import type { Random } from '../lib/random.ts';
+import type { TestPostgres } from '../lib/postgres.ts';
+import type { Recorder } from './record.ts';
+import type { Replica } from './replicas.ts';
+
+export const faults = [
+  'kill a server',
+  'restart a server',
+  'freeze a server',
+  'kill PostgreSQL',
+  'drop LISTEN',
+  'lose every NOTIFY',
+  'hang a transaction',
+  'compact',
+] as const;
+export type Fault = (typeof faults)[number];
+
+export interface ChaosOptions {
+  readonly replicas: readonly Replica[];
+  readonly postgres: TestPostgres;
+  readonly databaseUrl: string;
+  readonly org: string;
+  readonly recorder: Recorder;
+  readonly random: Random;
+}
+
+export class Chaos {
+  readonly done = new Map<Fault, number>();
+  readonly #o: ChaosOptions;
+  readonly #acts: { readonly [F in Fault]: () => Promise<void> };
+
+  constructor(options: ChaosOptions) {
+    this.#o = options;
+    this.#acts = {
+      'kill a server': () => this.#replaced('SIGKILL'),
+      'restart a server': () => this.#replaced('SIGTERM'),
+      'freeze a server': () => options.random.pick(options.replicas).freeze(options.random.int(200, 2_000)),
+      'kill PostgreSQL': () => this.#killPostgres(),
+      'drop LISTEN': () => this.#dropListeners(),
+      'lose every NOTIFY': () => this.#loseNotifications(options.random.int(1_000, 3_000)),
+      'hang a transaction': () => this.#hang(options.random.int(500, 3_000)),
+      compact: () => this.#compact(),
+    };
+  }
+
+  /** One after the other until the time is over; each kind at least once. */
+  async run(until: number): Promise<void> {
+    const { random } = this.#o;
+    let turn = random.shuffled(faults);
+    while (Date.now() < until || this.done.size < faults.length) {
+      const fault = turn.pop();
+      if (fault === undefined) {
+        turn = random.shuffled(faults);
+        continue;
+      }
+      await this.#acts[fault]();
+      this.done.set(fault, (this.done.get(fault) ?? 0) + 1);
+      await sleep(random.int(200, 1_500));
+    }
+  }
+
+  async #replaced(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const replica = this.#o.random.pick(this.#o.replicas);
+    await replica.stop(signal);
+    await sleep(this.#o.random.int(0, 500));
+    await replica.start();
+  }
+
+  async #killPostgres(): Promise<void> {
+    const { pid } = this.#o.postgres.database;
+    if (pid !== undefined) process.kill(pid, 'SIGKILL');
+    for (let i = 0; i < 600; i += 1) {
+      await sleep(50);
+      if (await this.#asked('SELECT 1').then(Boolean, () => false)) return;
+    }
+    throw new Error('PostgreSQL did not come back');
+  }
+
+  async #asked(sql: string): Promise<readonly unknown[]> {
+    const client = new Client({ connectionString: this.#o.databaseUrl, connectionTimeoutMillis: 2_000 });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      return (await client.query(sql)).rows;
+    } finally {
+      await client.end().catch(() => {});
+    }
+  }
+
+  async #dropListeners(): Promise<void> {
+    await this.#asked(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~* '^(LISTEN|SELECT pg_notify|NOTIFY)' AND pid <> pg_backend_pid()",
+    ).catch(() => []);
+  }
+
+  /** Whoever listens or notifies is cut off, over and over: nothing gets through. */
+  async #loseNotifications(ms: number): Promise<void> {
+    for (const end = Date.now() + ms; Date.now() < end; await sleep(20)) await this.#dropListeners();
+  }
+
+  /** Someone holds the organization's row: its writers wait, and go on afterwards. */
+  async #hang(ms: number): Promise<void> {
+    const client = new Client({ connectionString: this.#o.databaseUrl });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      await client.query('BEGIN');
+      await client.query('SELECT revision FROM heads WHERE org_id = $1 FOR UPDATE', [this.#o.org]);
+      await sleep(ms);
+      await client.query(this.#o.random.chance(0.5) ? 'COMMIT' : 'ROLLBACK');
+    } finally {
+      await client.end().catch(() => {});
+    }
+  }
+
+  /** The log and old deletions are forgotten; the record must have them first. */
+  async #compact(): Promise<void> {
+    const { recorder, databaseUrl } = this.#o;
+    if (!(await recorder.catchUp())) return;
+    const store = await openStore({ url: databaseUrl, phase: 3, logRetentionMs: 2_000, deletionRetentionMs: 8_000 });
+    try {
+      await store.log.compact();
+    } finally {
+      await store.close();
+    }
+  }
+}

@@ -1,0 +1,108 @@
+/** Owns the servers of a fault run: real processes on one PostgreSQL, each on a port of its own, killed and started at will. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export const adminToken = `rf_user_${'f'.repeat(43)}`;
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+export class Replica {
+  readonly url: string;
+  readonly #program: string;
+  readonly #args: readonly string[];
+  readonly #env: NodeJS.ProcessEnv;
+  #child: ChildProcess | undefined;
+  /** The last it said, for a run that fails. */
+  said = '';
+
+  constructor(options: { program: string; port: number; databaseUrl: string; data: string; args?: readonly string[] }) {
+    this.url = `http://127.0.0.1:${options.port}`;
+    this.#program = options.program;
+    this.#args = ['server', '--listen', `127.0.0.1:${options.port}`, '--log-level', 'warn', ...(options.args ?? [])];
+    this.#env = {
+      ...process.env,
+      RINGFENCE_DATABASE_URL: options.databaseUrl,
+      RINGFENCE_DATA: options.data,
+      RINGFENCE_ADMIN_TOKEN: adminToken,
+      RINGFENCE_RATE_LIMIT: '0',
+    };
+  }
+
+  get up(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** Starts it and waits until it is ready. */
+  async start(): Promise<void> {
+    const child = spawn(process.execPath, [this.#program, ...this.#args], {
+      env: this.#env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    const hear = (chunk: Buffer): void => {
+      this.said = (this.said + chunk.toString()).slice(-4_000);
+    };
+    child.stdout.on('data', hear);
+    child.stderr.on('data', hear);
+    for (let i = 0; i < 3_000; i += 1) {
+      if (!this.up) return;
+      if (await this.ready()) return;
+      await sleep(20);
+    }
+    throw new Error(`a server did not become ready: ${this.said}`);
+  }
+
+  async ready(): Promise<boolean> {
+    try {
+      return (await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(1_000) })).ok;
+    } catch {
+      return false;
+    }
+  }
+
+  async stop(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || !this.up) return;
+    const gone = once(child, 'exit');
+    child.kill(signal);
+    await Promise.race([gone, sleep(30_000, undefined, { ref: false })]);
+    if (this.up) child.kill('SIGKILL');
+  }
+
+  /** Freezes it for a while: it is there, and does nothing. */
+  async freeze(ms: number): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || !this.up) return;
+    child.kill('SIGSTOP');
+    await sleep(ms);
+    child.kill('SIGCONT');
+  }
+}
+
+export async function startReplicas(
+  count: number,
+  options: { program: string; databaseUrl: string; data: string; args?: readonly string[] },
+): Promise<readonly Replica[]> {
+  const replicas: Replica[] = [];
+  for (let i = 0; i < count; i += 1) {
+    const replica = new Replica({ ...options, data: `${options.data}/${i}`, port: await freePort() });
+    await replica.start();
+    if (!replica.up) throw new Error(`a server ended at its start: ${replica.said}`);
+    replicas.push(replica);
+  }
+  return replicas;
+}
