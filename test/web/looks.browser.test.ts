@@ -70,6 +70,22 @@ const places: readonly Place[] = [
   },
   { name: 'new-group', path: ({ org }) => `/o/${org}/groups/new`, heading: 'New group' },
   {
+    name: 'reach',
+    path: ({ org }) => `/o/${org}/reach`,
+    heading: 'Reachability',
+    act: async (page) => {
+      await page.getByRole('button', { name: /^web-1 to db-primary/ }).click();
+    },
+  },
+  {
+    name: 'graph',
+    path: ({ org }) => `/o/${org}/reach`,
+    heading: 'Reachability',
+    act: async (page) => {
+      await page.getByText('Graph', { exact: true }).click();
+    },
+  },
+  {
     name: 'events',
     path: ({ org }) => `/o/${org}/events`,
     heading: 'Events',

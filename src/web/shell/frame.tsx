@@ -2,7 +2,7 @@
 import { ActionIcon, Menu } from '@mantine/core';
 import { Link, Outlet, useLocation, useParams } from '@tanstack/react-router';
 import { useEffect, useMemo, useState, type ReactNode } from 'react';
-import { DeviceIcon, EventsIcon, GroupIcon, Logo, MenuIcon, OutIcon, PeopleIcon } from '../look/icons.tsx';
+import { DeviceIcon, EventsIcon, GroupIcon, Logo, MenuIcon, OutIcon, PeopleIcon, ReachIcon } from '../look/icons.tsx';
 import { Empty, Failed, Loading } from '../parts/states.tsx';
 import { LiveOrganization } from '../state/live.ts';
 import { LiveContext, usePicture } from '../state/organization.ts';
@@ -14,8 +14,9 @@ import { Switcher } from './switcher.tsx';
 const places = [
   { to: '/o/$org/devices', name: 'Devices', Icon: DeviceIcon },
   { to: '/o/$org/groups', name: 'Groups', Icon: GroupIcon },
+  { to: '/o/$org/reach', name: 'Reachability', Icon: ReachIcon },
   { to: '/o/$org/events', name: 'Events', Icon: EventsIcon },
-  { to: '/o/$org/members', name: 'Organization', Icon: PeopleIcon },
+  { to: '/o/$org/members', name: 'Organization', Icon: PeopleIcon, ReachIcon },
 ] as const;
 
 /** Remembered so that the next visit begins there. */

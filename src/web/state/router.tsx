@@ -57,6 +57,11 @@ const group = createRoute({
   path: '/groups/$group',
   component: lazyRouteComponent(() => import('../pages/group.tsx'), 'GroupPage'),
 });
+const reach = createRoute({
+  getParentRoute: inside,
+  path: '/reach',
+  component: lazyRouteComponent(() => import('../pages/reach.tsx'), 'ReachPage'),
+});
 const events = createRoute({
   getParentRoute: inside,
   path: '/events',
@@ -72,7 +77,7 @@ export const router = createRouter({
   basepath: '/ui',
   routeTree: root.addChildren([
     landing,
-    organization.addChildren([start, devices, device, groups, newGroup, group, events, members]),
+    organization.addChildren([start, devices, device, groups, newGroup, group, reach, events, members]),
   ]),
   defaultNotFoundComponent: NoSuchPage,
   defaultErrorComponent: PageFault,

@@ -1,0 +1,77 @@
+/** Proves the question who may reach whom: both ends are asked, and what is not known is not guessed. */
+import { describe, expect, it } from 'vitest';
+import type { Device } from '../../api/device.ts';
+import { parseGroupId } from '../../policy/ids.ts';
+import { defaultInboundRules, type StoredRule } from '../../policy/rule.ts';
+import { addressOf, reach, type Party } from './reach.ts';
+
+const device = (id: string, tunnel_ip: string): Device => ({ id, tunnel_ip, hostname: id }) as unknown as Device;
+
+function party(
+  id: string,
+  tunnel_ip: string,
+  rules: { inbound?: readonly StoredRule[]; outbound?: readonly StoredRule[] },
+): Party {
+  const one = device(id, tunnel_ip);
+  const group = {
+    id: parseGroupId('00000000-0000-4000-8000-000000000001'),
+    name: 'group',
+    inbound: rules.inbound ?? [],
+    outbound: rules.outbound ?? [],
+  };
+  return { device: one, policy: { source: 'list', groups: [group] }, address: addressOf(one) };
+}
+const tcp = (port: number, ...ip_ranges: string[]): StoredRule => ({
+  ip_protocol: 'tcp',
+  from_port: port,
+  to_port: port,
+  ip_ranges,
+});
+const ssh = { kind: 'tcp', port: 22 } as const;
+
+describe('reach', () => {
+  const open = party('open', '10.0.0.1', { inbound: defaultInboundRules });
+
+  it('needs the outbound of the one and the inbound of the other', () => {
+    const guarded = party('guarded', '10.0.0.2', { inbound: [tcp(22, '10.0.0.1')] });
+    const bound = party('bound', '10.0.0.3', { outbound: [tcp(443, '10.0.0.0/24')] });
+    expect(reach(open, guarded, ssh).kind).toBe('yes');
+    expect(reach(bound, guarded, ssh)).toMatchObject({
+      kind: 'no',
+      outbound: { verdict: 'drop' },
+      inbound: { verdict: 'drop' },
+    });
+    expect(reach(bound, open, ssh)).toMatchObject({
+      kind: 'no',
+      outbound: { verdict: 'drop' },
+      inbound: { verdict: 'accept' },
+    });
+    expect(reach(bound, open, { kind: 'tcp', port: 443 }).kind).toBe('yes');
+  });
+
+  it('asks a ping of the family that the devices have', () => {
+    const six = party('six', 'fd00::1', { inbound: [{ ip_protocol: 'icmpv6', from_port: 0, to_port: 0 }] });
+    const other = party('other', 'fd00::2', {});
+    expect(reach(other, six, { kind: 'ping', port: 0 }).kind).toBe('yes');
+    expect(reach(six, other, { kind: 'ping', port: 0 }).kind).toBe('no');
+  });
+
+  it('says that it does not know, and why', () => {
+    const nowhere = party('nowhere', '', {});
+    const six = party('six', 'fd00::1', {});
+    const hidden: Party = { ...open, device: device('hidden', '10.0.0.9'), policy: { missing: 'default' } };
+    expect(reach(open, nowhere, ssh)).toMatchObject({
+      kind: 'unknown',
+      why: expect.stringContaining('nowhere') as string,
+    });
+    expect(reach(open, six, ssh)).toMatchObject({ kind: 'unknown', why: expect.stringContaining('IPv6') as string });
+    expect(reach(open, hidden, ssh).kind).toBe('unknown');
+    expect(reach(open, open, ssh).kind).toBe('self');
+  });
+
+  it('reads an address with or without a prefix length', () => {
+    expect(addressOf(device('a', '10.0.0.1/24'))).toEqual({ family: 4, value: 0x0a00_0001n });
+    expect(addressOf(device('a', 'somewhere'))).toBeUndefined();
+    expect(addressOf(device('a', '10.0.0.1-10.0.0.9'))).toBeUndefined();
+  });
+});

@@ -1,0 +1,170 @@
+/** Owns the reachability page: who may reach whom on what, from the same decision that the agents' rules are tested against. */
+import { NumberInput, SegmentedControl, Select, TextInput } from '@mantine/core';
+import { useParams } from '@tanstack/react-router';
+import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
+import { ReachIcon, SearchIcon } from '../look/icons.tsx';
+import { policyOf } from '../model/force.ts';
+import { addressOf, reach, type Asked, type Party } from '../model/reach.ts';
+import { plural, services } from '../model/words.ts';
+import { Graph } from '../parts/graph.tsx';
+import { Matrix, type Pick } from '../parts/matrix.tsx';
+import { Empty } from '../parts/states.tsx';
+import { Why } from '../parts/why.tsx';
+import { deviceName } from '../state/live.ts';
+import { usePicture } from '../state/organization.ts';
+
+/** A board of more is no longer read by anyone; search narrows it. */
+const shownDevices = 40;
+const graphDevices = 16;
+
+const known = services
+  .filter(({ ip_protocol }) => ip_protocol === 'tcp' || ip_protocol === 'udp')
+  .map(({ name, ip_protocol, from }) => ({
+    value: `${ip_protocol} ${from}`,
+    label: `${name} (${ip_protocol} ${from})`,
+  }));
+const choices = [...known, { value: 'ping 0', label: 'Ping' }, { value: 'custom', label: 'Another port …' }];
+
+function readAsked(choice: string, custom: Asked): Asked {
+  if (choice === 'custom') return custom;
+  const [kind, port] = choice.split(' ');
+  return { kind: kind === 'udp' || kind === 'ping' ? kind : 'tcp', port: Number(port) };
+}
+
+export function ReachPage(): ReactNode {
+  const { org } = useParams({ from: '/o/$org/reach' });
+  const picture = usePicture();
+  const [choice, setChoice] = useState('tcp 22');
+  const [custom, setCustom] = useState<Asked>({ kind: 'tcp', port: 8080 });
+  const [text, setText] = useState('');
+  const [picked, setPicked] = useState<Pick>();
+  const [view, setView] = useState('matrix');
+  const wanted = useDeferredValue(text).trim().toLowerCase();
+  const asked = readAsked(choice, custom);
+  const found = useMemo(
+    () =>
+      picture.devices.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted)),
+    [picture.devices, wanted],
+  );
+  const parties = useMemo(
+    (): readonly Party[] =>
+      found.slice(0, shownDevices).map((device) => ({
+        device,
+        policy: policyOf(device, picture),
+        address: addressOf(device),
+      })),
+    [found, picture],
+  );
+  const answers = useMemo(
+    () => parties.map((from) => parties.map((to) => reach(from, to, { kind: asked.kind, port: asked.port }))),
+    [parties, asked.kind, asked.port],
+  );
+  const what = asked.kind === 'ping' ? 'Ping' : `${asked.kind.toUpperCase()} port ${asked.port}`;
+  const [from, to] = picked === undefined ? [] : [parties[picked.from], parties[picked.to]];
+  const answer = picked === undefined ? undefined : answers[picked.from]?.[picked.to];
+  const allowed = answers.flat().filter(({ kind }) => kind === 'yes').length;
+  const graphFits = parties.length <= graphDevices;
+
+  return (
+    <div className="page page-wide">
+      <div className="page-head">
+        <div>
+          <h1>Reachability</h1>
+          <p className="dimmed">
+            Who may open a connection to whom. Both ends must agree: outbound there, inbound here.
+          </p>
+        </div>
+        <SegmentedControl
+          aria-label="View"
+          value={graphFits ? view : 'matrix'}
+          onChange={setView}
+          data={[
+            { value: 'matrix', label: 'Matrix' },
+            { value: 'graph', label: 'Graph', disabled: !graphFits },
+          ]}
+        />
+      </div>
+      <div className="row">
+        <Select
+          className="filter"
+          aria-label="Service"
+          data={choices}
+          value={choice}
+          onChange={(next) => setChoice(next ?? 'tcp 22')}
+          allowDeselect={false}
+          searchable
+        />
+        {choice === 'custom' ? (
+          <>
+            <SegmentedControl
+              aria-label="Protocol"
+              value={custom.kind}
+              onChange={(kind) => setCustom({ ...custom, kind: kind === 'udp' ? 'udp' : 'tcp' })}
+              data={[
+                { value: 'tcp', label: 'TCP' },
+                { value: 'udp', label: 'UDP' },
+              ]}
+            />
+            <NumberInput
+              aria-label="Port"
+              w={110}
+              min={1}
+              max={65_535}
+              allowDecimal={false}
+              value={custom.port}
+              onChange={(port) => setCustom({ ...custom, port: Number(port) || 1 })}
+            />
+          </>
+        ) : null}
+        <TextInput
+          className="grow"
+          miw={200}
+          aria-label="Search devices"
+          placeholder="Only devices with this in their name or address"
+          leftSection={<SearchIcon size={16} />}
+          value={text}
+          onChange={(event) => {
+            setText(event.currentTarget.value);
+            setPicked(undefined);
+          }}
+        />
+      </div>
+      {found.length > shownDevices ? (
+        <p className="note note-plain">
+          Showing {shownDevices} of {plural(found.length, 'device')}. Search to see others.
+        </p>
+      ) : null}
+      {parties.length === 0 ? (
+        <div className="card">
+          <Empty icon={<ReachIcon size={40} />} title="No devices to compare">
+            {picture.devices.length === 0 ? 'Add devices first.' : 'No device matches the search.'}
+          </Empty>
+        </div>
+      ) : (
+        <div className="columns">
+          <section className="card" aria-label="Who may reach whom">
+            <div className="card-head">
+              <h2>{what}</h2>
+              <span className="small dimmed">{plural(allowed, 'connection')} allowed</span>
+            </div>
+            {view === 'graph' && graphFits ? (
+              <Graph parties={parties} answers={answers} what={what} />
+            ) : (
+              <Matrix parties={parties} answers={answers} picked={picked} pick={setPicked} />
+            )}
+          </section>
+          {from !== undefined && to !== undefined && answer !== undefined ? (
+            <Why from={from} to={to} answer={answer} what={what} org={org} />
+          ) : (
+            <section className="card" aria-label="Why">
+              <div className="card-head">
+                <h2>Why?</h2>
+              </div>
+              <p className="card-body dimmed">Choose a cell of the matrix to read which rule of which group decides.</p>
+            </section>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,94 @@
+/** Owns the matrix: a row for who connects, a column for whom; walked by arrow keys like a board. */
+import { useRef, type KeyboardEvent, type ReactNode } from 'react';
+import type { Party, Reach } from '../model/reach.ts';
+import { deviceName } from '../state/live.ts';
+
+export interface Pick {
+  readonly from: number;
+  readonly to: number;
+}
+
+const signs: { readonly [K in Reach['kind']]: string } = { yes: '✓', no: '', unknown: '?', self: '' };
+const words: { readonly [K in Reach['kind']]: string } = {
+  yes: 'may connect',
+  no: 'may not connect',
+  unknown: 'unknown',
+  self: 'itself',
+};
+const steps: Readonly<Record<string, readonly [number, number]>> = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+};
+
+export function Matrix({
+  parties,
+  answers,
+  picked,
+  pick,
+}: {
+  readonly parties: readonly Party[];
+  readonly answers: readonly (readonly Reach[])[];
+  readonly picked: Pick | undefined;
+  readonly pick: (pick: Pick) => void;
+}): ReactNode {
+  const board = useRef<HTMLTableElement>(null);
+  const last = parties.length - 1;
+  const walk = (event: KeyboardEvent, from: number, to: number): void => {
+    const step = steps[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const next = {
+      from: Math.min(last, Math.max(0, from + step[0])),
+      to: Math.min(last, Math.max(0, to + step[1])),
+    };
+    pick(next);
+    board.current?.querySelector<HTMLElement>(`[data-cell="${next.from}/${next.to}"]`)?.focus();
+  };
+  const here = picked ?? { from: 0, to: 0 };
+  return (
+    <div className="table-scroll matrix-scroll">
+      <table className="matrix" ref={board}>
+        <caption className="visually-hidden">Rows connect to columns. Move with the arrow keys.</caption>
+        <thead>
+          <tr>
+            <td className="small dimmed">from ↓ to →</td>
+            {parties.map(({ device }) => (
+              <th key={device.id} scope="col">
+                <span>{deviceName(device)}</span>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {parties.map((row, from) => (
+            <tr key={row.device.id}>
+              <th scope="row">{deviceName(row.device)}</th>
+              {parties.map((column, to) => {
+                const kind = answers[from]?.[to]?.kind ?? 'unknown';
+                const isHere = here.from === from && here.to === to;
+                return (
+                  <td key={column.device.id}>
+                    <button
+                      type="button"
+                      className={`cell cell-${kind}`}
+                      data-cell={`${from}/${to}`}
+                      aria-label={`${deviceName(row.device)} to ${deviceName(column.device)}: ${words[kind]}`}
+                      aria-pressed={picked !== undefined && isHere}
+                      tabIndex={isHere ? 0 : -1}
+                      onClick={() => pick({ from, to })}
+                      onKeyDown={(event) => walk(event, from, to)}
+                    >
+                      {signs[kind]}
+                    </button>
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,108 @@
+/** Owns the answer to "why": what each end says about a connection, and which rule of which group says it. */
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { Decision } from '../../policy/decide.ts';
+import type { Direction } from '../../policy/rule.ts';
+import { CheckIcon, CrossIcon } from '../look/icons.tsx';
+import type { Party, Reach } from '../model/reach.ts';
+import { ruleText } from '../model/words.ts';
+import { deviceName } from '../state/live.ts';
+import { Tag } from './tag.tsx';
+
+function Because({ decision, org }: { readonly decision: Decision; readonly org: string }): ReactNode {
+  const { reason } = decision;
+  switch (reason.kind) {
+    case 'rule':
+      return (
+        <>
+          admitted by{' '}
+          <Link className="link" to="/o/$org/groups/$group" params={{ org, group: reason.group.id }}>
+            {reason.group.name}
+          </Link>
+          : {ruleText(reason.rule)}
+        </>
+      );
+    case 'open':
+      return 'open: none of its groups has an outbound rule';
+    case 'no-rule':
+      return 'no rule admits it';
+    case 'connection':
+      return 'part of an admitted connection';
+    case 'discovery':
+      return 'link plumbing, always admitted';
+    default:
+      return reason satisfies never;
+  }
+}
+
+function End({
+  party,
+  direction,
+  decision,
+  org,
+}: {
+  readonly party: Party;
+  readonly direction: Direction;
+  readonly decision: Decision;
+  readonly org: string;
+}): ReactNode {
+  const passes = decision.verdict === 'accept';
+  return (
+    <li className="why-end">
+      <span className={passes ? 'why-yes' : 'why-no'}>
+        {passes ? <CheckIcon size={16} /> : <CrossIcon size={16} />}
+      </span>
+      <div>
+        <p>
+          <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: party.device.id }}>
+            <strong>{deviceName(party.device)}</strong>
+          </Link>
+          , {direction}
+        </p>
+        <p className="small dimmed">
+          <Because decision={decision} org={org} />
+        </p>
+      </div>
+    </li>
+  );
+}
+
+export function Why({
+  from,
+  to,
+  answer,
+  what,
+  org,
+}: {
+  readonly from: Party;
+  readonly to: Party;
+  readonly answer: Reach;
+  readonly what: string;
+  readonly org: string;
+}): ReactNode {
+  return (
+    <section className="card" aria-label="Why" aria-live="polite">
+      <div className="card-head">
+        <h2>
+          {deviceName(from.device)} → {deviceName(to.device)}
+        </h2>
+        {answer.kind === 'self' ? null : (
+          <Tag tone={answer.kind === 'yes' ? 'good' : answer.kind === 'no' ? 'bad' : 'warn'}>
+            {answer.kind === 'yes' ? 'may connect' : answer.kind === 'no' ? 'may not connect' : 'unknown'}
+          </Tag>
+        )}
+      </div>
+      <div className="card-body stack">
+        <p className="dimmed small">{what}</p>
+        {answer.kind === 'self' ? <p>A device reaches itself without passing the interface.</p> : null}
+        {answer.kind === 'unknown' ? <p>{answer.why}</p> : null}
+        {answer.kind === 'yes' || answer.kind === 'no' ? (
+          <ul className="why">
+            <End party={from} direction="outbound" decision={answer.outbound} org={org} />
+            <End party={to} direction="inbound" decision={answer.inbound} org={org} />
+          </ul>
+        ) : null}
+      </div>
+    </section>
+  );
+}

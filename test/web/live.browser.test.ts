@@ -1,0 +1,120 @@
+/** Proves that the page is live: events as they happen, a lost stream told and resumed without gaps, and reachability that follows. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expectShown, startBrowser, visit } from '../lib/browser.ts';
+import type { Json } from '../lib/http.ts';
+import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { wireTo } from '../lib/wire.ts';
+import { newFleet, type Fleet } from './fleet.fixture.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let browser: Browser;
+let fleet: Fleet;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  fleet = await newFleet(server);
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser.close();
+  await server.close();
+  await postgres.stop();
+});
+
+const rename = (device: string | undefined, hostname: string): Promise<Json> =>
+  fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/devices/${device}`, { hostname });
+
+async function open(path: string, use: (page: Page) => Promise<void>, url = server.url): Promise<void> {
+  const one = await visit(browser, url, { token: fleet.owner.token, path: `/o/${fleet.org}${path}` });
+  await use(one.page);
+  expect(one.complaints).toEqual([]);
+  await one.close();
+}
+
+test('changes made elsewhere appear in the feed, newest first, with what changed', async () => {
+  await open('/events', async (page) => {
+    await expectShown(page.getByRole('heading', { name: 'Nothing has changed yet' }));
+    await fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/security_groups/${fleet.groups.operations}`, {
+      inbound_rules: [{ ip_protocol: 'tcp', from_port: 9100, to_port: 9100 }],
+    });
+    await rename(fleet.devices[5], 'build-2');
+    const entries = page.getByRole('region', { name: 'Events' }).getByRole('listitem');
+    await expectShown(entries.filter({ hasText: 'build-2' }));
+    const texts = await entries.allInnerTexts();
+    expect(texts[0]).toMatch(/changed\s+Device build-2 hostname/);
+    expect(texts[1]).toMatch(/changed\s+Group operations inbound \+1 −2/);
+    await page.getByText('Groups', { exact: true }).last().click();
+    expect(await entries.count()).toBe(1);
+  });
+});
+
+test('a page that loses its stream says so, and shows what it missed when the stream returns', async () => {
+  const wire = await wireTo(server.url);
+  try {
+    await open(
+      '/devices',
+      async (page) => {
+        await expectShown(page.getByText('Live', { exact: true }));
+        wire.cut();
+        await expectShown(page.getByText('What you see may be out of date.'));
+        await rename(fleet.devices[0], 'bastion-while-away');
+        await fleet.owner.api.expect(200, 'DELETE', `${fleet.base}/devices/${fleet.devices[6]}`);
+        expect(await page.getByRole('link', { name: 'laptop-kim' }).count()).toBe(1);
+        wire.mend();
+        await page.getByRole('button', { name: 'Try now' }).click();
+        await expectShown(page.getByRole('link', { name: 'bastion-while-away' }));
+        await page.getByRole('link', { name: 'laptop-kim' }).waitFor({ state: 'detached' });
+        await page.getByText('What you see may be out of date.').waitFor({ state: 'detached' });
+        await rename(fleet.devices[0], 'bastion');
+        await expectShown(page.getByRole('link', { name: 'bastion', exact: true }));
+      },
+      wire.url,
+    );
+  } finally {
+    await wire.close();
+  }
+});
+
+test('the matrix answers for each pair, explains a cell, and follows changes', async () => {
+  await open('/reach', async (page) => {
+    const cell = (from: string, to: string) => page.getByRole('button', { name: new RegExp(`^${from} to ${to}:`) });
+    await expectShown(page.getByRole('button', { name: 'bastion to web-1: may connect' }));
+    await expectShown(page.getByRole('button', { name: 'web-1 to db-primary: may not connect' }));
+    await cell('web-1', 'db-primary').click();
+    const why = page.getByRole('region', { name: 'Why' });
+    await expectShown(why.getByText('no rule admits it'));
+    await page.getByRole('combobox', { name: 'Service' }).click();
+    await page.getByRole('option', { name: /PostgreSQL/ }).click();
+    await expectShown(page.getByRole('button', { name: 'web-1 to db-primary: may connect' }));
+    await expectShown(why.getByText(/PostgreSQL/));
+    await cell('web-1', 'db-primary').focus();
+    await page.keyboard.press('ArrowDown');
+    await expectShown(why.getByRole('heading', { name: 'web-2 → db-primary' }));
+    await fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/security_groups/${fleet.groups.database}`, {
+      inbound_rules: [],
+    });
+    await expectShown(page.getByRole('button', { name: 'web-1 to db-primary: may not connect' }));
+    await page.getByText('Graph', { exact: true }).click();
+    await expectShown(page.getByRole('img', { name: /Who may reach whom/ }));
+  });
+});
+
+test('the first page needs less than 350 KB of script, compressed', async () => {
+  await open('/devices', async (page) => {
+    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    const loaded = (await page.evaluate(`performance.getEntriesByType('resource').map((entry) => entry.name)`)) as string[];
+    const scripts = loaded.map((name) => new URL(name).pathname).filter((path) => path.endsWith('.js'));
+    expect(scripts.length).toBeGreaterThan(0);
+    const sizes = await Promise.all(
+      scripts.map(async (path) => {
+        const { headers } = await server.nobody.get(path, { 'accept-encoding': 'gzip' });
+        expect(headers['content-encoding']).toBe('gzip');
+        return Number(headers['content-length']);
+      }),
+    );
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(350 * 1024);
+  });
+});
