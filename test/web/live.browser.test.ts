@@ -105,7 +105,9 @@ test('the matrix answers for each pair, explains a cell, and follows changes', a
 test('the first page needs less than 350 KB of script, compressed', async () => {
   await open('/devices', async (page) => {
     await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
-    const loaded = (await page.evaluate(`performance.getEntriesByType('resource').map((entry) => entry.name)`)) as string[];
+    const loaded = (await page.evaluate(
+      `performance.getEntriesByType('resource').map((entry) => entry.name)`,
+    )) as string[];
     const scripts = loaded.map((name) => new URL(name).pathname).filter((path) => path.endsWith('.js'));
     expect(scripts.length).toBeGreaterThan(0);
     const sizes = await Promise.all(
