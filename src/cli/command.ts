@@ -77,7 +77,13 @@ export const repeated = (flags: string, help: string): Option =>
 export const addNoun = (parent: Command, name: string, summary: string): Command =>
   parent.command(name).summary(summary).description(sentence(summary));
 
-export function addExamples(command: Command, examples: readonly string[]): void {
-  const shown = examples.map((line) => `  $ ${line}\n`).join('');
-  command.addHelpText('after', `\n${examples.length === 1 ? 'Example' : 'Examples'}:\n${shown}`.trimEnd());
+const examples = new WeakMap<Command, readonly string[]>();
+
+/** The examples that the command's help shows. */
+export const examplesOf = (command: Command): readonly string[] => examples.get(command) ?? [];
+
+export function addExamples(command: Command, lines: readonly string[]): void {
+  examples.set(command, lines);
+  const shown = lines.map((line) => `  $ ${line}\n`).join('');
+  command.addHelpText('after', `\n${lines.length === 1 ? 'Example' : 'Examples'}:\n${shown}`.trimEnd());
 }

@@ -1,0 +1,125 @@
+/** Proves what the program says about itself: help, the reference, completion, and the answers to a wrong command line. */
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { Command } from 'commander';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { addClientCommands } from '../../src/cli/client-commands.ts';
+import { examplesOf } from '../../src/cli/command.ts';
+import { flatten, readTree } from '../../src/cli/tree.ts';
+import { Program } from '../lib/program.ts';
+
+/** Never called: it tells the test runner that this file depends on every command and option of the program. */
+export const everything = () => import('../../src/cli/main.ts');
+
+let program: Program;
+beforeAll(async () => {
+  program = await Program.install();
+});
+afterAll(() => program?.remove());
+
+const own = new Command('ringfence');
+addClientCommands(own);
+const commands = flatten(readTree(own)).filter(({ path, children }) => path !== '' && children.length === 0);
+
+describe('the reference', () => {
+  it('on the page docs/cli.md is what the program says (`npm run docs` writes it)', async () => {
+    const page = await readFile(new URL('../../docs/cli.md', import.meta.url), 'utf8');
+    expect((await program.run(['reference'])).stdout).toBe(page);
+  });
+
+  it.each(commands.map(({ path, command, summary, options }) => ({ path, command, summary, options })))(
+    'of $path has a sentence, examples that begin with the command, and a meaning for every option',
+    ({ path, command, summary, options }) => {
+      expect(summary).toMatch(/^[a-z].*[^.]$/);
+      const examples = examplesOf(command);
+      expect(examples.length).toBeGreaterThan(0);
+      for (const example of examples) expect(example).toContain(`ringfence ${path}`);
+      for (const { help } of options) expect(help).not.toBe('');
+    },
+  );
+});
+
+describe('help', () => {
+  it('lists every command, and is no failure', async () => {
+    const outcome = await program.run(['--help']);
+    expect(outcome).toMatchObject({ code: 0, stderr: '' });
+    for (const word of ['server', 'login', 'group', 'device', 'apply', 'watch', 'explain', 'completion']) {
+      expect(outcome.stdout).toMatch(new RegExp(`^  ${word}\\b`, 'm'));
+    }
+    expect(outcome.stdout).not.toContain('reference');
+  });
+
+  it('of a command shows usage, options with their variables, and examples', async () => {
+    const { code, stdout } = await program.run(['group', 'allow', '--help']);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^Usage: ringfence group allow \[options\] <group> <direction> <rule\.\.\.>\n/);
+    expect(stdout).toContain('RINGFENCE_SERVER');
+    expect(stdout).toContain('$ ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8');
+  });
+
+  it.each([
+    [['grop', 'list'], /unknown command 'grop' \(Did you mean group\?\)/],
+    [['group', 'lst'], /unknown command 'lst' \(Did you mean list\?\)/],
+    [['group', 'list', '--outptu', 'json'], /unknown option '--outptu' \(Did you mean --output\?\)/],
+    [['group', 'list', '-o', 'xml'], /Allowed choices are table, json, yaml/],
+    [['group', 'show'], /missing required argument 'group'/],
+    [['group', 'list', 'extra'], /too many arguments/],
+    [['completion', 'tcsh'], /Allowed choices are bash, zsh, fish/],
+  ])('of a wrong command line is one line and code 2: %j', async (args, message) => {
+    const outcome = await program.run(args);
+    expect(outcome).toMatchObject({ code: 2, stdout: '' });
+    expect(outcome.stderr).toMatch(/^ringfence: /);
+    expect(outcome.stderr).toMatch(message);
+    expect(outcome.stderr.trim().split('\n')).toHaveLength(1);
+  });
+});
+
+describe('completion', () => {
+  const run = promisify(execFile);
+  const file = async (shell: string): Promise<string> => {
+    const { code, stdout } = await program.run(['completion', shell]);
+    expect(code).toBe(0);
+    return program.file(`completion.${shell}`, stdout);
+  };
+  /** What a shell offers for a line that is typed up to its end. */
+  const offers: Readonly<Record<string, (path: string, line: string) => Promise<string>>> = {
+    bash: async (path, line) =>
+      (
+        await run('bash', [
+          '-c',
+          `source "$0"; COMP_WORDS=(${words(line)}); COMP_CWORD=$(( \${#COMP_WORDS[@]} - 1 )); _ringfence; printf '%s\\n' "\${COMPREPLY[@]}"`,
+          path,
+        ])
+      ).stdout,
+    zsh: async (path, line) => {
+      const stubs = '_describe() { [[ $1 == -o ]] && shift; print -l -- "${(@P)2}" }; _files() { }';
+      return (
+        await run('zsh', ['-fc', `source "$0"; ${stubs}; words=(${words(line)}); CURRENT=\${#words}; _ringfence`, path])
+      ).stdout;
+    },
+    fish: async (path, line) =>
+      (
+        await run('fish', ['--no-config', '-c', `source ${path}; complete -C '${line}'`], {
+          env: { ...process.env, HOME: program.home },
+        })
+      ).stdout,
+  };
+  const words = (line: string): string =>
+    line
+      .split(' ')
+      .map((word) => `'${word}'`)
+      .join(' ');
+
+  it.each(Object.keys(offers))('of %s knows commands, options and choices', async (shell) => {
+    const path = await file(shell);
+    const offer = offers[shell];
+    if (offer === undefined) throw new Error(shell);
+    expect(await offer(path, 'ringfence gr')).toMatch(/^group\b/m);
+    const below = await offer(path, 'ringfence device groups ');
+    for (const word of ['set', 'add', 'remove']) expect(below).toMatch(new RegExp(`^${word}\\b`, 'm'));
+    expect(below).not.toMatch(/^list\b/m);
+    expect(await offer(path, 'ringfence group delete web --det')).toMatch(/^--detach\b/m);
+    expect(await offer(path, 'ringfence group list --output ')).toMatch(/^yaml\b/m);
+  });
+});
