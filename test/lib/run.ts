@@ -1,10 +1,10 @@
 /** Owns the running of the built program in tests: one bundle per test file, processes that are ended whatever happens. */
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buildProgram } from '../../scripts/build-program.mjs';
+import { promisify } from 'node:util';
 
 export interface Ended {
   readonly code: number | null;
@@ -83,7 +83,9 @@ export class Program {
 
   static async build(): Promise<Program> {
     const folder = await mkdtemp(join(tmpdir(), 'rf-program-'));
-    await buildProgram({ outdir: folder });
+    // In a process of its own, from the top of the repository: a benchmark that is bundled itself cannot import the build.
+    const code = `import('./scripts/build-program.mjs').then((build) => build.buildProgram({ outdir: ${JSON.stringify(folder)} }))`;
+    await promisify(execFile)(process.execPath, ['-e', code]);
     return new Program(folder);
   }
 

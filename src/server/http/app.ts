@@ -11,6 +11,7 @@ import { registerDocs } from './docs.ts';
 import { HttpError, problemBody, toHttpError } from './errors.ts';
 import { registerHealth, type Health } from './health.ts';
 import type { Log } from './log.ts';
+import { Lookups } from './lookups.ts';
 import type { Metrics } from './metrics.ts';
 import { RateLimiter, type RateLimit } from './ratelimit.ts';
 import { registerOperations, type StreamHandler } from './routes.ts';
@@ -138,6 +139,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   registerUi(app, findAssets());
   const limiter = new RateLimiter(options.rateLimit, services.clock);
   const { stream, answerTimeoutMs } = options;
-  registerOperations(app, { services, authenticate, limiter, stream, answerTimeoutMs });
+  const lookups = new Lookups(services.store, authenticate);
+  registerOperations(app, { services, lookups, limiter, stream, answerTimeoutMs });
   return app;
 }

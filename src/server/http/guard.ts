@@ -11,9 +11,9 @@ import {
   parseUserId,
 } from '../../policy/ids.ts';
 import type { Principal } from '../identity/authenticate.ts';
-import type { Store } from '../store/store.ts';
 import type { Params, Subjects } from './call.ts';
 import { HttpError, notFound } from './errors.ts';
+import type { Lookups } from './lookups.ts';
 import { decideRights, writes, type Role } from './rights.ts';
 
 const doors: { readonly [Name in keyof Params]: (text: unknown) => Params[Name] } = {
@@ -50,7 +50,7 @@ async function placeOf(
   id: OperationId,
   principal: Principal,
   params: Params,
-  store: Store,
+  lookups: Lookups,
 ): Promise<{ readonly roles: Set<Role>; readonly owner_id?: Subjects['owner_id'] }> {
   const scoped = organizationScoped(id);
   if (principal.kind !== 'user') {
@@ -60,7 +60,7 @@ async function placeOf(
   const roles = new Set<Role>();
   if (principal.is_admin) roles.add('administrator');
   if (!scoped) return { roles: roles.add('stranger') };
-  const membership = await store.members.of(params.org_id, principal.user_id);
+  const membership = await lookups.membership(params.org_id, principal.user_id);
   if (!membership?.is_member) return { roles: roles.add('stranger') };
   roles.add('member');
   if (membership.owner_id === principal.user_id) roles.add('owner');
@@ -68,10 +68,11 @@ async function placeOf(
 }
 
 /** Reads what the path names, and only that. */
-async function subjectsOf(id: OperationId, principal: Principal, params: Params, store: Store): Promise<Subjects> {
+async function subjectsOf(id: OperationId, principal: Principal, params: Params, lookups: Lookups): Promise<Subjects> {
+  const { store } = lookups;
   const named = operations[id].params;
   if (named.includes('sg_id')) {
-    const group = await store.groups.get(params.org_id, params.sg_id, { reader: principal.user_id });
+    const group = await lookups.group(params.org_id, params.sg_id, principal.user_id);
     // The user-scoped paths know user-owned groups only.
     if (userScoped(id) && group.record.user_id === undefined) throw notFound('group');
     return { group };
@@ -99,22 +100,29 @@ function rolesTowards(subjects: Subjects, id: OperationId, principal: Principal,
  * Lets the caller in or throws: 403 or 404 as the table of rights says, 404 when what the path names does not exist.
  * A stranger learns nothing of an organization, not even what exists in it.
  */
-export async function admit(id: OperationId, principal: Principal, params: Params, store: Store): Promise<Subjects> {
+export async function admit(
+  id: OperationId,
+  principal: Principal,
+  params: Params,
+  lookups: Lookups,
+): Promise<Subjects> {
   if (principal.kind === 'user' && principal.scope === 'read-only' && writes(id, operations[id].method)) {
     throw new HttpError('forbidden', 'This token is read-only.');
   }
   // Asked for at once, to wait for the database only once; judged in order.
-  const reading = subjectsOf(id, principal, params, store).then(
+  const reading = subjectsOf(id, principal, params, lookups).then(
     (subjects) => ({ subjects }),
     (failure: unknown) => ({ failure }),
   );
-  const { roles, owner_id } = await placeOf(id, principal, params, store);
+  const { roles, owner_id } = await placeOf(id, principal, params, lookups);
   if (organizationScoped(id) && roles.has('stranger')) throw notFound('organization');
   const best = decideRights(id, roles, { organizationOwned: true, ownDevice: true });
   if (principal.kind !== 'user' && best === 'no') throw new HttpError('forbidden', refusal(principal));
   const read = await reading;
   if ('failure' in read) throw read.failure;
-  const { subjects } = read;
+  const subjects = owner_id === undefined ? read.subjects : { ...read.subjects, owner_id };
+  // What holds for any such thing needs no look at this one.
+  if (decideRights(id, roles, { organizationOwned: false, ownDevice: false }) === 'yes') return subjects;
   for (const role of rolesTowards(subjects, id, principal, params)) roles.add(role);
   const verdict = decideRights(id, roles, {
     organizationOwned: subjects.group !== undefined && subjects.group.record.user_id === undefined,
@@ -122,7 +130,7 @@ export async function admit(id: OperationId, principal: Principal, params: Param
   });
   if (verdict === 'no') throw new HttpError('forbidden', refusal(principal));
   if (verdict === 'hidden') throw notFound(hiddenThing(subjects));
-  return owner_id === undefined ? subjects : { ...subjects, owner_id };
+  return subjects;
 }
 
 function refusal(principal: Principal): string {

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
-import { credentialId, type Authenticate, type Principal } from '../identity/authenticate.ts';
+import { credentialId, type Principal } from '../identity/authenticate.ts';
 import { acceptsJson } from './accept.ts';
 import { addressOf } from './address.ts';
 import { entryOf, isAudited, SignIns, signInOf } from './audit.ts';
@@ -16,6 +16,7 @@ import { deviceHandlers } from './handlers/devices.ts';
 import { groupHandlers } from './handlers/groups.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { userHandlers } from './handlers/users.ts';
+import type { Lookups } from './lookups.ts';
 import { parseQuery } from './paging.ts';
 import type { RateLimiter } from './ratelimit.ts';
 
@@ -40,7 +41,7 @@ export type StreamHandler = (admitted: Admitted, request: FastifyRequest, reply:
 
 export interface RouteOptions {
   readonly services: Services;
-  readonly authenticate: Authenticate;
+  readonly lookups: Lookups;
   readonly limiter: RateLimiter;
   readonly stream: StreamHandler;
   /** How long the database may take. */
@@ -64,9 +65,9 @@ export async function enter(
     readonly address: string;
     readonly params: Readonly<Record<string, unknown>>;
   },
-  { services, authenticate, limiter }: Pick<RouteOptions, 'services' | 'authenticate' | 'limiter'>,
+  { lookups, limiter }: Pick<RouteOptions, 'lookups' | 'limiter'>,
 ): Promise<Admitted> {
-  const asked = await authenticate(request.authorization);
+  const asked = await lookups.authenticate(request.authorization);
   const principal = asked?.kind === 'rejected' ? undefined : asked;
   const wait = limiter.take(principal === undefined ? request.address : credentialId(principal));
   if (wait > 0) {
@@ -77,7 +78,7 @@ export async function enter(
   if (asked?.kind === 'rejected') throw rejectedCredential(asked);
   if (principal === undefined) throw unauthenticated(request.authorization !== undefined);
   const params = parseParams(request.params);
-  return { principal, params, subjects: await admit(id, principal, params, services.store) };
+  return { principal, params, subjects: await admit(id, principal, params, lookups) };
 }
 
 function send(operation: Operation, answer: Answer, reply: FastifyReply): FastifyReply {

@@ -1,0 +1,271 @@
+/**
+ * Measures the API as callers meet it: writes to one organization and to 64, group reads, and the time from start to ready.
+ * Floors in the same run: the same SQL statements by pgbench (a C program, no server of ours), the store without HTTP, and an HTTP answer
+ * without the database. Not measured: networks, and machines that do nothing else.
+ */
+import { execFile } from 'node:child_process';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { parseDeviceId, parseGroupId, parseOrganizationId, parseUserId } from '../src/policy/ids.ts';
+import { openDatabase, type Database } from '../src/server/database/supervise.ts';
+import { getDevice, updateDevice } from '../src/server/store/device-statements.ts';
+import { getGroup } from '../src/server/store/group-statements.ts';
+import { openStore } from '../src/server/store/open.ts';
+import { Api } from '../test/lib/http.ts';
+import { temporaryDirectory } from '../test/lib/postgres.ts';
+import { Program } from '../test/lib/run.ts';
+import { httpLoad, type LoadResult } from './lib/http-load.ts';
+import { figure, table } from './lib/table.ts';
+
+const run = promisify(execFile);
+const connections = 64;
+const seconds = Number(process.env['RINGFENCE_BENCH_SECONDS'] ?? 5);
+const token = 'operator-token';
+
+interface Target {
+  readonly org: string;
+  readonly device: string;
+  readonly group: string;
+}
+
+/** Processor time of a process in milliseconds. */
+async function cpuOf(pid: number): Promise<number> {
+  const { readFile } = await import('node:fs/promises');
+  const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]?.split(' ') ?? [];
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+/**
+ * One of the store's statements as a function, since pgbench reads every colon in a text as a variable. PL/pgSQL keeps
+ * the plan for each connection, as the store's prepared statements do.
+ */
+const asFunction = (name: string, types: readonly string[], text: string, answer: string): string =>
+  `CREATE FUNCTION ${name} (${types.join(', ')}) RETURNS TABLE (${answer}) LANGUAGE plpgsql AS $bench$
+   #variable_conflict use_column
+   BEGIN RETURN QUERY ${text}; END $bench$`;
+
+const membership =
+  'SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) FROM organizations o WHERE o.id = $1';
+
+/** pgbench with as many clients as there are connections, each on a target of its own, or all on the first. */
+async function pgbench(database: Database, url: string, dir: string, script: string): Promise<number> {
+  const file = join(dir, 'floor.sql');
+  await writeFile(file, script);
+  const args = ['-n', '-M', 'prepared', '-c', String(connections), '-j', '2', '-T', String(seconds), '-f', file, url];
+  const { stdout } = await run(join(database.programs.bin, 'pgbench'), args, {
+    env: { ...process.env, PGOPTIONS: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off' },
+  });
+  return Number(/tps = ([\d.]+)/.exec(stdout)?.[1] ?? Number.NaN);
+}
+
+/** Calls in this process, as many at a time as there are connections. */
+async function inProcess(call: (c: number, n: number) => Promise<unknown>): Promise<number> {
+  const started = performance.now();
+  const until = started + seconds * 1000;
+  let calls = 0;
+  await Promise.all(
+    Array.from({ length: connections }, async (_, c) => {
+      for (let n = 0; performance.now() < until; n += 1) {
+        await call(c, n);
+        calls += 1;
+      }
+    }),
+  );
+  return (calls / (performance.now() - started)) * 1000;
+}
+
+function onlyGood(result: LoadResult): LoadResult {
+  const bad = [...result.statuses].filter(([status]) => status >= 300);
+  if (bad.length > 0) throw new Error(`answers other than success: ${JSON.stringify(bad)}`);
+  return result;
+}
+
+async function throughput(program: Program): Promise<void> {
+  const dir = await temporaryDirectory();
+  const database = await openDatabase({ dir });
+  try {
+    const args = ['--listen', '127.0.0.1:0', '--data', join(dir, 'server'), '--database-url', database.url];
+    const server = program.run(['server', ...args, '--log-level', 'warn', '--rate-limit', '0'], {
+      RINGFENCE_ADMIN_TOKEN: token,
+    });
+    const url = await server.url();
+    const api = new Api(url, token);
+    const me = (await api.expect(200, 'GET', '/api/users/me')).id as string;
+    const targets: Target[] = [];
+    for (let i = 0; i < connections; i += 1) {
+      const { id: org } = await api.expect(201, 'POST', '/api/organizations', { name: `bench ${i}` });
+      const base = `/api/organizations/${org}`;
+      const device = await api.expect(201, 'POST', `${base}/devices`, { public_key: `key ${i}` });
+      const rule = { ip_protocol: 'tcp', from_port: 443, to_port: 443, ip_ranges: ['10.0.0.0/8'] };
+      const body = { group_name: 'web', inbound_rules: Array.from({ length: 5 }, () => rule) };
+      targets.push({
+        org,
+        device: device.id,
+        group: (await api.expect(201, 'POST', `${base}/security_groups`, body)).id,
+      });
+    }
+    // All of them in the first organization too.
+    const first = targets[0] as Target;
+    const crowd: Target[] = [];
+    for (let i = 0; i < connections; i += 1) {
+      const device = await api.expect(201, 'POST', `/api/organizations/${first.org}/devices`, {
+        public_key: `crowd ${i}`,
+      });
+      crowd.push({ ...first, device: device.id });
+    }
+    api.close();
+
+    const client = new Client({ connectionString: database.url });
+    await client.connect();
+    await client.query(
+      'CREATE TABLE bench_targets (crowd boolean, i integer, org uuid, device uuid, sg uuid, me uuid, PRIMARY KEY (crowd, i))',
+    );
+    for (const [name, list] of [
+      ['false', targets],
+      ['true', crowd],
+    ] as const) {
+      for (const [i, { org, device, group }] of list.entries()) {
+        await client.query('INSERT INTO bench_targets VALUES ($1, $2, $3, $4, $5, $6)', [
+          name,
+          i,
+          org,
+          device,
+          group,
+          me,
+        ]);
+      }
+    }
+    const types = [...updateDevice.one.text.matchAll(/\$\d+::(\w+) AS/g)].map((match) => match[1] ?? 'text');
+    const row = 'id uuid, refusal text, standing bigint, revision bigint, body text';
+    for (const definition of [
+      asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row),
+      asFunction('bench_member', ['uuid', 'uuid'], membership, 'owner uuid, is_member boolean'),
+      asFunction(
+        'bench_device',
+        ['uuid', 'uuid'],
+        getDevice.text,
+        'id uuid, revision bigint, body text, user_id uuid, public_key text, security_groups uuid[]',
+      ),
+      asFunction('bench_group', ['uuid', 'uuid', 'text', 'uuid'], getGroup.text, 'id uuid, revision bigint, body text'),
+    ]) {
+      await client.query(definition);
+    }
+    await client.end();
+
+    const store = await openStore({ url: database.url, phase: 3 });
+    const at = (list: readonly Target[], c: number): Target => list[c % list.length] as Target;
+    const actor = { user_id: parseUserId(me) };
+    const write = (list: readonly Target[]) => (c: number, n: number) =>
+      store.devices.update(parseOrganizationId(at(list, c).org), actor, parseDeviceId(at(list, c).device), {
+        hostname: `host ${c} ${n}`,
+      });
+    const read = (c: number) =>
+      store.groups.get(parseOrganizationId(at(targets, c).org), parseGroupId(at(targets, c).group), {
+        reader: actor.user_id,
+      });
+
+    const pick = (crowded: boolean): string =>
+      `SELECT org, device, sg, me FROM bench_targets WHERE crowd = ${crowded} AND i = :client_id \\gset\n`;
+    const updates = updateDevice.columns.map((column) =>
+      column === 'hostname'
+        ? "'host ' || :n"
+        : ({ id: ':device', actor: ':me', at: 'now()', prefix_given: 'false' }[column] ?? 'NULL'),
+    );
+    const lookMember = 'SELECT * FROM bench_member(:org, :me);\n';
+    const lookDevice = 'SELECT * FROM bench_device(:org, :device);\n';
+    const lookGroup = 'SELECT * FROM bench_group(:org, :me, NULL, :sg);\n';
+    const update = `\\set n random(1, 1000000000)\nSELECT * FROM bench_update(:org, ${updates.join(', ')});\n`;
+    const writeFloor = (crowded: boolean): string => pick(crowded) + lookMember + lookDevice + update;
+
+    const patch = (list: readonly Target[]) => (c: number, n: number) => ({
+      method: 'PATCH',
+      path: `/api/organizations/${at(list, c).org}/devices/${at(list, c).device}`,
+      body: `{"hostname":"host ${c} ${n}"}`,
+    });
+    const get = (c: number) => ({
+      method: 'GET',
+      path: `/api/organizations/${at(targets, c).org}/security_groups/${at(targets, c).group}`,
+    });
+    const jobs = [
+      { name: 'write, 64 organizations', floor: writeFloor(false), direct: write(targets), request: patch(targets) },
+      { name: 'write, one organization', floor: writeFloor(true), direct: write(crowd), request: patch(crowd) },
+      { name: 'read a group', floor: pick(false) + lookMember + lookGroup, direct: read, request: get },
+    ];
+    const pid = server.child.pid ?? 0;
+    const load = async (request: Parameters<typeof httpLoad>[0]['request']) => {
+      const before = await cpuOf(pid);
+      const result = onlyGood(await httpLoad({ url, token, connections, seconds, request }));
+      return { ...result, cpu: ((await cpuOf(pid)) - before) / result.requests };
+    };
+    await load(get);
+    const rows: (string | number)[][] = [];
+    for (const { name, floor, direct, request } of jobs) {
+      const raw = await pgbench(database, database.url, dir, floor);
+      const alone = await inProcess(direct);
+      const result = await load(request);
+      rows.push([
+        name,
+        raw,
+        alone,
+        result.perSecond,
+        raw / result.perSecond,
+        result.p50,
+        result.p99,
+        result.cpu * 1000,
+      ]);
+    }
+    const bare = await load(() => ({ method: 'GET', path: '/healthz' }));
+    rows.push(['an answer without the database', '-', '-', bare.perSecond, '-', bare.p50, bare.p99, bare.cpu * 1000]);
+    console.log(
+      `\n${connections} connections, ${seconds} s each, one server process, PostgreSQL on the same machine\n`,
+    );
+    const head = ['job', 'pgbench/s', 'store/s', 'API/s', 'floor ÷ API', 'p50 ms', 'p99 ms', 'server CPU µs'];
+    console.log(table(head, rows));
+    await store.close();
+    await server.stop();
+  } finally {
+    await database.stop();
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+async function startTimes(program: Program): Promise<void> {
+  const fresh: number[] = [];
+  const existing: number[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    const dir = await temporaryDirectory();
+    for (const times of [fresh, existing]) {
+      const started = performance.now();
+      const server = program.run(['server', '--listen', '127.0.0.1:0', '--data', dir, '--log-level', 'warn']);
+      await server.url();
+      times.push(performance.now() - started);
+      await server.stop();
+    }
+    await rm(dir, { recursive: true, force: true });
+  }
+  const started = performance.now();
+  await run(process.execPath, ['-e', '0']);
+  const node = performance.now() - started;
+  const show = (times: readonly number[]): string[] => [figure(Math.min(...times)), figure(Math.max(...times))];
+  console.log('\nFrom start to ready, three rounds\n');
+  console.log(
+    table(
+      ['what', 'best ms', 'worst ms'],
+      [
+        ['fresh data directory', ...show(fresh)],
+        ['existing data directory', ...show(existing)],
+        ['node -e 0', ...show([node])],
+      ],
+    ),
+  );
+}
+
+const program = await Program.build();
+try {
+  await startTimes(program);
+  await throughput(program);
+} finally {
+  await program.close();
+}
