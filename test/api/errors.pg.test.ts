@@ -103,7 +103,7 @@ describe('each status', () => {
     const get = await place.owner.api.get(`${place.base}/events`);
     expectProblem(get, 405, 'method_not_allowed');
     expect(get.headers.allow).toBe('POST');
-    expect((await server.nobody.ask('OPTIONS', '/user/me')).headers.allow).toBe('GET, HEAD');
+    expect((await server.nobody.ask('OPTIONS', '/user/me/tokens')).headers.allow).toBe('POST, GET, HEAD');
     expect((await server.nobody.ask('DELETE', '/healthz')).status).toBe(405);
   });
 

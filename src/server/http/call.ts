@@ -21,7 +21,10 @@ export interface Params {
 
 /** What the guard has read on its way, so that a handler need not read it again. */
 export interface Subjects {
+  /** The organization's owner. */
   readonly owner_id?: UserId;
+  /** Whose the thing is that the path names; undefined for an organization's own group. */
+  readonly user_id?: UserId | undefined;
   readonly group?: Stored<GroupRecord>;
   readonly device?: Stored<DeviceRecord>;
   readonly token?: TokenRecord;

@@ -11,6 +11,8 @@ import {
   parseUserId,
 } from '../../policy/ids.ts';
 import type { Principal } from '../identity/authenticate.ts';
+import { StoreError } from '../store/errors.ts';
+import type { Membership } from '../store/store.ts';
 import type { Params, Subjects } from './call.ts';
 import { HttpError, notFound } from './errors.ts';
 import type { Lookups } from './lookups.ts';
@@ -45,55 +47,76 @@ export function parseParams(given: Readonly<Record<string, unknown>>): Params {
 const userScoped = (id: OperationId): boolean => operations[id].path.startsWith('/api/user/');
 const organizationScoped = (id: OperationId): boolean => operations[id].params.includes('org_id');
 
+/** What the database says about the path: the caller's place in the organization, and the thing that is named. */
+interface Found {
+  readonly membership?: Membership | undefined;
+  readonly subjects: Subjects;
+  /** What the path names and the caller does not get to see. */
+  readonly missing?: Parameters<typeof notFound>[0] | undefined;
+}
+
+const absent = (error: unknown): boolean => error instanceof StoreError && error.code === 'not_found';
+
+/** Reads what the path names, in as few questions as there can be. */
+async function look(id: OperationId, principal: Principal, params: Params, lookups: Lookups): Promise<Found> {
+  const named = operations[id].params;
+  const me = principal.user_id;
+  if (named.includes('sg_id')) {
+    const { membership, thing } = await lookups.group(params.org_id, me, params.sg_id);
+    // The user-scoped paths know user-owned groups only.
+    const hidden = thing === undefined || (userScoped(id) && thing.user_id === undefined);
+    if (hidden) return { membership, subjects: {}, missing: 'group' };
+    return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };
+  }
+  if (named.includes('device_id')) {
+    const { membership, thing } = await lookups.device(params.org_id, me, params.device_id);
+    if (thing === undefined) return { membership, subjects: {}, missing: 'device' };
+    return { membership, subjects: { device: thing.stored, user_id: thing.user_id } };
+  }
+  const membership = organizationScoped(id) ? lookups.membership(params.org_id, me) : undefined;
+  const [place, credential] = await Promise.all([membership, lookAtCredential(named, params, lookups)]);
+  return { ...credential, membership: place };
+}
+
+/** Tokens and keys by their ids; anything else in the path needs no look. */
+async function lookAtCredential(named: readonly string[], params: Params, { store }: Lookups): Promise<Found> {
+  const [what, reading] = named.includes('token_id')
+    ? (['token', store.tokens.get(params.token_id)] as const)
+    : named.includes('key_id')
+      ? (['enrollment_key', store.enrollmentKeys.get(params.org_id, params.key_id)] as const)
+      : [];
+  if (reading === undefined) return { subjects: {} };
+  try {
+    const credential = await reading;
+    const user_id = credential.user_id;
+    return { subjects: 'uses_left' in credential ? { key: credential, user_id } : { token: credential, user_id } };
+  } catch (error) {
+    if (!absent(error)) throw error;
+    return { subjects: {}, missing: what };
+  }
+}
+
 /** The roles that come with the credential and the organization in the path. */
-async function placeOf(
-  id: OperationId,
-  principal: Principal,
-  params: Params,
-  lookups: Lookups,
-): Promise<{ readonly roles: Set<Role>; readonly owner_id?: Subjects['owner_id'] }> {
+function placeOf(id: OperationId, principal: Principal, params: Params, { membership }: Found): Set<Role> {
   const scoped = organizationScoped(id);
   if (principal.kind !== 'user') {
-    if (scoped && principal.organization_id !== params.org_id) return { roles: new Set(['stranger']) };
-    return { roles: new Set([principal.kind === 'device' ? 'device_token' : 'enrollment_key']) };
+    if (scoped && principal.organization_id !== params.org_id) return new Set(['stranger']);
+    return new Set([principal.kind === 'device' ? 'device_token' : 'enrollment_key']);
   }
   const roles = new Set<Role>();
   if (principal.is_admin) roles.add('administrator');
-  if (!scoped) return { roles: roles.add('stranger') };
-  const membership = await lookups.membership(params.org_id, principal.user_id);
-  if (!membership?.is_member) return { roles: roles.add('stranger') };
+  if (!scoped || !membership?.is_member) return roles.add('stranger');
   roles.add('member');
-  if (membership.owner_id === principal.user_id) roles.add('owner');
-  return { roles, owner_id: membership.owner_id };
-}
-
-/** Reads what the path names, and only that. */
-async function subjectsOf(id: OperationId, principal: Principal, params: Params, lookups: Lookups): Promise<Subjects> {
-  const { store } = lookups;
-  const named = operations[id].params;
-  if (named.includes('sg_id')) {
-    const group = await lookups.group(params.org_id, params.sg_id, principal.user_id);
-    // The user-scoped paths know user-owned groups only.
-    if (userScoped(id) && group.record.user_id === undefined) throw notFound('group');
-    return { group };
-  }
-  if (named.includes('device_id')) return { device: await store.devices.get(params.org_id, params.device_id) };
-  if (named.includes('token_id')) return { token: await store.tokens.get(params.token_id) };
-  if (named.includes('key_id')) return { key: await store.enrollmentKeys.get(params.org_id, params.key_id) };
-  return {};
+  return membership.owner_id === principal.user_id ? roles.add('owner') : roles;
 }
 
 /** The roles that come with what the path names. Only a user has them: other credentials have no second role. */
-function rolesTowards(subjects: Subjects, id: OperationId, principal: Principal, params: Params): Role[] {
-  if (principal.kind !== 'user') return [];
+function rolesTowards({ subjects }: Found, id: OperationId, principal: Principal, params: Params): Role[] {
   const me = principal.user_id;
-  const roles: Role[] = [];
-  if (subjects.group?.record.user_id === me || subjects.token?.user_id === me || subjects.key?.user_id === me) {
-    roles.push('owning_user');
-  }
-  if (id === 'removeMember' && params.user_id === me) roles.push('owning_user');
-  if (subjects.device?.record.user_id === me) roles.push('device_user');
-  return roles;
+  if (principal.kind !== 'user') return [];
+  if (id === 'removeMember') return params.user_id === me ? ['owning_user'] : [];
+  if (subjects.user_id !== me) return [];
+  return [subjects.device === undefined ? 'owning_user' : 'device_user'];
 }
 
 /**
@@ -109,28 +132,21 @@ export async function admit(
   if (principal.kind === 'user' && principal.scope === 'read-only' && writes(id, operations[id].method)) {
     throw new HttpError('forbidden', 'This token is read-only.');
   }
-  // Asked for at once, to wait for the database only once; judged in order.
-  const reading = subjectsOf(id, principal, params, lookups).then(
-    (subjects) => ({ subjects }),
-    (failure: unknown) => ({ failure }),
-  );
-  const { roles, owner_id } = await placeOf(id, principal, params, lookups);
+  const found = await look(id, principal, params, lookups);
+  const roles = placeOf(id, principal, params, found);
   if (organizationScoped(id) && roles.has('stranger')) throw notFound('organization');
   const best = decideRights(id, roles, { organizationOwned: true, ownDevice: true });
   if (principal.kind !== 'user' && best === 'no') throw new HttpError('forbidden', refusal(principal));
-  const read = await reading;
-  if ('failure' in read) throw read.failure;
-  const subjects = owner_id === undefined ? read.subjects : { ...read.subjects, owner_id };
-  // What holds for any such thing needs no look at this one.
-  if (decideRights(id, roles, { organizationOwned: false, ownDevice: false }) === 'yes') return subjects;
-  for (const role of rolesTowards(subjects, id, principal, params)) roles.add(role);
+  if (found.missing !== undefined) throw notFound(found.missing);
+  const { subjects } = found;
+  for (const role of rolesTowards(found, id, principal, params)) roles.add(role);
   const verdict = decideRights(id, roles, {
-    organizationOwned: subjects.group !== undefined && subjects.group.record.user_id === undefined,
+    organizationOwned: subjects.group !== undefined && subjects.user_id === undefined,
     ownDevice: principal.kind === 'device' && principal.device_id === params.device_id,
   });
   if (verdict === 'no') throw new HttpError('forbidden', refusal(principal));
   if (verdict === 'hidden') throw notFound(hiddenThing(subjects));
-  return subjects;
+  return found.membership === undefined ? subjects : { ...subjects, owner_id: found.membership.owner_id };
 }
 
 function refusal(principal: Principal): string {

@@ -1,8 +1,8 @@
 /** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
-import type { GroupId, OrganizationId, UserId } from '../../policy/ids.ts';
+import type { DeviceId, GroupId, OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Authenticate } from '../identity/authenticate.ts';
-import type { GroupRecord, Stored } from '../store/records.ts';
-import type { Membership, Store } from '../store/store.ts';
+import type { DeviceRecord, GroupRecord } from '../store/records.ts';
+import type { Membership, Seen, Store } from '../store/store.ts';
 import { Turn } from './turn.ts';
 
 export class Lookups {
@@ -10,7 +10,8 @@ export class Lookups {
   readonly #authenticate: Authenticate;
   readonly #principals = new Turn<Awaited<ReturnType<Authenticate>>>();
   readonly #memberships = new Turn<Membership | undefined>();
-  readonly #groups = new Turn<Stored<GroupRecord>>();
+  readonly #groups = new Turn<Seen<GroupRecord>>();
+  readonly #devices = new Turn<Seen<DeviceRecord>>();
 
   constructor(store: Store, authenticate: Authenticate) {
     this.store = store;
@@ -25,7 +26,12 @@ export class Lookups {
     return this.#memberships.get(`${org}/${user}`, () => this.store.members.of(org, user));
   }
 
-  group(org: OrganizationId, id: GroupId, reader: UserId): Promise<Stored<GroupRecord>> {
-    return this.#groups.get(`${org}/${id}/${reader}`, () => this.store.groups.get(org, id, { reader }));
+  /** A group that the reader may see, and the reader's place in the organization. */
+  group(org: OrganizationId, reader: UserId, id: GroupId): Promise<Seen<GroupRecord>> {
+    return this.#groups.get(`${org}/${id}/${reader}`, () => this.store.access.group(org, reader, id));
+  }
+
+  device(org: OrganizationId, reader: UserId, id: DeviceId): Promise<Seen<DeviceRecord>> {
+    return this.#devices.get(`${org}/${id}/${reader}`, () => this.store.access.device(org, reader, id));
   }
 }

@@ -1,5 +1,6 @@
 /** Owns the opening of a store: schema first, then connections, then the parts that make up the interface. */
 import { randomFillSync } from 'node:crypto';
+import { accessIn } from './access.ts';
 import { auditIn } from './audit.ts';
 import { Lanes, Transactions } from './connection.ts';
 import type { Context } from './context.ts';
@@ -67,6 +68,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     tokens: tokensIn(context, uses),
     organizations: organizationsIn(context),
     members,
+    access: accessIn(context),
     groups: groupsIn(context),
     devices: devicesIn(context),
     enrollmentKeys: enrollmentKeysIn(context),

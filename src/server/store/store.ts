@@ -167,6 +167,20 @@ export interface Membership {
   readonly is_member: boolean;
 }
 
+/** A thing in an organization, and the reader's place there. */
+export interface Seen<T> {
+  /** Undefined when the organization does not exist. */
+  readonly membership: Membership | undefined;
+  /** Undefined when it does not exist or the reader may not see it. `user_id`: the device's user, or the group's owner if it has one. */
+  readonly thing: { readonly user_id: UserId | undefined; readonly stored: Stored<T> } | undefined;
+}
+
+/** What `members.of` and a `get` would say, in one read. */
+export interface Access {
+  device(org: OrganizationId, reader: UserId, id: DeviceId): Promise<Seen<DeviceRecord>>;
+  group(org: OrganizationId, reader: UserId, id: GroupId): Promise<Seen<GroupRecord>>;
+}
+
 export interface Members {
   /** Undefined when the organization does not exist. */
   of(org: OrganizationId, user: UserId): Promise<Membership | undefined>;
@@ -362,6 +376,7 @@ export interface Store {
   readonly tokens: Tokens;
   readonly organizations: Organizations;
   readonly members: Members;
+  readonly access: Access;
   readonly groups: Groups;
   readonly devices: Devices;
   readonly enrollmentKeys: EnrollmentKeys;

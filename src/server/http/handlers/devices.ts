@@ -116,7 +116,7 @@ const update: Handler = async (call, { store, limits }) => {
     deviceProblems(call.body, {
       mode: 'update',
       organization_id: org_id,
-      user_id: now.record.user_id,
+      user_id: call.subjects.user_id,
       lengths: lengthsOf(limits),
     }),
   );

@@ -8,14 +8,22 @@ import { expectedRevision } from '../conditions.ts';
 import { invalid } from '../errors.ts';
 import { page, probe } from '../paging.ts';
 
-function read(call: Call, services: Services, now?: GroupRecord): GroupInput {
+/** The rules as they stand; read only when the body leaves one direction as it is. */
+const standing = (now: Stored<GroupRecord>) => ({
+  get inbound_rules() {
+    return now.record.inbound_rules ?? [];
+  },
+  get outbound_rules() {
+    return now.record.outbound_rules ?? [];
+  },
+});
+
+function read(call: Call, services: Services, now?: Stored<GroupRecord>): GroupInput {
   const { problems, group } = readGroup(call.body, {
     mode: now === undefined ? 'create' : 'update',
     org_id: call.params.org_id,
     limits: services.limits,
-    ...(now === undefined
-      ? {}
-      : { stored: { inbound_rules: now.inbound_rules ?? [], outbound_rules: now.outbound_rules ?? [] } }),
+    ...(now === undefined ? {} : { stored: standing(now) }),
   });
   if (problems.length > 0) throw invalid(problems);
   return group;
@@ -55,16 +63,16 @@ function groupOf(call: Call): Stored<GroupRecord> {
   return group;
 }
 
-const ownerOf = (group: Stored<GroupRecord>): GroupOwner => group.record.user_id ?? 'organization';
+const ownerOf = (call: Call): GroupOwner => call.subjects.user_id ?? 'organization';
 
 const readOne: Handler = (call) => Promise.resolve<Answer>(stored(groupOf(call)));
 
 const update: Handler = async (call, services) => {
   const now = groupOf(call);
   const { org_id, sg_id } = call.params;
-  const patch = read(call, services, now.record);
+  const patch = read(call, services, now);
   const expected = expectedRevision(call.ifMatch, now.revision);
-  return stored(await services.store.groups.update(org_id, call.principal, ownerOf(now), sg_id, patch, expected));
+  return stored(await services.store.groups.update(org_id, call.principal, ownerOf(call), sg_id, patch, expected));
 };
 
 const remove: Handler = async (call, { store }) => {
@@ -72,7 +80,7 @@ const remove: Handler = async (call, { store }) => {
   const { org_id, sg_id } = call.params;
   const { detach } = call.query;
   const expected = expectedRevision(call.ifMatch, now.revision);
-  return stored(await store.groups.delete(org_id, call.principal, ownerOf(now), sg_id, { ...expected, detach }));
+  return stored(await store.groups.delete(org_id, call.principal, ownerOf(call), sg_id, { ...expected, detach }));
 };
 
 export const groupHandlers = {
