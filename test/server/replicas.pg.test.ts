@@ -90,7 +90,11 @@ async function watchHeads(base: string, signal: AbortSignal): Promise<number> {
     const organization = await replica(reads).expect(200, 'GET', base);
     expect(organization.revision).toBeGreaterThanOrEqual(head);
     head = organization.revision;
-    const newer = (await replica(reads + 1).expect(200, 'GET', `${base}/devices?gt_revision=${Math.max(0, head - 5)}`)) as {
+    const newer = (await replica(reads + 1).expect(
+      200,
+      'GET',
+      `${base}/devices?gt_revision=${Math.max(0, head - 5)}`,
+    )) as {
       revision: number;
     }[];
     head = Math.max(head, ...newer.map((device) => device.revision));
