@@ -123,7 +123,12 @@ function backendsOf(postmaster: number): number[] {
 }
 
 async function check(api: Api, base: string, all: readonly Writer[]): Promise<void> {
-  const found: { id: string; hostname: string }[] = await api.expect(200, 'GET', `${base}/devices`);
+  // The processes that a killed PostgreSQL leaves behind answer for a moment longer: ready may be followed by not ready.
+  let answer: Answered | undefined;
+  for (let attempt = 0; answer?.status !== 200 && attempt < 600; attempt += 1)
+    answer = await asked(() => api.get(`${base}/devices`));
+  expect(answer?.status).toBe(200);
+  const found: { id: string; hostname: string }[] = answer?.json;
   const byId = new Map(found.map(({ id, hostname }) => [id, hostname]));
   for (const writer of all) {
     for (const [id, states] of writer.known) {

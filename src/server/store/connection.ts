@@ -112,20 +112,30 @@ class Lane implements Runner {
   }
 }
 
-/** A few lanes; each call takes the one with the least to do. */
+/**
+ * A few lanes; each call takes the one with the least to do. With `again`, a statement whose connection was lost is tried once
+ * more on another: right for reading only.
+ */
 export class Lanes implements Runner {
   readonly #lanes: readonly Lane[];
+  readonly #again: boolean;
 
-  constructor(count: number, options: ConnectionOptions) {
+  constructor(count: number, options: ConnectionOptions & { readonly again?: boolean }) {
     this.#lanes = Array.from({ length: count }, () => new Lane(options));
+    this.#again = options.again === true;
   }
 
   #least(): Lane {
     return this.#lanes.reduce((best, lane) => (lane.inFlight < best.inFlight ? lane : best));
   }
 
-  run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
-    return this.#least().run(statement, values);
+  async run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
+    try {
+      return await this.#least().run(statement, values);
+    } catch (cause) {
+      if (!this.#again || toStoreError(cause).code !== 'unavailable') throw cause;
+      return this.#least().run(statement, values);
+    }
   }
 
   /**

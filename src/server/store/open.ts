@@ -32,7 +32,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   await migrate(options.url);
 
   const connection = { url: options.url, onWarning };
-  const reads = new Lanes(options.readConnections ?? 2, connection);
+  const reads = new Lanes(options.readConnections ?? 2, { ...connection, again: true });
   const writes = new Lanes(options.writeConnections ?? 16, connection);
   const transactions = new Transactions(options.transactionConnections ?? 4, connection);
   const hints = new Hints(options.url, onWarning);
