@@ -74,6 +74,12 @@ const rooms: Rooms = {
     node: true,
     why: 'puts the parts of the server together',
   },
+  'server/backup.ts': {
+    may: ['server/store', 'server/database', 'server'],
+    npm: [],
+    node: true,
+    why: 'takes a database out and puts it back, beside a server or without one',
+  },
   server: {
     may: ['api', 'policy', 'nft'],
     npm: service,
@@ -108,7 +114,7 @@ const rooms: Rooms = {
     why: 'a client like any other',
   },
   'cli/main.ts': {
-    may: ['cli', 'cli/lab', 'server', 'server/main.ts', 'agent', 'client', 'nft', 'policy', 'api'],
+    may: ['cli', 'cli/lab', 'server', 'server/main.ts', 'server/backup.ts', 'agent', 'client', 'nft', 'policy', 'api'],
     npm: ['commander'],
     node: true,
     why: 'the one program: server, agent and client commands behind one name',

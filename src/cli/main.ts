@@ -25,6 +25,7 @@ function build(): Command {
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .exitOverride();
   addServer(program);
+  addBackup(program);
   addClientCommands(program);
   return program;
 }
@@ -41,6 +42,24 @@ function addServer(program: Command): void {
       const { runServer } = await import('../server/main.ts');
       process.exitCode = await runServer(values);
     });
+}
+
+function addBackup(program: Command): void {
+  const { data, databaseUrl, postgresBin } = serverOptions;
+  const options = [data, databaseUrl, postgresBin].map((spec) => toOption(spec));
+  const command = (name: 'backup' | 'restore', description: string): Command => {
+    const made = program.command(name).argument('<file>').description(description);
+    for (const option of options) made.addOption(option);
+    return made.action(async (file: string, { replace, ...values }: ServerValues & { replace?: boolean }) => {
+      const { runBackup } = await import('../server/backup.ts');
+      process.exitCode = await runBackup({ name, file, replace }, values);
+    });
+  };
+  command('backup', "write everything in the server's database into a file; the server may be running");
+  command('restore', "put a backup into the server's database; no server may be running on it").option(
+    '--replace',
+    'in the place of what the database holds now',
+  );
 }
 
 /** An empty variable says as little as an absent one. */

@@ -96,8 +96,13 @@ export async function socketDirectory(
   return { path, temporary };
 }
 
+/** How the supervised database is reached through its private socket. */
+export const socketUrl = (sockets: string): string =>
+  `postgres://ringfence@/postgres?host=${encodeURIComponent(sockets)}`;
+
 export interface PidFile {
   readonly pid: number;
+  readonly sockets: string;
   /** `starting`, `ready`, `stopping` … */
   readonly status: string;
 }
@@ -108,7 +113,7 @@ export async function readPidFile(dir: string): Promise<PidFile | undefined> {
   if (text === undefined) return undefined;
   const lines = text.split('\n');
   const pid = Number.parseInt(lines[0] ?? '', 10);
-  return pid > 0 ? { pid, status: (lines[7] ?? '').trim() } : undefined;
+  return pid > 0 ? { pid, sockets: lines[4] ?? '', status: (lines[7] ?? '').trim() } : undefined;
 }
 
 /** Whether this process is a PostgreSQL server on this directory (and not one that was given the same number since). */
@@ -123,4 +128,11 @@ export async function isPostmasterOf(dir: string, pid: number): Promise<boolean>
   } catch {
     return false;
   }
+}
+
+/** Where a running server's database is reached, and its version; undefined when none is running. */
+export async function runningUrl(dir: string): Promise<{ readonly url: string; readonly major: number } | undefined> {
+  const [file, major] = [await readPidFile(dir), await clusterVersion(dir)];
+  if (file?.status !== 'ready' || major === undefined) return undefined;
+  return { url: socketUrl(file.sockets), major };
 }

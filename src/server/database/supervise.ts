@@ -11,6 +11,7 @@ import {
   isPostmasterOf,
   makeCluster,
   readPidFile,
+  socketUrl,
   socketDirectory,
 } from './cluster.ts';
 import { DatabaseError } from './errors.ts';
@@ -86,7 +87,7 @@ class Supervisor implements Database {
     this.#as = parts.launch;
     this.#settings = { ...settings, ...parts.options.settings, unix_socket_directories: parts.sockets };
     this.#log = parts.options.log ?? (() => {});
-    this.url = `postgres://ringfence@/postgres?host=${encodeURIComponent(parts.sockets)}`;
+    this.url = socketUrl(parts.sockets);
   }
 
   get pid(): number | undefined {

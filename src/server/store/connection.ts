@@ -1,7 +1,7 @@
 /** Owns the connections: pipelined lanes for single statements and whole batches, a pool for transactions that must think in between. */
 import { Client, Pool, type ClientConfig, type PoolClient, type QueryResult } from 'pg';
 import { StoreError } from './errors.ts';
-import { toStoreError } from './failure.ts';
+import { toStoreError, wasLost } from './failure.ts';
 import type { Statement, Value } from './sql.ts';
 import { typeParsers } from './types.ts';
 
@@ -133,7 +133,7 @@ export class Lanes implements Runner {
     try {
       return await this.#least().run(statement, values);
     } catch (cause) {
-      if (!this.#again || toStoreError(cause).code !== 'unavailable') throw cause;
+      if (!this.#again || !wasLost(cause)) throw cause;
       return this.#least().run(statement, values);
     }
   }

@@ -34,3 +34,10 @@ export function toStoreError(cause: unknown): StoreError {
   if (unkeepable.test(state)) return new StoreError({ code: 'invalid_text' }, { cause });
   return new StoreError({ code: 'unexpected' }, { cause });
 }
+
+/** Whether the connection ended under a statement, rather than the statement being refused or taking too long. */
+export function wasLost(cause: unknown): boolean {
+  if (!(cause instanceof StoreError) || cause.code !== 'unavailable') return false;
+  const state = sqlState(cause.cause);
+  return state === undefined || state.startsWith('57P');
+}

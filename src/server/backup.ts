@@ -1,0 +1,94 @@
+/** Owns `ringfence backup` and `ringfence restore`: one file that holds everything, taken from a running server, put back into a stopped one. */
+import { resolve } from 'node:path';
+import { runningUrl } from './database/cluster.ts';
+import { dumpDatabase, restoreDump } from './database/dump.ts';
+import { DatabaseError } from './database/errors.ts';
+import { findPrograms, type Programs } from './database/programs.ts';
+import { openDatabase } from './database/supervise.ts';
+import { serverConfig, type ServerValues } from './options.ts';
+import { StoreError } from './store/errors.ts';
+import { inspect, leapAhead } from './store/restored.ts';
+
+interface Reached {
+  readonly url: string;
+  readonly programs: Programs;
+  release(): Promise<void>;
+}
+
+type Where = ReturnType<typeof serverConfig>;
+
+/** The database at a URL, or the one in the data directory: a running server's, or started for the purpose. */
+async function reach(where: Where, shared: boolean): Promise<Reached> {
+  const release = (): Promise<void> => Promise.resolve();
+  const bin = where.postgresBin;
+  if (where.databaseUrl !== undefined)
+    return { url: where.databaseUrl, programs: await findPrograms({ bin }), release };
+  try {
+    const database = await openDatabase({ dir: where.data, bin });
+    return { url: database.url, programs: database.programs, release: () => database.stop() };
+  } catch (error) {
+    if (!(error instanceof DatabaseError) || error.code !== 'in_use') throw error;
+    const running = shared ? await runningUrl(where.data) : undefined;
+    if (running === undefined) throw new DatabaseError('in_use', `${error.message}: stop it first`);
+    return { url: running.url, programs: await findPrograms({ bin, major: running.major }), release };
+  }
+}
+
+async function withDatabase<T>(where: Where, shared: boolean, work: (reached: Reached) => Promise<T>): Promise<T> {
+  const reached = await reach(where, shared);
+  try {
+    return await work(reached);
+  } finally {
+    await reached.release();
+  }
+}
+
+/** Writes the backup; the server may go on running. Gives its size in bytes. */
+export const backup = (where: Where, file: string): Promise<number> =>
+  withDatabase(where, true, ({ url, programs }) => dumpDatabase({ url, programs, file: resolve(file) }));
+
+/** Puts a backup into an empty database, or with `replace` in the place of what is there. No server may be running on it. */
+export function restore(where: Where, file: string, options: { readonly replace: boolean }): Promise<void> {
+  return withDatabase(where, false, async ({ url, programs }) => {
+    const { empty, inUse } = await inspect(url);
+    if (inUse) throw new DatabaseError('in_use', 'servers are using the database: stop them first');
+    if (!empty && !options.replace) {
+      throw new DatabaseError(
+        'failed',
+        'the database is not empty: give --replace to put the backup in the place of what is there',
+      );
+    }
+    await restoreDump({ url, programs, file: resolve(file) });
+    await leapAhead(url);
+  });
+}
+
+/** Runs either command and gives the exit code. */
+export async function runBackup(
+  command: { readonly name: 'backup' | 'restore'; readonly file: string; readonly replace?: boolean | undefined },
+  values: ServerValues,
+): Promise<number> {
+  const { file } = command;
+  try {
+    const where = serverConfig(values, { env: process.env, isRoot: process.geteuid?.() === 0 });
+    if (command.name === 'backup') {
+      const bytes = await backup(where, file);
+      process.stdout.write(
+        `Everything is in ${file} (${bytes} bytes). It holds no secrets in clear, but names and rules: keep it private.\n`,
+      );
+    } else {
+      await restore(where, file, { replace: command.replace === true });
+      process.stdout.write(
+        `${file} is in place. Agents and other readers will start afresh when the server runs again.\n`,
+      );
+    }
+    return 0;
+  } catch (error) {
+    const known =
+      error instanceof DatabaseError || error instanceof StoreError || (error instanceof Error && 'syscall' in error);
+    if (!known) throw error;
+    const reason = error instanceof StoreError ? 'the database cannot be reached' : error.message;
+    process.stderr.write(`ringfence: ${reason}\n`);
+    return 1;
+  }
+}

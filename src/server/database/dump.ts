@@ -1,0 +1,67 @@
+/** Owns PostgreSQL's own tools for taking everything out of a database and putting it back. */
+import { execFile } from 'node:child_process';
+import { open, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { DatabaseError } from './errors.ts';
+import type { Programs } from './programs.ts';
+
+const run = promisify(execFile);
+
+export interface DumpOptions {
+  readonly programs: Programs;
+  readonly url: string;
+  readonly file: string;
+}
+
+/** A password belongs into the environment: everybody on the machine can read a program's arguments. */
+function connection(url: string): { readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv } {
+  const env = { ...process.env, LC_ALL: 'C' };
+  const password = /^(postgres(?:ql)?:\/\/[^@/]*?):([^@]*)@/.exec(url);
+  if (password === null) return { args: [`--dbname=${url}`], env };
+  return {
+    args: [`--dbname=${url.replace(password[0], `${password[1]}@`)}`],
+    env: { ...env, PGPASSWORD: decodeURIComponent(password[2] ?? '') },
+  };
+}
+
+async function tool(name: string, { programs, url }: DumpOptions, args: readonly string[]): Promise<void> {
+  const { args: where, env } = connection(url);
+  try {
+    await run(join(programs.bin, name), [...where, ...args], { env, cwd: '/', maxBuffer: 1 << 24 });
+  } catch (cause) {
+    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim().split('\n') : [];
+    const detail = said.find((line) => /error/i.test(line)) ?? said.at(-1) ?? String(cause);
+    throw new DatabaseError('failed', `${name} failed: ${detail.replace(/^pg_\w+: (error: )?/, '')}`, { cause });
+  }
+}
+
+/** Writes everything as of one moment into a file that only its owner can read; it appears under its name when it is whole. Gives its size. */
+export async function dumpDatabase(options: DumpOptions): Promise<number> {
+  const partial = `${options.file}.partial-${process.pid}`;
+  try {
+    // Made by us first, so that it is private from the first byte on.
+    const handle = await open(partial, 'wx', 0o600);
+    try {
+      await tool('pg_dump', options, ['--format=custom', '--no-owner', '--no-privileges', `--file=${partial}`]);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(partial, options.file);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  }
+  return (await stat(options.file)).size;
+}
+
+/** Puts a dump in the place of what the database holds, all of it or nothing. */
+export async function restoreDump(options: DumpOptions): Promise<void> {
+  const handle = await open(options.file, 'r').catch((cause: unknown) => {
+    throw new DatabaseError('failed', `cannot read ${options.file}: ${(cause as Error).message}`, { cause });
+  });
+  await handle.close();
+  const whole = ['--clean', '--if-exists', '--single-transaction', '--exit-on-error'];
+  await tool('pg_restore', options, [...whole, '--no-owner', '--no-privileges', options.file]);
+}
