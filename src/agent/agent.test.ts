@@ -7,6 +7,7 @@ import { parseInterfaceName } from '../nft/names.ts';
 import { written } from '../nft/policies.fixture.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import type { PolicyGroup } from '../policy/rule.ts';
+import { samePolicy } from '../policy/same.ts';
 import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
 import { closedCharge } from './charge.ts';
 import { parseSelector } from './driver.ts';
@@ -122,6 +123,14 @@ describe('before the first policy', () => {
 });
 
 describe('a change of policy', () => {
+  test('that comes before the beginning is not overwritten by it', async () => {
+    const world = new World({ state: new StateFolder({ folder }) });
+    worlds.push(world);
+    world.source.know(1, web);
+    await until(async () => (await world.enforced()) !== undefined);
+    await until(async () => samePolicy((await world.enforced())?.policy ?? meaning(), meaning(web)));
+  });
+
   test('is put in force, read back, kept on disk, and ends what it no longer admits', async () => {
     const state = new StateFolder({ folder });
     const world = await open({ state });

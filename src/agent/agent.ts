@@ -201,7 +201,8 @@ export class Agent {
 
   /** Takes in what the source knows, and works out what should be in force. */
   #refresh(): void {
-    if (this.#newsFromSource) {
+    // What is known here comes first, or it would overwrite what the source says.
+    if (this.#newsFromSource && !this.#unbegun) {
       this.#newsFromSource = false;
       this.#ask();
       this.#tell();
@@ -221,7 +222,7 @@ export class Agent {
     const { source, log } = this.#options;
     const knowledge = source.read();
     if (knowledge.kind === 'unknown') {
-      if (this.#held !== knowledge.why && !this.#unbegun) log('warn', `the rules stay as they are: ${knowledge.why}`);
+      if (this.#held !== knowledge.why) log('warn', `the rules stay as they are: ${knowledge.why}`);
       this.#held = knowledge.why;
       return;
     }

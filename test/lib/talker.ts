@@ -27,9 +27,9 @@ export class Talker {
   }
 
   /** Connects, and waits until the far end was heard. */
-  static async call(namespace: Namespace, address: string, port: number): Promise<Talker> {
+  static async call(namespace: Namespace, address: string, port: number, within = 20_000): Promise<Talker> {
     const talker = new Talker(namespace, ['call', address, String(port)]);
-    const heard = await talker.next((line) => line.startsWith('heard'), 0);
+    const heard = await talker.next((line) => line.startsWith('heard'), 0, within);
     if (heard === undefined) throw new Error(`${address} port ${port} was never heard: ${talker.lines.join(', ')}`);
     return talker;
   }
