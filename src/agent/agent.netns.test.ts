@@ -110,6 +110,7 @@ describe('foreign hands on our table', () => {
         .some((line) => line.includes('nft (') && line.includes('insert rule inet service service-inbound accept')),
     );
     await inForce(world, web);
+    expect(world.agent.status.lastDrift?.by).toMatch(/^nft \(\d+\)$|^unknown$/);
   });
 
   test('changes of other tables are left alone', async () => {
@@ -188,6 +189,7 @@ describe('the driver interface', () => {
       async () => (await world.kernel())?.enforced?.neighbourDiscovery === true,
     );
     await inForce(world, ssh);
+    expect(world.logged.filter((line) => line.includes('renamed from rf0 to moved'))).toHaveLength(1);
   });
 });
 

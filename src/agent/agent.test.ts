@@ -129,6 +129,7 @@ describe('a change of policy', () => {
     world.source.know(1, web);
     await until(async () => (await world.enforced()) !== undefined);
     await until(async () => samePolicy((await world.enforced())?.policy ?? meaning(), meaning(web)));
+    expect(world.agent.status.inForce).toMatchObject({ origin: 'server', revision: 1 });
   });
 
   test('is put in force, read back, kept on disk, and ends what it no longer admits', async () => {
