@@ -4,6 +4,7 @@ import { Client } from '../client/http.ts';
 import type { Organization } from '../api/organization.ts';
 import { isUuid } from '../policy/ids.ts';
 import { CliError, usageError } from './exit.ts';
+import { nodeFetch } from './fetch.ts';
 import { findOne } from './names.ts';
 import { print, type Answer, type Output } from './output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
@@ -149,7 +150,12 @@ export function readServer(text: string): string {
 }
 
 export const clientOf = (server: string, token: string): Client =>
-  new Client({ url: readServer(server), token, headers: { 'user-agent': `ringfence/${programVersion}` } });
+  new Client({
+    url: readServer(server),
+    token,
+    headers: { 'user-agent': `ringfence/${programVersion}` },
+    fetch: nodeFetch,
+  });
 
 export async function readTokenFile(file: string): Promise<string> {
   let text: string;

@@ -27,6 +27,6 @@ export { entityTag, revisionOf } from './headers.ts';
 export { Client, type Answer, type CallOptions, type ClientOptions, type Request, type WriteOptions } from './http.ts';
 export { createInformer, type Informer, type InformerOptions } from './informer.ts';
 export type { Unsubscribe } from './listeners.ts';
-export type { Credential, Fetch, FetchInit } from './request.ts';
+export type { Credential, Fetch, FetchInit, FetchResponse } from './request.ts';
 export type { ConnectionPhase, ConnectionState } from './state.ts';
 export { watch, type WatchOptions } from './watch.ts';

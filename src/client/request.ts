@@ -12,7 +12,14 @@ export interface FetchInit {
   readonly signal: AbortSignal;
   readonly body?: string;
 }
-export type Fetch = (url: string, init: FetchInit) => Promise<Response>;
+/** What is read of its answer. The platform's own `Response` is one. */
+export interface FetchResponse {
+  readonly status: number;
+  readonly headers: { get(name: string): string | null };
+  json(): Promise<unknown>;
+  readonly body: ReadableStream<Uint8Array> | null;
+}
+export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
 
 /** A credential, or how to get a fresh one before each request. Without one the platform's own (a cookie) must do. */
 export type Credential = string | (() => string | Promise<string>) | undefined;
@@ -46,7 +53,7 @@ export const badAnswer = (message: string, status?: number, cause?: unknown): Ri
   new RingfenceError({ code: 'bad_answer', message, status, cause });
 
 /** Sends and awaits the head of the answer. Anything but success is thrown, with what the server said about it. */
-export async function send(transport: Transport, exchange: Exchange, signal: AbortSignal): Promise<Response> {
+export async function send(transport: Transport, exchange: Exchange, signal: AbortSignal): Promise<FetchResponse> {
   signal.throwIfAborted();
   const token = await credentialOf(transport);
   signal.throwIfAborted();
@@ -65,7 +72,7 @@ export async function send(transport: Transport, exchange: Exchange, signal: Abo
     signal,
     ...(exchange.body === undefined ? {} : { body: JSON.stringify(exchange.body) }),
   };
-  let response: Response;
+  let response: FetchResponse;
   try {
     response = await transport.fetch(addressOf(transport, exchange), init);
   } catch (cause) {
@@ -103,7 +110,7 @@ export function reasonOf(error: unknown): string {
   return deepest.message !== '' ? deepest.message : (code ?? deepest.name);
 }
 
-async function failureOf(transport: Transport, response: Response, signal: AbortSignal): Promise<RingfenceError> {
+async function failureOf(transport: Transport, response: FetchResponse, signal: AbortSignal): Promise<RingfenceError> {
   const { status } = response;
   const retryAfter = readRetryAfter(response.headers.get('retry-after'), transport.clock);
   const requestId = text(response.headers.get('x-request-id'));
@@ -127,13 +134,13 @@ async function failureOf(transport: Transport, response: Response, signal: Abort
 }
 
 /** A problem's fields, or none: a proxy may answer with a page of its own, which is of no use to anybody. */
-async function problemOf(response: Response): Promise<Json> {
+async function problemOf(response: FetchResponse): Promise<Json> {
   if (!(response.headers.get('content-type') ?? '').startsWith(problemContentType)) {
     await discard(response);
     return {};
   }
   try {
-    const body: unknown = await response.json();
+    const body = await response.json();
     return isJson(body) ? body : {};
   } catch {
     return {};
@@ -141,7 +148,7 @@ async function problemOf(response: Response): Promise<Json> {
 }
 
 /** Lets go of a body that nobody reads, so that its connection is free again. */
-async function discard(response: Response): Promise<void> {
+async function discard(response: FetchResponse): Promise<void> {
   await response.body?.cancel().catch(() => undefined);
 }
 

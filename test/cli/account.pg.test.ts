@@ -204,10 +204,30 @@ describe('user, token and key', () => {
     expect(list.stdout).toContain('ci');
     expect(list.stdout).not.toContain('rf_user_');
     expect((await grace.run(['token', 'show', 'ci', '-o', 'yaml'])).stdout).toContain('name: ci\n');
-    expect(await grace.run(['token', 'delete', 'ci', '--yes'])).toMatchObject({ code: 0 });
+    const rotated = await grace.run(['token', 'rotate', 'ci', '--yes', '-q']);
+    expect(rotated.stdout).toMatch(/^rf_user_\S+\n$/);
     expect(await robot.run(['whoami'])).toMatchObject({ code: 4 });
+    const renewed = await signedIn(rotated.stdout.trim());
+    expect((await renewed.run(['whoami', '-q'])).stdout).toBe(created.stdout);
+    expect(await grace.run(['token', 'delete', 'ci', '--yes'])).toMatchObject({ code: 0 });
+    expect(await renewed.run(['whoami'])).toMatchObject({ code: 4 });
     expect(await grace.run(['token', 'create', 'x', '--expires', 'soon'])).toMatchObject({ code: 2 });
     expect(await grace.run(['token', 'create', 'x', '--expires', '2001-01-01'])).toMatchObject({ code: 2 });
+    expect(await grace.run(['user', 'delete', 'grace', '--yes'])).toMatchObject({ code: 4 });
+    expect(await admin.run(['user', 'delete', 'grace', '--yes'])).toMatchObject({ code: 0 });
+    expect(await grace.run(['whoami'])).toMatchObject({ code: 4 });
+  });
+
+  it('tell the owner who changed what', async () => {
+    const owner = await signedIn(place.owner.token);
+    await owner.run(['group', 'create', 'audited']);
+    const shown = await owner.run(['audit', '--limit', '5']);
+    expect(shown).toMatchObject({ code: 0, stderr: '' });
+    expect(shown.stdout).toMatch(/TIME +WHO +DID +WHAT.*\n\S+Z +\S*owner\S* +createSecurityGroup +\S+/);
+    expect(await (await signedIn(place.member.token)).run(['audit'])).toMatchObject({ code: 4 });
+    const admin = await signedIn(server.adminToken);
+    expect((await admin.run(['audit', '--all-organizations', '-o', 'json'])).stdout).toContain('createUser');
+    expect(await owner.run(['audit', '--limit', 'some'])).toMatchObject({ code: 2 });
   });
 
   it('issue enrollment keys that enroll a device, and revoke them', async () => {

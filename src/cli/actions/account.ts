@@ -151,3 +151,14 @@ export async function createUser(session: Session, username: string): Promise<vo
     table: () => `Created user ${user.username} (${user.id}).\n`,
   });
 }
+
+export async function removeUser(session: Session, text: string): Promise<void> {
+  const { signal } = session;
+  const client = await session.client();
+  const users = await client.users.list({ signal });
+  const found = findOne('user', text, users, ({ id, username }) => ({ id, names: [username] }));
+  const question = `Delete user ${found.username}, with all its tokens, devices and groups?`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const user = await client.users.remove(found.id, { signal });
+  return session.print({ data: user, ids: [user.id], table: () => `Deleted user ${user.username} (${user.id}).\n` });
+}

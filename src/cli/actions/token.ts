@@ -1,5 +1,5 @@
 /** Owns what the token commands do. */
-import type { Token } from '../../api/user.ts';
+import type { IssuedToken, Token } from '../../api/user.ts';
 import { findOne } from '../names.ts';
 import type { Session } from '../session.ts';
 import { renderFields, renderTable, type Column } from '../table.ts';
@@ -55,12 +55,23 @@ export async function create(session: Session, name: string | undefined, options
     options.user === undefined
       ? await client.tokens.create(body, { signal })
       : await client.tokens.createFor(await userId(session, options.user), body, { signal });
+  await showSecret(session, token);
+}
+
+async function showSecret(session: Session, token: IssuedToken): Promise<void> {
   await session.print({
     data: token,
     ids: [token.token],
     table: (paint) => renderFields([...fieldsOf(token), ['token', token.token]], paint),
   });
   session.say('Keep the token now: it is not shown again.');
+}
+
+export async function rotate(session: Session, text: string): Promise<void> {
+  const found = await find(session, text);
+  const question = `Give token ${found.name || found.id} another secret? The old one stops at once.`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  return showSecret(session, await (await session.client()).tokens.rotate(found.id, { signal: session.signal }));
 }
 
 async function userId(session: Session, text: string): Promise<string> {

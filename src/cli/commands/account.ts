@@ -63,6 +63,17 @@ export function addAccountCommands(program: Command): void {
     async (session, { args: [name = ''] }) => (await actions()).createUser(session, name),
   );
 
+  addCommand(
+    user,
+    {
+      usage: 'delete <user>',
+      summary: 'delete a user, with its tokens, devices and groups everywhere',
+      destructive: true,
+      examples: ['ringfence user delete ada'],
+    },
+    async (session, { args: [text = ''] }) => (await actions()).removeUser(session, text),
+  );
+
   addTokenCommands(program);
 }
 
@@ -97,6 +108,16 @@ function addTokenCommands(program: Command): void {
       examples: ['ringfence token create ci --expires 90d', 'ringfence token create dashboard --read-only -q > token'],
     },
     async (session, { args: [name], options }) => (await tokenActions()).create(session, name, options),
+  );
+  addCommand(
+    token,
+    {
+      usage: 'rotate <token>',
+      summary: 'give a token another secret, shown this once; the old one stops at once',
+      destructive: true,
+      examples: ['ringfence token rotate ci', 'ringfence token rotate ci --yes -q > token'],
+    },
+    async (session, { args: [text = ''] }) => (await tokenActions()).rotate(session, text),
   );
   addCommand(
     token,

@@ -1,5 +1,6 @@
 /** Owns the commands about organizations, their members and enrollment keys. */
 import { Option, type Command } from 'commander';
+import type { AuditOptions } from '../actions/audit.ts';
 import { addCommand, addNoun, repeated } from '../command.ts';
 
 const actions = () => import('../actions/organization.ts');
@@ -64,6 +65,19 @@ export function addOrganizationCommands(program: Command): void {
   );
   addMemberCommands(program);
   addKeyCommands(program);
+  addCommand<AuditOptions>(
+    program,
+    {
+      usage: 'audit',
+      summary: 'show who changed what, newest first (for the owner)',
+      options: [
+        new Option('--limit <number>', 'at most so many entries').default('50'),
+        new Option('--all-organizations', 'of the whole server (for its administrator)'),
+      ],
+      examples: ['ringfence audit', 'ringfence audit --limit 500 -o json'],
+    },
+    async (session, { options }) => (await import('../actions/audit.ts')).list(session, options),
+  );
 }
 
 function addMemberCommands(program: Command): void {
