@@ -15,7 +15,8 @@ export interface Surroundings {
   readonly committed: () => number;
   readonly random: Random;
   /** Told of an answer that is not 200. */
-  readonly onRefused: (client: Watcher, status: number, items: readonly Item[]) => void;
+  /** With the head that was known to be committed before the request was sent. */
+  readonly onRefused: (client: Watcher, status: number, items: readonly Item[], headBefore: number) => void;
 }
 
 export interface Item {
@@ -125,7 +126,7 @@ export class Watcher {
       return;
     }
     this.refused += 1;
-    this.#around.onRefused(this, status, this.#items);
+    this.#around.onRefused(this, status, this.#items, this.#headBefore);
     // Gone: from nothing. Everything else passes.
     if (status === 410) this.#afresh = true;
     this.#items = this.#items.map(({ kind }) => ({ kind }));

@@ -107,9 +107,8 @@ describe.each(Array.from({ length: rounds }, (_, round) => firstSeed + round))(
           servers,
           random,
           committed: () => writers.committed,
-          onRefused: (_: Watcher, status: number, items: readonly Item[]) => {
+          onRefused: (_: Watcher, status: number, items: readonly Item[], headBefore: number) => {
             if (status >= 500) return;
-            const headBefore = writers.committed;
             refusals.push(recorder.purged().then((purgedAfter) => ({ status, items, headBefore, purgedAfter })));
           },
         };

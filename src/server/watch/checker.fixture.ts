@@ -245,10 +245,20 @@ class ConnectionCheck {
   /** Atomic: what one transaction did is on one side of a tail. */
   #whole(kind: WatchKind, from: number): void {
     const at = this.#at.get(kind) ?? 0;
-    const next = this.#story.nextOf(kind, at);
-    if (at <= from || next === undefined) return;
-    const [one, other] = [this.#transactions[at - 1], this.#transactions[next.revision - 1]];
-    if (one !== undefined && one === other) this.#say(`the tail of ${kind} splits a transaction, after ${at}`);
+    const transaction = this.#transactions[at - 1];
+    if (at <= from || transaction === undefined) return;
+    for (let next = this.#story.nextOf(kind, at); next !== undefined; next = this.#story.nextOf(kind, next.revision)) {
+      if (this.#transactions[next.revision - 1] !== transaction) return;
+      if (from === 0 && this.#goneUntold(next)) continue;
+      this.#say(`the tail of ${kind} splits a transaction, after ${at}: ${next.revision} is missing`);
+      return;
+    }
+  }
+
+  /** Gone since then: a listing from nothing need not tell of it, now or later. */
+  #goneUntold({ id, revision }: Shown): boolean {
+    const gone = this.#story.byId.get(id)?.find((state) => state.type === 'delete' && state.revision >= revision);
+    return gone !== undefined && !this.#comesLater(id, gone.revision);
   }
 
   /** Whether a resource is told of after the document being looked at, with a revision up to this. */

@@ -22,6 +22,8 @@ export interface LogOptions {
 /** About what one read should weigh, as most: rows are few when records are large. */
 const readBytes = 4 * 1_048_576;
 const rows = { least: 64, first: 512, most: 4_096 };
+/** How many full reads in a row are worth keeping. */
+const mostReads = 16;
 
 export class Log {
   readonly #o: LogOptions;
@@ -60,19 +62,29 @@ export class Log {
     }
   }
 
+  /**
+   * A read that comes back short of its limit ends where a transaction ended: the database shows transactions whole. So the ring
+   * takes in only up to such a read; a head in the middle of a transaction could put a tail there.
+   */
   async #readOnce(): Promise<void> {
     const { org, ring, source, stats } = this.#o;
     const from = ring.head;
     const limit = this.#rows;
-    stats.logReads += 1;
-    const entries = await source.readChanges(org, from, limit);
-    if (ring.head !== from) {
-      // The ring was reset meanwhile.
-      this.#again = true;
-      return;
+    const entries: Entry[] = [];
+    for (let reads = 1; ; reads += 1) {
+      stats.logReads += 1;
+      const page = await source.readChanges(org, from + entries.length, limit);
+      if (ring.head !== from) {
+        // The ring was reset meanwhile.
+        this.#again = true;
+        return;
+      }
+      if (page === undefined || !continues(from + entries.length, page)) return this.#resync();
+      entries.push(...page);
+      if (page.length < limit) break;
+      // So far behind that the ring could not hold it: streams go on from the state.
+      if (reads === mostReads) return this.#resync();
     }
-    if (entries === undefined || !continues(from, entries)) return this.#resync();
-    if (entries.length >= limit) this.#again = true;
     if (entries.length === 0) return undefined;
     this.#adapt(entries);
     ring.append(
