@@ -1,0 +1,98 @@
+/*
+ * Owns the floor: the least that a program must do to send the same bytes to N sockets.
+ *
+ *   floor PORT STREAMS
+ *
+ * It accepts that many connections, answers each request with one line, and then takes commands on standard input:
+ *   send K SIZE   K documents of SIZE bytes to every socket, in one write each: "sent BEGAN ENDED", absolute nanoseconds
+ *   run SECONDS K SIZE   the same again and again: "ran WRITES NANOSECONDS"
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* A document as our server frames it: an HTTP chunk with one line, which holds the marker. */
+static size_t document(char *out, int size) {
+  char *p = out + sprintf(out, "%x\r\n{\"type\":\"change\",\"value\":\"@@%016llx", size, (unsigned long long)now());
+  char *end = out + 5 + size;
+  while (p < end - 3) *p++ = 'x';
+  p += sprintf(p, "\"}\n\r\n");
+  return (size_t)(p - out);
+}
+
+static size_t batch(char **out, int count, int size) {
+  *out = realloc(*out, (size_t)count * (size_t)(size + 64));
+  size_t used = 0;
+  for (int i = 0; i < count; i++) used += document(*out + used, size);
+  return used;
+}
+
+static void send_all(const int *fds, int n, const char *bytes, size_t size) {
+  for (int i = 0; i < n; i++) {
+    for (size_t done = 0; done < size;) {
+      ssize_t part = send(fds[i], bytes + done, size - done, MSG_NOSIGNAL);
+      if (part < 0) {
+        perror("floor: send");
+        exit(1);
+      }
+      done += (size_t)part;
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 3) return 2;
+  signal(SIGPIPE, SIG_IGN);
+  int n = atoi(argv[2]), one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1]))};
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (bind(listener, (struct sockaddr *)&at, sizeof at) < 0 || listen(listener, 4096) < 0) return perror("floor"), 1;
+  printf("listening\n");
+  fflush(stdout);
+  int *fds = malloc(sizeof *fds * (size_t)n);
+  static char in[4096];
+  static const char head[] = "HTTP/1.1 200 OK\r\n\r\n\"tail\"\n";
+  for (int i = 0; i < n; i++) {
+    fds[i] = accept(listener, NULL, NULL);
+    if (fds[i] < 0) return perror("floor: accept"), 1;
+    setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (recv(fds[i], in, sizeof in, 0) <= 0) return perror("floor: recv"), 1;
+    send(fds[i], head, sizeof head - 1, MSG_NOSIGNAL);
+  }
+  char line[256], *bytes = NULL;
+  int count, size, seconds;
+  while (fgets(line, sizeof line, stdin)) {
+    if (sscanf(line, "send %d %d", &count, &size) == 2) {
+      size_t used = batch(&bytes, count, size);
+      uint64_t began = now();
+      send_all(fds, n, bytes, used);
+      printf("sent %llu %llu\n", (unsigned long long)began, (unsigned long long)now());
+    } else if (sscanf(line, "run %d %d %d", &seconds, &count, &size) == 3) {
+      uint64_t began = now(), writes = 0;
+      while (now() - began < (uint64_t)seconds * 1000000000ull) {
+        size_t used = batch(&bytes, count, size);
+        send_all(fds, n, bytes, used);
+        writes += (uint64_t)n;
+      }
+      printf("ran %llu %llu\n", (unsigned long long)writes, (unsigned long long)(now() - began));
+    }
+    fflush(stdout);
+  }
+}

@@ -1,0 +1,335 @@
+/*
+ * Owns the load: opens thousands of streams from one thread and counts what arrives on each, at little cost of its own.
+ *
+ *   load http|nats|grpc HOST PORT STREAMS REQUEST-FILE [READY-TEXT]
+ *
+ * Every document carries a marker, "@@" and sixteen hexadecimal digits: the monotonic time, in nanoseconds, at which it was
+ * written. Counting markers is the same work for every protocol.
+ *
+ * It says "ready NS" once every stream has been answered (READY-TEXT was seen on it), NS being the time since the first connect.
+ * Then it takes commands on standard input:
+ *   expect K   when each stream that reads has K more markers than before: "reached FIRST P50 P99 LAST", absolute nanoseconds
+ *   count      "count MARKERS BYTES NOW"
+ *   lag        "lag SAMPLES P50 P99 MAX" since the last such command, in nanoseconds, from one stream in sixteen
+ *   stall M    the first M streams are not read any more
+ *   quit
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum protocol { HTTP, NATS, GRPC };
+
+struct stream {
+  int fd;
+  int ready, sent, matched, stalled;
+  uint64_t markers, target, reached;
+  /* A marker that a read cut in two: how many of its characters have come, and its number so far. */
+  int part;
+  uint64_t stamp;
+  /* HTTP/2 frames: header bytes seen, payload left, kind. */
+  unsigned char head[9];
+  int have;
+  uint32_t left;
+};
+
+static enum protocol protocol;
+static struct stream *streams;
+static int total, ready_count, open_count, epoll_fd;
+static char *request, *ready_text;
+static size_t request_size, ready_size;
+static uint64_t markers, bytes_read, waiting_for;
+static struct sockaddr_in to;
+
+#define LAGS 1000000
+static uint64_t *lags;
+static int lag_count;
+
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void die(const char *what) {
+  fprintf(stderr, "load: %s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+static int ascending(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void open_stream(int index) {
+  struct stream *s = &streams[index];
+  s->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  if (s->fd < 0) die("socket");
+  int one = 1;
+  setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  /* One source address has some 28,000 ports to one server: spread over several. */
+  struct sockaddr_in from = {.sin_family = AF_INET};
+  from.sin_addr.s_addr = htonl(0x7f000001u + 1 + (uint32_t)index / 16000 + (uint32_t)(getpid() % 200) * 4);
+  setsockopt(s->fd, IPPROTO_IP, 24 /* IP_BIND_ADDRESS_NO_PORT */, &one, sizeof one);
+  bind(s->fd, (struct sockaddr *)&from, sizeof from);
+  if (connect(s->fd, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS) die("connect");
+  struct epoll_event e = {.events = EPOLLIN | EPOLLOUT, .data.u32 = (uint32_t)index};
+  if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, s->fd, &e) < 0) die("epoll_ctl");
+  open_count++;
+}
+
+static void reach(struct stream *s) {
+  if (s->target && !s->reached && s->markers >= s->target) {
+    s->reached = now();
+    waiting_for--;
+  }
+}
+
+static void mark(struct stream *s, int sampled) {
+  s->markers++;
+  markers++;
+  if (sampled && lag_count < LAGS) {
+    uint64_t t = now();
+    if (t > s->stamp) lags[lag_count++] = t - s->stamp;
+  }
+}
+
+/* Finds markers; those that a read cuts in two are finished by the next. */
+static void scan(struct stream *s, const char *p, size_t n) {
+  int sampled = ((s - streams) & 15) == 0;
+  const char *end = p + n;
+  while (p < end) {
+    if (s->part == 0) {
+      p = memchr(p, '@', (size_t)(end - p));
+      if (!p) return;
+      p++;
+      s->part = 1;
+    } else if (s->part == 1) {
+      s->part = *p == '@' ? 2 : 0;
+      s->stamp = 0;
+      p++;
+    } else {
+      char c = *p++;
+      int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+      if (digit < 0) {
+        s->part = 0;
+        continue;
+      }
+      s->stamp = s->stamp << 4 | (uint64_t)digit;
+      if (++s->part == 18) {
+        s->part = 0;
+        mark(s, sampled);
+      }
+    }
+  }
+}
+
+static void be_ready(struct stream *s) {
+  if (s->ready) return;
+  s->ready = 1;
+  ready_count++;
+}
+
+/* Whether the text has been seen on this stream, also across reads. */
+static void look_for_ready(struct stream *s, const char *p, size_t n) {
+  for (size_t i = 0; i < n && !s->ready; i++) {
+    if (p[i] == ready_text[s->matched]) {
+      if (++s->matched == (int)ready_size) be_ready(s);
+    } else {
+      s->matched = p[i] == ready_text[0];
+    }
+  }
+}
+
+/* Enough of HTTP/2: acknowledge settings and pings, look into data, pass over the rest. */
+static void frames(struct stream *s, const unsigned char *p, size_t n) {
+  while (n > 0) {
+    if (s->have < 9) {
+      s->head[s->have++] = *p++;
+      n--;
+      if (s->have < 9) continue;
+      s->left = (uint32_t)s->head[0] << 16 | (uint32_t)s->head[1] << 8 | s->head[2];
+      if (s->head[3] == 4 && !(s->head[4] & 1)) {
+        static const unsigned char ack[9] = {0, 0, 0, 4, 1, 0, 0, 0, 0};
+        if (write(s->fd, ack, 9) < 0) die("write");
+      }
+      if (s->head[3] == 0 && s->left > 0) be_ready(s);
+      if (s->left == 0) s->have = 0;
+      continue;
+    }
+    size_t part = n < s->left ? n : s->left;
+    if (s->head[3] == 0) scan(s, (const char *)p, part);
+    if (s->head[3] == 6 && !(s->head[4] & 1) && part == 8) {
+      unsigned char pong[17] = {0, 0, 8, 6, 1, 0, 0, 0, 0};
+      memcpy(pong + 9, p, 8);
+      if (write(s->fd, pong, 17) < 0) die("write");
+    }
+    p += part;
+    n -= part;
+    s->left -= (uint32_t)part;
+    if (s->left == 0) s->have = 0;
+  }
+}
+
+static char buffer[1 << 18];
+
+static void read_stream(struct stream *s) {
+  for (;;) {
+    ssize_t n = recv(s->fd, buffer, sizeof buffer, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n <= 0) {
+      fprintf(stderr, "load: a stream ended (%s) after %llu markers: %.200s\n", n < 0 ? strerror(errno) : "closed",
+              (unsigned long long)s->markers, s->ready ? "" : buffer);
+      exit(1);
+    }
+    bytes_read += (uint64_t)n;
+    if (protocol == GRPC) frames(s, (unsigned char *)buffer, (size_t)n);
+    else {
+      if (!s->ready) look_for_ready(s, buffer, (size_t)n);
+      scan(s, buffer, (size_t)n);
+    }
+    reach(s);
+    if ((size_t)n < sizeof buffer) return;
+  }
+}
+
+static void send_request(int index) {
+  struct stream *s = &streams[index];
+  if (!s->sent) {
+    ssize_t n = send(s->fd, request, request_size, MSG_NOSIGNAL);
+    if (n < 0 && errno == EAGAIN) return;
+    if (n != (ssize_t)request_size) die("send");
+    s->sent = 1;
+    struct epoll_event e = {.events = EPOLLIN, .data.u32 = (uint32_t)index};
+    epoll_ctl(epoll_fd, EPOLL_CTL_MOD, s->fd, &e);
+  }
+}
+
+static void expect(uint64_t more) {
+  waiting_for = 0;
+  for (int i = 0; i < total; i++) {
+    struct stream *s = &streams[i];
+    s->reached = 0;
+    s->target = 0;
+    if (s->stalled) continue;
+    s->target = s->markers + more;
+    waiting_for++;
+  }
+}
+
+static void tell_reached(void) {
+  uint64_t *times = malloc(sizeof *times * (size_t)total);
+  int n = 0;
+  for (int i = 0; i < total; i++)
+    if (streams[i].reached) times[n++] = streams[i].reached;
+  qsort(times, (size_t)n, sizeof *times, ascending);
+  printf("reached %llu %llu %llu %llu\n", (unsigned long long)times[0], (unsigned long long)times[n / 2],
+         (unsigned long long)times[(int)(n * 0.99)], (unsigned long long)times[n - 1]);
+  fflush(stdout);
+  free(times);
+}
+
+static void tell_lag(void) {
+  qsort(lags, (size_t)lag_count, sizeof *lags, ascending);
+  uint64_t p50 = lag_count ? lags[lag_count / 2] : 0, p99 = lag_count ? lags[(int)(lag_count * 0.99)] : 0;
+  printf("lag %d %llu %llu %llu\n", lag_count, (unsigned long long)p50, (unsigned long long)p99,
+         (unsigned long long)(lag_count ? lags[lag_count - 1] : 0));
+  fflush(stdout);
+  lag_count = 0;
+}
+
+static void command(char *line, int *expecting) {
+  unsigned long long number = 0;
+  if (sscanf(line, "expect %llu", &number) == 1) {
+    expect(number);
+    *expecting = 1;
+  } else if (!strncmp(line, "count", 5)) {
+    printf("count %llu %llu %llu\n", (unsigned long long)markers, (unsigned long long)bytes_read, (unsigned long long)now());
+    fflush(stdout);
+  } else if (!strncmp(line, "lag", 3)) tell_lag();
+  else if (sscanf(line, "stall %llu", &number) == 1) {
+    for (int i = 0; i < (int)number && i < total; i++) {
+      streams[i].stalled = 1;
+      epoll_ctl(epoll_fd, EPOLL_CTL_DEL, streams[i].fd, NULL);
+    }
+    printf("stalled\n");
+    fflush(stdout);
+  } else if (!strncmp(line, "quit", 4)) exit(0);
+}
+
+static void read_file(const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (!f) die(path);
+  request = malloc(1 << 16);
+  request_size = fread(request, 1, 1 << 16, f);
+  fclose(f);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 6) return fprintf(stderr, "usage: load http|nats|grpc HOST PORT STREAMS REQUEST-FILE [READY-TEXT]\n"), 2;
+  signal(SIGPIPE, SIG_IGN);
+  protocol = !strcmp(argv[1], "nats") ? NATS : !strcmp(argv[1], "grpc") ? GRPC : HTTP;
+  to.sin_family = AF_INET;
+  to.sin_port = htons((uint16_t)atoi(argv[3]));
+  inet_pton(AF_INET, argv[2], &to.sin_addr);
+  total = atoi(argv[4]);
+  read_file(argv[5]);
+  ready_text = argc > 6 ? argv[6] : "";
+  ready_size = strlen(ready_text);
+  streams = calloc((size_t)total, sizeof *streams);
+  lags = malloc(sizeof *lags * LAGS);
+  epoll_fd = epoll_create1(0);
+  struct epoll_event in = {.events = EPOLLIN, .data.u32 = UINT32_MAX};
+  epoll_ctl(epoll_fd, EPOLL_CTL_ADD, 0, &in);
+  fcntl(0, F_SETFL, O_NONBLOCK);
+
+  uint64_t began = now();
+  int told = 0, expecting = 0;
+  char line[256];
+  size_t have = 0;
+  for (;;) {
+    /* At most so many that are connected and not yet answered. */
+    while (open_count < total && open_count - ready_count < 512) open_stream(open_count);
+    if (!told && ready_count == total) {
+      told = 1;
+      printf("ready %llu\n", (unsigned long long)(now() - began));
+      fflush(stdout);
+    }
+    struct epoll_event events[1024];
+    int n = epoll_wait(epoll_fd, events, 1024, -1);
+    for (int i = 0; i < n; i++) {
+      uint32_t index = events[i].data.u32;
+      if (index != UINT32_MAX) {
+        if (events[i].events & EPOLLOUT) send_request((int)index);
+        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_stream(&streams[index]);
+        continue;
+      }
+      ssize_t got = read(0, line + have, sizeof line - have - 1);
+      if (got == 0) exit(0);
+      if (got < 0) continue;
+      have += (size_t)got;
+      line[have] = 0;
+      for (char *end; (end = strchr(line, '\n'));) {
+        *end = 0;
+        command(line, &expecting);
+        have -= (size_t)(end + 1 - line);
+        memmove(line, end + 1, have + 1);
+      }
+    }
+    if (expecting && waiting_for == 0) {
+      expecting = 0;
+      tell_reached();
+    }
+  }
+}

@@ -1,0 +1,205 @@
+/** Owns our side of the watch benchmark: a real server process on a real PostgreSQL, written to through its API. */
+import { Agent, request as send } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
+import { openStore } from '../../src/server/store/open.ts';
+import { parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
+import { payload, type Peer } from './peers.ts';
+import { freePort, nowNs, processor, Talker } from './tools.ts';
+
+export const adminToken = `rf_user_${'b'.repeat(43)}`;
+
+export interface Place {
+  readonly org: string;
+  readonly user: string;
+  /** A device that writes go to. */
+  readonly device: string;
+}
+
+export class Ours implements Peer {
+  readonly name = 'Ringfence';
+  readonly protocol = 'http';
+  readonly ready = '"tail"';
+  readonly port: number;
+  readonly databaseUrl: string;
+  readonly #server: Talker;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 128 });
+  place: Place = { org: '', user: '', device: '' };
+
+  private constructor(parts: { server: Talker; port: number; databaseUrl: string }) {
+    this.#server = parts.server;
+    this.port = parts.port;
+    this.databaseUrl = parts.databaseUrl;
+  }
+
+  static async start(options: {
+    readonly program: string;
+    readonly folder: string;
+    readonly databaseUrl: string;
+    readonly cpu?: string;
+    readonly args?: readonly string[];
+  }): Promise<Ours> {
+    const port = await freePort();
+    const { program, folder, databaseUrl, cpu = processor.server, args = [] } = options;
+    const limits = ['--rate-limit', '0', '--log-level', 'error', '--stream-max-age', '86400', ...args];
+    const command = [process.execPath, program, 'server', '--listen', `127.0.0.1:${port}`, ...limits];
+    const server = new Talker(command, cpu, {
+      RINGFENCE_DATABASE_URL: databaseUrl,
+      RINGFENCE_DATA: join(folder, `data-${port}`),
+      RINGFENCE_ADMIN_TOKEN: adminToken,
+    });
+    await server.hears('ready');
+    return new Ours({ server, port, databaseUrl });
+  }
+
+  get pid(): number {
+    return this.#server.pid;
+  }
+
+  /** A watch request as it goes over the wire. */
+  watch(items: readonly object[]): Buffer {
+    const body = JSON.stringify(items);
+    const head = [
+      `POST /api/organizations/${this.place.org}/events HTTP/1.1`,
+      `Host: 127.0.0.1:${this.port}`,
+      `Authorization: Bearer ${adminToken}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+    ];
+    return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`);
+  }
+
+  get request(): Buffer {
+    return this.watch([{ kind: 'device' }]);
+  }
+
+  /** Sets up an organization with one device. */
+  async settle(): Promise<this> {
+    const { id: user } = await this.ask('GET', '/api/users/me');
+    const { id: org } = await this.ask('POST', '/api/organizations', { name: 'bench' });
+    const { id: device } = await this.ask('POST', `/api/organizations/${org}/devices`, { public_key: 'one' });
+    this.place = { org: String(org), user: String(user), device: String(device) };
+    return this;
+  }
+
+  /** The document of a device without texts has about 390 bytes; its hostname makes up for the rest. */
+  async write(bytes: number): Promise<number> {
+    const { org, device } = this.place;
+    await this.ask('PATCH', `/api/organizations/${org}/devices/${device}`, {
+      hostname: payload(Math.max(18, bytes - 420)),
+    });
+    return nowNs();
+  }
+
+  ask(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
+    const text = body === undefined ? '' : JSON.stringify(body);
+    return new Promise((resolve, reject) => {
+      const headers = {
+        Authorization: `Bearer ${adminToken}`,
+        ...(text === '' ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
+      };
+      const options = { host: '127.0.0.1', port: this.port, method, path, headers, agent: this.#agent };
+      send(options, (answer) => {
+        let all = '';
+        answer.on('data', (chunk: Buffer) => (all += chunk.toString()));
+        answer.on('end', () => {
+          if ((answer.statusCode ?? 500) < 300) resolve(JSON.parse(all) as Record<string, unknown>);
+          else reject(new Error(`${method} ${path}: ${answer.statusCode} ${all}`));
+        });
+      })
+        .on('error', reject)
+        .end(text);
+    });
+  }
+
+  /** The organization's head. */
+  async head(): Promise<number> {
+    return Number((await this.ask('GET', `/api/organizations/${this.place.org}`))['revision']);
+  }
+
+  /** Many devices, each with a marker in its document, put in beside the API to save time. */
+  async fill(devices: number): Promise<void> {
+    const store = await openStore({ url: this.databaseUrl, phase: 3 });
+    const [org, user_id] = [parseOrganizationId(this.place.org), parseUserId(this.place.user)];
+    let made = 0;
+    const work = async (): Promise<void> => {
+      while (made < devices) {
+        made += 1;
+        await store.devices.create(
+          org,
+          { user_id },
+          {
+            user_id,
+            security_groups: [],
+            fields: {
+              public_key: `fill-${made}`,
+              local_ip: '',
+              tunnel_ip: '',
+              child_prefix: null,
+              relay: false,
+              discovery: false,
+              reflexive_ip4: '',
+              endpoint_local_address_ip4: '',
+              symmetric_nat: false,
+              hostname: payload(80),
+            },
+          },
+        );
+      }
+    };
+    await Promise.all(Array.from({ length: 256 }, work));
+    await store.close();
+    await sleep(500);
+  }
+
+  async stop(): Promise<void> {
+    this.#agent.destroy();
+    await this.#server.stop('SIGKILL');
+  }
+}
+
+export class BenchDatabase {
+  readonly #database: Database;
+  #made = 0;
+
+  private constructor(database: Database) {
+    this.#database = database;
+  }
+
+  static async start(folder: string): Promise<BenchDatabase> {
+    return new BenchDatabase(
+      await openDatabase({ dir: join(folder, 'postgres'), settings: { max_connections: '300' } }),
+    );
+  }
+
+  async fresh(): Promise<string> {
+    this.#made += 1;
+    await this.ask(`CREATE DATABASE bench_${this.#made}`);
+    return this.#database.url.replace('/postgres?', `/bench_${this.#made}?`);
+  }
+
+  async ask(sql: string, url = this.#database.url): Promise<readonly Record<string, unknown>[]> {
+    const client = new Client({ connectionString: url });
+    client.on('error', () => {});
+    await client.connect();
+    try {
+      return (await client.query<Record<string, unknown>>(sql)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** Transactions that a database has seen. */
+  async transactions(url: string): Promise<number> {
+    // Counts are handed in by each connection within a second.
+    await sleep(1_500);
+    const sql = 'SELECT xact_commit + xact_rollback AS n FROM pg_stat_database WHERE datname = current_database()';
+    return Number((await this.ask(sql, url))[0]?.['n'] ?? 0);
+  }
+
+  stop(): Promise<void> {
+    return this.#database.stop();
+  }
+}

@@ -1,0 +1,296 @@
+/** Owns what is measured of the change stream, part by part. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Cell } from '../lib/table.ts';
+import { Ours, type BenchDatabase } from './ours.ts';
+import { startEtcd, startFloor, startNats, type Peer } from './peers.ts';
+import { Load, nowNs, residentKb, type Reached } from './tools.ts';
+
+export interface Bench {
+  readonly folder: string;
+  readonly database: BenchDatabase;
+  readonly program: string;
+  readonly load: string;
+  readonly floor: string;
+}
+
+export interface Part {
+  readonly title: string;
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly Cell[])[];
+}
+
+const documentBytes = 500;
+const ms = (ns: number): number => ns / 1e6;
+const median = (numbers: readonly number[]): number =>
+  numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN;
+
+const startOurs = async (bench: Bench, args: readonly string[] = []): Promise<Ours> => {
+  const databaseUrl = await bench.database.fresh();
+  return (await Ours.start({ program: bench.program, folder: bench.folder, databaseUrl, args })).settle();
+};
+
+const openLoad = (bench: Bench, peer: Peer, streams: number, request = peer.request): ReturnType<typeof Load.open> =>
+  Load.open({
+    program: bench.load,
+    folder: bench.folder,
+    protocol: peer.protocol,
+    port: peer.port,
+    streams,
+    request,
+    ready: peer.ready,
+  });
+
+/** Every peer, ours in the middle, the floor first: the same job in one run. */
+const contenders = (bench: Bench, streams: number): readonly (() => Promise<Peer>)[] => [
+  () => startFloor(bench.floor, streams),
+  () => startOurs(bench),
+  () => startNats(),
+  () => startEtcd(bench.folder),
+];
+
+async function withPeer<T>(make: () => Promise<Peer>, work: (peer: Peer) => Promise<T>): Promise<T> {
+  const peer = await make();
+  try {
+    return await work(peer);
+  } finally {
+    await peer.stop();
+  }
+}
+
+/** One change to the last of many streams. */
+async function latency(bench: Bench): Promise<Part> {
+  const rows: Cell[][] = [];
+  for (const streams of [1_000, 10_000, 19_000]) {
+    for (const make of contenders(bench, streams)) {
+      rows.push(
+        await withPeer(make, async (peer) => {
+          const { load, ns } = await openLoad(bench, peer, streams);
+          const idle = residentKb(peer.pid);
+          const times: Reached[] = [];
+          const rounds = 25;
+          for (let i = 0; i < rounds; i += 1) {
+            const reached = load.expect(1);
+            const at = await peer.write(documentBytes);
+            const { first, p50, p99, last } = await reached;
+            times.push({ first: first - at, p50: p50 - at, p99: p99 - at, last: last - at });
+            await sleep(30);
+          }
+          await load.stop();
+          const lasts = times.slice(5).map(({ last }) => ms(last));
+          const halves = times.slice(5).map(({ p50 }) => ms(p50));
+          const opened = Math.round(streams / (ns / 1e9));
+          return [streams, peer.name, median(lasts), Math.max(...lasts), median(halves), opened, idle / streams];
+        }),
+      );
+    }
+  }
+  const head = [
+    'streams',
+    '',
+    'last, ms (median of 20)',
+    'worst, ms',
+    'half of them, ms',
+    'opened/s',
+    'RSS/stream, KB',
+  ];
+  return { title: `One change of ${documentBytes} bytes, from its acknowledgement to the last stream`, head, rows };
+}
+
+/** Many changes: so many at once as fast as the peer takes them; the clock stops at the last stream's last document. */
+async function sustained(bench: Bench): Promise<Part> {
+  const rows: Cell[][] = [];
+  for (const [streams, changes] of [
+    [1_000, 4_000],
+    [10_000, 600],
+  ] as const) {
+    for (const make of contenders(bench, streams)) {
+      rows.push(
+        await withPeer(make, async (peer) => {
+          const { load } = await openLoad(bench, peer, streams);
+          const count = peer.name.startsWith('etcd') ? changes / 10 : changes;
+          const best = Math.max(...[await burst(peer, load, streams, count), await burst(peer, load, streams, count)]);
+          const rate = (best / streams) * 0.6;
+          await load.lag();
+          await atRate(peer, rate, 4_000);
+          await sleep(500);
+          const { p50, p99 } = await load.lag();
+          await load.stop();
+          return [streams, peer.name, best / 1e6, rate, p50, p99];
+        }),
+      );
+    }
+  }
+  const head = ['streams', '', 'deliveries, M/s', 'changes/s for lag', 'lag p50, ms', 'lag p99, ms'];
+  return { title: `Sustained: ${documentBytes}-byte changes as fast as they go, then lag at 0.6 of that`, head, rows };
+}
+
+async function burst(peer: Peer, load: Load, streams: number, changes: number): Promise<number> {
+  const reached = load.expect(changes);
+  const began = nowNs();
+  if ('talker' in peer) {
+    const floor = peer as unknown as { talker: { say(line: string): void; hears(word: string): Promise<string> } };
+    for (let left = changes; left > 0; left -= 50) {
+      floor.talker.say(`send 50 ${documentBytes}`);
+      await floor.talker.hears('sent');
+    }
+  } else await concurrently(peer, changes);
+  const { last } = await reached;
+  return (streams * changes) / ((last - began) / 1e9);
+}
+
+async function concurrently(peer: Peer, changes: number): Promise<void> {
+  let left = changes;
+  const work = async (): Promise<void> => {
+    while (left > 0) {
+      left -= 1;
+      await peer.write(documentBytes);
+    }
+  };
+  await Promise.all(Array.from({ length: 32 }, work));
+}
+
+/** Offers changes at a steady rate, in small groups every 20 ms. */
+async function atRate(peer: Peer, perSecond: number, forMs: number): Promise<void> {
+  const writes: Promise<unknown>[] = [];
+  const began = Date.now();
+  for (let sent = 0; Date.now() - began < forMs; await sleep(20)) {
+    for (; sent < ((Date.now() - began) / 1_000) * perSecond; sent += 1) writes.push(peer.write(documentBytes));
+  }
+  await Promise.all(writes);
+}
+
+/** What an idle stream keeps in memory. */
+async function memory(bench: Bench): Promise<Part> {
+  const rows: Cell[][] = [];
+  const streams = 10_000;
+  for (const make of contenders(bench, streams).slice(1)) {
+    rows.push(
+      await withPeer(make, async (peer) => {
+        await peer.write(documentBytes);
+        await sleep(1_000);
+        const before = residentKb(peer.pid);
+        const { load } = await openLoad(bench, peer, streams);
+        await sleep(5_000);
+        const idle = residentKb(peer.pid);
+        await load.stop();
+        return [peer.name, before / 1024, idle / 1024, (idle - before) / streams];
+      }),
+    );
+  }
+  const head = ['', 'RSS before, MB', `with ${streams} idle streams, MB`, 'KB a stream'];
+  return { title: 'Memory of idle streams', head, rows };
+}
+
+/** Many agents list a large organization at once. */
+async function listing(bench: Bench): Promise<Part> {
+  const rows: Cell[][] = [];
+  for (const [devices, agents] of [
+    [10_000, 1_000],
+    [100_000, 50],
+  ] as const) {
+    const ours = await startOurs(bench);
+    await ours.fill(devices);
+    const before = residentKb(ours.pid);
+    let most = before;
+    const watching = setInterval(() => (most = Math.max(most, residentKb(ours.pid))), 20);
+    const began = nowNs();
+    const { load } = await openLoad(bench, ours, agents);
+    const seconds = (nowNs() - began) / 1e9;
+    clearInterval(watching);
+    const { documents, bytes } = await load.count();
+    await load.stop();
+    await ours.stop();
+    if (documents < devices * agents) throw new Error(`${documents} documents instead of ${devices * agents}`);
+    rows.push([devices, agents, bytes / 1e9, seconds, bytes / 1e9 / seconds, (most - before) / 1024]);
+  }
+  const head = ['devices', 'agents at once', 'GB', 'seconds', 'GB/s', 'extra RSS, MB'];
+  return { title: 'Listings: all agents have everything, and the tail', head, rows };
+}
+
+/** A cohort comes back: how long it takes, and what it costs the database. */
+async function reconnect(bench: Bench): Promise<Part> {
+  const rows: Cell[][] = [];
+  const streams = 10_000;
+  for (const [what, back] of [
+    ['at the head', 0],
+    ['100 changes behind', 100],
+  ] as const) {
+    const ours = await startOurs(bench);
+    const { load } = await openLoad(bench, ours, streams);
+    await concurrently(ours, 200);
+    await load.stop();
+    const gt_revision = (await ours.head()) - back;
+    const before = await bench.database.transactions(ours.databaseUrl);
+    const items = [{ kind: 'device', gt_revision }];
+    const { load: again, ns } = await openLoad(bench, ours, streams, ours.watch(items));
+    const cost = (await bench.database.transactions(ours.databaseUrl)) - before;
+    await again.stop();
+    await ours.stop();
+    rows.push([what, streams, ns / 1e9, streams / (ns / 1e9), cost, cost / streams]);
+  }
+  const head = ['resumed', 'streams', 'seconds', 'streams/s', 'database transactions', 'a stream'];
+  return { title: 'A cohort reconnects at once, authenticated', head, rows };
+}
+
+/** Readers that take nothing must not slow the others. */
+async function stuck(bench: Bench): Promise<Part> {
+  const rows: Cell[][] = [];
+  for (const stalled of [0, 1, 1_000]) {
+    const ours = await startOurs(bench);
+    const { load } = await openLoad(bench, ours, 5_000);
+    if (stalled > 0) await load.stall(stalled);
+    const before = residentKb(ours.pid);
+    await load.lag();
+    await atRate(ours, 100, 10_000);
+    await sleep(500);
+    const { p50, p99, max } = await load.lag();
+    const after = residentKb(ours.pid);
+    await load.stop();
+    await ours.stop();
+    rows.push([stalled, p50, p99, max, (after - before) / 1024]);
+  }
+  const head = ['stuck of 5,000', 'others: lag p50, ms', 'p99, ms', 'worst, ms', 'extra RSS, MB'];
+  return { title: 'Stuck readers, while 100 changes a second go to all', head, rows };
+}
+
+/** A change written on one server, delivered by another. */
+async function replicas(bench: Bench): Promise<Part> {
+  const rows: Cell[][] = [];
+  for (const hints of ['alive', 'dead']) {
+    const ours = await startOurs(bench);
+    const { databaseUrl, place } = ours;
+    const other = await Ours.start({ program: bench.program, folder: bench.folder, databaseUrl });
+    other.place = place;
+    const { load } = await openLoad(bench, other, 100);
+    const cut =
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~* '^(LISTEN|SELECT pg_notify|NOTIFY)' AND pid <> pg_backend_pid()";
+    const killing =
+      hints === 'dead' ? setInterval(() => void bench.database.ask(cut, databaseUrl).catch(() => {}), 20) : undefined;
+    await sleep(500);
+    const times: number[] = [];
+    for (let i = 0; i < 200; i += 1) {
+      const reached = load.expect(1);
+      const at = await ours.write(documentBytes);
+      times.push(ms((await reached).last - at));
+      await sleep(7 + Math.random() * 20);
+    }
+    clearInterval(killing);
+    await load.stop();
+    await other.stop();
+    await ours.stop();
+    const sorted = times.toSorted((a, b) => a - b);
+    rows.push([hints, median(times), sorted[Math.floor(times.length * 0.99)] ?? 0, sorted.at(-1) ?? 0]);
+  }
+  const head = ['NOTIFY', 'median, ms', 'p99, ms', 'worst, ms'];
+  return { title: 'From one server to 100 streams of another, from the acknowledgement', head, rows };
+}
+
+export const parts: Readonly<Record<string, (bench: Bench) => Promise<Part>>> = {
+  latency,
+  sustained,
+  memory,
+  listing,
+  reconnect,
+  stuck,
+  replicas,
+};
