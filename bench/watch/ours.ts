@@ -6,7 +6,7 @@ import { Client } from 'pg';
 import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
-import { payload, type Peer } from './peers.ts';
+import { payload, type Peer, type Written } from './peers.ts';
 import { freePort, nowNs, processor, Talker } from './tools.ts';
 
 export const adminToken = `rf_user_${'b'.repeat(43)}`;
@@ -79,18 +79,19 @@ export class Ours implements Peer {
   async settle(): Promise<this> {
     const { id: user } = await this.ask('GET', '/api/users/me');
     const { id: org } = await this.ask('POST', '/api/organizations', { name: 'bench' });
-    const { id: device } = await this.ask('POST', `/api/organizations/${org}/devices`, { public_key: 'one' });
+    const { id: device } = await this.ask('POST', `/api/organizations/${String(org)}/devices`, { public_key: 'one' });
     this.place = { org: String(org), user: String(user), device: String(device) };
     return this;
   }
 
   /** The document of a device without texts has about 390 bytes; its hostname makes up for the rest. */
-  async write(bytes: number): Promise<number> {
+  async write(bytes: number): Promise<Written> {
     const { org, device } = this.place;
+    const sent = nowNs();
     await this.ask('PATCH', `/api/organizations/${org}/devices/${device}`, {
       hostname: payload(Math.max(18, bytes - 420)),
     });
-    return nowNs();
+    return { sent, acknowledged: nowNs() };
   }
 
   ask(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {

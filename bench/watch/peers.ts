@@ -6,6 +6,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort, marker, nowNs, processor, Talker, type Load } from './tools.ts';
 
+/** Moments, in nanoseconds. */
+export interface Written {
+  readonly sent: number;
+  readonly acknowledged: number;
+}
+
 export interface Peer {
   readonly name: string;
   readonly pid: number;
@@ -14,8 +20,8 @@ export interface Peer {
   /** What opens a stream, and the text that says it is open. */
   readonly request: Buffer;
   readonly ready: string;
-  /** Writes one document of about this many bytes; gives the moment at which it was acknowledged. */
-  write(bytes: number): Promise<number>;
+  /** Writes one document of about this many bytes. */
+  write(bytes: number): Promise<Written>;
   stop(): Promise<void>;
 }
 
@@ -39,9 +45,10 @@ export async function startNats(): Promise<Peer> {
     ready: 'PONG',
     async write(bytes) {
       const text = payload(bytes);
+      const sent = nowNs();
       // There is no acknowledgement: the moment of sending counts.
       if (!socket.write(`PUB bench ${text.length}\r\n${text}\r\n`)) await once(socket, 'drain');
-      return nowNs();
+      return { sent, acknowledged: sent };
     },
     async stop() {
       socket.destroy();
@@ -67,12 +74,13 @@ export async function startEtcd(folder: string): Promise<Peer> {
   const server = new Talker(['etcd', ...options], processor.server, { ETCD_UNSUPPORTED_ARCH: process.arch });
   (await reached(port)).destroy();
   const key = Buffer.from('k').toString('base64');
-  const write = async (bytes: number): Promise<number> => {
+  const write = async (bytes: number): Promise<Written> => {
+    const sent = nowNs();
     const value = Buffer.from(payload(bytes)).toString('base64');
     const answer = await fetch(`${url}/v3/kv/put`, { method: 'POST', body: JSON.stringify({ key, value }) });
     await answer.text();
     if (!answer.ok) throw new Error(`etcd answered ${answer.status}`);
-    return nowNs();
+    return { sent, acknowledged: nowNs() };
   };
   for (let i = 0; ; i += 1) {
     try {
@@ -158,7 +166,8 @@ export async function startFloor(program: string, streams: number): Promise<Peer
     ready: '"tail"',
     async write(bytes) {
       talker.say(`send 1 ${bytes}`);
-      return Number((await talker.hears('sent')).split(' ')[1]);
+      const sent = Number((await talker.hears('sent')).split(' ')[1]);
+      return { sent, acknowledged: sent };
     },
     stop: () => talker.stop('SIGKILL'),
   };
