@@ -1,7 +1,9 @@
 /*
  * Owns the load: opens thousands of streams from one thread and counts what arrives on each, at little cost of its own.
  *
- *   load http|nats|grpc HOST PORT STREAMS REQUEST-FILE [READY-TEXT]
+ *   load http|nats|grpc|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]
+ *
+ * With `bytes` READY-TEXT is a number of bytes, and what arrives is thrown away unseen: for listings of gigabytes.
  *
  * Every document carries a marker, "@@" and sixteen hexadecimal digits: the monotonic time, in nanoseconds, at which it was
  * written. Counting markers is the same work for every protocol.
@@ -29,12 +31,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum protocol { HTTP, NATS, GRPC };
+enum protocol { HTTP, NATS, GRPC, BYTES };
 
 struct stream {
   int fd;
-  int ready, sent, matched, stalled;
-  uint64_t markers, target, reached;
+  int ready, sent, stalled;
+  /* The last bytes of the read before, in which the awaited text may begin. */
+  char before[16];
+  int matched;
+  uint64_t markers, target, reached, bytes;
   /* A marker that a read cut in two: how many of its characters have come, and its number so far. */
   int part;
   uint64_t stamp;
@@ -49,6 +54,7 @@ static struct stream *streams;
 static int total, ready_count, open_count, epoll_fd;
 static char *request, *ready_text;
 static size_t request_size, ready_size;
+static long long ready_bytes;
 static uint64_t markers, bytes_read, waiting_for;
 static struct sockaddr_in to;
 
@@ -143,13 +149,17 @@ static void be_ready(struct stream *s) {
 
 /* Whether the text has been seen on this stream, also across reads. */
 static void look_for_ready(struct stream *s, const char *p, size_t n) {
-  for (size_t i = 0; i < n && !s->ready; i++) {
-    if (p[i] == ready_text[s->matched]) {
-      if (++s->matched == (int)ready_size) be_ready(s);
-    } else {
-      s->matched = p[i] == ready_text[0];
-    }
+  char seam[2 * sizeof s->before];
+  size_t head = n < sizeof s->before ? n : sizeof s->before;
+  memcpy(seam, s->before, (size_t)s->matched);
+  memcpy(seam + s->matched, p, head);
+  if (memmem(seam, (size_t)s->matched + head, ready_text, ready_size) || memmem(p, n, ready_text, ready_size)) {
+    be_ready(s);
+    return;
   }
+  size_t keep = n < sizeof s->before ? n : sizeof s->before;
+  memcpy(s->before, p + n - keep, keep);
+  s->matched = (int)keep;
 }
 
 /* Enough of HTTP/2: acknowledge settings and pings, look into data, pass over the rest. */
@@ -183,10 +193,11 @@ static void frames(struct stream *s, const unsigned char *p, size_t n) {
 }
 
 static char buffer[1 << 18];
+static void be_ready(struct stream *s);
 
 static void read_stream(struct stream *s) {
   for (;;) {
-    ssize_t n = recv(s->fd, buffer, sizeof buffer, 0);
+    ssize_t n = recv(s->fd, buffer, sizeof buffer, protocol == BYTES ? MSG_TRUNC : 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) {
       fprintf(stderr, "load: a stream ended (%s) after %llu markers: %.200s\n", n < 0 ? strerror(errno) : "closed",
@@ -194,7 +205,10 @@ static void read_stream(struct stream *s) {
       exit(1);
     }
     bytes_read += (uint64_t)n;
-    if (protocol == GRPC) frames(s, (unsigned char *)buffer, (size_t)n);
+    s->bytes += (uint64_t)n;
+    if (protocol == BYTES) {
+      if (s->bytes >= (uint64_t)ready_bytes) be_ready(s);
+    } else if (protocol == GRPC) frames(s, (unsigned char *)buffer, (size_t)n);
     else {
       if (!s->ready) look_for_ready(s, buffer, (size_t)n);
       scan(s, buffer, (size_t)n);
@@ -277,9 +291,9 @@ static void read_file(const char *path) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 6) return fprintf(stderr, "usage: load http|nats|grpc HOST PORT STREAMS REQUEST-FILE [READY-TEXT]\n"), 2;
+  if (argc < 6) return fprintf(stderr, "usage: load http|nats|grpc|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]\n"), 2;
   signal(SIGPIPE, SIG_IGN);
-  protocol = !strcmp(argv[1], "nats") ? NATS : !strcmp(argv[1], "grpc") ? GRPC : HTTP;
+  protocol = !strcmp(argv[1], "nats") ? NATS : !strcmp(argv[1], "grpc") ? GRPC : !strcmp(argv[1], "bytes") ? BYTES : HTTP;
   to.sin_family = AF_INET;
   to.sin_port = htons((uint16_t)atoi(argv[3]));
   inet_pton(AF_INET, argv[2], &to.sin_addr);
@@ -287,6 +301,7 @@ int main(int argc, char **argv) {
   read_file(argv[5]);
   ready_text = argc > 6 ? argv[6] : "";
   ready_size = strlen(ready_text);
+  ready_bytes = atoll(ready_text);
   streams = calloc((size_t)total, sizeof *streams);
   lags = malloc(sizeof *lags * LAGS);
   epoll_fd = epoll_create1(0);

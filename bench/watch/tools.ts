@@ -131,7 +131,7 @@ export class Load {
   static async open(options: {
     readonly program: string;
     readonly folder: string;
-    readonly protocol: 'http' | 'nats' | 'grpc';
+    readonly protocol: 'http' | 'nats' | 'grpc' | 'bytes';
     readonly port: number;
     readonly streams: number;
     readonly request: Buffer;
