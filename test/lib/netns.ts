@@ -168,7 +168,10 @@ export interface End {
   readonly addresses: readonly string[];
 }
 
-/** A cable between two namespaces, both ends up and addressed, without waiting for duplicate address detection. */
+/**
+ * A cable between two namespaces, both ends up and addressed, without waiting for duplicate address detection.
+ * The kernel tells IPv6 of the carrier from a work queue, so an end is ready only when its link-local route is there.
+ */
 export async function connect(a: End, b: End): Promise<void> {
   await a.namespace.run([
     'ip',
@@ -184,6 +187,7 @@ export async function connect(a: End, b: End): Promise<void> {
     String(b.namespace.pid),
   ]);
   await Promise.all([a, b].map(bringUp));
+  await Promise.all([a, b].map(untilReady));
 }
 
 async function bringUp({ namespace, name, addresses }: End): Promise<void> {
@@ -192,6 +196,12 @@ async function bringUp({ namespace, name, addresses }: End): Promise<void> {
     (address) => `address add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`,
   );
   await namespace.run(['ip', '-batch', '-'], [...lines, `link set ${name} up`, ''].join('\n'));
+}
+
+async function untilReady({ namespace, name }: End): Promise<void> {
+  const isReady = `ip -6 route show dev ${name} | grep -q '^fe80::/64'`;
+  const script = `for look in $(seq 500); do ${isReady} && exit 0; sleep 0.02; done; ip address show >&2; exit 1`;
+  await namespace.run(['sh', '-c', script]);
 }
 
 /** The hardware address of an interface. */
