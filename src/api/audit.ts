@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import type { OrganizationId, UserId } from '../policy/ids.ts';
 import { id, Revision, strict, Timestamp, type Wire } from './scalar.ts';
+import { CredentialKind } from './user.ts';
 
 export const AuditEntry = Type.Object(
   {
@@ -18,7 +19,7 @@ export const AuditEntry = Type.Object(
     username: Type.String(),
     credential: Type.Object(
       {
-        kind: Type.Enum(['user_token', 'device_token', 'enrollment_key', 'access_token']),
+        kind: CredentialKind,
         id: Type.Optional(Type.String({ format: 'uuid', description: 'Which one; absent for a token of a provider.' })),
       },
       strict,

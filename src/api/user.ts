@@ -21,12 +21,30 @@ const user = {
 export const User = Type.Object(user, { ...strict, $id: 'User', title: 'User' });
 export type User = Wire<typeof User>;
 
+/** Every kind of credential that a request may come with. */
+export const CredentialKind = Type.Enum(['user_token', 'device_token', 'enrollment_key', 'access_token', 'session']);
+
+const WhoAmICredential = Type.Object(
+  {
+    kind: CredentialKind,
+    id: Type.Optional(Type.String({ format: 'uuid', description: 'Which one; absent for a token of a provider.' })),
+    expires_at: Type.Optional(Timestamp),
+  },
+  { ...strict, description: 'What this request was made with.' },
+);
+
 /** Who the credential speaks for. A device token also names its device and that device's organization. */
 export const WhoAmI = Type.Object(
   {
     ...user,
     device_id: Type.Optional(id<DeviceId>('Only for a device token: its device.')),
     organization_id: Type.Optional(id<OrganizationId>('Only for a device token or enrollment key: its organization.')),
+    scope: Type.Optional(
+      Type.Enum(['full', 'read-only'], {
+        description: 'Whether the credential is refused on every write. Absent for an enrollment key.',
+      }),
+    ),
+    credential: Type.Optional(WhoAmICredential),
   },
   { ...strict, $id: 'WhoAmI', title: 'WhoAmI' },
 );

@@ -24,6 +24,34 @@ afterAll(async () => {
   await provider?.stop();
 });
 
+it('every credential is told what it is: its kind, its id, its scope and its end', async () => {
+  const place = await newPlace(server);
+  const expires_at = '2100-01-01T00:00:00.000Z';
+  const issued = await place.member.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only', expires_at });
+  const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'told' });
+  const tokens = await place.member.api.expect(200, 'GET', '/api/users/me/tokens');
+  const ofDevice = tokens.find(({ device_id }: { device_id?: string }) => device_id === device.id);
+  const { id: key_id, key } = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {});
+  const { accessToken } = await provider.signIn('told');
+  const told = async (secret: string) => {
+    const { scope, credential } = await server.nobody.as(secret).expect(200, 'GET', '/api/users/me');
+    return { scope, credential };
+  };
+  expect(await told(issued.token)).toEqual({
+    scope: 'read-only',
+    credential: { kind: 'user_token', id: issued.id, expires_at },
+  });
+  expect(await told(device.device_token)).toEqual({
+    scope: 'full',
+    credential: { kind: 'device_token', id: ofDevice.id },
+  });
+  expect(await told(key)).toEqual({ scope: undefined, credential: { kind: 'enrollment_key', id: key_id } });
+  expect(await told(accessToken)).toEqual({
+    scope: 'full',
+    credential: { kind: 'access_token', expires_at: expect.any(String) },
+  });
+});
+
 it('a rotated token has a new secret and is otherwise the same; the old secret and its stream end, also on another server', async () => {
   const place = await newPlace(server);
   const replica = await startTestServer(postgres, { url: server.databaseUrl });

@@ -83,6 +83,7 @@ export async function whoami(session: Session): Promise<void> {
           ['user', me.username],
           ['id', me.id],
           ...(me.is_administrator ? [['rights', 'administrator of the server'] as const] : []),
+          ...(me.scope === 'read-only' ? [['scope', 'read-only'] as const] : []),
           ...(me.device_id === undefined ? [] : [['device', me.device_id] as const]),
           ...(me.organization_id === undefined ? [] : [['organization', me.organization_id] as const]),
           ['server', client.transport.url],

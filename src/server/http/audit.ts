@@ -12,7 +12,8 @@ import { writes } from './rights.ts';
 export const isAudited = (id: OperationId, method: string): boolean =>
   writes(id, method) && id !== 'reportDeviceStatus';
 
-function credentialOf(principal: Principal): NewAuditRecord['credential'] {
+/** What a request was made with, by its kind and, where it is ours, its id. */
+export function credentialOf(principal: Principal): NewAuditRecord['credential'] {
   if (principal.kind === 'enrollment') return { kind: 'enrollment_key', id: principal.key_id };
   if (principal.token_id === undefined) return { kind: 'access_token' };
   return { kind: principal.kind === 'device' ? 'device_token' : 'user_token', id: principal.token_id };

@@ -116,7 +116,7 @@ export interface AuditRecord {
   readonly user_id: UserId;
   readonly username: string;
   readonly credential: {
-    readonly kind: 'user_token' | 'device_token' | 'enrollment_key' | 'access_token';
+    readonly kind: 'user_token' | 'device_token' | 'enrollment_key' | 'access_token' | 'session';
     readonly id?: string;
   };
   readonly address: string;

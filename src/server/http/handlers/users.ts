@@ -13,6 +13,7 @@ import { check } from '../../../api/validate.ts';
 import { parseGroupId, type UserId } from '../../../policy/ids.ts';
 import { mint } from '../../identity/secret.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/records.ts';
+import { credentialOf } from '../audit.ts';
 import { lengthsOf, record, type Call, type Handler, type Services } from '../call.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
 import { page, probe } from '../paging.ts';
@@ -29,7 +30,11 @@ const whoAmI: Handler = async ({ principal }, { store }) => {
   const user = showUser(await store.users.get(principal.user_id));
   const place = principal.kind === 'user' ? {} : { organization_id: principal.organization_id };
   const device = principal.kind === 'device' ? { device_id: principal.device_id } : {};
-  return record({ ...user, ...device, ...place } satisfies WhoAmI);
+  const scope = principal.kind === 'enrollment' ? {} : { scope: principal.scope };
+  const end =
+    principal.kind === 'enrollment' || principal.expires_at === undefined ? {} : { expires_at: principal.expires_at };
+  const credential = { ...credentialOf(principal), ...end };
+  return record({ ...user, ...device, ...place, ...scope, credential } satisfies WhoAmI);
 };
 
 const createUser: Handler = async (call, { store, limits }) => {
