@@ -26,6 +26,7 @@ const rooms: Rooms = {
   nft: { may: ['policy'], npm: ['@noble/hashes'], node: false, why: 'policy in, nftables text out; no kernel needed' },
   api: { may: ['policy'], npm: ['typebox'], node: false, why: 'the wire, known to both of its ends' },
   client: { may: ['api', 'policy'], npm: [], node: false, why: 'fetch only, so that it runs in Node and in a browser' },
+  node: { may: ['client'], npm: [], node: true, why: "the client's way to the server in programs, not in a browser" },
   'server/database': {
     may: ['server'],
     npm: [],
@@ -87,7 +88,7 @@ const rooms: Rooms = {
     why: 'what all parts of the server share; it knows none of them',
   },
   agent: {
-    may: ['client', 'nft', 'policy', 'api'],
+    may: ['node', 'client', 'nft', 'policy', 'api'],
     npm: [],
     node: true,
     processes: true,
@@ -108,7 +109,7 @@ const rooms: Rooms = {
     why: "starts the person's own editor, and nothing else",
   },
   cli: {
-    may: ['cli/editor.ts', 'client', 'nft', 'policy', 'api'],
+    may: ['cli/editor.ts', 'node', 'client', 'nft', 'policy', 'api'],
     npm: ['commander', 'yaml'],
     node: true,
     why: 'a client like any other',

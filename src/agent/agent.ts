@@ -222,7 +222,8 @@ export class Agent {
     const { source, log } = this.#options;
     const knowledge = source.read();
     if (knowledge.kind === 'unknown') {
-      if (this.#held !== knowledge.why) log('warn', `the rules stay as they are: ${knowledge.why}`);
+      const { why, early } = knowledge;
+      if (this.#held !== why) log(early === true ? 'debug' : 'warn', `the rules stay as they are: ${why}`);
       this.#held = knowledge.why;
       return;
     }

@@ -26,7 +26,7 @@ export class InformerSource implements PolicySource {
   /** Records never change, so each is read once. */
   readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | BadGroup>();
   /** The last answer that was true of one moment. */
-  #known: Knowledge = { kind: 'unknown', why: 'nothing has come from the server yet' };
+  #known: Knowledge = { kind: 'unknown', why: 'nothing has come from the server yet', early: true };
 
   constructor(options: InformerSourceOptions) {
     this.#options = options;

@@ -24,13 +24,14 @@ export interface LineLogOptions {
   readonly write: (line: string) => void;
   /** Under a journal, lines carry a priority; on a terminal, a word. */
   readonly journal: boolean;
-  readonly debug: boolean;
+  /** Lines below this level are left out. */
+  readonly least: Level;
 }
 
 export const lineLog =
-  ({ write, journal, debug }: LineLogOptions): Log =>
+  ({ write, journal, least }: LineLogOptions): Log =>
   (level, message, fields) => {
-    if (level === 'debug' && !debug) return;
+    if (priorities[level] > priorities[least]) return;
     const head = journal ? `<${priorities[level]}>` : `${level}: `;
     write(`${head}${printLine(message, fields)}\n`);
   };

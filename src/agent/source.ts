@@ -9,7 +9,12 @@ export type Knowledge =
       /** Newest revision of the organization that it reflects. */
       readonly revision: number;
     }
-  | { readonly kind: 'unknown'; readonly why: string };
+  | {
+      readonly kind: 'unknown';
+      readonly why: string;
+      /** Nothing is wrong: it has only not come yet. */
+      readonly early?: true;
+    };
 
 /** How the connection to the source is doing, for an operator. */
 export interface Connection {

@@ -1,5 +1,6 @@
 /** Owns the one program: which commands there are, loaded only when asked for, and what a wrong command line answers. */
 import { Command, CommanderError } from 'commander';
+import { agentOptions, type AgentValues } from '../agent/options.ts';
 import { serverOptions, type ServerValues } from '../server/options.ts';
 import { addClientCommands } from './client-commands.ts';
 import { toOption } from './options.ts';
@@ -26,6 +27,7 @@ function build(): Command {
     .exitOverride();
   addServer(program);
   addBackup(program);
+  addAgent(program);
   addClientCommands(program);
   return program;
 }
@@ -60,6 +62,15 @@ function addBackup(program: Command): void {
     '--replace',
     'in the place of what the database holds now',
   );
+}
+
+function addAgent(program: Command): void {
+  const agent = program.command('agent').description("keep this device's firewall equal to its policy");
+  for (const spec of Object.values(agentOptions)) agent.addOption(toOption(spec));
+  agent.action(async (values: AgentValues) => {
+    const { runAgent } = await import('../agent/main.ts');
+    process.exitCode = await runAgent(values, { version: programVersion });
+  });
 }
 
 /** An empty variable says as little as an absent one. */

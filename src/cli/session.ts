@@ -4,7 +4,7 @@ import { Client } from '../client/http.ts';
 import type { Organization } from '../api/organization.ts';
 import { isUuid } from '../policy/ids.ts';
 import { CliError, usageError } from './exit.ts';
-import { nodeFetch } from './fetch.ts';
+import { nodeFetch } from '../node/fetch.ts';
 import { findOne } from './names.ts';
 import { print, type Answer, type Output } from './output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';

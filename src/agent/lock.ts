@@ -1,0 +1,75 @@
+/** Owns the lock that keeps two agents off one state directory. */
+import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { programEnvironment } from './program.ts';
+
+export interface FolderLock {
+  release(): Promise<void>;
+}
+
+/** Thrown where the lock cannot be had. */
+export class Locked extends Error {
+  readonly code = 'locked';
+}
+
+const taken = 75;
+
+export interface LockOptions {
+  /** How often to look again: a holder that was killed needs a moment to go. */
+  readonly attempts?: number;
+  /** Told when the lock is lost although nobody released it. */
+  readonly onLost?: (why: string) => void;
+}
+
+/**
+ * Takes the lock, or throws `Locked`. Node cannot lock files, so a small process holds the lock for us: on the directory itself,
+ * which works on a full or read-only disk too. It ends with us, however we end, because our end closes its input; and the
+ * kernel drops its lock. Unlike a socket's name, nobody without rights to the directory can take it away from us.
+ */
+export async function lockFolder(folder: string, { attempts = 20, onLost }: LockOptions = {}): Promise<FolderLock> {
+  for (let attempt = 1; ; attempt++) {
+    const lock = await tryLock(folder, onLost);
+    if (lock !== undefined) return lock;
+    if (attempt >= attempts) throw new Locked(`another agent is running with ${folder}`);
+    await sleep(50);
+  }
+}
+
+function tryLock(folder: string, onLost: LockOptions['onLost']): Promise<FolderLock | undefined> {
+  const script = 'echo held && exec cat';
+  const args = ['--nonblock', '--conflict-exit-code', String(taken), '--no-fork', folder, 'sh', '-c', script];
+  const holder = spawn('flock', args, { stdio: ['pipe', 'pipe', 'pipe'], env: programEnvironment });
+  holder.stdin.on('error', () => {});
+  let said = '';
+  holder.stderr.setEncoding('utf8').on('data', (text: string) => (said = `${said}${text}`.slice(0, 300)));
+  return new Promise((resolve, reject) => {
+    let held = false;
+    let released = false;
+    const gone = new Promise<void>((over) => holder.once('close', () => over()));
+    holder.stdout.once('data', () => {
+      held = true;
+      // The lock must not keep us running.
+      holder.unref();
+      for (const stream of [holder.stdin, holder.stdout, holder.stderr]) unref(stream);
+      resolve({
+        release: async () => {
+          released = true;
+          holder.ref();
+          holder.stdin.end();
+          await gone;
+        },
+      });
+    });
+    holder.once('error', (error) => reject(new Locked(`${folder} cannot be locked: ${error.message}`)));
+    holder.once('close', (code, signal) => {
+      if (held && !released) onLost?.(`the lock on ${folder} is lost: its holder ended by ${signal ?? code}`);
+      if (held) return;
+      if (code === taken) resolve(undefined);
+      else reject(new Locked(`${folder} cannot be locked: ${said.trim() || `flock ended with ${code}`}`));
+    });
+  });
+}
+
+const unref = (stream: object): void => {
+  if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
+};

@@ -1,0 +1,235 @@
+/** Owns the command `ringfence agent`: puts the parts of the agent together, runs them until told to stop, and tells why it cannot. */
+import { randomBytes } from 'node:crypto';
+import { fstatSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { systemClock } from '../client/clock.ts';
+import { Client } from '../client/http.ts';
+import type { DeviceId } from '../policy/ids.ts';
+import { createNodeFetch } from '../node/fetch.ts';
+import { Agent } from './agent.ts';
+import { connectionLog } from './connection-log.ts';
+import { Enforcer } from './enforcer.ts';
+import { enroll } from './enrollment.ts';
+import { FilterMonitor } from './filter-monitor.ts';
+import { IdentifiedSource } from './identified-source.ts';
+import { BadIdentity, IdentityFolder } from './identity.ts';
+import { InformerSource } from './informer-source.ts';
+import { LinkMonitor } from './link-monitor.ts';
+import { Locked, lockFolder, type FolderLock } from './lock.ts';
+import { lineLog, type Log } from './log.ts';
+import { NftError } from './nft.ts';
+import {
+  agentConfig,
+  stateOf,
+  WrongOptions,
+  type AgentConfig,
+  type AgentValues,
+  type OptionSurroundings,
+  type TextSource,
+} from './options.ts';
+import { RealNft } from './real-nft.ts';
+import { revokeFlows } from './revoke.ts';
+import { runThrough } from './run.ts';
+import { StateFolder } from './state-folder.ts';
+
+/** Exit codes (reference 10 (4)). */
+const done = 0;
+const failed = 1;
+const wrongUsage = 2;
+
+/** What tells a failure of ours from one that the operator can mend: the latter is one line. */
+const isTold = (error: unknown): error is Error =>
+  error instanceof WrongOptions || error instanceof Locked || error instanceof NftError || error instanceof CannotStart;
+
+class CannotStart extends Error {}
+
+/** The command: runs until it is told to stop; gives the exit code. */
+export async function runAgent(values: AgentValues, { version }: { readonly version: string }): Promise<number> {
+  const around: OptionSurroundings = { env: process.env, isRoot: process.geteuid?.() === 0 };
+  const stop = stopSignal();
+  try {
+    if (values.remove === true) await removeTable(stateOf(values, around));
+    else await follow(agentConfig(values, around), { version, signal: stop.signal });
+    return done;
+  } catch (error) {
+    if (!isTold(error)) throw error;
+    process.stderr.write(`ringfence: ${error.message}\n`);
+    return error instanceof WrongOptions ? wrongUsage : failed;
+  } finally {
+    stop.forget();
+  }
+}
+
+async function follow(config: AgentConfig, { version, signal }: { version: string; signal: AbortSignal }) {
+  const { state, selector, untilFirstPolicy, keepEstablished } = config;
+  const clock = systemClock;
+  const log = lineLog({ write: (line) => process.stderr.write(line), journal: isJournal(), least: config.logLevel });
+  const folder = new IdentityFolder(state);
+  await refuseUnknownDevice(config, folder);
+  const lock = await lockState(state, (why) => log('error', why));
+  const scratch = await scratchFolder(state);
+  const nft = new RealNft({ clock, scratch });
+  try {
+    const source = sourceOf(config, { folder, log, version });
+    const tellConnection = connectionLog(log);
+    source.onNews(() => tellConnection(source.connection));
+    const agent = new Agent({
+      nft,
+      clock,
+      source,
+      selector,
+      untilFirstPolicy,
+      monotonic: () => performance.now(),
+      random: Math.random,
+      log,
+      state: new StateFolder({ folder: state }),
+      ...(!keepEstablished && { revoke: (revocation) => revokeFlows(runThrough([]), revocation) }),
+      filterNews: (onNews) => new FilterMonitor({ clock, onNews }),
+      links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
+    });
+    log('info', 'the agent starts', { version, pid: process.pid, state });
+    await agent.run({ signal });
+    log('info', 'the agent stops; its rules stay in force');
+  } finally {
+    await nft.close();
+    await lock.release();
+  }
+}
+
+/** Where nothing says which device this is, waiting does not help. */
+async function refuseUnknownDevice({ proof, state, organization }: AgentConfig, folder: IdentityFolder): Promise<void> {
+  if (proof.kind !== 'enrolled') return;
+  try {
+    const identity = await folder.identity();
+    if (identity?.organization === organization) return;
+    const found = identity === undefined ? 'has no device yet' : 'has a device of another organization';
+    throw new WrongOptions(
+      `say which device this is: --device with --token-file, or --enroll with a key (${state} ${found})`,
+    );
+  } catch (error) {
+    // What is damaged is told and tried again while the rules are in force.
+    if (!(error instanceof BadIdentity)) throw error;
+  }
+}
+
+interface SourceSurroundings {
+  readonly folder: IdentityFolder;
+  readonly log: Log;
+  readonly version: string;
+}
+
+interface Who {
+  readonly device: DeviceId;
+  readonly client: Client;
+}
+
+function sourceOf(config: AgentConfig, { folder, log, version }: SourceSurroundings): IdentifiedSource<Who> {
+  const { server, organization, proof, tlsCa } = config;
+  const fetch = createNodeFetch(tlsCa === undefined ? {} : { authorities: () => readFile(tlsCa, 'utf8') });
+  const clientWith = (token: TextSource): Client =>
+    new Client({
+      url: server,
+      token: () => readSecret(token),
+      headers: { 'user-agent': `ringfence-agent/${version}` },
+      fetch,
+    });
+  const identify = async (signal: AbortSignal): Promise<Who> => {
+    if (proof.kind === 'token') return { device: proof.device, client: clientWith(proof.token) };
+    const identity =
+      proof.kind === 'enrolled'
+        ? await folder.identity()
+        : await enroll(
+            {
+              organization,
+              folder,
+              publicKey: proof.publicKey,
+              // Nobody's tunnel key, only a name that no other device has: its shape is that of a WireGuard key.
+              makeKey: () => randomBytes(32).toString('base64'),
+              hostname: hostname().slice(0, 255),
+              register: (body, within) => clientWith(proof.key).devices.create(organization, body, { signal: within }),
+              log,
+            },
+            signal,
+          );
+    if (identity === undefined) throw new BadIdentity(`${folder.path('identity')} is gone`);
+    return { device: identity.device, client: clientWith({ text: identity.token }) };
+  };
+  const onFault = (fault: unknown): void => log('error', `a fault in the agent: ${String(fault)}`);
+  return new IdentifiedSource({
+    identify,
+    open: ({ device, client }) => new InformerSource({ client, organization, device, onFault }),
+    clock: systemClock,
+    random: Math.random,
+  });
+}
+
+async function readSecret(source: TextSource): Promise<string> {
+  if ('text' in source) return source.text;
+  const text = (await readFile(source.file, 'utf8')).trim();
+  if (text === '') throw new Error(`${source.file} is empty`);
+  return text;
+}
+
+async function lockState(state: string, onLost?: (why: string) => void): Promise<FolderLock> {
+  try {
+    await mkdir(state, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new CannotStart(
+      `the state directory cannot be made: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+  return lockFolder(state, onLost === undefined ? {} : { onLost });
+}
+
+/** Where large batches pass to nft: in memory where the system gives us a place, else beside the state. */
+async function scratchFolder(state: string): Promise<string> {
+  const folder = process.env['RUNTIME_DIRECTORY']?.split(':')[0] ?? state;
+  // What an agent left that was killed; the lock says that it is gone.
+  const left = (await readdir(folder).catch(() => [])).filter((name) => /^batch-\d+\.nft$/.test(name));
+  await Promise.all(left.map((name) => rm(join(folder, name), { force: true }).catch(() => {})));
+  return folder;
+}
+
+async function removeTable(state: string): Promise<void> {
+  const lock = await lockState(state);
+  const nft = new RealNft({ clock: systemClock, scratch: state });
+  try {
+    await new Enforcer({ nft, random: Math.random }).remove();
+    process.stdout.write('The table inet service is removed; nothing is enforced here any more.\n');
+  } finally {
+    await nft.close();
+    await lock.release();
+  }
+}
+
+/** Whether stderr goes to the journal, by what systemd says it handed us. */
+function isJournal(): boolean {
+  const given = process.env['JOURNAL_STREAM'];
+  if (given === undefined) return false;
+  try {
+    const { dev, ino } = fstatSync(2, { bigint: true });
+    return given === `${dev}:${ino}`;
+  } catch {
+    return false;
+  }
+}
+
+/** The first signal asks; the second ends at once. */
+function stopSignal(): { readonly signal: AbortSignal; forget(): void } {
+  const abort = new AbortController();
+  const heard = (): void => {
+    if (abort.signal.aborted) process.exit(failed);
+    abort.abort();
+  };
+  process.on('SIGTERM', heard);
+  process.on('SIGINT', heard);
+  return {
+    signal: abort.signal,
+    forget: () => {
+      process.off('SIGTERM', heard);
+      process.off('SIGINT', heard);
+    },
+  };
+}

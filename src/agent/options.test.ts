@@ -1,0 +1,97 @@
+/** Proves what the agent's options mean together, and that each wrong one is told in a line. */
+import { describe, expect, test } from 'vitest';
+import { agentConfig, agentOptions, defaultState, WrongOptions, type AgentValues } from './options.ts';
+
+const organization = '01a1ddc0-9c97-738b-af8b-619f0abce38f';
+const device = '01a1ddc0-a60f-71bc-85bc-8b1b7f5d75bc';
+
+const read = (given: { readonly [K in keyof typeof agentOptions]?: string }): AgentValues =>
+  Object.fromEntries(
+    Object.entries(given).map(([name, text]) => {
+      const option = agentOptions[name as keyof typeof agentOptions];
+      return [name, 'read' in option ? option.read(text) : true];
+    }),
+  );
+const config = (given: { readonly [K in keyof typeof agentOptions]?: string }, env: NodeJS.ProcessEnv = {}) =>
+  agentConfig(read(given), { env, isRoot: true });
+
+const where = { server: 'http://127.0.0.1:8080/', organization, interface: 'wg0' };
+
+describe('the options', () => {
+  test('each have a variable of their own and a line of help', () => {
+    const all = Object.values(agentOptions);
+    expect(new Set(all.map(({ env }) => env)).size).toBe(all.length);
+    for (const { env, help } of all) {
+      expect(env).toMatch(/^RINGFENCE_[A-Z_]+$/);
+      expect(help).not.toBe('');
+    }
+  });
+
+  test('give a device with its token, closed until the first policy, in the directory of the system', () => {
+    expect(config({ ...where, device, tokenFile: '/etc/token' })).toEqual({
+      server: 'http://127.0.0.1:8080',
+      organization,
+      selector: { kind: 'name', name: 'wg0' },
+      proof: { kind: 'token', device, token: { file: '/etc/token' } },
+      state: '/var/lib/ringfence-agent',
+      untilFirstPolicy: 'closed',
+      keepEstablished: false,
+      tlsCa: undefined,
+      logLevel: 'info',
+    });
+  });
+
+  test.each([
+    ['a key', { enroll: 'rf_enroll_x' }, { kind: 'enroll', key: { text: 'rf_enroll_x' }, publicKey: undefined }],
+    ['a key in a file', { enrollFile: '/k' }, { kind: 'enroll', key: { file: '/k' }, publicKey: undefined }],
+    ['a tunnel key', { enrollFile: '/k', publicKey: 'p' }, { kind: 'enroll', key: { file: '/k' }, publicKey: 'p' }],
+    ['nothing, for an enrolled device', {}, { kind: 'enrolled' }],
+  ])('take %s as a proof', (_, given, proof) => {
+    expect(config({ ...where, ...given }).proof).toEqual(proof);
+  });
+
+  test('take a token from the environment, but not as the name of a device', () => {
+    const env = { RINGFENCE_TOKEN: ' rf_user_abc\n' };
+    expect(config({ ...where, device }, env).proof).toEqual({ kind: 'token', device, token: { text: 'rf_user_abc' } });
+    expect(config(where, env).proof).toEqual({ kind: 'enrolled' });
+  });
+
+  test('take the organization from the variable of the client commands too', () => {
+    const { organization: _, ...rest } = where;
+    expect(config(rest, { RINGFENCE_ORG: organization.toUpperCase() }).organization).toBe(organization);
+    expect(() => config(rest, { RINGFENCE_ORG: 'acme' })).toThrow(/RINGFENCE_ORG holds no id/);
+  });
+
+  test.each<[string, { readonly [K in keyof typeof agentOptions]?: string }, RegExp]>([
+    ['nothing at all', {}, /needs --server and --organization and --interface/],
+    ['no interface', { server: 'http://a', organization }, /needs --interface/],
+    ['a token without a device', { ...where, tokenFile: '/t' }, /--device goes with --token-file/],
+    ['a device without a token', { ...where, device }, /--device needs its token/],
+    ['two keys', { ...where, enroll: 'rf_enroll_x', enrollFile: '/k' }, /not both/],
+    ['a key for a device', { ...where, device, enroll: 'rf_enroll_x' }, /not both/],
+  ])('refuse %s in one line', (_, given, message) => {
+    expect(() => config(given)).toThrow(WrongOptions);
+    expect(() => config(given)).toThrow(message);
+  });
+
+  test.each<[keyof typeof agentOptions, string, RegExp]>([
+    ['server', 'ringfence.example', /must be an address like https:/],
+    ['server', 'ftp://ringfence.example', /must be an address like https:/],
+    ['server', 'https://me:secret@ringfence.example', /no user and no password/],
+    ['organization', 'acme', /must be a UUID/],
+    ['device', '7', /must be a UUID/],
+    ['interface', 'a name with spaces', /is no interface name/],
+    ['interface', '', /is no interface name/],
+    ['untilFirstPolicy', 'ajar', /one of closed, open/],
+    ['logLevel', 'loud', /one of error, warn, info, debug/],
+    ['enroll', 'two words', /without spaces/],
+    ['publicKey', ' ', /1 to 255/],
+  ])('refuse --%s %s', (name, text, message) => {
+    expect(() => read({ [name]: text })).toThrow(message);
+  });
+
+  test('keep the state of a person where such things go', () => {
+    expect(defaultState({ XDG_STATE_HOME: '/home/me/state' }, false)).toBe('/home/me/state/ringfence-agent');
+    expect(defaultState({ HOME: '/home/me' }, false)).toMatch(/\.local\/state\/ringfence-agent$/);
+  });
+});
