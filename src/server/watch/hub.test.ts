@@ -89,6 +89,45 @@ describe('a listing', () => {
     expect(t.db.reads.state).toBe(1);
   });
 
+  test('has its tail between transactions, also when one takes several reads of the log', async () => {
+    let goOn = (): void => {};
+    class SlowSecondRead extends ModelDatabase {
+      override async readChanges(...[org, after, limit]: Parameters<ModelDatabase['readChanges']>) {
+        const page = await super.readChanges(org, after, limit);
+        if (after > first && page !== undefined && page.length > 0) await new Promise<void>((go) => (goOn = go));
+        return page;
+      }
+    }
+    const first = 4_000;
+    const t = make({ db: new SlowSecondRead() });
+    const ids = Array.from({ length: first }, () => t.db.create('device'));
+    // From here on the listing is in memory.
+    await t.watch(device);
+    await turns(100);
+    const sink = await t.open(device);
+    if (typeof sink === 'string') throw new Error(sink);
+    // Too much for one turn: it is held in the middle of its listing.
+    sink.full = true;
+    await turns();
+    expect(sink.sent).toEqual([]);
+    // One transaction, longer than the first read of a log.
+    for (const id of ids.slice(0, 600)) t.db.update(id);
+    t.db.hint();
+    await turns();
+    sink.drain();
+    await turns(100);
+    goOn();
+    await turns(100);
+    const received = sink.received('device');
+    const before = received.slice(
+      0,
+      received.findIndex(({ type }) => type === 'tail'),
+    );
+    expect(before.at(-1)?.revision).toBe(first);
+    expect(received.at(-1)?.revision).toBe(first + 600);
+    expect(t.db.reads.changes).toBeGreaterThan(1);
+  });
+
   test('is sent in plain bytes to a client of HTTP/1.0', async () => {
     const t = make();
     t.db.create('device');
