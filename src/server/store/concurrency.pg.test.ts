@@ -4,7 +4,9 @@ import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts'
 import { parseDeviceId, parseGroupId, type OrganizationId } from '../../policy/ids.ts';
 import { StoreError } from './errors.ts';
 import { device, group, logOf, makeWorld, openTestStore, someDigest } from './store.fixture.ts';
-import type { Actor, Entry, Store, WatchKind } from './store.ts';
+import type { WatchKind } from '../../api/kinds.ts';
+import type { Entry } from './changes.ts';
+import type { Actor, Store } from './store.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts';
 import { parseEnrollmentKeyId, parseGroupId, parseTokenId, parseUserId } from '../../policy/ids.ts';
 import { device, group, makeWorld, openTestStore, problemOf, someDigest } from './store.fixture.ts';
-import type { Hint } from './store.ts';
+import type { Hint } from './changes.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

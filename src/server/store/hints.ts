@@ -14,7 +14,7 @@ import {
   type UserId,
 } from '../../policy/ids.ts';
 import { clientConfig } from './connection.ts';
-import type { Hint } from './store.ts';
+import type { Hint } from './changes.ts';
 
 const channel = 'ringfence';
 /** PostgreSQL takes payloads below 8,000 bytes; an entry is at most 80. */

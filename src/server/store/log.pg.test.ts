@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
 import { brief, device, group, logOf, makeWorld, openTestStore, type World } from './store.fixture.ts';
-import type { Hint, WatchKind } from './store.ts';
+import type { WatchKind } from '../../api/kinds.ts';
+import type { Hint } from './changes.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

@@ -1,15 +1,16 @@
 /** Owns the reading side of revisions: heads, the exact log, states to resume from, and the forgetting of both. */
+import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseTokenId, parseUserId } from '../../policy/ids.ts';
 import type { Context } from './context.ts';
 import { statement, withRevision } from './sql.ts';
-import type { ChangeLog, Ended, Entry, Head, WatchKind } from './store.ts';
+import type { ChangeLog, Ended, Entry, Head } from './changes.ts';
 
 /** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
 const revocationMinutes = 10;
 
-const readHeads = statement<{ org_id: string; revision: number; version: number; purged: number }>(
+const readHeads = statement<{ org_id: string; revision: number; purged: number }>(
   'read_heads',
-  'SELECT org_id, revision, version, purged FROM heads WHERE org_id = ANY ($1::uuid[])',
+  'SELECT org_id, revision, purged FROM heads WHERE org_id = ANY ($1::uuid[])',
 );
 const readEnded = statement<{
   serial: number;

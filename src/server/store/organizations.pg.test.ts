@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts';
 import { parseGroupId, parseUserId } from '../../policy/ids.ts';
 import { brief, device, group, join, logOf, makeWorld, problemOf, someDigest } from './store.fixture.ts';
-import type { Hint } from './store.ts';
+import type { Hint } from './changes.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

@@ -7,7 +7,8 @@ import type { StoredRule } from '../../policy/rule.ts';
 import { StoreError, type StoreProblem } from './errors.ts';
 import { openStore } from './open.ts';
 import type { DeviceFields } from './records.ts';
-import type { Actor, Entry, NewDevice, NewGroup, Phase, Store, StoreOptions } from './store.ts';
+import type { Entry } from './changes.ts';
+import type { Actor, NewDevice, NewGroup, Phase, Store, StoreOptions } from './store.ts';
 
 export interface World {
   readonly url: string;

@@ -1,6 +1,7 @@
 /** Owns one watched organization: its ring, its listings, its streams, and the turns in which they are served. */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
+import type { Head } from '../store/changes.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { framesOf, maskOf } from './frame.ts';
 import { Log } from './log.ts';
@@ -8,7 +9,7 @@ import { next, type Need, type View } from './place.ts';
 import { Ring } from './ring.ts';
 import type { Pool } from './segment.ts';
 import type { WatchSettings } from './settings.ts';
-import type { Head, Source } from './source.ts';
+import type { Source } from './source.ts';
 import { StateCache } from './state.ts';
 import type { WatchStats } from './stats.ts';
 import type { Ending, Home, Stream } from './stream.ts';

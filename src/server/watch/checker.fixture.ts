@@ -4,8 +4,8 @@
  */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
+import type { Entry } from '../store/changes.ts';
 import { framesOf, visible } from './frame.ts';
-import type { Entry } from './source.ts';
 
 /** One received document. `print` stands for its type and its value's text. */
 export interface Received {

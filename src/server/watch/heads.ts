@@ -1,6 +1,7 @@
 /** Owns the reading of heads: one query at a time for the whole process, shared by everyone who asked before it began. */
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Heads, Source } from './source.ts';
+import type { Heads } from '../store/changes.ts';
+import type { Source } from './source.ts';
 
 export class HeadReader {
   readonly #source: Source;

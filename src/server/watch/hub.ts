@@ -2,6 +2,7 @@
 import type { WatchItem } from '../../api/watch.ts';
 import { watchKinds } from '../../api/kinds.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
+import type { Head, Heads, Hint } from '../store/changes.ts';
 import { Channel } from './channel.ts';
 import { maskOf } from './frame.ts';
 import { HeadReader } from './heads.ts';
@@ -10,7 +11,7 @@ import { start } from './place.ts';
 import { Rights, type Verdict } from './rights.ts';
 import type { Pool } from './segment.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
-import type { Head, Heads, Hint, Source } from './source.ts';
+import type { Source } from './source.ts';
 import { WatchStats } from './stats.ts';
 import { Stream, type Holder, type Sink } from './stream.ts';
 import { Turns } from './turns.ts';

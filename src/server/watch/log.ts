@@ -1,8 +1,9 @@
 /** Owns the reading of one organization's log into its ring: in order, without a hole, one read at a time. */
 import type { OrganizationId } from '../../policy/ids.ts';
+import type { Entry, Head } from '../store/changes.ts';
 import { framesOf } from './frame.ts';
 import type { Ring } from './ring.ts';
-import type { Entry, Head, Source } from './source.ts';
+import type { Source } from './source.ts';
 import type { WatchStats } from './stats.ts';
 
 export interface LogOptions {

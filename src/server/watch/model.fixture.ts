@@ -1,8 +1,9 @@
 /** Owns a database in memory for tests of the hub: one organization, written to at will, read with chosen delays and failures. */
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
+import type { Ended, Entry, Heads, Hint, StateQuery } from '../store/changes.ts';
 import { departed } from './frame.ts';
-import type { Ended, Entry, Heads, Hint, Source, StateQuery } from './source.ts';
+import type { Source } from './source.ts';
 
 export const modelOrg: OrganizationId = parseOrganizationId('11111111-1111-4111-8111-111111111111');
 export const userOf = (n: number): UserId => parseUserId(`22222222-2222-4222-8222-${String(n).padStart(12, '0')}`);
