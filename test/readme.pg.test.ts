@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildProgram } from '../scripts/build-program.mjs';
+import { mortal } from './lib/mortal.ts';
 import { isShown, stepsUnder } from './lib/walkthrough.ts';
 
 const [start, ...steps] = stepsUnder(
@@ -25,7 +26,7 @@ describe("the README's first ten minutes", () => {
     await buildProgram({ outdir: join(folder, 'dist') });
     // What `npm start` runs after set-up and build, on a free port.
     const program = [join(folder, 'dist/ringfence.mjs'), 'server', '--listen', '127.0.0.1:0'];
-    server = spawn(process.execPath, program, {
+    server = spawn(...mortal(process.execPath, program), {
       env: { ...process.env, RINGFENCE_DATA: join(folder, 'data') },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

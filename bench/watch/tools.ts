@@ -6,6 +6,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { mortal } from '../../test/lib/mortal.ts';
 
 /** The server has one processor, the load the other; on a machine with one they share it. */
 export const processor = { server: '0', load: cpus().length > 1 ? '1' : '0' } as const;
@@ -61,7 +62,7 @@ export class Talker {
   #error = '';
 
   constructor(command: readonly string[], cpu: string, env: NodeJS.ProcessEnv = {}) {
-    this.child = spawn('taskset', ['-c', cpu, ...command], { env: { ...process.env, ...env } });
+    this.child = spawn(...mortal('taskset', ['-c', cpu, ...command]), { env: { ...process.env, ...env } });
     createInterface({ input: this.child.stdout }).on('line', (line) => this.#hear(line));
     this.child.stderr.on('data', (chunk: Buffer) => (this.#error = (this.#error + chunk.toString()).slice(-2_000)));
     this.child.on('exit', (code) => {

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { mortal } from '../lib/mortal.ts';
 
 export const adminToken = `rf_user_${'f'.repeat(43)}`;
 
@@ -48,7 +49,7 @@ export class Replica {
 
   /** Starts it and waits until it is ready. */
   async start(): Promise<void> {
-    const child = spawn(process.execPath, [this.#program, ...this.#args], {
+    const child = spawn(...mortal(process.execPath, [this.#program, ...this.#args]), {
       env: this.#env,
       stdio: ['ignore', 'pipe', 'pipe'],
     });

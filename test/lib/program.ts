@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildProgram } from '../../scripts/build-program.mjs';
+import { mortal } from './mortal.ts';
 
 export interface Outcome {
   readonly code: number;
@@ -80,7 +81,7 @@ export class Program {
     { env = {}, input = '', typed, until }: RunOptions,
   ): Promise<Outcome> {
     return new Promise((resolve, reject) => {
-      const child = spawn(command, args, {
+      const child = spawn(...mortal(command, args), {
         cwd: this.home,
         env: { PATH: process.env['PATH'] ?? '', HOME: this.home, TERM: 'xterm', ...this.#env, ...env },
         timeout: longest,

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { mortal } from './mortal.ts';
 
 export interface Ended {
   readonly code: number | null;
@@ -22,7 +23,7 @@ export class Run {
 
   constructor(file: string, args: readonly string[], env: Readonly<Record<string, string>>) {
     const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('RINGFENCE_'));
-    this.child = spawn(process.execPath, [file, ...args], {
+    this.child = spawn(...mortal(process.execPath, [file, ...args]), {
       env: { ...Object.fromEntries(kept), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

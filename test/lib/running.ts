@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { mortal } from './mortal.ts';
 
 export interface ServerProcess {
   readonly url: string;
@@ -36,7 +37,7 @@ export async function startProcess(
 ): Promise<ServerProcess> {
   const args = [file, 'server', '--data', data, '--listen', '127.0.0.1:0', ...(options.args ?? [])];
   const env = { PATH: process.env['PATH'] ?? '', HOME: data, ...options.env };
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(...mortal(process.execPath, args), { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));

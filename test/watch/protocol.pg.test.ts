@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { mortal } from '../lib/mortal.ts';
 import { watching } from '../lib/watching.ts';
 
 const page = readFileSync(new URL('../../docs/watch-protocol.md', import.meta.url), 'utf8');
@@ -24,7 +25,7 @@ const pattern = (line: string): RegExp =>
 
 /** Runs a command until it has printed so many lines, or ends by itself. */
 async function run(command: string, env: NodeJS.ProcessEnv, lines: number): Promise<readonly string[]> {
-  const child = spawn('bash', ['-c', `exec ${command}`], { env: { ...process.env, ...env } });
+  const child = spawn(...mortal('bash', ['-c', `exec ${command}`]), { env: { ...process.env, ...env } });
   let out = '';
   let err = '';
   child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
