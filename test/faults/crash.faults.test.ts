@@ -1,4 +1,4 @@
-/** Proves that nothing acknowledged is ever lost: the server and its PostgreSQL are killed at random while writers keep count. */
+/** Proves that nothing acknowledged is ever lost, and nothing is half done: the server and its PostgreSQL are killed at random while writers keep count. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -138,6 +138,17 @@ async function check(api: Api, base: string, all: readonly Writer[]): Promise<vo
   }
 }
 
+/** The revisions that the audit tells of, ascending. */
+async function auditedRevisions(api: Api, base: string): Promise<number[]> {
+  const revisions: number[] = [];
+  for (let path: string | undefined = `${base}/audit`; path !== undefined;) {
+    const answer = await api.get(path);
+    revisions.push(...(answer.json as { revision: number }[]).map(({ revision }) => revision));
+    path = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1];
+  }
+  return revisions.toSorted((a, b) => a - b);
+}
+
 test(`${rounds} times the server, PostgreSQL, one of its processes or all of them are killed: every acknowledged write is there`, async () => {
   const data = join(folder, 'data');
   const random = new Random(20_260_201);
@@ -179,6 +190,9 @@ test(`${rounds} times the server, PostgreSQL, one of its processes or all of the
     expect(acknowledged).toBeGreaterThanOrEqual(rounds * 60);
     expect(unknown).toBeGreaterThan(rounds);
     expect(Object.values(killed).every((times) => times >= 5)).toBe(true);
+    // Each write took one revision after the organization's first, and has one entry: neither is there without the other.
+    const { revision: head } = await api.expect(200, 'GET', base);
+    expect(await auditedRevisions(api, base)).toEqual(Array.from({ length: head - 1 }, (_, n) => n + 2));
     api.close();
   } finally {
     await server.end('SIGTERM');

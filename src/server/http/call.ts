@@ -6,7 +6,7 @@ import type { TextLengths } from '../../api/validate.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/records.ts';
-import type { Store } from '../store/store.ts';
+import type { Actor, Store } from '../store/store.ts';
 import type { IfMatch } from './conditions.ts';
 
 /** Path variables, each through its door. A path has some of them; asking for another is a fault of ours. */
@@ -42,6 +42,8 @@ export interface Query {
 export interface Call {
   readonly operation: OperationId;
   readonly principal: Principal;
+  /** The caller as the store knows it. Every write passes it on: the store tells the audit with it (reference 4.7 (1)). */
+  readonly by: Actor;
   readonly params: Params;
   /** Path as asked for, without the query. */
   readonly path: string;

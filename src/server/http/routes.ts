@@ -5,7 +5,7 @@ import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { credentialId, type Principal } from '../identity/authenticate.ts';
 import { acceptsJson } from './accept.ts';
 import { addressOf } from './address.ts';
-import { entryOf, isAudited, SignIns, signInOf } from './audit.ts';
+import { isAudited, noteOf, SignIns, signInOf } from './audit.ts';
 import type { Answer, Handler, Params, Services, Subjects } from './call.ts';
 import { parseIfMatch } from './conditions.ts';
 import { within } from './deadline.ts';
@@ -106,6 +106,10 @@ function runner(operation: Operation, handler: Handler, { services, answerTimeou
       {
         operation: operation.id,
         ...admitted,
+        by: {
+          user_id: admitted.principal.user_id,
+          ...(audited ? { audit: noteOf(operation.id, admitted.principal, request) } : {}),
+        },
         path: pathOf(request.url),
         query: parseQuery(operation, request.query as Record<string, unknown>),
         body: request.body,
@@ -113,12 +117,7 @@ function runner(operation: Operation, handler: Handler, { services, answerTimeou
       },
       services,
     );
-    // Before the answer: what was answered is in the audit (reference 4.7 (1)). What takes longer than an answer may is told too.
-    const told = async (answer: Answer): Promise<Answer> => {
-      await services.store.audit.record(entryOf(operation.id, admitted, answer, request));
-      return answer;
-    };
-    return send(operation, await within(audited ? done.then(told) : done, answerTimeoutMs), reply);
+    return send(operation, await within(done, answerTimeoutMs), reply);
   };
 }
 

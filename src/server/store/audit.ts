@@ -1,13 +1,14 @@
 /**
- * Owns the audit in the store. Entries that come together go into one statement, one in flight, so that a crowd of writers shares its
- * commits; whoever records waits for the commit, so that a change which was answered is a change which is told here.
+ * Owns the audit in the store: reading it, forgetting it, and the entries of what is no write (sign-ins). Those that come together go into one
+ * statement, one in flight. A write's own entry is part of the write (`audit-entry.ts`).
  */
 import { parseOrganizationId, parseUserId } from '../../policy/ids.ts';
-import { now, type Context } from './context.ts';
+import { auditRow, insertAudit } from './audit-entry.ts';
+import type { Context } from './context.ts';
 import { toStoreError } from './failure.ts';
 import type { AuditRecord } from './records.ts';
 import { statement } from './sql.ts';
-import type { Audit, NewAuditRecord } from './store.ts';
+import type { Audit } from './store.ts';
 
 interface AuditRow {
   readonly id: string;
@@ -25,14 +26,6 @@ interface AuditRow {
   readonly request_id: string;
 }
 
-const columns =
-  'id, at, org_id, operation, subject_id, revision, fields, user_id, credential, credential_id, address, request_id';
-
-/** Values: entries as a JSON array. */
-const insertAudit = statement<never>(
-  'insert_audit',
-  `INSERT INTO audit (${columns}) SELECT ${columns} FROM json_populate_recordset(NULL::audit, $1::json)`,
-);
 const select = `
   SELECT a.id, a.at, a.org_id, a.operation, a.subject_id, a.revision, a.fields, a.user_id, u.username, a.credential, a.credential_id,
     a.address, a.request_id
@@ -101,25 +94,10 @@ export function auditIn(context: Context, keepMs: number): Audit {
     busy = false;
   };
 
-  const rowOf = (entry: NewAuditRecord): object => ({
-    id: context.newId(),
-    at: now(context),
-    org_id: entry.organization_id ?? null,
-    operation: entry.operation,
-    subject_id: entry.subject_id ?? null,
-    revision: entry.revision ?? null,
-    fields: entry.fields ?? null,
-    user_id: entry.user_id,
-    credential: entry.credential.kind,
-    credential_id: entry.credential.id ?? null,
-    address: entry.address,
-    request_id: entry.request_id,
-  });
-
   return {
     record(entry) {
       return new Promise((resolve, reject) => {
-        waiting.push({ row: rowOf(entry), resolve, reject });
+        waiting.push({ row: auditRow(context, entry), resolve, reject });
         if (!busy) void drain();
       });
     },

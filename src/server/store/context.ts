@@ -1,5 +1,6 @@
 /** Owns what every part of the store shares, and the small readers of answers that all of them use. */
 import type { OrganizationId } from '../../policy/ids.ts';
+import { auditValue, insertAudit, type Told } from './audit-entry.ts';
 import type { Lanes, Runner, Transactions } from './connection.ts';
 import { StoreError, type StoreProblem } from './errors.ts';
 import type { Hints } from './hints.ts';
@@ -43,6 +44,11 @@ const closeHead = statement<never>(
   'close_head',
   'UPDATE heads SET revision = $2, version = version + 1 WHERE org_id = $1',
 );
+/** The same, with an entry of the audit. */
+const closeHeadTold = statement<never>(
+  'close_head_told',
+  `WITH told AS (${insertAudit.text.replace('$1', '$3')}) ${closeHead.text}`,
+);
 
 /** The organization's counter in the hands of a careful write. */
 export interface Ledger {
@@ -57,11 +63,16 @@ export interface Ledger {
   takeMany(count: number): number;
 }
 
-/** A careful write in an organization: checks that it exists and that the actor is a member, and moves the head past what was taken. */
+/**
+ * A careful write in an organization: checks that it exists and that the actor is a member, moves the head past what was taken, and tells
+ * the audit.
+ */
 export function inOrganization<T>(
+  context: Pick<Context, 'newId' | 'clock'>,
   org: OrganizationId,
   by: Actor,
   work: (ledger: Ledger) => Promise<T>,
+  told: (result: T) => Omit<Told, 'org_id'> & Partial<Told>,
 ): CarefulWrite<T> {
   return careful(async (tx) => {
     const [row] = await tx.run(openHead, [org, by.user_id]);
@@ -80,7 +91,8 @@ export function inOrganization<T>(
       takeMany,
       take: () => takeMany(1) + 1,
     });
-    await tx.run(closeHead, [org, last]);
+    if (by.audit === undefined) await tx.run(closeHead, [org, last]);
+    else await tx.run(closeHeadTold, [org, last, auditValue(context, by.audit, { org_id: org, ...told(result) })]);
     return result;
   });
 }

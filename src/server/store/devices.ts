@@ -1,11 +1,12 @@
 /** Owns devices in the store: their fields, their lists of groups, and what those lists mean for who sees a group. */
 import { createHash } from 'node:crypto';
 import { parseDeviceId, parseGroupId, parseTokenId, parseUserId, type GroupId } from '../../policy/ids.ts';
+import { quickItem } from './audit-entry.ts';
 import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
 import * as sql from './device-statements.ts';
 import { StoreError, type GroupListProblem } from './errors.ts';
 import { enterView, findGroups, findLeft, leaveView } from './group-statements.ts';
-import { asItem, readRow, stored, type QuickRow } from './quick.ts';
+import { asItem, readRow, stored, toldOf, type QuickRow } from './quick.ts';
 import type { DeviceFields, DeviceRecord, Stored } from './records.ts';
 import type { Value } from './sql.ts';
 import type { DevicePatch, Devices, NewDevice, Phase } from './store.ts';
@@ -188,10 +189,10 @@ export function devicesIn(context: Context): Devices {
       if (device.security_groups.length > 0 || device.enrollment_key !== undefined) {
         return writer.write(
           org,
-          inOrganization(org, by, (ledger) => admit(context, ledger, device)),
+          inOrganization(context, org, by, (ledger) => admit(context, ledger, device), toldOf),
         );
       }
-      const item = { ...newItem(context, org, device), actor: by.user_id };
+      const item = { ...newItem(context, org, device), actor: by.user_id, ...quickItem(context, by.audit) };
       return writer.write(org, {
         kind: 'quick',
         operation: sql.createDevice,
@@ -208,10 +209,16 @@ export function devicesIn(context: Context): Devices {
       if (list !== undefined) {
         return writer.write(
           org,
-          inOrganization(org, by, (ledger) => change(context, ledger, { item: asked, list, if_match })),
+          inOrganization(
+            context,
+            org,
+            by,
+            (ledger) => change(context, ledger, { item: asked, list, if_match }),
+            toldOf,
+          ),
         );
       }
-      const item = { ...asked, expected: if_match ?? null, actor: by.user_id };
+      const item = { ...asked, expected: if_match ?? null, actor: by.user_id, ...quickItem(context, by.audit) };
       const touches = item.key_digest === null ? [id] : [id, item.key_digest];
       return writer.write(org, { kind: 'quick', operation: sql.updateDevice, item, touches, decode: read });
     },
@@ -219,7 +226,13 @@ export function devicesIn(context: Context): Devices {
     async delete(org, by, id, options = {}) {
       const { gone, tokens } = await writer.write(
         org,
-        inOrganization(org, by, (ledger) => remove(ledger, id, options.if_match)),
+        inOrganization(
+          context,
+          org,
+          by,
+          (ledger) => remove(ledger, id, options.if_match),
+          (result) => toldOf(result.gone),
+        ),
       );
       if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });
       return gone;

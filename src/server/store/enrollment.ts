@@ -67,22 +67,28 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
     async issue(org, by, key) {
       return writer.write(
         org,
-        inOrganization(org, by, async (ledger) => {
-          await checkList(ledger, context.phase, by.user_id, key.security_groups);
-          const digest = Buffer.from(key.digest);
-          const limits = [key.expires_at.toISOString(), key.uses];
-          const values = [
-            context.newId(),
-            digest,
-            org,
-            by.user_id,
-            key.name,
-            ...limits,
-            key.security_groups,
-            now(context),
-          ];
-          return found((await ledger.tx.run(insertKey, values))[0]);
-        }),
+        inOrganization(
+          context,
+          org,
+          by,
+          async (ledger) => {
+            await checkList(ledger, context.phase, by.user_id, key.security_groups);
+            const digest = Buffer.from(key.digest);
+            const limits = [key.expires_at.toISOString(), key.uses];
+            const values = [
+              context.newId(),
+              digest,
+              org,
+              by.user_id,
+              key.name,
+              ...limits,
+              key.security_groups,
+              now(context),
+            ];
+            return found((await ledger.tx.run(insertKey, values))[0]);
+          },
+          (made) => ({ subject_id: made.id }),
+        ),
       );
     },
 
@@ -97,7 +103,13 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
     async revoke(org, by, id) {
       return writer.write(
         org,
-        inOrganization(org, by, async (ledger) => found((await ledger.tx.run(deleteKey, [org, id]))[0])),
+        inOrganization(
+          context,
+          org,
+          by,
+          async (ledger) => found((await ledger.tx.run(deleteKey, [org, id]))[0]),
+          () => ({ subject_id: id }),
+        ),
       );
     },
   };

@@ -2,10 +2,11 @@
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
 import { parseDeviceId } from '../../policy/ids.ts';
 import { defaultInboundRules, defaultOutboundRules, type StoredRule } from '../../policy/rule.ts';
+import { quickItem } from './audit-entry.ts';
 import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
 import { setList } from './device-statements.ts';
 import * as sql from './group-statements.ts';
-import { asItem, readRow, stored, type QuickRow } from './quick.ts';
+import { asItem, readRow, stored, toldOf, type QuickRow } from './quick.ts';
 import type { GroupRecord, Stored } from './records.ts';
 import type { Value } from './sql.ts';
 import type { GroupOwner, Groups } from './store.ts';
@@ -105,6 +106,7 @@ export function groupsIn(context: Context): Groups {
         outbound_rules: rulesText(group.outbound_rules),
         at: now(context),
         actor: by.user_id,
+        ...quickItem(context, by.audit),
       });
       return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, touches: [], decode: read });
     },
@@ -120,6 +122,7 @@ export function groupsIn(context: Context): Groups {
         outbound_rules: patch.outbound_rules === undefined ? null : rulesText(patch.outbound_rules),
         at: now(context),
         actor: by.user_id,
+        ...quickItem(context, by.audit),
       });
       return writer.write(org, { kind: 'quick', operation: sql.updateGroup, item, touches: [id], decode: read });
     },
@@ -127,7 +130,7 @@ export function groupsIn(context: Context): Groups {
     async delete(org, by, owner, id, options = {}) {
       return writer.write(
         org,
-        inOrganization(org, by, (ledger) => remove(context, ledger, { owner, id, options })),
+        inOrganization(context, org, by, (ledger) => remove(context, ledger, { owner, id, options }), toldOf),
       );
     },
   };

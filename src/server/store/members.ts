@@ -67,33 +67,45 @@ export function membersIn(context: Context): Members {
     async add(org, by, user) {
       return writer.write(
         org,
-        inOrganization(org, by, async (ledger) => {
-          const key = 'user_id' in user ? [user.user_id, null] : [null, user.username];
-          const [found] = await ledger.tx.run(findUser, key);
-          if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
-          const [already] = await ledger.tx.run(getMember, [org, found.id]);
-          if (already !== undefined) return refuse({ code: 'already_member' });
-          await ledger.tx.run(insertMember, [org, found.id, now(context)]);
-          return get(ledger, found.id);
-        }),
+        inOrganization(
+          context,
+          org,
+          by,
+          async (ledger) => {
+            const key = 'user_id' in user ? [user.user_id, null] : [null, user.username];
+            const [found] = await ledger.tx.run(findUser, key);
+            if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
+            const [already] = await ledger.tx.run(getMember, [org, found.id]);
+            if (already !== undefined) return refuse({ code: 'already_member' });
+            await ledger.tx.run(insertMember, [org, found.id, now(context)]);
+            return get(ledger, found.id);
+          },
+          (member) => ({ subject_id: member.user_id }),
+        ),
       );
     },
 
     async remove(org, by, user) {
       const { gone, tokens } = await writer.write(
         org,
-        inOrganization(org, by, async (ledger) => {
-          const { tx } = ledger;
-          const member = await get(ledger, user);
-          if (member.is_owner) return refuse({ code: 'owner_must_stay' });
-          const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
-          const ended = await tx.run(endTokensOfUser, [org, user]);
-          // Devices first: no reader meets a device that names a deleted group.
-          await tx.run(deleteDevicesOf, [org, user, ledger.takeMany(count.devices)]);
-          await tx.run(deleteGroupsOf, [org, user, ledger.takeMany(count.groups)]);
-          await tx.run(deleteMember, [org, user]);
-          return { gone: member, tokens: ended };
-        }),
+        inOrganization(
+          context,
+          org,
+          by,
+          async (ledger) => {
+            const { tx } = ledger;
+            const member = await get(ledger, user);
+            if (member.is_owner) return refuse({ code: 'owner_must_stay' });
+            const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
+            const ended = await tx.run(endTokensOfUser, [org, user]);
+            // Devices first: no reader meets a device that names a deleted group.
+            await tx.run(deleteDevicesOf, [org, user, ledger.takeMany(count.devices)]);
+            await tx.run(deleteGroupsOf, [org, user, ledger.takeMany(count.groups)]);
+            await tx.run(deleteMember, [org, user]);
+            return { gone: member, tokens: ended };
+          },
+          () => ({ subject_id: user }),
+        ),
       );
       hints.tell({
         removed_members: [{ organization_id: org, user_id: user }],

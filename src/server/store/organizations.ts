@@ -7,6 +7,7 @@ import {
   type OrganizationId,
   type UserId,
 } from '../../policy/ids.ts';
+import { withEntry } from './audit-entry.ts';
 import type { Runner } from './connection.ts';
 import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
 import { endTokensOfOrganization } from './device-statements.ts';
@@ -106,8 +107,10 @@ function checkHead(ledger: Ledger, expected: number | undefined): void {
 export function organizationsIn(context: Context): Organizations {
   const { reads, writer, transactions, hints } = context;
   return {
-    async create(owner, organization) {
-      return transactions.run((tx) => makeOrganization(context, tx, { owner, ...organization }));
+    async create(owner, organization, audit) {
+      const make = (tx: Runner) => makeOrganization(context, tx, { owner, ...organization });
+      if (audit === undefined) return transactions.run(make);
+      return withEntry(context, audit, make, ({ id }) => ({ subject_id: id, revision: 1, org_id: id }));
     },
 
     async list(query) {
@@ -121,14 +124,20 @@ export function organizationsIn(context: Context): Organizations {
     async update(org, by, patch, options = {}) {
       const head = await writer.write(
         org,
-        inOrganization(org, by, async (ledger) => {
-          checkHead(ledger, options.if_match);
-          const revision = ledger.take();
-          const values = [org, patch.name ?? null, patch.description ?? null, now(context), revision];
-          const changed = await ledger.tx.run(updateOrganization, values);
-          if (changed.length === 0) ledger.takeMany(-1);
-          return { record: await get(ledger.tx, org), revision: changed.length === 0 ? ledger.head : revision };
-        }),
+        inOrganization(
+          context,
+          org,
+          by,
+          async (ledger) => {
+            checkHead(ledger, options.if_match);
+            const revision = ledger.take();
+            const values = [org, patch.name ?? null, patch.description ?? null, now(context), revision];
+            const changed = await ledger.tx.run(updateOrganization, values);
+            if (changed.length === 0) ledger.takeMany(-1);
+            return { record: await get(ledger.tx, org), revision: changed.length === 0 ? ledger.head : revision };
+          },
+          (result) => ({ subject_id: org, revision: result.revision }),
+        ),
       );
       return { ...head.record, revision: head.revision };
     },
@@ -136,14 +145,21 @@ export function organizationsIn(context: Context): Organizations {
     async delete(org, by, options = {}) {
       const { gone, tokens } = await writer.write(
         org,
-        inOrganization(org, by, async (ledger) => {
-          checkHead(ledger, options.if_match);
-          const last = await get(ledger.tx, org);
-          const ended = await ledger.tx.run(endTokensOfOrganization, [org]);
-          for (const step of emptying) await ledger.tx.run(step, [org]);
-          await ledger.tx.run(deleteOrganization, [org]);
-          return { gone: last, tokens: ended };
-        }),
+        inOrganization(
+          context,
+          org,
+          by,
+          async (ledger) => {
+            checkHead(ledger, options.if_match);
+            const last = await get(ledger.tx, org);
+            const ended = await ledger.tx.run(endTokensOfOrganization, [org]);
+            for (const step of emptying) await ledger.tx.run(step, [org]);
+            await ledger.tx.run(deleteOrganization, [org]);
+            return { gone: last, tokens: ended };
+            // Its end outlives it, and is told where the administrator reads.
+          },
+          ({ gone: { revision } }) => ({ subject_id: org, revision, org_id: null }),
+        ),
       );
       hints.tell({ deleted_organizations: [org], credentials: tokens.map(({ token_id }) => parseTokenId(token_id)) });
       return gone;

@@ -5,9 +5,10 @@
  * that is alone, and with `n` as the rows of a JSON array, which costs a fraction per write for those that came together.
  * Either form reads what it needs as `seen`, refuses or accepts each row, takes as many revisions as it accepted and writes.
  */
-import type { Stored } from './records.ts';
+import { quickColumns, quickEntries } from './audit-entry.ts';
 import { StoreError } from './errors.ts';
-import { statement, withRevision, type Statement } from './sql.ts';
+import type { Stored } from './records.ts';
+import { statement, withRevision, type Statement, type Value } from './sql.ts';
 
 export interface QuickRow {
   readonly id: string;
@@ -18,7 +19,7 @@ export interface QuickRow {
   readonly body: string | null;
 }
 
-type Item = Readonly<Record<string, string | number | boolean | null>>;
+type Item = Readonly<Record<string, Exclude<Value, Buffer>>>;
 
 /**
  * Makes sure that a set never fails because of one text in it: a NUL is refused here, and half a surrogate pair, which no UTF-8 can
@@ -50,7 +51,7 @@ export interface QuickWrite<T> {
 }
 
 interface Parts {
-  /** Name and PostgreSQL type of each value; `id` is the record's. */
+  /** Name and PostgreSQL type of each value; `id` is the record's, `at` the moment, `actor` who asks. */
   readonly columns: Readonly<Record<string, string>>;
   /** What a row becomes: columns over `n` (the values) and `h` (the head); `from` joins what else is looked at. */
   readonly select: string;
@@ -67,10 +68,16 @@ interface Parts {
   readonly standing: string;
 }
 
+/** What the audit needs of a row, whatever the write does with its other columns. */
+const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(quickColumns)
+  .map((column) => `n.${column}`)
+  .join(', ')}`;
+
 function text(parts: Parts, source: string, many: boolean): string {
   return `
     WITH seen AS MATERIALIZED (
-      SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, ${parts.refusal} AS refusal
+      SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, ${parts.refusal} AS refusal,
+        ${audited}
       FROM heads h CROSS JOIN ${source} ${parts.from ?? ''} WHERE h.org_id = $1),
     bump AS (
       UPDATE heads h SET revision = h.revision + a.count, version = h.version + 1
@@ -80,13 +87,14 @@ function text(parts: Parts, source: string, many: boolean): string {
     accepted AS MATERIALIZED (
       SELECT seen.*, bump.base + ${many ? 'row_number() OVER ()' : '1'} AS revision FROM seen, bump WHERE seen.refusal IS NULL),
     ${parts.write}
-    ${parts.log}
+    ${parts.log},
+    ${quickEntries}
     SELECT id, NULL AS refusal, NULL::bigint AS standing, revision, body FROM new
     UNION ALL SELECT id, refusal, standing, NULL, old_body FROM seen WHERE refusal IS NOT NULL`;
 }
 
 export function quickOperation(name: string, parts: Parts): QuickOperation {
-  const columns = Object.entries(parts.columns);
+  const columns = Object.entries({ ...parts.columns, ...quickColumns });
   const row = columns.map(([column, type], index) => `$${index + 2}::${type} AS ${column}`);
   const record = columns.map(([column, type]) => `${column} ${type}`);
   return {
@@ -130,3 +138,12 @@ export function stored<T>(row: { readonly id: string; readonly revision: number;
     },
   };
 }
+
+/** What the audit is told of a record that a write gave back. */
+export const toldOf = ({
+  id,
+  revision,
+}: Stored<unknown>): { readonly subject_id: string; readonly revision: number } => ({
+  subject_id: id,
+  revision,
+});

@@ -39,6 +39,8 @@ export type Phase = 1 | 2 | 3;
 /** Who acts. Where an operation takes one, that user must be a member of the organization when it commits: `not_a_member`. */
 export interface Actor {
   readonly user_id: UserId;
+  /** Tells the write in the audit, in its own transaction: both happen or neither. A refused write is not told. */
+  readonly audit?: AuditNote | undefined;
 }
 
 export interface Page {
@@ -147,6 +149,7 @@ export interface Organizations {
   create(
     owner: UserId,
     organization: { readonly name: string; readonly description: string },
+    audit?: AuditNote,
   ): Promise<OrganizationRecord>;
   /** Those that `member` belongs to. */
   list(query: Page & { readonly member: UserId }): Promise<readonly OrganizationRecord[]>;
@@ -200,7 +203,7 @@ export interface Members {
 }
 
 export interface Users {
-  create(user: { readonly username: string; readonly is_admin?: boolean }): Promise<UserRecord>;
+  create(user: { readonly username: string; readonly is_admin?: boolean }, audit?: AuditNote): Promise<UserRecord>;
   list(query?: Page): Promise<readonly UserRecord[]>;
   get(id: UserId): Promise<UserRecord>;
   byName(username: string): Promise<UserRecord | undefined>;
@@ -217,7 +220,7 @@ export interface Users {
    * Ends every membership (as `members.remove`, organization by organization) and every token, then hides the user for good: its name and
    * identity stay taken. `owns_organizations` while it owns any. Where this fails half-way, it can be repeated.
    */
-  remove(id: UserId): Promise<UserRecord>;
+  remove(id: UserId, audit?: AuditNote): Promise<UserRecord>;
   /** On a database without users makes the administrator, its organization and its token, once, however many servers start; else undefined. */
   bootstrap(admin: {
     readonly username: string;
@@ -236,16 +239,16 @@ export interface NewToken {
 export interface Tokens {
   /** Who this digest belongs to; undefined when unknown, revoked or expired. Its use is recorded lazily. */
   authenticate(digest: Digest): Promise<Credential | undefined>;
-  issue(user: UserId, token: NewToken): Promise<TokenRecord>;
+  issue(user: UserId, token: NewToken, audit?: AuditNote): Promise<TokenRecord>;
   /** A further token for a device (the first comes with its creation). */
   issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;
   /** The user's own tokens and those of its devices. */
   list(user: UserId, query?: Page): Promise<readonly TokenRecord[]>;
   get(id: TokenId): Promise<TokenRecord>;
   /** Gives the token another secret; the old one stops at once. */
-  rotate(id: TokenId, digest: Digest): Promise<TokenRecord>;
+  rotate(id: TokenId, digest: Digest, audit?: AuditNote): Promise<TokenRecord>;
   /** Open streams of the token are told through hints. */
-  revoke(id: TokenId): Promise<TokenRecord>;
+  revoke(id: TokenId, audit?: AuditNote): Promise<TokenRecord>;
 }
 
 export interface NewEnrollmentKey {
@@ -269,12 +272,9 @@ export interface EnrollmentKeys {
   revoke(org: OrganizationId, by: Actor, id: EnrollmentKeyId): Promise<EnrollmentKeyRecord>;
 }
 
-/** What happened, as the audit is told of it. */
-export interface NewAuditRecord {
+/** What a request is to the audit: what was asked, by whom, with which credential and from where. */
+export interface AuditNote {
   readonly operation: string;
-  readonly organization_id?: string | undefined;
-  readonly subject_id?: string | undefined;
-  readonly revision?: number | undefined;
   /** Names of the fields that were given, never their values. */
   readonly fields?: readonly string[] | undefined;
   readonly user_id: UserId;
@@ -283,8 +283,15 @@ export interface NewAuditRecord {
   readonly request_id: string;
 }
 
+/** A note, and what came of it. */
+export interface NewAuditRecord extends AuditNote {
+  readonly organization_id?: string | undefined;
+  readonly subject_id?: string | undefined;
+  readonly revision?: number | undefined;
+}
+
 export interface Audit {
-  /** Resolves when the entry is durable. It is no part of the change's own transaction: a crash between the two loses the entry of a change nobody was answered. */
+  /** For what is no write, such as a sign-in. Resolves when the entry is durable. */
   record(entry: NewAuditRecord): Promise<void>;
   /** Newest first; `after` is the last id seen. Without an organization: what concerns the whole server. */
   list(org: OrganizationId | undefined, page?: Page): Promise<readonly AuditRecord[]>;

@@ -1,6 +1,8 @@
 /** Owns tokens in the store: digests of secrets, whom they stand for, and when they were last used. */
 import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId, type TokenId } from '../../policy/ids.ts';
+import { withEntry, type Told } from './audit-entry.ts';
 import { now, pageValues, refuse, type Context } from './context.ts';
+import type { Runner } from './connection.ts';
 import type { Credential, TokenRecord, TokenScope } from './records.ts';
 import { statement } from './sql.ts';
 import type { NewToken, Tokens } from './store.ts';
@@ -105,6 +107,8 @@ function newTokenValues(context: Context, subject: string, token: NewToken): (st
   return [context.newId(), Buffer.from(token.digest), subject, token.name, token.scope, expiry, now(context)];
 }
 
+const told = ({ id }: TokenRecord): Told => ({ subject_id: id, org_id: null });
+
 export function tokensIn(context: Context, uses: UseLog): Tokens {
   const { reads, writes, hints } = context;
   const tellEnded = (id: TokenId): void => hints.tell({ credentials: [id] });
@@ -129,9 +133,12 @@ export function tokensIn(context: Context, uses: UseLog): Tokens {
       };
     },
 
-    async issue(user, token) {
-      const [row] = await writes.run(insertToken, newTokenValues(context, user, token));
-      return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
+    async issue(user, token, audit) {
+      const make = async (runner: Runner) => {
+        const [row] = await runner.run(insertToken, newTokenValues(context, user, token));
+        return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
+      };
+      return withEntry(context, audit, make, told);
     },
 
     async issueForDevice(org, device, token) {
@@ -147,14 +154,16 @@ export function tokensIn(context: Context, uses: UseLog): Tokens {
       return found((await reads.run(getToken, [id]))[0]);
     },
 
-    async rotate(id, digest) {
-      const token = found((await writes.run(rotateToken, [id, Buffer.from(digest)]))[0]);
+    async rotate(id, digest, audit) {
+      const rotate = async (runner: Runner) => found((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
+      const token = await withEntry(context, audit, rotate, told);
       tellEnded(token.id);
       return token;
     },
 
-    async revoke(id) {
-      const token = found((await writes.run(revokeToken, [id]))[0]);
+    async revoke(id, audit) {
+      const revoke = async (runner: Runner) => found((await runner.run(revokeToken, [id]))[0]);
+      const token = await withEntry(context, audit, revoke, told);
       tellEnded(token.id);
       return token;
     },

@@ -1,5 +1,6 @@
 /** Owns users in the store: people by name, people whom an identity provider vouches for, and the first administrator. */
 import { parseGroupId, parseOrganizationId, parseTokenId, parseUserId } from '../../policy/ids.ts';
+import { auditValue, insertAudit, withEntry, type Told } from './audit-entry.ts';
 import type { Runner } from './connection.ts';
 import { now, pageValues, refuse, type Context } from './context.ts';
 import { makeOrganization } from './organizations.ts';
@@ -65,13 +66,25 @@ async function get(runner: Runner, id: string): Promise<UserRecord> {
   return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
 }
 
+const told = ({ id }: UserRecord): Told => ({ subject_id: id, org_id: null });
+
 export function usersIn(context: Context, members: Members): Users {
   const { reads, writes, transactions, hints } = context;
   return {
-    async create(user) {
+    async create(user, audit) {
       const id = context.newId();
-      const made = await writes.run(insertUser, [id, user.username, user.is_admin === true, null, null, now(context)]);
-      return made.length === 0 ? refuse({ code: 'username_taken' }) : get(reads, id);
+      const make = async (runner: Runner) => {
+        const made = await runner.run(insertUser, [
+          id,
+          user.username,
+          user.is_admin === true,
+          null,
+          null,
+          now(context),
+        ]);
+        return made.length === 0 ? refuse({ code: 'username_taken' }) : get(runner, id);
+      };
+      return withEntry(context, audit, make, told);
     },
 
     async list(query) {
@@ -100,7 +113,7 @@ export function usersIn(context: Context, members: Members): Users {
       return refuse({ code: 'username_taken' });
     },
 
-    async remove(id) {
+    async remove(id, audit) {
       const user = await get(reads, id);
       // Somebody may add the user elsewhere meanwhile: leave, then look again under a lock that keeps others from it.
       for (let attempt = 0; attempt < 5; attempt += 1) {
@@ -111,6 +124,7 @@ export function usersIn(context: Context, members: Members): Users {
           await tx.run(lockUser, [id]);
           if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
           await tx.run(hideUser, [id, now(context)]);
+          if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, told(user))]);
           return tx.run(endTokensOf, [id]);
         });
         if (ended === undefined) continue;

@@ -55,7 +55,7 @@ const create: Handler = async (call, { store, random, limits }) => {
   const { secret, digest } = mint('device', random);
   const user_id = body.user_id === undefined ? principal.user_id : parseUserId(body.user_id);
   const device = await store.devices
-    .create(org_id, principal, {
+    .create(org_id, call.by, {
       user_id,
       fields: fieldsOf(body),
       security_groups: (body.security_groups ?? []).map(parseGroupId),
@@ -126,13 +126,13 @@ const update: Handler = async (call, { store, limits }) => {
     ...(security_groups === undefined ? {} : { security_groups: security_groups.map(parseGroupId) }),
   };
   const expected = expectedRevision(call.ifMatch, now.revision);
-  return stored(await store.devices.update(org_id, call.principal, device_id, patch, expected));
+  return stored(await store.devices.update(org_id, call.by, device_id, patch, expected));
 };
 
 const remove: Handler = async (call, { store }) => {
   const { org_id, device_id } = call.params;
   const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
-  return stored(await store.devices.delete(org_id, call.principal, device_id, expected));
+  return stored(await store.devices.delete(org_id, call.by, device_id, expected));
 };
 
 const report: Handler = async (call, { store, clock, limits }) => {

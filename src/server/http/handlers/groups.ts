@@ -36,7 +36,7 @@ const create =
     const { group_name = '', group_description = '', inbound_rules = [], outbound_rules = [] } = read(call, services);
     const group = await services.store.groups.create(
       org_id,
-      call.principal,
+      call.by,
       scope === 'organization' ? scope : call.principal.user_id,
       { group_name, group_description, inbound_rules, outbound_rules },
     );
@@ -72,7 +72,7 @@ const update: Handler = async (call, services) => {
   const { org_id, sg_id } = call.params;
   const patch = read(call, services, now);
   const expected = expectedRevision(call.ifMatch, now.revision);
-  return stored(await services.store.groups.update(org_id, call.principal, ownerOf(call), sg_id, patch, expected));
+  return stored(await services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, expected));
 };
 
 const remove: Handler = async (call, { store }) => {
@@ -80,7 +80,7 @@ const remove: Handler = async (call, { store }) => {
   const { org_id, sg_id } = call.params;
   const { detach } = call.query;
   const expected = expectedRevision(call.ifMatch, now.revision);
-  return stored(await store.groups.delete(org_id, call.principal, ownerOf(call), sg_id, { ...expected, detach }));
+  return stored(await store.groups.delete(org_id, call.by, ownerOf(call), sg_id, { ...expected, detach }));
 };
 
 export const groupHandlers = {

@@ -16,7 +16,7 @@ const answer = (organization: OrganizationRecord, location?: string) =>
 const create: Handler = async (call, { store, limits }) => {
   refuse(check(AddOrganization, call.body, lengthsOf(limits)));
   const { name, description = '' } = call.body as AddOrganization;
-  const organization = await store.organizations.create(call.principal.user_id, { name, description });
+  const organization = await store.organizations.create(call.by.user_id, { name, description }, call.by.audit);
   return answer(organization, pathFor('readOrganization', { org_id: organization.id }));
 };
 
@@ -37,14 +37,14 @@ const update: Handler = async (call, { store, limits }) => {
   const { org_id } = call.params;
   const now = call.ifMatch === undefined ? undefined : await store.organizations.get(org_id);
   const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);
-  return answer(await store.organizations.update(org_id, call.principal, call.body as UpdateOrganization, expected));
+  return answer(await store.organizations.update(org_id, call.by, call.body as UpdateOrganization, expected));
 };
 
 const remove: Handler = async (call, { store }) => {
   const { org_id } = call.params;
   const now = call.ifMatch === undefined ? undefined : await store.organizations.get(org_id);
   const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);
-  return answer(await store.organizations.delete(org_id, call.principal, expected));
+  return answer(await store.organizations.delete(org_id, call.by, expected));
 };
 
 const shown = ({ user_id, username, is_owner, created_at }: MemberRecord): Member => ({
@@ -68,11 +68,7 @@ const addMember: Handler = async (call, { store, limits }) => {
   }
   const { org_id } = call.params;
   const member = await store.members
-    .add(
-      org_id,
-      call.principal,
-      user_id === undefined ? { username: username ?? '' } : { user_id: parseUserId(user_id) },
-    )
+    .add(org_id, call.by, user_id === undefined ? { username: username ?? '' } : { user_id: parseUserId(user_id) })
     .catch((error: unknown) => {
       if (!(error instanceof StoreError) || error.problem.code !== 'not_found' || error.problem.what !== 'user')
         throw error;
@@ -83,7 +79,7 @@ const addMember: Handler = async (call, { store, limits }) => {
 };
 
 const removeMember: Handler = async (call, { store }) =>
-  record(shown(await store.members.remove(call.params.org_id, call.principal, call.params.user_id)));
+  record(shown(await store.members.remove(call.params.org_id, call.by, call.params.user_id)));
 
 export const organizationHandlers = {
   createOrganization: create,

@@ -39,7 +39,7 @@ const whoAmI: Handler = async ({ principal }, { store }) => {
 
 const createUser: Handler = async (call, { store, limits }) => {
   refuse(check(AddUser, call.body, lengthsOf(limits)));
-  const user = await store.users.create({ username: (call.body as AddUser).username });
+  const user = await store.users.create({ username: (call.body as AddUser).username }, call.by.audit);
   return record(showUser(user), { location: `/api/users/${user.id}` });
 };
 
@@ -83,7 +83,8 @@ async function issueToken(call: Call, { store, random, limits, clock }: Services
   refuse(check(AddToken, body, lengthsOf(limits)));
   const { name = '', scope = 'full', expires_at } = body as AddToken;
   const { secret, digest } = mint('user', random);
-  const token = await store.tokens.issue(user, { digest, name, scope, expires_at: futureExpiry(expires_at, clock) });
+  const fresh = { digest, name, scope, expires_at: futureExpiry(expires_at, clock) };
+  const token = await store.tokens.issue(user, fresh, call.by.audit);
   return record({ ...showToken(token), token: secret }, { location: pathFor('revokeToken', { token_id: token.id }) });
 }
 
@@ -100,12 +101,12 @@ const listMyTokens: Handler = async (call, { store }) => {
 };
 
 const revokeToken: Handler = async (call, { store }) =>
-  record(showToken(await store.tokens.revoke(call.params.token_id)));
+  record(showToken(await store.tokens.revoke(call.params.token_id, call.by.audit)));
 
 const rotateToken: Handler = async (call, { store, random }) => {
   const { token_id } = call.params;
   const { secret, digest } = mint(call.subjects.token?.kind ?? 'user', random);
-  return record({ ...showToken(await store.tokens.rotate(token_id, digest)), token: secret });
+  return record({ ...showToken(await store.tokens.rotate(token_id, digest, call.by.audit)), token: secret });
 };
 
 const showKey = (key: EnrollmentKeyRecord): EnrollmentKey => ({
@@ -129,7 +130,7 @@ const createEnrollmentKey: Handler = async (call, { store, random, limits, clock
   const { name = '', uses = 1, expires_at, security_groups = [] } = body as AddEnrollmentKey;
   const { secret, digest } = mint('enroll', random);
   const { org_id } = call.params;
-  const key = await store.enrollmentKeys.issue(org_id, call.principal, {
+  const key = await store.enrollmentKeys.issue(org_id, call.by, {
     digest,
     name,
     uses,
@@ -152,14 +153,14 @@ const listEnrollmentKeys: Handler = async (call, { store }) => {
 
 const revokeEnrollmentKey: Handler = async (call, { store }) => {
   const { org_id, key_id } = call.params;
-  return record(showKey(await store.enrollmentKeys.revoke(org_id, call.principal, key_id)));
+  return record(showKey(await store.enrollmentKeys.revoke(org_id, call.by, key_id)));
 };
 
 const removeUser: Handler = async (call, { store }) => {
   const { user_id } = call.params;
   // Someone has to be left who can make users.
   if (user_id === call.principal.user_id) throw new HttpError('conflict', 'An administrator cannot remove itself.');
-  return record(showUser(await store.users.remove(user_id)));
+  return record(showUser(await store.users.remove(user_id, call.by.audit)));
 };
 
 export const userHandlers = {
