@@ -8,7 +8,7 @@ export const AuditEntry = Type.Object(
   {
     id: Type.String({ format: 'uuid', description: 'The entry; ids ascend with time.' }),
     at: Timestamp,
-    operation: Type.String({ description: 'The operation by its name in this document, or `signIn`.' }),
+    operation: Type.String({ description: 'The operation by its name in this document, `signIn` or `signOut`.' }),
     organization_id: Type.Optional(id<OrganizationId>('Where; absent for what concerns the whole server.')),
     subject_id: Type.Optional(Type.String({ format: 'uuid', description: 'What was made, changed or ended.' })),
     revision: Type.Optional(Revision),

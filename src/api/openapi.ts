@@ -4,6 +4,7 @@ import { watchContentType } from './kinds.ts';
 import { operations, type Operation } from './operations.ts';
 import { operationIds } from './paths.ts';
 import { ProblemBody } from './problem.ts';
+import { signInPathIds, signInPaths } from './sign-in.ts';
 import { apiVersion } from './version.ts';
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
@@ -145,6 +146,40 @@ function describe(operation: Operation, components: Components): JsonObject {
   };
 }
 
+/** The ways in and out of a browser's session. */
+function describeSignIn(id: (typeof signInPathIds)[number], components: Components): JsonObject {
+  const { summary, query, answer, failures } = signInPaths[id];
+  const page = { description: 'A page that says why.', content: { 'text/html': { schema: { type: 'string' } } } };
+  const responses = failures.map((failed): [string, Json] => [
+    String(failed),
+    id === 'finishSignIn' ? page : { $ref: `#/components/responses/${failed}` },
+  ]);
+  const success =
+    answer === 'redirect'
+      ? { 302: { description: 'The way on.', headers: { Location: headers.Location } } }
+      : {
+          200: {
+            description: 'The record.',
+            headers: { 'X-Request-Id': headers['X-Request-Id'] },
+            content: { 'application/json': { schema: components.refer(answer) } },
+          },
+        };
+  return {
+    operationId: id,
+    tags: ['sign-in'],
+    summary,
+    security: id === 'signOut' ? [{ session: [] }] : [],
+    parameters: Object.entries(query).map(([name, description]) => ({
+      name,
+      in: 'query',
+      required: false,
+      description,
+      schema: { type: 'string' },
+    })),
+    responses: { ...success, ...Object.fromEntries(responses) },
+  };
+}
+
 /** The whole API as OpenAPI 3.1, with canonical paths. */
 export function openApi(options: { readonly version?: string } = {}): OpenApi {
   const components = new Components();
@@ -154,6 +189,11 @@ export function openApi(options: { readonly version?: string } = {}): OpenApi {
     const operation = operations[id];
     (paths[operation.path] ??= {})[operation.method.toLowerCase()] = describe(operation, components);
     for (const status of operation.failures) statuses.add(status);
+  }
+  for (const id of signInPathIds) {
+    const { method, path, failures } = signInPaths[id];
+    (paths[path] ??= {})[method.toLowerCase()] = describeSignIn(id, components);
+    for (const status of failures) statuses.add(status);
   }
   const responses = Object.fromEntries([...statuses].map((status) => [String(status), failure(status, components)]));
   return {
@@ -166,7 +206,7 @@ export function openApi(options: { readonly version?: string } = {}): OpenApi {
         'and `user` and `users` are the same segment. Errors are problem+json (RFC 9457).',
     },
     servers: [{ url: '/' }],
-    security: [{ bearer: [] }],
+    security: [{ bearer: [] }, { session: [] }],
     paths,
     components: {
       schemas: components.schemas,
@@ -175,7 +215,17 @@ export function openApi(options: { readonly version?: string } = {}): OpenApi {
         bearer: {
           type: 'http',
           scheme: 'bearer',
-          description: 'A user token `rf_user_…`, a device token `rf_device_…` or an enrollment key `rf_enroll_…`.',
+          description:
+            'A user token `rf_user_…`, a device token `rf_device_…`, an enrollment key `rf_enroll_…` or an access token of an ' +
+            'identity provider.',
+        },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: '__Host-ringfence-session',
+          description:
+            'The session of a browser that signed in at `/api/auth/login` (over plain HTTP the name is `ringfence-session`). ' +
+            'Every request but GET also needs the header `X-Ringfence-Csrf: 1`.',
         },
       },
     },

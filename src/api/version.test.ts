@@ -5,6 +5,7 @@ import { errors, allProblemCodes } from './codes.ts';
 import { operations } from './operations.ts';
 import { pathsOf, operationIds } from './paths.ts';
 import { ProblemBody } from './problem.ts';
+import { signInPaths } from './sign-in.ts';
 import { versions } from './version.ts';
 
 /** Prose may change freely; names, types and limits may not. */
@@ -21,6 +22,7 @@ test('a change of the wire comes with a new version', () => {
   const wire = meaning({
     operations,
     aliases: operationIds.map((id) => pathsOf(id)),
+    signIn: signInPaths,
     problem: ProblemBody,
     codes: Object.keys(allProblemCodes).toSorted(),
     errors: Object.entries(errors).map(([code, [status]]) => [code, status]),

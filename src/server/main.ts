@@ -17,7 +17,7 @@ import { streamHandler } from './http/watch.ts';
 import { authenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import type { IssuerSettings } from './identity/issuer.ts';
-import { tokenVerifier, type VerifyToken } from './identity/oidc.ts';
+import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
 import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
 import { StoreError } from './store/errors.ts';
 import { openStore } from './store/open.ts';
@@ -152,18 +152,13 @@ async function tlsOf(config: ServerConfig, { log, renewalMs = 5_000 }: Surroundi
   }
 }
 
-/** What verifies access tokens of identity providers; undefined where none is accepted. */
-function verifierOf(config: ServerConfig, around: Surroundings): VerifyToken | undefined {
-  if (config.oidcIssuer === undefined || config.oidcAudience === undefined) return undefined;
-  return tokenVerifier({
-    issuers: config.oidcIssuer,
-    audiences: config.oidcAudience,
-    usernameClaim: config.oidcUsernameClaim,
-    toleranceSeconds: config.oidcClockTolerance,
-    clock: around.clock ?? Date.now,
-    onWarning: (message, cause) => around.log.warn({ err: cause }, message),
-    ...(around.issuer === undefined ? {} : { settings: around.issuer }),
-  });
+/** What signs browsers in, where that is set up. */
+async function browserOf(...[config, around, where]: Parameters<typeof browserSignInOf>) {
+  try {
+    return await browserSignInOf(config, around, where);
+  } catch (error) {
+    throw new StartError([`cannot use the client's secret: ${innermost(error)}`]);
+  }
 }
 
 async function listen(app: FastifyInstance, { listen: { host, port }, tlsCert }: ServerConfig): Promise<string> {
@@ -199,6 +194,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const compacting = setInterval(() => {
       store.log.compact().catch((error: unknown) => log.warn({ err: error }, 'old changes were not forgotten'));
       store.audit.forget().catch((error: unknown) => log.warn({ err: error }, 'old audit entries were not forgotten'));
+      store.sessions.forget().catch((error: unknown) => log.warn({ err: error }, 'old sessions were not forgotten'));
     }, compactEveryMs).unref();
     undo.push(async () => clearInterval(compacting));
 
@@ -219,6 +215,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     });
     undo.push(async () => watch.close());
     const tls = await tlsOf(config, around);
+    const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
+    const identity = { clock, random, onWarning, settings: around.issuer };
+    let listensAt = '';
+    const publicUrl = (): string => config.publicUrl ?? listensAt;
+    const browser = await browserOf(config, identity, { store, publicUrl });
     const app = buildApp({
       tls: tls?.pair,
       trustedProxies: config.trustedProxy,
@@ -233,7 +234,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
           descriptionLength: config.maxDescription,
         },
       },
-      authenticate: authenticator(store, verifierOf(config, around)),
+      authenticate: authenticator(store, { verify: verifierOf(config, identity), sessions: browser?.sessions }),
+      signIn: { methods: methodsOf(config), browser },
       log,
       metrics,
       health,
@@ -252,6 +254,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       tls.start(app.server as unknown as TlsServer);
     }
     const url = await listen(app, config);
+    listensAt = url;
     return { url, store, firstAdmin, close: undoAll };
   } catch (error) {
     await undoAll();

@@ -99,6 +99,30 @@ function readNetworks(text: string): readonly string[] {
   return networks;
 }
 
+function readScopes(text: string): string {
+  const scopes = text.split(/[\s,]+/).filter((scope) => scope !== '');
+  if (!scopes.includes('openid')) throw new Error('It must contain openid.');
+  return scopes.join(' ');
+}
+
+/** Written like the query of a URL. */
+function readParameters(text: string): Readonly<Record<string, string>> {
+  const pairs = [...new URLSearchParams(text)];
+  if (pairs.length === 0 || pairs.some(([name, value]) => name === '' || value === '')) {
+    throw new Error('It must be written like name=value&name=value.');
+  }
+  return Object.fromEntries(pairs);
+}
+
+function readPublicUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !isSafeUrl(text)) {
+    throw new Error('It must be an https:// address (http:// on this machine only).');
+  }
+  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') throw new Error('It must have no path.');
+  return url.origin;
+}
+
 /** Where the system keeps the data of its services, or where a person's programs keep theirs. */
 export function defaultData(env: NodeJS.ProcessEnv, isRoot: boolean): string {
   if (isRoot) return '/var/lib/ringfence';
@@ -256,6 +280,78 @@ export const serverOptions = {
     fallback: '30',
     read: between(0, 600),
   },
+  oidcClientId: {
+    flags: '--oidc-client-id <id>',
+    env: 'RINGFENCE_OIDC_CLIENT_ID',
+    help: 'sign people in to the web UI as this client of the (first) provider',
+    read: (text: string) => text.trim(),
+  },
+  oidcClientSecretFile: {
+    flags: '--oidc-client-secret-file <file>',
+    env: 'RINGFENCE_OIDC_CLIENT_SECRET_FILE',
+    help: "the client's secret, in a file; without one the client is public",
+    read: (text: string) => resolve(text),
+  },
+  oidcScopes: {
+    flags: '--oidc-scopes <names>',
+    env: 'RINGFENCE_OIDC_SCOPES',
+    help: 'what the web sign-in asks for; add offline_access to hold sessions to the provider',
+    fallback: 'openid profile',
+    read: readScopes,
+  },
+  oidcName: {
+    flags: '--oidc-name <name>',
+    env: 'RINGFENCE_OIDC_NAME',
+    help: "what the provider is called on the sign-in page (default: the issuer's host)",
+    read: (text: string) => text.trim(),
+  },
+  oidcCliClientId: {
+    flags: '--oidc-cli-client-id <id>',
+    env: 'RINGFENCE_OIDC_CLI_CLIENT_ID',
+    help: 'the public client that `ringfence login` uses (default: --oidc-client-id, if it has no secret)',
+    read: (text: string) => text.trim(),
+  },
+  oidcCliScopes: {
+    flags: '--oidc-cli-scopes <names>',
+    env: 'RINGFENCE_OIDC_CLI_SCOPES',
+    help: 'what `ringfence login` asks for',
+    fallback: 'openid profile offline_access',
+    read: readScopes,
+  },
+  oidcCliParameters: {
+    flags: '--oidc-cli-parameters <query>',
+    env: 'RINGFENCE_OIDC_CLI_PARAMETERS',
+    help: 'what else `ringfence login` tells the provider, like resource=https://ringfence.example',
+    read: readParameters,
+  },
+  publicUrl: {
+    flags: '--public-url <url>',
+    env: 'RINGFENCE_PUBLIC_URL',
+    help: 'where people reach the web UI (default: the address it listens on)',
+    read: readPublicUrl,
+  },
+  sessionIdle: {
+    flags: '--session-idle <seconds>',
+    env: 'RINGFENCE_SESSION_IDLE',
+    help: 'how long a web session lasts without use',
+    fallback: '7200',
+    read: between(60, 31_536_000),
+  },
+  sessionLifetime: {
+    flags: '--session-lifetime <seconds>',
+    env: 'RINGFENCE_SESSION_LIFETIME',
+    help: 'how long a web session lasts at most',
+    fallback: '43200',
+    read: between(60, 31_536_000),
+  },
+  sessionCheck: {
+    flags: '--session-check <seconds>',
+    env: 'RINGFENCE_SESSION_CHECK',
+    help: 'how often the provider is asked whether a session still stands, where it gave a refresh token',
+    fallback: '300',
+    // Longer than the provider may take to answer.
+    read: between(30, 31_536_000),
+  },
   streamHeartbeat: {
     flags: '--stream-heartbeat <seconds>',
     env: 'RINGFENCE_STREAM_HEARTBEAT',
@@ -331,6 +427,26 @@ export type ServerConfig = {
 const fallbackOf = (option: ServerOption): unknown =>
   typeof option.fallback === 'string' && option.read !== undefined ? option.read(option.fallback) : option.fallback;
 
+/** What is of no use without something else. */
+function refuseHalves(values: ServerValues): void {
+  const { oidcIssuer, oidcAudience, oidcClientId, oidcClientSecretFile, oidcCliClientId } = values;
+  if (oidcAudience !== undefined && oidcIssuer === undefined) {
+    throw new Error('--oidc-issuer and --oidc-audience go together: a token may be meant for somebody else.');
+  }
+  if (oidcIssuer !== undefined && oidcAudience === undefined && oidcClientId === undefined) {
+    throw new Error(
+      '--oidc-issuer needs --oidc-audience, for access tokens (they may be meant for somebody else), or --oidc-client-id, for the web UI.',
+    );
+  }
+  if (oidcClientId !== undefined && oidcIssuer === undefined) throw new Error('--oidc-client-id needs --oidc-issuer.');
+  if (oidcClientSecretFile !== undefined && oidcClientId === undefined) {
+    throw new Error('--oidc-client-secret-file needs --oidc-client-id.');
+  }
+  if (oidcCliClientId !== undefined && oidcAudience === undefined) {
+    throw new Error('--oidc-cli-client-id needs --oidc-audience: the command line uses access tokens.');
+  }
+}
+
 /** Fills what was not said with its fallback. Throws an error with one line when the parts contradict each other. */
 export function serverConfig(
   values: ServerValues,
@@ -343,9 +459,7 @@ export function serverConfig(
   if (adminToken !== undefined && adminToken !== '' && !/^[\x21-\x7e]{8,4096}$/.test(adminToken)) {
     throw new Error('RINGFENCE_ADMIN_TOKEN must be at least 8 visible ASCII characters without spaces.');
   }
-  if ((values.oidcIssuer === undefined) !== (values.oidcAudience === undefined)) {
-    throw new Error('--oidc-issuer and --oidc-audience go together: a token may be meant for somebody else.');
-  }
+  refuseHalves(values);
   if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {
     throw new Error('--tls-cert and --tls-key go together.');
   }
@@ -379,7 +493,15 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s`,
     ...(config.oidcIssuer === undefined
       ? []
-      : [`access tokens of ${config.oidcIssuer.join(', ')} for ${(config.oidcAudience ?? []).join(', ')}`]),
+      : config.oidcAudience === undefined
+        ? []
+        : [`access tokens of ${config.oidcIssuer.join(', ')} for ${config.oidcAudience.join(', ')}`]),
+    ...(config.oidcClientId === undefined
+      ? []
+      : [
+          `web sign-in at ${config.oidcIssuer?.[0] ?? ''} as ${config.oidcClientId}, back at ${config.publicUrl ?? 'the address it listens on'}`,
+          `sessions end after ${config.sessionIdle} s without use, ${config.sessionLifetime} s at most`,
+        ]),
     `log level ${config.logLevel}`,
   ];
 }

@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
-import { Provider, type Configuration } from 'oidc-provider';
+import { Provider, type ClientMetadata, type Configuration } from 'oidc-provider';
+import { Person } from './person.ts';
 
 export const audience = 'urn:ringfence:test';
 
@@ -21,6 +22,10 @@ export interface TestProvider {
   signIn(login: string): Promise<SignedIn>;
   /** A new key signs from now on; the old ones are published still, unless `forget`. */
   rotate(options?: { readonly forget?: boolean }): Promise<void>;
+  /** From now on the server at this address may sign browsers in, as `webClient`. */
+  serveWeb(url: string): void;
+  /** As if an administrator had closed the account: it signs in no more, and its refresh tokens end. */
+  disown(login: string): void;
   /** How often its keys were fetched. */
   readonly keysFetched: () => number;
   /** As if the network were down, until it is told otherwise. */
@@ -35,31 +40,69 @@ async function newKey(): Promise<JWK> {
   return { ...(await exportJWK(privateKey)), kid: randomBytes(6).toString('hex'), alg: 'ES256', use: 'sig' };
 }
 
-function configuration(keys: readonly JWK[], tokenSeconds: number): Configuration {
+/** For programs: the command line, and tests that want an access token. */
+const program: ClientMetadata = {
+  client_id: 'tests',
+  token_endpoint_auth_method: 'none',
+  application_type: 'native',
+  grant_types: ['authorization_code', 'refresh_token', 'urn:ietf:params:oauth:grant-type:device_code'],
+  response_types: ['code'],
+  redirect_uris: [redirectUri],
+  id_token_signed_response_alg: 'ES256',
+};
+
+export const webClient = { id: 'web', secret: 'the secret of the web client' } as const;
+
+/** For a server that signs browsers in. */
+const web = (url: string): ClientMetadata => ({
+  client_id: webClient.id,
+  client_secret: webClient.secret,
+  grant_types: ['authorization_code', 'refresh_token'],
+  response_types: ['code'],
+  redirect_uris: [`${url}/api/auth/callback`],
+  post_logout_redirect_uris: [`${url}/ui/`],
+  id_token_signed_response_alg: 'ES256',
+});
+
+interface Changing {
+  readonly keys: readonly JWK[];
+  readonly clients: readonly ClientMetadata[];
+  readonly disowned: ReadonlySet<string>;
+  readonly tokenSeconds: number;
+}
+
+function configuration({ keys, clients, disowned, tokenSeconds }: Changing): Configuration {
   return {
-    clients: [
-      {
-        client_id: 'tests',
-        token_endpoint_auth_method: 'none',
-        application_type: 'native',
-        grant_types: ['authorization_code'],
-        response_types: ['code'],
-        redirect_uris: [redirectUri],
-        id_token_signed_response_alg: 'ES256',
-      },
-    ],
+    clients: [...clients],
     jwks: { keys: [...keys] as NonNullable<Configuration['jwks']>['keys'] },
     cookies: { keys: ['only for tests'] },
-    ttl: { Interaction: 600, Session: 600, Grant: 600, AccessToken: tokenSeconds, IdToken: 600 },
-    findAccount: (_context, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+    ttl: {
+      Interaction: 600,
+      Session: 600,
+      Grant: 600,
+      AccessToken: tokenSeconds,
+      IdToken: 600,
+      RefreshToken: 600,
+      DeviceCode: 600,
+    },
+    scopes: ['openid', 'offline_access', 'profile'],
+    claims: { openid: ['sub'], profile: ['preferred_username'] },
+    findAccount: (_context, id) =>
+      disowned.has(id)
+        ? undefined
+        : { accountId: id, claims: () => ({ sub: id, preferred_username: `${id}@example.org` }) },
+    issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
+    rotateRefreshToken: true,
     features: {
       devInteractions: { enabled: true },
+      deviceFlow: { enabled: true },
+      revocation: { enabled: true },
       resourceIndicators: {
         enabled: true,
-        defaultResource: () => audience,
+        defaultResource: (_context, client) => (client?.clientId === webClient.id ? [] : audience),
         useGrantedResource: () => true,
         getResourceServerInfo: () => ({
-          scope: 'openid',
+          scope: 'openid profile offline_access',
           audience,
           accessTokenFormat: 'jwt',
           accessTokenTTL: tokenSeconds,
@@ -73,29 +116,9 @@ function configuration(keys: readonly JWK[], tokenSeconds: number): Configuratio
   };
 }
 
-/** One browser: follows redirects at the provider, keeps its cookies, fills in its forms. */
-class Browser {
-  readonly #cookies = new Map<string, string>();
-
-  async go(url: string, form?: Readonly<Record<string, string>>): Promise<Response> {
-    const answer = await fetch(url, {
-      redirect: 'manual',
-      headers: { cookie: [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ') },
-      ...(form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) }),
-    });
-    for (const line of answer.headers.getSetCookie()) {
-      const [pair = ''] = line.split(';');
-      const at = pair.indexOf('=');
-      this.#cookies.set(pair.slice(0, at), pair.slice(at + 1));
-    }
-    return answer;
-  }
-}
-
 async function signIn(issuer: string, login: string): Promise<SignedIn> {
   const verifier = randomBytes(32).toString('base64url');
   const challenge = createHash('sha256').update(verifier).digest('base64url');
-  const browser = new Browser();
   const asked = new URLSearchParams({
     client_id: 'tests',
     response_type: 'code',
@@ -104,21 +127,7 @@ async function signIn(issuer: string, login: string): Promise<SignedIn> {
     code_challenge: challenge,
     code_challenge_method: 'S256',
   });
-  let at = `${issuer}/auth?${asked.toString()}`;
-  for (let step = 0; step < 12 && !at.startsWith(redirectUri); step += 1) {
-    const page = await browser.go(at);
-    const next = page.headers.get('location');
-    if (next !== null) {
-      await page.body?.cancel();
-      at = new URL(next, issuer).href;
-      continue;
-    }
-    const html = await page.text();
-    const prompt = /name="prompt" value="(\w+)"/.exec(html)?.[1];
-    if (prompt === undefined) throw new Error(`the provider shows no form: ${html.slice(0, 500)}`);
-    const sent = await browser.go(at, { prompt, login, password: 'any' });
-    at = new URL(sent.headers.get('location') ?? '', issuer).href;
-  }
+  const { url: at } = await new Person(login).follow(`${issuer}/auth?${asked.toString()}`, { stop: redirectUri });
   const code = new URL(at).searchParams.get('code');
   if (code === null) throw new Error(`no code came back: ${at}`);
   const answer = await fetch(`${issuer}/token`, {
@@ -152,8 +161,10 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
   await once(server, 'listening');
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   let keys: readonly JWK[] = [];
+  let clients: readonly ClientMetadata[] = [program];
+  const disowned = new Set<string>();
   const serve = (): void => {
-    const callback = new Provider(issuer, configuration(keys, tokenSeconds)).callback();
+    const callback = new Provider(issuer, configuration({ keys, clients, disowned, tokenSeconds })).callback();
     handler = (request, response) => void callback(request, response);
   };
   const rotate = async ({ forget = false } = {}): Promise<void> => {
@@ -169,6 +180,11 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
       return key;
     },
     signIn: (login) => signIn(issuer, login),
+    serveWeb(url) {
+      clients = [program, web(url)];
+      serve();
+    },
+    disown: (login) => void disowned.add(login),
     rotate,
     keysFetched: () => keysFetched,
     unreachable: (now) => void (down = now),

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { errors, problemContentType } from '../../api/codes.ts';
+import { signInPaths } from '../../api/sign-in.ts';
 import type { Authenticate } from '../identity/authenticate.ts';
 import { withoutSecrets } from '../identity/secret.ts';
 import { takeJsonBodies } from './body.ts';
@@ -15,6 +16,7 @@ import { Lookups } from './lookups.ts';
 import type { Metrics } from './metrics.ts';
 import { RateLimiter, type RateLimit } from './ratelimit.ts';
 import { registerOperations, type StreamHandler } from './routes.ts';
+import { registerSignIn, type SignInRouteOptions } from './sign-in.ts';
 import { pathOf, tellAnswered } from './told.ts';
 import type { Pair } from './tls.ts';
 import { findAssets, registerUi } from './ui.ts';
@@ -36,12 +38,26 @@ export interface AppOptions {
   readonly tls?: Pair | undefined;
   /** Addresses and networks whose word on where a request came from is taken. */
   readonly trustedProxies?: readonly string[] | undefined;
+  /** How people may sign in, and what signs their browsers in. */
+  readonly signIn: Pick<SignInRouteOptions, 'methods' | 'browser'>;
 }
 
 const safeId = /^[A-Za-z0-9._:-]{1,64}$/;
 
 /** Paths besides the operations. */
-const pages = ['/', '/ui/', '/healthz', '/readyz', '/metrics', '/api/openapi.json', '/api/docs', '/api/docs/style.css'];
+const pages = [
+  '/',
+  '/ui/',
+  '/healthz',
+  '/readyz',
+  '/metrics',
+  '/api/openapi.json',
+  '/api/docs',
+  '/api/docs/style.css',
+  signInPaths.listSignInMethods.path,
+  signInPaths.signIn.path,
+  signInPaths.finishSignIn.path,
+];
 
 /** Answers a request that Node itself could not read; there is no request object yet. */
 function answerBroken(error: Error & { readonly code?: string }, socket: Socket): void {
@@ -140,6 +156,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
   const limiter = new RateLimiter(options.rateLimit, services.clock);
   const { stream, answerTimeoutMs } = options;
   const lookups = new Lookups(services.store, authenticate);
-  registerOperations(app, { services, lookups, limiter, stream, answerTimeoutMs });
+  const publicUrl = options.signIn.browser?.publicUrl;
+  registerOperations(app, { services, lookups, limiter, stream, answerTimeoutMs, publicUrl });
+  registerSignIn(app, { ...options.signIn, store: services.store, limiter, log });
   return app;
 }

@@ -14,6 +14,7 @@ export const isAudited = (id: OperationId, method: string): boolean =>
 export function credentialOf(principal: Principal): AuditNote['credential'] {
   if (principal.kind === 'enrollment') return { kind: 'enrollment_key', id: principal.key_id };
   if (principal.token_id === undefined) return { kind: 'access_token' };
+  if (principal.kind === 'user' && principal.by_session) return { kind: 'session', id: principal.token_id };
   return { kind: principal.kind === 'device' ? 'device_token' : 'user_token', id: principal.token_id };
 }
 

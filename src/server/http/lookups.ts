@@ -1,6 +1,6 @@
 /** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Authenticate } from '../identity/authenticate.ts';
+import type { Authenticate, Presented } from '../identity/authenticate.ts';
 import type { DeviceRecord, GroupRecord } from '../store/records.ts';
 import type { Membership, Seen, Store } from '../store/store.ts';
 import { Turn } from './turn.ts';
@@ -18,8 +18,10 @@ export class Lookups {
     this.#authenticate = authenticate;
   }
 
-  authenticate(authorization: string | undefined): ReturnType<Authenticate> {
-    return this.#principals.get(authorization ?? '', () => this.#authenticate(authorization));
+  authenticate(presented: Presented): ReturnType<Authenticate> {
+    const { authorization, session } = presented;
+    const key = authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`;
+    return this.#principals.get(key, () => this.#authenticate(presented));
   }
 
   membership(org: OrganizationId, user: UserId): Promise<Membership | undefined> {

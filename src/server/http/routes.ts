@@ -2,12 +2,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
-import { credentialId, type Principal } from '../identity/authenticate.ts';
+import { credentialId, type Presented, type Principal } from '../identity/authenticate.ts';
 import { acceptsJson } from './accept.ts';
 import { addressOf } from './address.ts';
 import { isAudited, noteOf, SignIns, signInOf } from './audit.ts';
 import type { Answer, Handler, Params, Services, Subjects } from './call.ts';
 import { parseIfMatch } from './conditions.ts';
+import { sessionCookie } from './cookies.ts';
+import { refuseForgery } from './csrf.ts';
 import { within } from './deadline.ts';
 import { HttpError, rejectedCredential, unauthenticated } from './errors.ts';
 import { admit, parseParams } from './guard.ts';
@@ -46,6 +48,8 @@ export interface RouteOptions {
   readonly stream: StreamHandler;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
+  /** Where people reach this server, for those who signed in by browser; undefined where nobody does. */
+  readonly publicUrl?: (() => string) | undefined;
 }
 
 declare module 'fastify' {
@@ -61,13 +65,13 @@ declare module 'fastify' {
 export async function enter(
   id: OperationId,
   request: {
-    readonly authorization: string | undefined;
+    readonly presented: Presented;
     readonly address: string;
     readonly params: Readonly<Record<string, unknown>>;
   },
   { lookups, limiter }: Pick<RouteOptions, 'lookups' | 'limiter'>,
 ): Promise<Admitted> {
-  const asked = await lookups.authenticate(request.authorization);
+  const asked = await lookups.authenticate(request.presented);
   const principal = asked?.kind === 'rejected' ? undefined : asked;
   const wait = limiter.take(principal === undefined ? request.address : credentialId(principal));
   if (wait > 0) {
@@ -76,7 +80,10 @@ export async function enter(
     });
   }
   if (asked?.kind === 'rejected') throw rejectedCredential(asked);
-  if (principal === undefined) throw unauthenticated(request.authorization !== undefined);
+  if (principal === undefined) {
+    const { authorization, session } = request.presented;
+    throw unauthenticated((authorization ?? session) !== undefined);
+  }
   const params = parseParams(request.params);
   return { principal, params, subjects: await admit(id, principal, params, lookups) };
 }
@@ -121,6 +128,15 @@ function runner(operation: Operation, handler: Handler, { services, answerTimeou
   };
 }
 
+/** The credential that a request comes with; a cookie only where there is no header, and never for a forged write. */
+function presentedBy(request: FastifyRequest, publicUrl: (() => string) | undefined): Presented {
+  const { authorization, cookie } = request.headers;
+  if (authorization !== undefined || cookie === undefined || publicUrl === undefined) return { authorization };
+  const session = sessionCookie(cookie, publicUrl());
+  if (session !== undefined) refuseForgery(request, new URL(publicUrl()).origin);
+  return { session };
+}
+
 /** Registers every operation under every path it answers on. */
 export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
   app.decorateRequest('admitted', undefined);
@@ -131,9 +147,9 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
       if (!acceptsJson(request.headers.accept)) {
         throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
       }
-      const { authorization } = request.headers;
       const params = request.params as Record<string, unknown>;
-      const entering = enter(id, { authorization, address: addressOf(request), params }, options);
+      const presented = presentedBy(request, options.publicUrl);
+      const entering = enter(id, { presented, address: addressOf(request), params }, options);
       request.admitted = await within(entering, options.answerTimeoutMs);
       const { principal } = request.admitted;
       if (signIns.isFirst(principal)) {

@@ -1,9 +1,10 @@
-/** Owns the way from an `Authorization` header to who is asking. */
+/** Owns the way from a header or a cookie to who is asking. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Credential, Timestamp } from '../store/records.ts';
 import type { Store } from '../store/store.ts';
 import { isSignedToken, type Rejected, type VerifyToken } from './oidc.ts';
 import { digestOf, isEnrollmentKey } from './secret.ts';
+import type { BrowserSessions } from './sessions.ts';
 
 /** Who asks, by which credential. */
 export type Principal =
@@ -32,8 +33,15 @@ export type Principal =
 export const credentialId = (principal: Principal): string =>
   principal.kind === 'enrollment' ? principal.key_id : (principal.token_id ?? `oidc:${principal.user_id}`);
 
-/** Says who an `Authorization` header stands for at this moment; undefined for none, an unknown, revoked or expired one. */
-export type Authenticate = (authorization: string | undefined) => Promise<Principal | Rejected | undefined>;
+/** What a request came with. Where it has a header, a cookie counts for nothing. */
+export interface Presented {
+  readonly authorization?: string | undefined;
+  /** The secret in a browser's session cookie. */
+  readonly session?: string | undefined;
+}
+
+/** Says who the credential stands for at this moment; undefined for none, an unknown, revoked or expired one. */
+export type Authenticate = (presented: Presented) => Promise<Principal | Rejected | undefined>;
 
 const bearer = /^bearer +([^\s]+) *$/i;
 /** Longer than any credential we know, a signed token included. */
@@ -61,10 +69,11 @@ async function vouchedFor(
 
 export function authenticator(
   store: Pick<Store, 'tokens' | 'enrollmentKeys' | 'users'>,
-  verify?: VerifyToken,
+  { verify, sessions }: { readonly verify?: VerifyToken | undefined; readonly sessions?: BrowserSessions | undefined },
 ): Authenticate {
-  return async (authorization) => {
-    if (authorization === undefined || authorization.length > longest) return undefined;
+  return async ({ authorization, session }) => {
+    if (authorization === undefined) return session === undefined ? undefined : sessions?.authenticate(session);
+    if (authorization.length > longest) return undefined;
     const secret = bearer.exec(authorization)?.[1];
     if (secret === undefined) return undefined;
     if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, store);

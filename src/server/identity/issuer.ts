@@ -7,6 +7,7 @@
  */
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
 import { isSafeUrl } from '../safe-url.ts';
+import { getJson, type Json } from './provider-http.ts';
 
 export interface IssuerOptions {
   /** As the provider writes it; the `iss` of its tokens, to the letter. */
@@ -39,9 +40,6 @@ export const issuerSettings: IssuerSettings = {
   timeoutMs: 5_000,
 };
 
-/** A provider's answers are small; a larger one is a mistake or an attack. */
-const largestAnswer = 1 << 20;
-
 /** The provider cannot be asked, and nothing kept helps: the token is neither good nor bad. */
 export class IssuerUnavailable extends Error {
   readonly retryAfterSeconds: number;
@@ -60,6 +58,7 @@ export class Issuer {
   readonly #settings: IssuerSettings;
   readonly #warn: (message: string, cause: unknown) => void;
   #keys: { readonly find: JWTVerifyGetKey; readonly at: number } | undefined;
+  #document: Json | undefined;
   #fetching: Promise<void> | undefined;
   #failures = 0;
   #failure: unknown;
@@ -88,6 +87,13 @@ export class Issuer {
       return (this.#keys ?? keys).find(header, token);
     }
   };
+
+  /** What the provider says of itself. Fails with `IssuerUnavailable`. */
+  async document(): Promise<Json> {
+    if (this.#age() > this.#settings.freshMs) await this.#refresh();
+    if (this.#document === undefined) throw this.#unavailable();
+    return this.#document;
+  }
 
   #age(): number {
     return this.#keys === undefined ? Number.POSITIVE_INFINITY : this.#clock() - this.#keys.at;
@@ -121,39 +127,18 @@ export class Issuer {
   }
 
   async #discover(): Promise<JSONWebKeySet> {
-    const document = await this.#json(`${this.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
+    const ask = { fetch: this.#fetch, timeoutMs: this.#settings.timeoutMs };
+    const document = await getJson({
+      ...ask,
+      url: `${this.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`,
+    });
     // OpenID Connect Discovery 4.3: another issuer's document must not vouch for this one.
     if (document['issuer'] !== this.issuer) throw new Error('the discovery document names another issuer');
     const uri = document['jwks_uri'];
     if (typeof uri !== 'string' || !isSafeUrl(uri)) throw new Error('the discovery document names no safe jwks_uri');
-    const { keys } = await this.#json(uri);
+    const { keys } = await getJson({ ...ask, url: uri });
     if (!Array.isArray(keys)) throw new Error('the key set has no keys');
+    this.#document = document;
     return { keys: keys as JSONWebKeySet['keys'] };
   }
-
-  async #json(url: string): Promise<Readonly<Record<string, unknown>>> {
-    const answer = await this.#fetch(url, {
-      headers: { accept: 'application/json' },
-      redirect: 'error',
-      signal: AbortSignal.timeout(this.#settings.timeoutMs),
-    });
-    if (answer.status !== 200) {
-      await answer.body?.cancel();
-      throw new Error(`${url} answered ${answer.status}`);
-    }
-    const value: unknown = JSON.parse(await bounded(answer));
-    if (typeof value !== 'object' || value === null) throw new Error(`${url} answered no object`);
-    return value as Readonly<Record<string, unknown>>;
-  }
-}
-
-async function bounded(answer: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of answer.body ?? []) {
-    size += chunk.byteLength;
-    if (size > largestAnswer) throw new Error('the answer is too large');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }

@@ -33,7 +33,7 @@ export interface Rejected {
 export type VerifyToken = (token: string) => Promise<Vouched | Rejected>;
 
 /** Signatures of which only the provider can make one. A shared secret, or none at all, proves nothing. */
-const algorithms = [
+export const algorithms = [
   'RS256',
   'RS384',
   'RS512',
@@ -50,10 +50,10 @@ const algorithms = [
 /** Whether a credential looks like a signed token, which begins with `{"` in base64url. */
 export const isSignedToken = (secret: string): boolean => /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/.test(secret);
 
-const longestName = 255;
+export const longestName = 255;
 
 /** A provider may suggest anything: control characters and endless names stay out. */
-function nameFrom(payload: JWTPayload, claim: string, subject: string): string {
+export function nameFrom(payload: Readonly<Record<string, unknown>>, claim: string, subject: string): string {
   const suggested = payload[claim];
   const text = typeof suggested === 'string' ? suggested : subject;
   const clean = text

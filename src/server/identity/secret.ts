@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 
 /** Which credential a secret is, told by its first letters. */
-export type SecretKind = 'user' | 'device' | 'enroll';
+export type SecretKind = 'user' | 'device' | 'enroll' | 'session';
 
 const secretBytes = 32;
 
@@ -32,6 +32,6 @@ export const isEnrollmentKey = (secret: string): boolean => secret.startsWith('r
 /** Takes every secret out of a text that is on its way to a log. */
 export const withoutSecrets = (text: string): string =>
   text
-    .replace(/rf_(user|device|enroll)_[A-Za-z0-9_-]*/g, 'rf_$1_[secret]')
+    .replace(/rf_(user|device|enroll|session)_[A-Za-z0-9_-]*/g, 'rf_$1_[secret]')
     .replace(/eyJ[\w-]*\.[\w-]+\.[\w-]*/g, '[signed token]')
     .replace(/(\/\/[^/:@\s]*):[^@\s/]*@/g, '$1:[secret]@');

@@ -75,6 +75,25 @@ test('data written under version 1 are all there after the later steps', async (
   expect((await store.log.heads([])).ended).toMatchObject([{ token_id: '00000000-0000-7000-8000-00000000000f' }]);
 });
 
+test('users, tokens and audit of version 4 are all there after sessions came, and sessions can begin', async () => {
+  const url = await postgres.freshUrl();
+  await migrate(url, migrations.slice(0, 4));
+  await query(url, versionOne);
+  await query(url, versionFour);
+  const store = await openTestStore(url);
+  const olga = (await store.users.byName('olga'))?.id ?? fail();
+  expect(await store.tokens.authenticate(Buffer.from('0102', 'hex'))).toMatchObject({ user_id: olga, scope: 'full' });
+  expect(await store.audit.list(undefined)).toMatchObject([
+    { operation: 'signIn', credential: { kind: 'access_token' } },
+  ]);
+  const digest = Buffer.from('0304', 'hex');
+  const id = await store.sessions.begin(olga, { digest, expires_at: new Date('2100-01-01Z') });
+  expect(await store.sessions.authenticate(digest, 60_000)).toMatchObject({ id, user_id: olga, username: 'olga' });
+  await store.sessions.end(id);
+  expect(await store.sessions.authenticate(digest, 60_000)).toBeUndefined();
+  expect((await store.log.heads([])).ended).toContainEqual(expect.objectContaining({ token_id: id }));
+});
+
 function fail(): never {
   throw new Error('missing');
 }
@@ -97,4 +116,13 @@ const versionOne = `
   INSERT INTO changes (org_id, revision, kind, type, id, body, left_at)
   VALUES ('00000000-0000-7000-8000-000000000002', 2, 'security-groups', 'delete', '00000000-0000-7000-8000-000000000005', '{"id":"5"', 0);
   INSERT INTO revocations (token_id) VALUES ('00000000-0000-7000-8000-00000000000f');
+`;
+
+/** What version 4 knew besides: a token, a removed user, and an entry of the audit. */
+const versionFour = `
+  INSERT INTO users VALUES ('00000000-0000-7000-8000-000000000011', 'gone', false, 'https://idp', 'gone', '2026-01-01Z', '2026-01-02Z');
+  INSERT INTO tokens (id, digest, user_id, name, scope, created_at)
+  VALUES ('00000000-0000-7000-8000-000000000012', '\\x0102', '00000000-0000-7000-8000-000000000001', 'laptop', 'full', '2026-01-01Z');
+  INSERT INTO audit (id, at, operation, user_id, credential, address, request_id)
+  VALUES ('00000000-0000-7000-8000-000000000013', '2026-01-01Z', 'signIn', '00000000-0000-7000-8000-000000000011', 'access_token', '::1', 'r');
 `;

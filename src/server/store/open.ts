@@ -13,6 +13,7 @@ import { membersIn } from './members.ts';
 import { migrate } from './migrate.ts';
 import { organizationsIn } from './organizations.ts';
 import { phaseObstacles } from './phases.ts';
+import { sessionsIn } from './sessions.ts';
 import { statement } from './sql.ts';
 import type { Store, StoreOptions } from './store.ts';
 import { tokensIn, UseLog } from './tokens.ts';
@@ -66,6 +67,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   return {
     users: usersIn(context, members),
     tokens: tokensIn(context, uses),
+    sessions: sessionsIn(context, onWarning),
     organizations: organizationsIn(context),
     members,
     access: accessIn(context),

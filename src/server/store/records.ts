@@ -104,6 +104,19 @@ export interface EnrollmentKeyRecord {
   readonly created_at: Timestamp;
 }
 
+/** A browser's session that is valid at this moment. */
+export interface SessionRecord {
+  /** Ends streams as a token's id does. */
+  readonly id: TokenId;
+  readonly user_id: UserId;
+  readonly username: string;
+  readonly is_admin: boolean;
+  readonly seen_at: Timestamp;
+  /** When the provider was last asked whether it still vouches. */
+  readonly checked_at: Timestamp;
+  readonly expires_at: Timestamp;
+}
+
 /** One entry of the audit. */
 export interface AuditRecord {
   readonly id: string;
@@ -146,6 +159,8 @@ export type Credential =
   | {
       readonly kind: 'user';
       readonly token_id: TokenId;
+      /** The credential is a browser's session, and `token_id` its id: sessions end as tokens do. */
+      readonly by_session?: true;
       readonly user_id: UserId;
       readonly username: string;
       readonly is_admin: boolean;

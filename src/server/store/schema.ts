@@ -216,4 +216,23 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX audit_organization ON audit (org_id, id);
     `,
   },
+  {
+    version: 5,
+    title: 'sessions of browsers',
+    // `sealed` holds what the provider gave, readable with the session's own secret only, which is not here.
+    sql: `
+      CREATE TABLE sessions (
+        id uuid PRIMARY KEY,
+        digest bytea NOT NULL UNIQUE,
+        user_id uuid NOT NULL REFERENCES users,
+        sealed bytea,
+        created_at timestamptz NOT NULL,
+        seen_at timestamptz NOT NULL,
+        checked_at timestamptz NOT NULL,
+        expires_at timestamptz NOT NULL
+      );
+      CREATE INDEX sessions_user ON sessions (user_id);
+      CREATE INDEX sessions_end ON sessions (expires_at);
+    `,
+  },
 ];

@@ -27,6 +27,7 @@ import type {
   GroupRecord,
   MemberRecord,
   OrganizationRecord,
+  SessionRecord,
   Stored,
   TokenRecord,
   TokenScope,
@@ -251,6 +252,29 @@ export interface Tokens {
   revoke(id: TokenId, audit?: AuditNote): Promise<TokenRecord>;
 }
 
+export interface Sessions {
+  /** `not_found` for a user who is no longer there. */
+  begin(
+    user: UserId,
+    session: { readonly digest: Digest; readonly sealed?: Uint8Array | undefined; readonly expires_at: Date },
+  ): Promise<TokenId>;
+  /** The session of this digest; undefined when unknown, ended, expired, or not seen for longer than `idleMs`. That it was seen is recorded lazily. */
+  authenticate(digest: Digest, idleMs: number): Promise<SessionRecord | undefined>;
+  /**
+   * Takes the turn to ask the provider: gives what was sealed to one caller of all servers, undefined to the others and where nothing
+   * was sealed.
+   */
+  takeCheck(session: Pick<SessionRecord, 'id' | 'checked_at'>): Promise<Uint8Array | undefined>;
+  reseal(id: TokenId, sealed: Uint8Array): Promise<void>;
+  /** What was sealed; undefined when nothing was or the session has ended. */
+  sealed(id: TokenId): Promise<Uint8Array | undefined>;
+  /** Open streams of the session are told through hints. */
+  end(id: TokenId): Promise<void>;
+  endAllOf(user: UserId): Promise<void>;
+  /** Forgets sessions that are past their time. */
+  forget(): Promise<void>;
+}
+
 export interface NewEnrollmentKey {
   readonly digest: Digest;
   readonly name: string;
@@ -302,6 +326,7 @@ export interface Audit {
 export interface Store {
   readonly users: Users;
   readonly tokens: Tokens;
+  readonly sessions: Sessions;
   readonly organizations: Organizations;
   readonly members: Members;
   readonly access: Access;

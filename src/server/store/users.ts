@@ -5,6 +5,7 @@ import type { Runner } from './connection.ts';
 import { now, pageValues, refuse, type Context } from './context.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from './records.ts';
+import { endSessionsOf } from './sessions.ts';
 import { statement } from './sql.ts';
 import type { Members, Users } from './store.ts';
 import { endTokensOf, insertToken } from './tokens.ts';
@@ -125,7 +126,7 @@ export function usersIn(context: Context, members: Members): Users {
           if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
           await tx.run(hideUser, [id, now(context)]);
           if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, told(user))]);
-          return tx.run(endTokensOf, [id]);
+          return [...(await tx.run(endTokensOf, [id])), ...(await tx.run(endSessionsOf, [id]))];
         });
         if (ended === undefined) continue;
         hints.tell({ credentials: ended.map((token) => parseTokenId(token.id)) });

@@ -1,0 +1,101 @@
+/** Owns the wire form of signing in by an identity provider: what a server offers, and how a browser's session begins and ends. */
+import { Type, type TSchema } from 'typebox';
+import { strict, type Wire } from './scalar.ts';
+
+const CommandLine = Type.Object(
+  {
+    client_id: Type.String({ description: 'A public client of the provider.' }),
+    scopes: Type.String({ description: 'What to ask for, with spaces between.' }),
+    parameters: Type.Record(Type.String(), Type.String(), {
+      description: 'What else the provider wants to be told, so that its access tokens are meant for this server.',
+    }),
+  },
+  { ...strict, description: 'How a program gets access tokens that this server accepts.' },
+);
+
+const Provider = Type.Object(
+  {
+    name: Type.String({ description: 'What to call it.' }),
+    issuer: Type.String({ format: 'uri' }),
+    browser: Type.Boolean({ description: 'Whether `/api/auth/login` signs a browser in.' }),
+    command_line: Type.Optional(CommandLine),
+  },
+  strict,
+);
+
+export const SignInMethods = Type.Object(
+  {
+    token: Type.Boolean({ description: 'Tokens of this server are accepted.' }),
+    provider: Type.Optional(Provider),
+  },
+  { ...strict, $id: 'SignInMethods', title: 'SignInMethods' },
+);
+export type SignInMethods = Wire<typeof SignInMethods>;
+
+export const SignedOut = Type.Object(
+  {
+    provider_logout: Type.Optional(
+      Type.String({ format: 'uri', description: "Where a browser goes to end the provider's own session too." }),
+    ),
+  },
+  { ...strict, $id: 'SignedOut', title: 'SignedOut' },
+);
+export type SignedOut = Wire<typeof SignedOut>;
+
+/** What a browser's own writes carry and no other site can send: `X-Ringfence-Csrf: 1` (reference 5 (13)). */
+export const csrfHeader = 'x-ringfence-csrf';
+
+interface SignInPath {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly summary: string;
+  readonly query: Readonly<Record<string, string>>;
+  /** The answer when all went well: a record, or a way on for a browser. */
+  readonly answer: TSchema | 'redirect';
+  /** Statuses of failures. */
+  readonly failures: readonly number[];
+}
+
+/** These are no operations: they are asked without a credential, or with a browser's session only. */
+export const signInPaths = {
+  listSignInMethods: {
+    method: 'GET',
+    path: '/api/auth',
+    summary: 'How to sign in at this server; needs no credential',
+    query: {},
+    answer: SignInMethods,
+    failures: [429],
+  },
+  signIn: {
+    method: 'GET',
+    path: '/api/auth/login',
+    summary: 'Send a browser to the identity provider',
+    query: { return_to: 'Where to go afterwards: a path of the web UI.' },
+    answer: 'redirect',
+    failures: [404, 429, 503],
+  },
+  finishSignIn: {
+    method: 'GET',
+    path: '/api/auth/callback',
+    summary: 'Where the identity provider sends the browser back to; failures are pages for people',
+    query: {
+      code: 'From the provider.',
+      state: 'From the provider.',
+      iss: 'From the provider.',
+      error: 'From the provider.',
+    },
+    answer: 'redirect',
+    failures: [400, 401, 403, 404, 429, 503],
+  },
+  signOut: {
+    method: 'POST',
+    path: '/api/auth/logout',
+    summary: "End the browser's session; needs the session's cookie and the header `X-Ringfence-Csrf`",
+    query: { everywhere: '`true`: end all sessions of the user.' },
+    answer: SignedOut,
+    failures: [401, 403, 429, 503],
+  },
+} as const satisfies Readonly<Record<string, SignInPath>>;
+
+export type SignInPathId = keyof typeof signInPaths;
+export const signInPathIds = Object.keys(signInPaths) as readonly SignInPathId[];

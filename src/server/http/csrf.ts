@@ -1,0 +1,23 @@
+/**
+ * Owns the refusal of forged requests. A browser adds the session's cookie to requests that another site made it send; so a write by
+ * cookie must also carry a header that only our own pages can set, and must come from them by the browser's own word (reference 5 (13)).
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import { csrfHeader } from '../../api/sign-in.ts';
+import { HttpError } from './errors.ts';
+
+const reading: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+export function refuseForgery(
+  { method, headers }: { readonly method: string; readonly headers: IncomingHttpHeaders },
+  origin: string,
+): void {
+  if (reading.has(method)) return;
+  const site = headers['sec-fetch-site'];
+  const elsewhere =
+    (site !== undefined && site !== 'same-origin') || (headers.origin !== undefined && headers.origin !== origin);
+  if (elsewhere) throw new HttpError('forbidden', 'A browser session is for requests of its own pages only.');
+  if (headers[csrfHeader] === undefined) {
+    throw new HttpError('forbidden', 'A request by a browser session needs the header `X-Ringfence-Csrf: 1`.');
+  }
+}

@@ -1,0 +1,160 @@
+/** Owns the ways in and out of a browser's session: what the server offers, to the provider, back from it, and signing out. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { signInPaths, type SignedOut, type SignInMethods } from '../../api/sign-in.ts';
+import { SignInError } from '../identity/relying-party.ts';
+import type { BrowserSignIn } from '../identity/setup.ts';
+import { ticketSeconds } from '../identity/ticket.ts';
+import { StoreError } from '../store/errors.ts';
+import type { Store } from '../store/store.ts';
+import { addressOf } from './address.ts';
+import { cookieName, readCookie, writeCookie, type CookieName } from './cookies.ts';
+import { refuseForgery } from './csrf.ts';
+import { HttpError, unauthenticated } from './errors.ts';
+import { escape, page, pageHeaders } from './html.ts';
+import type { Log } from './log.ts';
+import type { RateLimiter } from './ratelimit.ts';
+
+export interface SignInRouteOptions {
+  readonly methods: SignInMethods;
+  readonly browser?: BrowserSignIn | undefined;
+  readonly store: Pick<Store, 'users' | 'audit'>;
+  readonly limiter: RateLimiter;
+  readonly log: Log;
+}
+
+const statuses = { stale: 400, denied: 401, refused: 401, retry: 503 } as const;
+
+function failurePage(reply: FastifyReply, status: number, why: string): FastifyReply {
+  const body = `<h1>Not signed in</h1>
+<p>${escape(why)}</p>
+<p><a href="/ui/">Back to Ringfence</a></p>`;
+  return reply.code(status).headers(pageHeaders).send(page('Ringfence: not signed in', body));
+}
+
+/** Carries a browser from here to the provider, back, and out again. */
+class Porter {
+  readonly #browser: BrowserSignIn;
+  readonly #options: SignInRouteOptions;
+
+  constructor(browser: BrowserSignIn, options: SignInRouteOptions) {
+    this.#browser = browser;
+    this.#options = options;
+  }
+
+  get #secure(): boolean {
+    return this.#browser.publicUrl().startsWith('https:');
+  }
+
+  #read(request: FastifyRequest, name: CookieName): string | undefined {
+    return readCookie(request.headers.cookie, cookieName(name, this.#secure));
+  }
+
+  #write(reply: FastifyReply, name: CookieName, value: string, seconds: number): void {
+    reply.header('set-cookie', writeCookie(cookieName(name, this.#secure), value, this.#secure, seconds));
+  }
+
+  async begin(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { return_to, here } = request.query as { readonly return_to?: unknown; readonly here?: unknown };
+    const returnTo = typeof return_to === 'string' ? return_to : undefined;
+    const { party } = this.#browser;
+    const publicUrl = this.#browser.publicUrl();
+    // The provider sends people back to the public address, and cookies stay with the name they were set under.
+    if (request.host !== new URL(publicUrl).host && here === undefined) {
+      const query = new URLSearchParams({ here: '1', ...(returnTo === undefined ? {} : { return_to: returnTo }) });
+      return reply.redirect(`${publicUrl}${signInPaths.signIn.path}?${query.toString()}`, 302);
+    }
+    try {
+      const { location, ticket } = await party.begin(returnTo);
+      this.#write(reply, 'sign-in', ticket, ticketSeconds);
+      return reply.redirect(location, 302);
+    } catch (error) {
+      if (!(error instanceof SignInError)) throw error;
+      this.#options.log.warn({ req: request.id, err: error.cause }, error.message);
+      return failurePage(reply, statuses[error.code], error.message);
+    }
+  }
+
+  async finish(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { sessions, party, lifetimeSeconds } = this.#browser;
+    const { store, log } = this.#options;
+    const ticket = this.#read(request, 'sign-in');
+    // Whatever comes of it, a ticket is used once.
+    this.#write(reply, 'sign-in', '', 0);
+    try {
+      const given = new URL(request.url, 'http://localhost').searchParams;
+      const { identity, grant, returnTo } = await party.finish(ticket, given);
+      const user = await store.users.forIdentity(identity);
+      const before = this.#read(request, 'session');
+      if (before !== undefined) await sessions.drop(before);
+      const { id, secret } = await sessions.begin(user.id, grant);
+      await store.audit.record({
+        operation: 'signIn',
+        user_id: user.id,
+        credential: { kind: 'session', id },
+        address: addressOf(request),
+        request_id: request.id,
+      });
+      this.#write(reply, 'session', secret, lifetimeSeconds);
+      return reply.redirect(returnTo, 302);
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'user_removed') {
+        return failurePage(reply, 403, 'This user was removed from this server.');
+      }
+      if (!(error instanceof SignInError)) throw error;
+      log.warn({ req: request.id, ...(error.cause === undefined ? {} : { err: error.cause }) }, error.message);
+      return failurePage(reply, statuses[error.code], error.message);
+    }
+  }
+
+  async end(request: FastifyRequest): Promise<{ readonly cookie: string; readonly body: SignedOut }> {
+    const { sessions, publicUrl } = this.#browser;
+    refuseForgery(request, new URL(publicUrl()).origin);
+    const secret = this.#read(request, 'session');
+    const session = secret === undefined ? undefined : await sessions.authenticate(secret);
+    const cookie = writeCookie(cookieName('session', this.#secure), '', this.#secure, 0);
+    if (secret === undefined || session === undefined) throw unauthenticated(secret !== undefined);
+    const { everywhere } = request.query as { readonly everywhere?: unknown };
+    const place = await sessions.end(secret, session, everywhere === 'true');
+    await this.#options.store.audit.record({
+      operation: 'signOut',
+      user_id: session.user_id,
+      credential: { kind: 'session', id: session.token_id },
+      address: addressOf(request),
+      request_id: request.id,
+    });
+    return { cookie, body: place === undefined ? {} : { provider_logout: place } };
+  }
+}
+
+export function registerSignIn(app: FastifyInstance, options: SignInRouteOptions): void {
+  const { methods, browser, limiter } = options;
+  const limit = async (request: FastifyRequest): Promise<void> => {
+    const wait = limiter.take(addressOf(request));
+    if (wait === 0) return;
+    throw new HttpError('rate_limited', `Too many requests. Wait ${wait} s.`, {
+      headers: { 'Retry-After': String(wait) },
+    });
+  };
+  const { listSignInMethods, signIn, finishSignIn, signOut } = signInPaths;
+  app.get(listSignInMethods.path, { onRequest: limit }, (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send(JSON.stringify(methods)),
+  );
+  if (browser === undefined) {
+    const absent = (): never => {
+      throw new HttpError('not_found', 'This server has no sign-in by browser.');
+    };
+    app.get(signIn.path, { onRequest: limit }, absent);
+    app.get(finishSignIn.path, { onRequest: limit }, absent);
+    app.post(signOut.path, { onRequest: limit }, () => {
+      throw unauthenticated(false);
+    });
+    return;
+  }
+  const porter = new Porter(browser, options);
+  app.get(signIn.path, { onRequest: limit }, (request, reply) => porter.begin(request, reply));
+  app.get(finishSignIn.path, { onRequest: limit }, (request, reply) => porter.finish(request, reply));
+  app.post(signOut.path, { onRequest: limit }, async (request, reply) => {
+    const { cookie, body } = await porter.end(request);
+    return reply.header('set-cookie', cookie).type('application/json; charset=utf-8').send(JSON.stringify(body));
+  });
+}

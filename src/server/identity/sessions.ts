@@ -1,0 +1,109 @@
+/** Owns browsers' sessions: how they begin, who they stand for, how they are held to what the provider says, and how they end. */
+import type { TokenId, UserId } from '../../policy/ids.ts';
+import type { Credential, SessionRecord } from '../store/records.ts';
+import type { Store } from '../store/store.ts';
+import type { Grant, RelyingParty } from './relying-party.ts';
+import { seal, unseal } from './seal.ts';
+import { digestOf, mint, type Random } from './secret.ts';
+
+export interface SessionOptions {
+  readonly store: Pick<Store, 'sessions'>;
+  readonly party: RelyingParty;
+  /** A session that is not used for this long is over. */
+  readonly idleMs: number;
+  /** A session is over after this time, however much it is used. */
+  readonly lifetimeMs: number;
+  /** How often the provider is asked whether it still vouches, where it gave a refresh token. */
+  readonly checkMs: number;
+  readonly clock: () => number;
+  readonly random: Random;
+  readonly onWarning: (message: string, cause: unknown) => void;
+}
+
+export interface BegunSession {
+  readonly id: TokenId;
+  /** For the cookie; kept nowhere else. */
+  readonly secret: string;
+}
+
+export const isSessionSecret = (text: string): boolean => /^rf_session_[\w-]{43}$/.test(text);
+
+function readGrant(text: string | undefined): Grant | undefined {
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as Grant);
+  } catch {
+    return undefined;
+  }
+}
+
+export class BrowserSessions {
+  readonly #options: SessionOptions;
+  /** Sessions about which the provider is being asked by this server. */
+  readonly #checking = new Set<TokenId>();
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+  }
+
+  async begin(user: UserId, grant: Grant): Promise<BegunSession> {
+    const { store, random, clock, lifetimeMs } = this.#options;
+    const { secret, digest } = mint('session', random);
+    const id = await store.sessions.begin(user, {
+      digest,
+      sealed: seal(secret, JSON.stringify(grant), random),
+      expires_at: new Date(clock() + lifetimeMs),
+    });
+    return { id, secret };
+  }
+
+  /** Who a cookie stands for; undefined for none, an unknown, ended or expired session. */
+  async authenticate(secret: string): Promise<(Credential & { readonly kind: 'user' }) | undefined> {
+    if (!isSessionSecret(secret)) return undefined;
+    const { store, clock, idleMs, checkMs, onWarning } = this.#options;
+    const session = await store.sessions.authenticate(digestOf(secret), idleMs);
+    if (session === undefined) return undefined;
+    if (clock() - Date.parse(session.checked_at) > checkMs && !this.#checking.has(session.id)) {
+      this.#checking.add(session.id);
+      // Beside the request: a slow provider slows nobody.
+      this.#check(session, secret)
+        .catch((cause: unknown) => onWarning('a session was not checked', cause))
+        .finally(() => this.#checking.delete(session.id));
+    }
+    const { id, user_id, username, is_admin, expires_at } = session;
+    return { kind: 'user', token_id: id, by_session: true, user_id, username, is_admin, scope: 'full', expires_at };
+  }
+
+  /** One server asks, once: a provider may take a refresh token that comes twice for a stolen one. It answers sooner than the next check. */
+  async #check(session: SessionRecord, secret: string): Promise<void> {
+    const { store, party, random } = this.#options;
+    const sealed = await store.sessions.takeCheck(session);
+    const grant = sealed === undefined ? undefined : readGrant(unseal(secret, sealed));
+    if (grant === undefined) return;
+    const now = await party.renew(grant);
+    if (now === 'ended') await store.sessions.end(session.id);
+    else if (now !== 'unknown') await store.sessions.reseal(session.id, seal(secret, JSON.stringify(now), random));
+  }
+
+  /** Ends this session, or all of its user's; tells where the provider's own session is ended. */
+  async end(
+    secret: string,
+    { token_id, user_id }: { readonly token_id: TokenId; readonly user_id: UserId },
+    everywhere: boolean,
+  ): Promise<string | undefined> {
+    const { store, party, onWarning } = this.#options;
+    const sealed = await store.sessions.sealed(token_id);
+    const grant = sealed === undefined ? undefined : readGrant(unseal(secret, sealed));
+    await (everywhere ? store.sessions.endAllOf(user_id) : store.sessions.end(token_id));
+    if (grant !== undefined) {
+      party.revoke(grant).catch((cause: unknown) => onWarning('a refresh token was not taken back', cause));
+    }
+    return party.logoutLocation(grant);
+  }
+
+  /** Ends whatever session the cookie stands for, without a word. */
+  async drop(secret: string): Promise<void> {
+    const { store, idleMs } = this.#options;
+    const session = isSessionSecret(secret) ? await store.sessions.authenticate(digestOf(secret), idleMs) : undefined;
+    if (session !== undefined) await store.sessions.end(session.id);
+  }
+}

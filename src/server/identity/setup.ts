@@ -1,0 +1,102 @@
+/** Owns the way from the options to what signs people in: the verifier of access tokens, the browser's sign-in, and what is told of both. */
+import { readFile } from 'node:fs/promises';
+import { signInPaths, type SignInMethods } from '../../api/sign-in.ts';
+import type { ServerConfig } from '../options.ts';
+import type { Store } from '../store/store.ts';
+import { Issuer, type IssuerSettings } from './issuer.ts';
+import { tokenVerifier, type VerifyToken } from './oidc.ts';
+import { RelyingParty } from './relying-party.ts';
+import type { Random } from './secret.ts';
+import { BrowserSessions } from './sessions.ts';
+
+export interface SetupAround {
+  readonly clock: () => number;
+  readonly random: Random;
+  readonly onWarning: (message: string, cause: unknown) => void;
+  readonly settings?: Partial<IssuerSettings> | undefined;
+}
+
+/** Signing in by browser, where it is set up. */
+export interface BrowserSignIn {
+  readonly party: RelyingParty;
+  readonly sessions: BrowserSessions;
+  /** Where people reach this server, without a slash at the end; known once it listens. */
+  readonly publicUrl: () => string;
+  /** Seconds that a session lives at most: its cookie need not outlive it. */
+  readonly lifetimeSeconds: number;
+}
+
+/** What verifies access tokens of identity providers; undefined where none is accepted. */
+export function verifierOf(config: ServerConfig, { clock, onWarning, settings }: SetupAround): VerifyToken | undefined {
+  if (config.oidcIssuer === undefined || config.oidcAudience === undefined) return undefined;
+  return tokenVerifier({
+    issuers: config.oidcIssuer,
+    audiences: config.oidcAudience,
+    usernameClaim: config.oidcUsernameClaim,
+    toleranceSeconds: config.oidcClockTolerance,
+    clock,
+    onWarning,
+    ...(settings === undefined ? {} : { settings }),
+  });
+}
+
+/** What signs browsers in; undefined where that is not set up. */
+export async function browserSignInOf(
+  config: ServerConfig,
+  { clock, random, onWarning, settings }: SetupAround,
+  { store, publicUrl }: { readonly store: Pick<Store, 'sessions'>; readonly publicUrl: () => string },
+): Promise<BrowserSignIn | undefined> {
+  const [issuer] = config.oidcIssuer ?? [];
+  if (issuer === undefined || config.oidcClientId === undefined) return undefined;
+  const file = config.oidcClientSecretFile;
+  const clientSecret = file === undefined ? undefined : (await readFile(file, 'utf8')).trim();
+  if (clientSecret === '') throw new Error(`${file} is empty`);
+  const party = new RelyingParty({
+    issuer: new Issuer({ issuer, clock, onWarning, ...(settings === undefined ? {} : { settings }) }),
+    clientId: config.oidcClientId,
+    clientSecret,
+    redirectUri: () => `${publicUrl()}${signInPaths.finishSignIn.path}`,
+    homeUri: () => `${publicUrl()}/ui/`,
+    scopes: config.oidcScopes,
+    usernameClaim: config.oidcUsernameClaim,
+    toleranceSeconds: config.oidcClockTolerance,
+    clock,
+    random,
+  });
+  const sessions = new BrowserSessions({
+    store,
+    party,
+    idleMs: config.sessionIdle * 1000,
+    lifetimeMs: config.sessionLifetime * 1000,
+    checkMs: config.sessionCheck * 1000,
+    clock,
+    random,
+    onWarning,
+  });
+  return { party, sessions, publicUrl, lifetimeSeconds: config.sessionLifetime };
+}
+
+/** What anybody may know of how to sign in here. */
+export function methodsOf(config: ServerConfig): SignInMethods {
+  const [issuer] = config.oidcIssuer ?? [];
+  if (issuer === undefined) return { token: true };
+  const { oidcClientId, oidcClientSecretFile, oidcCliClientId, oidcAudience } = config;
+  const client_id = oidcCliClientId ?? (oidcClientSecretFile === undefined ? oidcClientId : undefined);
+  return {
+    token: true,
+    provider: {
+      name: config.oidcName ?? new URL(issuer).host,
+      issuer,
+      browser: oidcClientId !== undefined,
+      ...(client_id === undefined || oidcAudience === undefined
+        ? {}
+        : {
+            command_line: {
+              client_id,
+              scopes: config.oidcCliScopes,
+              parameters: config.oidcCliParameters ?? {},
+            },
+          }),
+    },
+  };
+}

@@ -1,0 +1,59 @@
+/**
+ * Owns the ticket of a sign-in that is under way: one random value which the browser keeps in a cookie, and from which everything else
+ * follows. `state`, `nonce` and the PKCE verifier are digests of it, so that any server can finish what another began, nothing is
+ * stored for people who never come back, and a ticket that was changed fits no answer of the provider.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { Random } from './secret.ts';
+
+/** How long a person may take at the provider. */
+export const ticketSeconds = 600;
+
+export interface Ticket {
+  readonly text: string;
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+  /** The verifier's digest, which the provider gets first. */
+  readonly challenge: string;
+  readonly returnTo: string;
+}
+
+const digest = (text: string): string => createHash('sha256').update(text, 'utf8').digest('base64url');
+
+function ticketOf(text: string, returnTo: string): Ticket {
+  const verifier = digest(`verifier ${text}`);
+  const [state, nonce] = [digest(`state ${text}`), digest(`nonce ${text}`)];
+  return { text, state, nonce, verifier, challenge: digest(verifier), returnTo };
+}
+
+/** A path of the web UI, and nothing that a browser could take for another place. */
+export const safeReturn = (path: string | undefined): string =>
+  path !== undefined && path.length <= 1000 && /^\/ui\/[\w\-./~%?=&+,:]*$/.test(path) && !path.includes('..')
+    ? path
+    : '/ui/';
+
+export function newTicket(returnTo: string, { clock, random }: { clock: () => number; random: Random }): Ticket {
+  const bytes = new Uint8Array(32);
+  random(bytes);
+  const until = Math.floor(clock() / 1000) + ticketSeconds;
+  const parts = [
+    until.toString(36),
+    Buffer.from(bytes).toString('base64url'),
+    Buffer.from(returnTo).toString('base64url'),
+  ];
+  return ticketOf(parts.join('.'), returnTo);
+}
+
+/** Undefined for what is no ticket or is past its time. */
+export function readTicket(text: string | undefined, clock: () => number): Ticket | undefined {
+  const [, until = '', returnTo = ''] = /^([0-9a-z]{1,9})\.[\w-]{43}\.([\w-]{0,1400})$/.exec(text ?? '') ?? [];
+  if (text === undefined || until === '' || Number.parseInt(until, 36) * 1000 < clock()) return undefined;
+  return ticketOf(text, safeReturn(Buffer.from(returnTo, 'base64url').toString('utf8')));
+}
+
+/** Compares without telling by its time how much was right. */
+export function isSame(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
