@@ -154,7 +154,7 @@ function describeSignIn(id: (typeof signInPathIds)[number], components: Componen
     String(failed),
     id === 'finishSignIn' ? page : { $ref: `#/components/responses/${failed}` },
   ]);
-  const success =
+  const good =
     answer === 'redirect'
       ? { 302: { description: 'The way on.', headers: { Location: headers.Location } } }
       : {
@@ -176,7 +176,7 @@ function describeSignIn(id: (typeof signInPathIds)[number], components: Componen
       description,
       schema: { type: 'string' },
     })),
-    responses: { ...success, ...Object.fromEntries(responses) },
+    responses: { ...good, ...Object.fromEntries(responses) },
   };
 }
 

@@ -136,7 +136,9 @@ it('nobody is sent to another place after signing in', async () => {
   for (const path of ['https://evil.example/', '//evil.example', '/ui/../../evil', '/ui/\\evil', '/api/docs']) {
     const person = new Person('alice');
     const query = new URLSearchParams({ return_to: path });
-    const { url } = await person.follow(`${server.url}/api/auth/login?${query}`, { stop: `${server.url}/ui/` });
+    const { url } = await person.follow(`${server.url}/api/auth/login?${query.toString()}`, {
+      stop: `${server.url}/ui/`,
+    });
     expect(url).toBe(`${server.url}/ui/`);
   }
 });
@@ -307,18 +309,19 @@ it('a removed user is out at once, streams included, and does not come back by b
 async function database<Row extends object>(text: string, given: readonly string[] = []): Promise<Row[]> {
   const client = new Client({ connectionString: server.databaseUrl });
   await client.connect();
-  return client
-    .query<Row>(text, [...given])
-    .then(({ rows }) => rows)
-    .finally(() => client.end());
+  try {
+    return (await client.query<Row>(text, [...given])).rows;
+  } finally {
+    await client.end();
+  }
 }
 
 /** Waits until it is written down that this person's session was used after that moment. */
 async function seen(login: string, since: number): Promise<void> {
   const query = `SELECT max(s.seen_at) > $2 AS seen FROM sessions s JOIN users u ON u.id = s.user_id WHERE u.subject = $1`;
-  const values = [login, new Date(since).toISOString()];
+  const given = [login, new Date(since).toISOString()];
   await expect
-    .poll(async () => (await database<{ seen: boolean }>(query, values))[0]?.seen, { timeout: 20_000 })
+    .poll(async () => (await database<{ seen: boolean }>(query, given))[0]?.seen, { timeout: 20_000 })
     .toBe(true);
 }
 
