@@ -7,7 +7,7 @@ export type Schema = Readonly<Record<string, Json>>;
 /** What random texts would hardly ever hit. */
 const words: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   public_key: fc.integer({ min: 1, max: 30 }).map((n) => `key ${n}`),
-  username: fc.integer({ min: 1, max: 12 }).map((n) => `user ${n}`),
+  username: fc.integer({ min: 1, max: 40 }).map((n) => `user ${n}`),
   ip_protocol: fc.constantFrom('tcp', 'UDP', 'icmp', 'icmpv4', 'icmpv6', 'ipv4', 'ipv6', 'ip', 'gre'),
   from_port: fc.constantFrom(0, 0, 22, 80, 65_535),
   to_port: fc.constantFrom(0, 0, 22, 443, 65_535),

@@ -63,6 +63,26 @@ export class Api {
     });
   }
 
+  /** As `ask`, but an answer that has no end is cut off once `enough` of its text has come; asked first of no text at all. */
+  glance(method: string, path: string, asked: Asked, enough: (text: string) => boolean): Promise<Answered> {
+    return new Promise((resolve, reject) => {
+      this.#send(method, path, asked, (answer) => {
+        let text = '';
+        const done = (): void => {
+          resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text, json: parse(text) });
+          answer.destroy();
+        };
+        answer.on('error', () => done());
+        answer.on('end', () => done());
+        answer.on('data', (chunk: Buffer) => {
+          text += chunk.toString();
+          if (answer.statusCode === 200 && enough(text)) done();
+        });
+        if (answer.statusCode === 200 && enough(text)) done();
+      }).on('error', reject);
+    });
+  }
+
   /** The status alone: the answer is cut off after its head, so that a stream is no exception. */
   status(method: string, path: string, asked: Asked = {}): Promise<number> {
     return new Promise((resolve, reject) => {
