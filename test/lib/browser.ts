@@ -18,8 +18,11 @@ const built = fileURLToPath(new URL('../../dist/ui/index.html', import.meta.url)
 
 export async function startBrowser(): Promise<Browser> {
   if (!existsSync(built)) throw new Error('the web UI is not built: npm run build');
-  return chromium.launch({ executablePath: program, args: flags });
+  return launchBrowser();
 }
+
+/** The browser alone, for whoever built the pages elsewhere. */
+export const launchBrowser = (): Promise<Browser> => chromium.launch({ executablePath: program, args: flags });
 
 export interface VisitOptions {
   readonly token?: string;

@@ -82,10 +82,13 @@ export class Program {
     this.#folder = folder;
   }
 
-  static async build(): Promise<Program> {
+  /** With the web UI where it is asked for: that takes longer. */
+  static async build({ web = false }: { readonly web?: boolean } = {}): Promise<Program> {
     const folder = await mkdtemp(join(tmpdir(), 'rf-program-'));
     // In a process of its own, from the top of the repository: a benchmark that is bundled itself cannot import the build.
-    const code = `import('./scripts/build-program.mjs').then((build) => build.buildProgram({ outdir: ${JSON.stringify(folder)} }))`;
+    const made = (file: string, verb: string): string =>
+      `import('./scripts/${file}.mjs').then((build) => build.${verb}({ outdir: ${JSON.stringify(folder)} }));`;
+    const code = `${made('build-program', 'buildProgram')}${web ? made('build-web', 'buildWeb') : ''}`;
     await promisify(execFile)(process.execPath, ['-e', code]);
     return new Program(folder);
   }

@@ -78,6 +78,38 @@ test('a page that loses its stream says so, and shows what it missed when the st
   }
 });
 
+test('a device and a group tell whether a change has arrived, from what agents report', async () => {
+  const { device_token, id } = await fleet.owner.api.expect(201, 'POST', `${fleet.base}/devices`, {
+    public_key: 'key of reporter',
+    hostname: 'reporter',
+    security_groups: [fleet.groups.web],
+  });
+  const agent = server.nobody.as(device_token as string);
+  const report = (body: Json): Promise<Json> => agent.expect(200, 'PUT', `${fleet.base}/devices/${id}/status`, body);
+  await open(`/devices/${id}`, async (page) => {
+    const card = page.getByRole('region', { name: 'On the device' });
+    await expectShown(card.getByText('No agent has reported for this device.'));
+    const { revision } = await fleet.owner.api.expect(
+      200,
+      'PATCH',
+      `${fleet.base}/security_groups/${fleet.groups.web}`,
+      { group_description: 'a change to wait for' },
+    );
+    await report({ state: 'applied', revision: revision - 1, interface: 'tun7' });
+    await expectShown(card.getByText(`The device has revision ${revision - 1} in force`));
+    await report({ state: 'failed', revision: revision - 1, detail: 'the kernel refused line 7' });
+    await expectShown(card.getByText('the kernel refused line 7'));
+    await report({ state: 'applied', revision, interface: 'tun7' });
+    await expectShown(card.getByText('What stands on this page is in force'));
+    await page.getByRole('button', { name: 'Show' }).click();
+    await expectShown(page.getByText(/iifname "tun7"/));
+    await page.getByRole('link', { name: 'web servers' }).first().click();
+    await expectShown(page.getByText('In force on 1 of 3 devices'));
+    await expectShown(page.getByText('2 on its way'));
+  });
+  await fleet.owner.api.expect(200, 'DELETE', `${fleet.base}/devices/${id}`);
+});
+
 test('the matrix answers for each pair, explains a cell, and follows changes', async () => {
   await open('/reach', async (page) => {
     const cell = (from: string, to: string) => page.getByRole('button', { name: new RegExp(`^${from} to ${to}:`) });

@@ -2,14 +2,32 @@
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
+import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import type { Picture } from '../state/live.ts';
+import type { Content } from './draft.ts';
 
 export const policyGroup = (group: SecurityGroup): PolicyGroup => ({
   id: group.id,
   name: group.group_name,
   inbound: group.inbound_rules ?? [],
   outbound: group.outbound_rules ?? [],
+});
+
+/** Stands for the driver interface, which every device names for itself. */
+export const exampleInterface = 'wg0';
+
+/** A group on a device that has no other. */
+export const policyOfContent = (content: Content): EffectivePolicy => ({
+  source: 'list',
+  groups: [
+    {
+      id: parseGroupId('00000000-0000-4000-8000-000000000000'),
+      name: content.group_name,
+      inbound: content.inbound_rules,
+      outbound: content.outbound_rules,
+    },
+  ],
 });
 
 type Known = Pick<Picture, 'groupById' | 'defaultGroup'>;

@@ -1,9 +1,10 @@
 /** Proves the editor's model: ports as text, problems at their field, differences and merges of rules that have no order. */
 import { describe, expect, it } from 'vitest';
 import type { StoredRule } from '../../policy/rule.ts';
-import { compileContent } from './compiled.ts';
+import { compilePolicy } from './compiled.ts';
 import { difference, merge, patchOf } from './difference.ts';
 import { draftOf, emptyContent, judge, portsOf, problemsAt, type Content, type DraftRule } from './draft.ts';
+import { policyOfContent } from './force.ts';
 import { ruleText, serviceName } from './words.ts';
 
 const tcp = (port: number, ...ip_ranges: string[]): StoredRule => ({
@@ -109,8 +110,11 @@ it('names services as people do', () => {
 });
 
 it('shows the nftables text that an agent would load', () => {
-  const text = compileContent(content([tcp(443)]));
+  const policy = policyOfContent(content([tcp(443)]));
+  const text = compilePolicy(policy);
   expect(text).toContain('add table inet service');
   expect(text).toMatch(/tcp dport vmap \{ 443 : accept \}/);
   expect(text).toContain('iifname "wg0"');
+  expect(compilePolicy(policy, 'tun7')).toContain('iifname "tun7"');
+  expect(compilePolicy(policy, 'no "name" at all')).toBe(text);
 });

@@ -1,13 +1,15 @@
 /** Owns the page of one device: what applies to it, the rules that follow, and what is known of it. */
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
-import { useState, type ReactNode } from 'react';
+import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
 import { BackIcon, TrashIcon } from '../look/icons.tsx';
 import { policyOf } from '../model/force.ts';
+import { Compiled } from '../parts/compiled.tsx';
 import { Confirm, type Question } from '../parts/confirm.tsx';
+import { DeviceAgent } from '../parts/device-agent.tsx';
 import { DeviceGroups } from '../parts/device-groups.tsx';
-import { DeviceState } from '../parts/device-state.tsx';
 import { RuleTable } from '../parts/rules.tsx';
 import { Empty } from '../parts/states.tsx';
 import { Ago } from '../parts/time.tsx';
@@ -18,7 +20,6 @@ import { useSession } from '../state/session.ts';
 
 function Facts({ device }: { readonly device: Device }): ReactNode {
   const nameOf = useNames();
-  const status = useStatuses().get(device.id);
   const facts: readonly (readonly [string, ReactNode])[] = [
     ['User', nameOf(device.user_id)],
     ['Tunnel address', device.tunnel_ip === '' ? '–' : <span className="mono">{device.tunnel_ip}</span>],
@@ -29,9 +30,6 @@ function Facts({ device }: { readonly device: Device }): ReactNode {
       device.child_prefix === null || device.child_prefix.length === 0 ? 'none' : device.child_prefix.join(', '),
     ],
     ['Relay', device.relay ? 'yes' : 'no'],
-    ['Agent', <DeviceState key="state" status={status} />],
-    ['Last seen', status === undefined ? 'never' : <Ago key="seen" at={status.reported_at} />],
-    ['Interface', status?.status.interface ?? '–'],
     ['Changed', <Ago key="changed" at={device.updated_at} />],
     ['Revision', device.revision],
     [
@@ -58,6 +56,34 @@ function Facts({ device }: { readonly device: Device }): ReactNode {
   );
 }
 
+/** The very text that the agent loads, for whoever trusts nothing else. */
+function Loaded({ policy, device }: { readonly policy: EffectivePolicy; readonly device: Device }): ReactNode {
+  const [open, setOpen] = useState(false);
+  const reported = useStatuses().get(device.id)?.status.interface;
+  return (
+    <section className="card" aria-label="nftables">
+      <div className="card-head">
+        <div>
+          <h2>nftables</h2>
+          <p className="small dimmed">
+            What the agent loads for these rules
+            {reported === undefined || reported === '' ? ', with wg0 for its interface' : ` on ${reported}`}. Compare it
+            with <code>nft list table inet service</code> on the device.
+          </p>
+        </div>
+        <Button variant="default" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? 'Hide' : 'Show'}
+        </Button>
+      </div>
+      {open ? (
+        <div className="card-body">
+          <Compiled policy={policy} interfaceName={reported === '' ? undefined : reported} />
+        </div>
+      ) : null}
+    </section>
+  );
+}
+
 export function DevicePage(): ReactNode {
   const { org, device: id } = useParams({ from: '/o/$org/devices/$device' });
   const picture = usePicture();
@@ -66,12 +92,17 @@ export function DevicePage(): ReactNode {
   const navigate = useNavigate();
   const [question, setQuestion] = useState<Question>();
   const device = picture.deviceById.get(id.toLowerCase());
+  const { groupById, defaultGroup } = picture;
+  const policy = useMemo(
+    () => (device === undefined ? undefined : policyOf(device, { groupById, defaultGroup })),
+    [device, groupById, defaultGroup],
+  );
   const back = (
     <Link className="link row small" to="/o/$org/devices" params={{ org }}>
       <BackIcon size={16} /> Devices
     </Link>
   );
-  if (device === undefined) {
+  if (device === undefined || policy === undefined) {
     return (
       <div className="page">
         <Empty whole title="This device is gone" action={back}>
@@ -81,7 +112,6 @@ export function DevicePage(): ReactNode {
     );
   }
   const name = deviceName(device);
-  const policy = policyOf(device, picture);
   const several = !('missing' in policy) && policy.groups.length > 1;
   const remove = (): void =>
     setQuestion({
@@ -117,18 +147,24 @@ export function DevicePage(): ReactNode {
               The rules in force cannot be shown: a group on this device is not visible to you.
             </p>
           ) : (
-            (['inbound', 'outbound'] as const).map((direction) => (
-              <RuleTable
-                key={direction}
-                direction={direction}
-                rules={policy.groups.flatMap((group) =>
-                  group[direction].map((rule) => ({ rule, ...(several ? { group: group.name } : {}) })),
-                )}
-              />
-            ))
+            <>
+              {(['inbound', 'outbound'] as const).map((direction) => (
+                <RuleTable
+                  key={direction}
+                  direction={direction}
+                  rules={policy.groups.flatMap((group) =>
+                    group[direction].map((rule) => ({ rule, ...(several ? { group: group.name } : {}) })),
+                  )}
+                />
+              ))}
+              <Loaded policy={policy} device={device} />
+            </>
           )}
         </div>
-        <Facts device={device} />
+        <div className="stack">
+          <DeviceAgent device={device} />
+          <Facts device={device} />
+        </div>
       </div>
     </div>
   );

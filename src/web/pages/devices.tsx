@@ -2,16 +2,18 @@
 import { Button, CloseButton, Select, TextInput } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useDeferredValue, useMemo, useRef, useState, type ReactNode } from 'react';
+import { memo, useDeferredValue, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon, SearchIcon } from '../look/icons.tsx';
+import { arrivalOf, type Arrival } from '../model/arrival.ts';
 import { applies } from '../model/force.ts';
 import { plural } from '../model/words.ts';
 import { AddDevice } from '../parts/add-device.tsx';
 import { DeviceState } from '../parts/device-state.tsx';
 import { Empty } from '../parts/states.tsx';
 import { Tag } from '../parts/tag.tsx';
-import { byText, deviceName, type Picture } from '../state/live.ts';
+import { deviceName, type Picture } from '../state/live.ts';
+import { Ordered, sortKey } from '../state/order.ts';
 import { useMembers, useNames, usePicture, useStatuses } from '../state/organization.ts';
 
 type Column = 'name' | 'address' | 'groups' | 'user' | 'seen';
@@ -34,7 +36,9 @@ const matches = (device: Device, text: string): boolean =>
     value.toLowerCase().includes(text),
   );
 
-function select({ devices, groupById }: Picture, { text, group, user }: Wanted): readonly Device[] {
+type Fleet = Pick<Picture, 'devices' | 'groupById'>;
+
+function select({ devices, groupById }: Fleet, { text, group, user }: Wanted): readonly Device[] {
   const wanted = text.trim().toLowerCase();
   const chosen = group === undefined ? undefined : groupById.get(group);
   return devices.filter(
@@ -48,7 +52,7 @@ function select({ devices, groupById }: Picture, { text, group, user }: Wanted):
 function sortBy(
   devices: readonly Device[],
   column: Column,
-  statuses: ReadonlyMap<string, DeviceStatus>,
+  statuses: ReadonlyMap<string, DeviceStatus> | undefined,
   nameOf: (user: string) => string,
 ): readonly Device[] {
   // They come sorted by name.
@@ -57,27 +61,75 @@ function sortBy(
     address: ({ tunnel_ip }) => tunnel_ip,
     groups: ({ security_groups = [] }) => String(security_groups.length),
     user: ({ user_id }) => nameOf(user_id),
-    seen: ({ id }) => statuses.get(id)?.reported_at ?? '',
+    seen: ({ id }) => statuses?.get(id)?.reported_at ?? '',
   };
-  const keyed = devices.map((device) => ({ device, key: keys[column](device) }));
-  return keyed.toSorted((a, b) => byText(a.key, b.key)).map(({ device }) => device);
+  const ordered = new Ordered<Device>((device) => sortKey(keys[column](device)));
+  ordered.replaceAll(devices);
+  return ordered.list;
 }
 
-export function InForce({ device, picture }: { readonly device: Device; readonly picture: Picture }): ReactNode {
-  const list = device.security_groups ?? [];
-  if (list.length === 0) return <Tag>{picture.defaultGroup?.group_name ?? 'default'}</Tag>;
+function InForce({
+  list = [],
+  groupById,
+  defaultName,
+}: {
+  readonly list: readonly string[] | undefined;
+  readonly groupById: Picture['groupById'];
+  readonly defaultName: string;
+}): ReactNode {
+  if (list.length === 0) return <Tag>{defaultName}</Tag>;
   const shown = list.slice(0, 3);
   return (
     <>
       {shown.map((id) => (
         <Tag key={id} tone="accent">
-          {picture.groupById.get(id)?.group_name ?? 'unknown group'}
+          {groupById.get(id)?.group_name ?? 'unknown group'}
         </Tag>
       ))}
       {list.length > shown.length ? <Tag>+{list.length - shown.length}</Tag> : null}
     </>
   );
 }
+
+/** Drawn again only when something in it differs: scrolling draws the rows that come into sight and no others. */
+const Row = memo(function Row({
+  device,
+  org,
+  start,
+  user,
+  status,
+  arrival,
+  groupById,
+  defaultName,
+}: {
+  readonly device: Device;
+  readonly org: string;
+  readonly start: number;
+  readonly user: string;
+  readonly status: DeviceStatus | undefined;
+  readonly arrival: Arrival;
+  readonly groupById: Picture['groupById'];
+  readonly defaultName: string;
+}): ReactNode {
+  return (
+    <li className="list-row" style={{ transform: `translateY(${start}px)` }}>
+      <Link
+        className="plain-link clip"
+        to="/o/$org/devices/$device"
+        params={{ org, device: device.id }}
+        preload={false}
+      >
+        <strong>{deviceName(device)}</strong>
+      </Link>
+      <span className="mono clip">{device.tunnel_ip || '–'}</span>
+      <span className="tags">
+        <InForce list={device.security_groups} groupById={groupById} defaultName={defaultName} />
+      </span>
+      <span className="clip small dimmed">{user}</span>
+      <DeviceState status={status} arrival={arrival} />
+    </li>
+  );
+});
 
 function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly org: string }): ReactNode {
   const picture = usePicture();
@@ -89,8 +141,9 @@ function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly 
     count: devices.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => (narrow ? 64 : 52),
-    overscan: 12,
+    overscan: 8,
   });
+  const now = Date.now();
   return (
     <div
       ref={scroller}
@@ -103,23 +156,19 @@ function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly 
         {rows.getVirtualItems().map(({ index, start }) => {
           const device = devices[index];
           if (device === undefined) return null;
+          const status = statuses.get(device.id);
           return (
-            <li key={device.id} className="list-row" style={{ transform: `translateY(${start}px)` }}>
-              <Link
-                className="plain-link clip"
-                to="/o/$org/devices/$device"
-                params={{ org, device: device.id }}
-                preload={false}
-              >
-                <strong>{deviceName(device)}</strong>
-              </Link>
-              <span className="mono clip">{device.tunnel_ip || '–'}</span>
-              <span className="tags">
-                <InForce device={device} picture={picture} />
-              </span>
-              <span className="clip small dimmed">{nameOf(device.user_id)}</span>
-              <DeviceState status={statuses.get(device.id)} />
-            </li>
+            <Row
+              key={device.id}
+              device={device}
+              org={org}
+              start={start}
+              user={nameOf(device.user_id)}
+              status={status}
+              arrival={arrivalOf(device, status, picture, now)}
+              groupById={picture.groupById}
+              defaultName={picture.defaultGroup?.group_name ?? 'default'}
+            />
           );
         })}
       </ul>
@@ -140,11 +189,15 @@ export function DevicesPage(): ReactNode {
   const [reversed, setReversed] = useState(false);
   const [adding, setAdding] = useState(false);
   const wanted = useDeferredValue(text);
+  const { devices, groupById } = picture;
+  const reports = column === 'seen' ? statuses : undefined;
   const shown = useMemo(() => {
-    const sorted = sortBy(select(picture, { text: wanted, group, user }), column, statuses, nameOf);
+    const sorted = sortBy(select({ devices, groupById }, { text: wanted, group, user }), column, reports, nameOf);
     return reversed ? sorted.toReversed() : sorted;
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- names change with members only
-  }, [picture, wanted, group, user, column, reversed, statuses, members.data]);
+  }, [devices, groupById, wanted, group, user, column, reversed, reports, members.data]);
+  // The first rows are drawn after the page around them, so that neither waits for the other.
+  const drawn = useDeferredValue(shown, []);
 
   const sort = (next: Column): void => {
     setReversed(next === column ? !reversed : false);
@@ -253,7 +306,7 @@ export function DevicesPage(): ReactNode {
                 Search looks at names, addresses, keys and ids.
               </Empty>
             ) : (
-              <Rows devices={shown} org={org} />
+              <Rows devices={drawn} org={org} />
             )}
           </div>
         </>

@@ -46,15 +46,18 @@ export function ReachPage(): ReactNode {
       picture.devices.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted)),
     [picture.devices, wanted],
   );
-  const parties = useMemo(
+  const { groupById, defaultGroup } = picture;
+  const current = useMemo(
     (): readonly Party[] =>
       found.slice(0, shownDevices).map((device) => ({
         device,
-        policy: policyOf(device, picture),
+        policy: policyOf(device, { groupById, defaultGroup }),
         address: addressOf(device),
       })),
-    [found, picture],
+    [found, groupById, defaultGroup],
   );
+  // A board of forty is 1,600 cells: drawn after the page around it, and piece by piece.
+  const parties = useDeferredValue(current, []);
   const answers = useMemo(
     () => parties.map((from) => parties.map((to) => reach(from, to, { kind: asked.kind, port: asked.port }))),
     [parties, asked.kind, asked.port],
@@ -134,7 +137,7 @@ export function ReachPage(): ReactNode {
           Showing {shownDevices} of {plural(found.length, 'device')}. Search to see others.
         </p>
       ) : null}
-      {parties.length === 0 ? (
+      {current.length === 0 ? (
         <div className="card">
           <Empty icon={<ReachIcon size={40} />} title="No devices to compare">
             {picture.devices.length === 0 ? 'Add devices first.' : 'No device matches the search.'}

@@ -1,34 +1,34 @@
-/** Owns what is known of a device's agent, in a word. */
-import { Tooltip } from '@mantine/core';
+/** Owns what is known of a device's agent: in a word, and in a sentence that answers whether a change has arrived. */
 import type { ReactNode } from 'react';
 import type { DeviceStatus } from '../../api/device.ts';
+import type { Arrival } from '../model/arrival.ts';
 import { Tag, type Tone } from './tag.tsx';
-import { Ago } from './time.tsx';
+import { ago } from './time.tsx';
 
-/** An agent reports more often than this; silence beyond it is worth a word. */
-const silentAfter = 10 * 60_000;
-
-const words: { readonly [S in DeviceStatus['status']['state']]: readonly [Tone, string] } = {
+export const arrivalWords: { readonly [A in Arrival]: readonly [Tone, string] } = {
   applied: ['good', 'In force'],
+  behind: ['accent', 'On its way'],
   starting: ['plain', 'Starting'],
   failed: ['bad', 'Failed'],
+  silent: ['warn', 'Silent'],
+  unseen: ['plain', 'Not seen yet'],
 };
 
-export function DeviceState({ status }: { readonly status: DeviceStatus | undefined }): ReactNode {
+/** A native title instead of a tooltip: this stands in every row of a long list. */
+export function DeviceState({
+  arrival,
+  status,
+}: {
+  readonly arrival: Arrival;
+  readonly status: DeviceStatus | undefined;
+}): ReactNode {
   if (status === undefined) return <span className="small dimmed">not seen yet</span>;
-  const silent = Date.now() - Date.parse(status.reported_at) > silentAfter;
-  const [tone, word] = silent ? (['warn', 'Silent'] as const) : words[status.status.state];
+  const [tone, word] = arrivalWords[arrival];
+  const detail = status.status.detail ?? '';
+  const reported = `reported ${ago(Date.parse(status.reported_at), Date.now())}`;
   return (
-    <Tooltip
-      label={
-        <>
-          {status.status.detail ?? words[status.status.state][1]}, reported <Ago at={status.reported_at} />
-        </>
-      }
-    >
-      <span>
-        <Tag tone={tone}>{word}</Tag>
-      </span>
-    </Tooltip>
+    <span title={detail === '' ? `${word}, ${reported}` : `${detail} (${reported})`}>
+      <Tag tone={tone}>{word}</Tag>
+    </span>
   );
 }

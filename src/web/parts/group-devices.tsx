@@ -5,11 +5,12 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { CrossIcon, PlusIcon } from '../look/icons.tsx';
+import { countArrivals } from '../model/arrival.ts';
 import { plural } from '../model/words.ts';
 import { deviceName } from '../state/live.ts';
-import { usePicture, useRights } from '../state/organization.ts';
+import { usePicture, useRights, useStatuses } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { Tag } from './tag.tsx';
+import { Tag, type Tone } from './tag.tsx';
 import { failed, told } from './toast.tsx';
 
 const shownDevices = 50;
@@ -118,6 +119,43 @@ function Attach({
   );
 }
 
+/** Whether the devices have what stands here in force: the parts that matter, the good news first. */
+function Arrivals({ devices }: { readonly devices: readonly Device[] }): ReactNode {
+  const picture = usePicture();
+  const statuses = useStatuses();
+  const {
+    applied,
+    behind,
+    failed: refused,
+    starting,
+    silent,
+    unseen,
+  } = countArrivals(devices, statuses, picture, Date.now());
+  const rest: readonly (readonly [Tone, number, string])[] = [
+    ['accent', behind + starting, 'on its way'],
+    ['bad', refused, 'failed'],
+    ['warn', silent, 'silent'],
+    ['plain', unseen, 'without an agent'],
+  ];
+  return (
+    <div className="stack tight" role="status" aria-label="Arrived">
+      <p className="small">
+        In force on <strong>{applied.toLocaleString('en')}</strong> of {plural(devices.length, 'device')}
+      </p>
+      <progress className="arrived" value={applied} max={devices.length} aria-hidden="true" />
+      <span className="tags">
+        {rest.map(([tone, count, word]) =>
+          count === 0 ? null : (
+            <Tag key={word} tone={tone}>
+              {count.toLocaleString('en')} {word}
+            </Tag>
+          ),
+        )}
+      </span>
+    </div>
+  );
+}
+
 export function GroupDevices({
   group,
   devices,
@@ -156,6 +194,7 @@ export function GroupDevices({
               ? 'No device carries it, so it changes nothing yet.'
               : 'Devices that carry this group. The default group does not apply to them.'}
         </p>
+        {devices.length === 0 ? null : <Arrivals devices={devices} />}
         {devices.length === 0 ? null : (
           <ul className="pick-list">
             {devices.slice(0, shownDevices).map((device) => (

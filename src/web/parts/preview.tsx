@@ -1,34 +1,17 @@
 /** Owns the look ahead: what a save would change, on which devices, and the nftables text it becomes. */
 import { Button, Modal, Tabs } from '@mantine/core';
-import { useEffect, useState, type ReactNode } from 'react';
+import { useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { difference } from '../model/difference.ts';
 import type { Content } from '../model/draft.ts';
+import { policyOfContent } from '../model/force.ts';
 import { plural } from '../model/words.ts';
 import { deviceName } from '../state/live.ts';
 import { Changes } from './changes.tsx';
+import { Compiled } from './compiled.tsx';
 import { Tag } from './tag.tsx';
 
 const shownDevices = 40;
-
-/** The compiler is loaded when somebody wants to see what it makes. */
-function Compiled({ content }: { readonly content: Content }): ReactNode {
-  const [text, setText] = useState<string>();
-  useEffect(() => {
-    let current = true;
-    void import('../model/compiled.ts').then(({ compileContent }) => {
-      if (current) setText(compileContent(content));
-    });
-    return () => {
-      current = false;
-    };
-  }, [content]);
-  return (
-    <pre className="code code-tall" tabIndex={0} aria-label="nftables text">
-      {text ?? 'Compiling…'}
-    </pre>
-  );
-}
 
 export function Preview({
   opened,
@@ -48,6 +31,7 @@ export function Preview({
   readonly busy: boolean;
 }): ReactNode {
   const changes = difference(before, after);
+  const policy = useMemo(() => policyOfContent(after), [after]);
   return (
     <Modal
       opened={opened}
@@ -82,7 +66,7 @@ export function Preview({
             <p className="small dimmed">
               What an agent loads on a device that carries only this group, with <code>wg0</code> as its interface.
             </p>
-            <Compiled content={after} />
+            <Compiled policy={policy} />
           </Tabs.Panel>
         </Tabs>
         <div className="row end">

@@ -7,6 +7,7 @@ import { RingfenceError } from '../../client/error.ts';
 import type { Client } from '../../client/http.ts';
 import { createInformer, type Informer } from '../../client/informer.ts';
 import { initialState, type ConnectionState } from '../../client/state.ts';
+import { Ordered, sortKey } from './order.ts';
 
 export interface FeedEntry {
   readonly number: number;
@@ -37,8 +38,6 @@ const keptEvents = 500;
 /** While a large listing arrives, the page counts along; it need not do so for every chunk. */
 const listingPause = 120;
 
-const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
-export const byText = (a: string, b: string): number => collator.compare(a, b);
 export const deviceName = (device: Device): string =>
   device.hostname !== ''
     ? device.hostname
@@ -64,9 +63,14 @@ export class LiveOrganization {
   readonly #informer: Informer;
   readonly #listeners = new Set<() => void>();
   #picture: Picture = emptyPicture;
+  readonly #devices = new Ordered<Device>((device) => sortKey(deviceName(device)));
+  readonly #groups = new Ordered<SecurityGroup>(
+    ({ is_default, group_name }) => `${is_default === true ? '0' : '1'}${sortKey(group_name)}`,
+  );
   #stop: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #changed = new Set<WatchKind>();
+  /** Whether the first listing stands in order; from then on changes are taken in one by one. */
+  #ordered = false;
   #events: FeedEntry[] = [];
   #count = 0;
 
@@ -99,7 +103,7 @@ export class LiveOrganization {
       if (!stop.signal.aborted) this.#publish({ failure: asFailure(error) });
     });
     void this.#informer.whenSynced({ signal: stop.signal }).then(
-      () => this.#refresh(true),
+      () => this.#arrange(),
       () => undefined,
     );
     return () => {
@@ -116,41 +120,54 @@ export class LiveOrganization {
     } else this.#informer.retryNow();
   }
 
-  #take(changes: readonly Change[]): void {
-    for (const change of changes) this.#changed.add(change.kind);
-    // What the first listing brings is no news.
-    if (this.#picture.synced) {
-      const at = Date.now();
-      for (const change of changes) this.#events.unshift({ number: (this.#count += 1), at, change });
-      this.#events.length = Math.min(this.#events.length, keptEvents);
-      this.#refresh(false);
-    } else if (this.#timer === undefined) {
+  /** The first listing is whole: it is sorted in one task and shown in the next, so that neither holds the page for long. */
+  #arrange(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#devices.replaceAll(this.#informer.view('device'));
+      this.#groups.replaceAll(this.#informer.view('security-groups'));
+      this.#ordered = true;
       this.#timer = setTimeout(() => {
         this.#timer = undefined;
-        if (!this.#picture.synced) this.#publish({ loaded: this.#size() });
+        this.#refresh(new Set(['device', 'security-groups']));
+      });
+    });
+  }
+
+  #take(changes: readonly Change[]): void {
+    // What the first listing brings is no news.
+    if (!this.#ordered) {
+      this.#timer ??= setTimeout(() => {
+        this.#timer = undefined;
+        this.#publish({ loaded: this.#size() });
       }, listingPause);
+      return;
     }
+    const devices = changes.filter(({ kind }) => kind === 'device');
+    const groups = changes.filter(({ kind }) => kind === 'security-groups');
+    if (devices.length > 0) this.#devices.apply(devices, this.#informer.view('device'));
+    if (groups.length > 0) this.#groups.apply(groups, this.#informer.view('security-groups'));
+    const at = Date.now();
+    for (const change of changes) this.#events.unshift({ number: (this.#count += 1), at, change });
+    this.#events.length = Math.min(this.#events.length, keptEvents);
+    if (this.#picture.synced) this.#refresh(new Set(changes.map(({ kind }) => kind)));
   }
 
   #size(): number {
     return this.#informer.view('device').size + this.#informer.view('security-groups').size;
   }
 
-  #refresh(everything: boolean): void {
+  #refresh(kinds: ReadonlySet<WatchKind>): void {
     const next: { -readonly [K in keyof Picture]?: Picture[K] } = { synced: true, feed: [...this.#events] };
-    if (everything || this.#changed.has('device')) {
-      const named = [...this.#informer.view('device')].map((device) => ({ device, name: deviceName(device) }));
-      next.devices = named.toSorted((a, b) => byText(a.name, b.name)).map(({ device }) => device);
+    if (kinds.has('device')) {
+      next.devices = this.#devices.list;
       next.deviceById = new Map(next.devices.map((device) => [device.id, device]));
     }
-    if (everything || this.#changed.has('security-groups')) {
-      next.groups = [...this.#informer.view('security-groups')].toSorted(
-        (a, b) => Number(b.is_default ?? false) - Number(a.is_default ?? false) || byText(a.group_name, b.group_name),
-      );
+    if (kinds.has('security-groups')) {
+      next.groups = this.#groups.list;
       next.groupById = new Map(next.groups.map((group) => [group.id, group]));
       next.defaultGroup = next.groups.find((group) => group.is_default);
     }
-    this.#changed.clear();
     this.#publish({ ...next, loaded: this.#size() });
   }
 

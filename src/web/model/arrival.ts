@@ -1,0 +1,48 @@
+/** Owns the question whether a change has arrived: what a device should have in force, beside what its agent reported. */
+import type { Device, DeviceStatus } from '../../api/device.ts';
+import type { Picture } from '../state/live.ts';
+
+/** An agent reports more often than this; silence beyond it is worth a word. */
+const silentAfter = 10 * 60_000;
+
+type Known = Pick<Picture, 'groupById' | 'defaultGroup'>;
+
+/**
+ * The revision from which on a device follows its policy: the newest of the device itself and of the groups that apply to it. Later
+ * revisions of the organization are of no concern to it.
+ */
+export function neededRevision(device: Device, { groupById, defaultGroup }: Known): number {
+  const list = device.security_groups ?? [];
+  const groups = list.length === 0 ? [defaultGroup] : list.map((id) => groupById.get(id));
+  return Math.max(device.revision, ...groups.map((group) => group?.revision ?? 0));
+}
+
+/**
+ * - `unseen`: no agent has ever reported;
+ * - `silent`: it has not reported for long, whatever it said last;
+ * - `failed`: the old rules stay in force, because the new ones could not be applied;
+ * - `starting`: it runs and has not applied anything yet;
+ * - `behind`: its rules are older than what should be in force;
+ * - `applied`: what should be in force is.
+ */
+export type Arrival = 'unseen' | 'silent' | 'failed' | 'starting' | 'behind' | 'applied';
+
+export function arrivalOf(device: Device, status: DeviceStatus | undefined, picture: Known, now: number): Arrival {
+  if (status === undefined) return 'unseen';
+  if (now - Date.parse(status.reported_at) > silentAfter) return 'silent';
+  const { state, revision } = status.status;
+  if (state !== 'applied') return state;
+  return revision !== undefined && revision < neededRevision(device, picture) ? 'behind' : 'applied';
+}
+
+/** How many of these devices stand where. */
+export function countArrivals(
+  devices: readonly Device[],
+  statuses: ReadonlyMap<string, DeviceStatus>,
+  picture: Known,
+  now: number,
+): Readonly<Record<Arrival, number>> {
+  const counts: Record<Arrival, number> = { unseen: 0, silent: 0, failed: 0, starting: 0, behind: 0, applied: 0 };
+  for (const device of devices) counts[arrivalOf(device, statuses.get(device.id), picture, now)] += 1;
+  return counts;
+}
