@@ -5,6 +5,8 @@ import { newPlace, type Place, type TestServer } from '../lib/server.ts';
 export interface Fleet extends Place {
   readonly groups: Readonly<Record<'web' | 'database' | 'operations' | 'mine', string>>;
   readonly devices: readonly string[];
+  /** Another organization of the same owner, with nothing in it. */
+  readonly empty: string;
 }
 
 const tcp = (port: number, ip_ranges?: readonly string[]): object => ({
@@ -72,5 +74,13 @@ export async function newFleet(server: TestServer): Promise<Fleet> {
       .as(device.device_token as string)
       .expect(200, 'PUT', `${base}/devices/${device.id}/status`, { state: 'applied', interface: 'wg0', revision: 1 });
   }
-  return { ...place, groups: { web, database, operations, mine }, devices };
+  await owner.api.expect(201, 'POST', '/api/users/me/tokens', { name: 'deploy script' });
+  const expires_at = new Date(Date.now() + 30 * 86_400_000).toISOString();
+  const body = { name: 'dashboard', scope: 'read-only', expires_at };
+  await owner.api.expect(201, 'POST', '/api/users/me/tokens', body);
+  const key = { name: 'next rack', uses: 12, security_groups: [web, operations] };
+  await member.api.expect(201, 'POST', `${base}/enrollment_keys`, { name: 'spare laptop' });
+  await owner.api.expect(201, 'POST', `${base}/enrollment_keys`, key);
+  const { id: empty } = await owner.api.expect(201, 'POST', '/api/organizations', { name: 'Fresh start' });
+  return { ...place, empty, groups: { web, database, operations, mine }, devices };
 }

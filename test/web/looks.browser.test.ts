@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBrowser, visit } from '../lib/browser.ts';
 import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
@@ -95,6 +95,60 @@ const places: readonly Place[] = [
       await page.getByRole('region', { name: 'Events' }).getByRole('listitem').first().waitFor();
     },
   },
+  {
+    name: 'add-device',
+    path: ({ org }) => `/o/${org}/devices`,
+    heading: 'Devices',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'Add devices' }).click();
+      await page.getByRole('button', { name: 'Make the key' }).waitFor();
+    },
+  },
+  {
+    name: 'new-key',
+    path: ({ org }) => `/o/${org}/devices`,
+    heading: 'Devices',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'Add devices' }).click();
+      await page.getByRole('button', { name: 'Make the key' }).click();
+      await page.getByLabel('The command').waitFor();
+    },
+  },
+  {
+    name: 'keys',
+    path: ({ org }) => `/o/${org}/keys`,
+    heading: 'Enrollment keys',
+    act: async (page) => {
+      await page.getByRole('region', { name: 'Enrollment keys' }).getByRole('listitem').first().waitFor();
+    },
+  },
+  {
+    name: 'tokens',
+    path: ({ org }) => `/o/${org}/tokens`,
+    heading: 'Your tokens',
+    act: async (page) => {
+      await page.getByRole('region', { name: 'Tokens' }).getByRole('listitem').first().waitFor();
+    },
+  },
+  {
+    name: 'new-token',
+    path: ({ org }) => `/o/${org}/tokens`,
+    heading: 'Your tokens',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'New token' }).click();
+      await page.getByRole('textbox', { name: 'What is it for?' }).fill('dashboard');
+    },
+  },
+  {
+    name: 'audit',
+    path: ({ org }) => `/o/${org}/audit`,
+    heading: 'Audit',
+    act: async (page) => {
+      await page.getByRole('region', { name: 'Audit' }).getByRole('listitem').first().waitFor();
+    },
+  },
+  { name: 'empty', path: ({ empty }) => `/o/${empty}/devices`, heading: 'No devices yet' },
+  { name: 'empty-groups', path: ({ empty }) => `/o/${empty}/groups`, heading: 'Only the default group so far' },
   { name: 'members', path: ({ org }) => `/o/${org}/members`, heading: 'Northwind' },
   { name: 'nowhere', path: () => '/nowhere', heading: 'There is no such page' },
 ];
@@ -115,25 +169,27 @@ async function violations(page: Page): Promise<readonly string[]> {
 const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
 const widths = [360, 2560] as const;
 
-describe.each(['light', 'dark'] as const)('in the %s colours', (scheme) => {
-  test.each(places)('$name is free of violations and fits every window', async (place) => {
-    const token = place.signedOut === true ? {} : { token: fleet.owner.token };
-    const { page, complaints, close } = await visit(browser, server.url, { ...token, path: place.path(fleet), scheme });
-    const take = async (name: string): Promise<void> => {
-      if (album === undefined) return;
-      mkdirSync(album, { recursive: true });
-      await page.screenshot({ path: `${album}/${place.name}-${scheme}${name}.png` });
-    };
-    await page.getByRole('heading', { name: place.heading }).first().waitFor();
-    await place.act?.(page);
-    await take('');
-    expect(await violations(page)).toEqual([]);
-    for (const width of widths) {
-      await page.setViewportSize({ width, height: width === 360 ? 740 : 1300 });
-      expect(await page.evaluate(overflow), `at ${width} pixels`).toBe(0);
-      await take(`-${width}`);
-    }
-    expect(complaints).toEqual([]);
-    await close();
-  });
+test.each(places)('$name is free of violations in both colour schemes and fits every window', async (place) => {
+  const token = place.signedOut === true ? {} : { token: fleet.owner.token };
+  const { page, complaints, close } = await visit(browser, server.url, { ...token, path: place.path(fleet) });
+  const take = async (name: string): Promise<void> => {
+    if (album === undefined) return;
+    mkdirSync(album, { recursive: true });
+    await page.screenshot({ path: `${album}/${place.name}-${name}.png` });
+  };
+  await page.getByRole('heading', { name: place.heading }).first().waitFor();
+  await place.act?.(page);
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme });
+    await page.locator(`html[data-mantine-color-scheme="${scheme}"]`).waitFor();
+    await take(scheme);
+    expect(await violations(page), scheme).toEqual([]);
+  }
+  for (const width of widths) {
+    await page.setViewportSize({ width, height: width === 360 ? 740 : 1300 });
+    expect(await page.evaluate(overflow), `at ${width} pixels`).toBe(0);
+    await take(String(width));
+  }
+  expect(complaints).toEqual([]);
+  await close();
 });

@@ -14,7 +14,7 @@ import { Empty } from '../parts/states.tsx';
 import { Tag } from '../parts/tag.tsx';
 import { deviceName, type Picture } from '../state/live.ts';
 import { Ordered, sortKey } from '../state/order.ts';
-import { useMembers, useNames, usePicture, useStatuses } from '../state/organization.ts';
+import { useMembers, useNames, usePicture, useRights, useStatuses } from '../state/organization.ts';
 
 type Column = 'name' | 'address' | 'groups' | 'user' | 'seen';
 const columns: readonly (readonly [Column, string])[] = [
@@ -184,6 +184,7 @@ export function DevicesPage(): ReactNode {
   const statuses = useStatuses();
   const members = useMembers();
   const nameOf = useNames();
+  const { mayWrite } = useRights();
   const [text, setText] = useState('');
   const [column, setColumn] = useState<Column>('name');
   const [reversed, setReversed] = useState(false);
@@ -216,9 +217,11 @@ export function DevicesPage(): ReactNode {
               : `${shown.length.toLocaleString('en')} of ${plural(total, 'device')}`}
           </p>
         </div>
-        <Button leftSection={<PlusIcon />} onClick={() => setAdding(true)}>
-          Add devices
-        </Button>
+        {mayWrite && total > 0 ? (
+          <Button leftSection={<PlusIcon />} onClick={() => setAdding(true)}>
+            Add devices
+          </Button>
+        ) : null}
       </div>
       <AddDevice opened={adding} close={() => setAdding(false)} org={org} />
       {total === 0 ? (
@@ -226,7 +229,7 @@ export function DevicesPage(): ReactNode {
           <Empty
             icon={<DeviceIcon size={40} />}
             title="No devices yet"
-            action={<Button onClick={() => setAdding(true)}>Add devices</Button>}
+            action={mayWrite ? <Button onClick={() => setAdding(true)}>Add devices</Button> : undefined}
           >
             Run the agent on a Linux machine with an enrollment key, and it appears here by itself.
           </Empty>

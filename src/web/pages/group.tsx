@@ -19,12 +19,15 @@ import { useNames, usePicture, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
+  const { mayWrite } = useRights();
   return (
     <div className="stack">
       <p className="note note-plain">
-        {group.user_id === undefined
-          ? "Only the organization's owner changes this group."
-          : 'Only the member who owns this group changes it.'}
+        {!mayWrite
+          ? 'You are signed in with a token that only reads.'
+          : group.user_id === undefined
+            ? "Only the organization's owner changes this group."
+            : 'Only the member who owns this group changes it.'}
       </p>
       {(['inbound', 'outbound'] as const).map((direction) => (
         <RuleTable
@@ -104,13 +107,15 @@ export function GroupPage(): ReactNode {
           </p>
         </div>
         <div className="row">
-          <Button
-            variant="default"
-            leftSection={<CopyIcon size={16} />}
-            onClick={() => void navigate({ to: '/o/$org/groups/new', params: { org }, search: { from: group.id } })}
-          >
-            Duplicate
-          </Button>
+          {rights.mayWrite ? (
+            <Button
+              variant="default"
+              leftSection={<CopyIcon size={16} />}
+              onClick={() => void navigate({ to: '/o/$org/groups/new', params: { org }, search: { from: group.id } })}
+            >
+              Duplicate
+            </Button>
+          ) : null}
           {rights.editGroup(group) ? (
             <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
               {isDefault ? 'Reset' : 'Delete'}

@@ -63,7 +63,7 @@ function Section({
 export function GroupsPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/groups' });
   const { groups, devices, defaultGroup } = usePicture();
-  const { me } = useRights();
+  const { me, mayWrite } = useRights();
   const navigate = useNavigate();
   const uses = useMemo(() => countUses({ devices, defaultGroup }), [devices, defaultGroup]);
   const shared = { org, uses };
@@ -76,9 +76,14 @@ export function GroupsPage(): ReactNode {
           <h1>Groups</h1>
           <p className="dimmed">A group says what may come in and go out. Devices carry a list of them.</p>
         </div>
-        <Button leftSection={<PlusIcon />} onClick={() => void navigate({ to: '/o/$org/groups/new', params: { org } })}>
-          New group
-        </Button>
+        {mayWrite ? (
+          <Button
+            leftSection={<PlusIcon />}
+            onClick={() => void navigate({ to: '/o/$org/groups/new', params: { org } })}
+          >
+            New group
+          </Button>
+        ) : null}
       </div>
       <Section
         title="Default group"

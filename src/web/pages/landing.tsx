@@ -7,11 +7,12 @@ import { Empty, Failed, Loading } from '../parts/states.tsx';
 import { lastOrganization } from '../shell/frame.tsx';
 import { NewOrganization } from '../shell/switcher.tsx';
 import { useOrganizations } from '../state/organization.ts';
-import { useSession } from '../state/session.ts';
+import { useMayWrite, useSession } from '../state/session.ts';
 
 export function Landing(): ReactNode {
   const { data, error, refetch } = useOrganizations();
   const { end, me } = useSession();
+  const mayWrite = useMayWrite();
   const [making, setMaking] = useState(false);
   if (error !== null) {
     return (
@@ -38,9 +39,11 @@ export function Landing(): ReactNode {
         title={`Welcome, ${me.username}`}
         action={
           <>
-            <Button leftSection={<PlusIcon />} onClick={() => setMaking(true)}>
-              New organization
-            </Button>
+            {mayWrite ? (
+              <Button leftSection={<PlusIcon />} onClick={() => setMaking(true)}>
+                New organization
+              </Button>
+            ) : null}
             <Button variant="default" onClick={() => end()}>
               Sign out
             </Button>

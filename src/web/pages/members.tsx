@@ -97,7 +97,7 @@ export function MembersPage(): ReactNode {
   const navigate = useNavigate();
   const { devices, groups } = usePicture();
   const { data, error, refetch } = useMembers();
-  const { isOwner, me } = useRights();
+  const { governs, mayWrite, me } = useRights();
   const organization = useOrganizations().data?.find(({ id }) => id === org);
   const [question, setQuestion] = useState<Question>();
 
@@ -177,7 +177,7 @@ export function MembersPage(): ReactNode {
                     </p>
                   </div>
                   {member.role === 'owner' ? <Tag tone="accent">owner</Tag> : null}
-                  {member.role !== 'owner' && (isOwner || member.user_id === me.id) ? (
+                  {member.role !== 'owner' && (governs || (mayWrite && member.user_id === me.id)) ? (
                     <Button
                       size="compact-sm"
                       variant="default"
@@ -191,7 +191,7 @@ export function MembersPage(): ReactNode {
               ))}
             </ul>
           )}
-          {isOwner ? <AddMember org={org} /> : null}
+          {governs ? <AddMember org={org} /> : null}
         </section>
         <section className="card" aria-label="Settings">
           <div className="card-head">
@@ -212,7 +212,7 @@ export function MembersPage(): ReactNode {
                 <dd className="mono">{org}</dd>
               </div>
             </dl>
-            {isOwner && organization !== undefined ? (
+            {governs && organization !== undefined ? (
               <>
                 <Rename key={organization.name} organization={organization} />
                 <Button variant="default" onClick={removeAll}>

@@ -17,7 +17,7 @@ export function NewGroupPage(): ReactNode {
   const { from } = useSearch({ from: '/o/$org/groups/new' });
   const { groupById } = usePicture();
   const { client } = useSession();
-  const { isOwner } = useRights();
+  const { governs } = useRights();
   const navigate = useNavigate();
   const [draft, setDraft] = useState(() => {
     const source = from === undefined ? undefined : groupById.get(from);
@@ -55,7 +55,7 @@ export function NewGroupPage(): ReactNode {
           <h1>New group</h1>
           <p className="dimmed">It changes nothing until a device carries it.</p>
         </div>
-        {isOwner ? (
+        {governs ? (
           <SegmentedControl
             aria-label="Whose group"
             value={owner}

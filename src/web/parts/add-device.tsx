@@ -1,12 +1,45 @@
 /** Owns the way of a new device into the organization: an enrollment key, and the command to run with it. */
-import { Button, CopyButton, Modal, NumberInput } from '@mantine/core';
+import { Button, Modal, MultiSelect, NumberInput, Select, TextInput } from '@mantine/core';
+import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
+import { endOf, lengthChoices } from '../model/expiry.ts';
+import { usePicture } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { TakeAway } from './secret.tsx';
 import { sentence } from './states.tsx';
+
+export const keysKey = (org: string): readonly string[] => ['keys', org];
 
 const commandFor = (org: string, key: string): string =>
   `ringfence agent --server ${location.origin} \\\n  --organization ${org} \\\n  --interface wg0 --enroll ${key}`;
+
+function Ready({
+  org,
+  made,
+  leave,
+}: {
+  readonly org: string;
+  readonly made: IssuedEnrollmentKey;
+  readonly leave: () => void;
+}): ReactNode {
+  const command = commandFor(org, made.key);
+  return (
+    <div className="stack">
+      <p>
+        Run this as root on {made.uses_left === 1 ? 'the device' : `up to ${made.uses_left} devices`}, with the
+        interface to guard in place of <code>wg0</code>:
+      </p>
+      <TakeAway text={command} copied={command.replaceAll('\\\n  ', '')} label="The command" />
+      <p className="note note-warn">
+        The key is shown only now. The device appears in the list as soon as it has joined.
+      </p>
+      <div className="row end">
+        <Button onClick={leave}>Done</Button>
+      </div>
+    </div>
+  );
+}
 
 export function AddDevice({
   opened,
@@ -17,74 +50,122 @@ export function AddDevice({
   readonly close: () => void;
   readonly org: string;
 }): ReactNode {
-  const { client } = useSession();
+  const { client, me } = useSession();
+  const queries = useQueryClient();
+  const { groups, defaultGroup } = usePicture();
+  const [name, setName] = useState('');
   const [uses, setUses] = useState<number>(1);
-  const [key, setKey] = useState<IssuedEnrollmentKey>();
+  const [lasts, setLasts] = useState('day');
+  const [chosen, setChosen] = useState<string[]>([]);
+  const [made, setMade] = useState<IssuedEnrollmentKey>();
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);
-  const make = (): void => {
+  const make = async (): Promise<void> => {
     setBusy(true);
     setFault(undefined);
-    client.enrollmentKeys
-      .create(org, { uses, name: 'made in the web UI' })
-      .then(setKey, (error: unknown) => setFault(sentence(error)))
-      .finally(() => setBusy(false));
+    try {
+      const expires_at = endOf(lasts, Date.now());
+      setMade(
+        await client.enrollmentKeys.create(org, {
+          uses,
+          name: name.trim() || 'made in the web UI',
+          ...(expires_at === undefined ? {} : { expires_at }),
+          ...(chosen.length === 0 ? {} : { security_groups: chosen }),
+        }),
+      );
+      await queries.invalidateQueries({ queryKey: keysKey(org) });
+    } catch (error) {
+      setFault(sentence(error));
+    } finally {
+      setBusy(false);
+    }
   };
   const leave = (): void => {
-    setKey(undefined);
+    setMade(undefined);
+    setFault(undefined);
     close();
   };
+  // What the devices may carry: they will be mine.
+  const possible = groups.filter(
+    ({ is_default, user_id }) => is_default !== true && (user_id === undefined || user_id === me.id),
+  );
   return (
-    <Modal opened={opened} onClose={leave} title="Add devices" size="lg" closeButtonProps={{ 'aria-label': 'Close' }}>
-      {key === undefined ? (
-        <div className="stack">
+    <Modal
+      opened={opened}
+      onClose={leave}
+      title="Add devices"
+      size="lg"
+      closeOnClickOutside={made === undefined}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      {made === undefined ? (
+        <form
+          className="stack"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void make();
+          }}
+        >
           <p>
-            A device joins with an <strong>enrollment key</strong>. It will be yours, and it starts under the default
-            group.
+            A device joins with an <strong>enrollment key</strong>, and will be yours.
           </p>
-          <NumberInput
-            label="How many devices may join with this key?"
-            description="The key ends after a day."
-            min={1}
-            max={1000}
-            clampBehavior="strict"
-            allowDecimal={false}
-            value={uses}
-            onChange={(value) => setUses(Number(value) || 1)}
-            error={fault}
+          <TextInput
+            label="What is the key for?"
+            placeholder="Web servers, Kim's laptop …"
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            maxLength={255}
+            data-autofocus
           />
+          <div className="halves">
+            <NumberInput
+              label="How many devices may join with it?"
+              min={1}
+              max={1000}
+              clampBehavior="strict"
+              allowDecimal={false}
+              value={uses}
+              onChange={(value) => setUses(Number(value) || 1)}
+            />
+            <Select
+              label="How long does it last?"
+              data={lengthChoices('hour', 'day', 'week', 'month')}
+              value={lasts}
+              onChange={(value) => setLasts(value ?? 'day')}
+              allowDeselect={false}
+            />
+          </div>
+          {possible.length === 0 ? (
+            <p className="small dimmed">Devices start under {defaultGroup?.group_name ?? 'the default group'}.</p>
+          ) : (
+            <MultiSelect
+              label="Groups that the devices start with"
+              description={`None: ${defaultGroup?.group_name ?? 'the default group'} applies.`}
+              placeholder={chosen.length === 0 ? 'The default group' : ''}
+              searchable
+              data={possible.map(({ id, group_name }) => ({ value: id, label: group_name }))}
+              value={chosen}
+              onChange={setChosen}
+              clearable
+              clearButtonProps={{ 'aria-label': 'No groups' }}
+            />
+          )}
+          {fault === undefined ? null : (
+            <p className="fault" role="alert">
+              {fault}
+            </p>
+          )}
           <div className="row end">
             <Button variant="default" onClick={leave}>
               Cancel
             </Button>
-            <Button loading={busy} onClick={make}>
+            <Button type="submit" loading={busy}>
               Make the key
             </Button>
           </div>
-        </div>
+        </form>
       ) : (
-        <div className="stack">
-          <p>
-            Run this as root on {uses === 1 ? 'the device' : `up to ${uses} devices`}, with the interface to guard in
-            place of <code>wg0</code>:
-          </p>
-          <pre className="code" tabIndex={0}>
-            {commandFor(org, key.key)}
-          </pre>
-          <p className="note note-warn">
-            The key is shown only now. The device appears in the list as soon as it has joined.
-          </p>
-          <div className="row end">
-            <CopyButton value={commandFor(org, key.key).replaceAll('\\\n  ', '')}>
-              {({ copied, copy }) => (
-                <Button variant="default" onClick={copy}>
-                  {copied ? 'Copied' : 'Copy the command'}
-                </Button>
-              )}
-            </CopyButton>
-            <Button onClick={leave}>Done</Button>
-          </div>
-        </div>
+        <Ready org={org} made={made} leave={leave} />
       )}
     </Modal>
   );

@@ -221,7 +221,7 @@ export function GroupDevices({
             All {devices.length.toLocaleString('en')} of them
           </Link>
         ) : null}
-        {isDefault ? null : (
+        {isDefault || !rights.mayWrite ? null : (
           <>
             <Button variant="default" leftSection={<PlusIcon size={16} />} onClick={() => setAttaching(true)}>
               Attach to devices

@@ -1,11 +1,22 @@
 /** Owns the frame around every page of an organization: navigation, connection, and the live picture behind them. */
 import { ActionIcon, Menu } from '@mantine/core';
-import { Link, Outlet, useLocation, useParams } from '@tanstack/react-router';
+import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router';
 import { useEffect, useMemo, useState, type ReactNode } from 'react';
-import { DeviceIcon, EventsIcon, GroupIcon, Logo, MenuIcon, OutIcon, PeopleIcon, ReachIcon } from '../look/icons.tsx';
+import {
+  AuditIcon,
+  DeviceIcon,
+  EventsIcon,
+  GroupIcon,
+  KeyIcon,
+  Logo,
+  MenuIcon,
+  OutIcon,
+  PeopleIcon,
+  ReachIcon,
+} from '../look/icons.tsx';
 import { Empty, Failed, Loading } from '../parts/states.tsx';
 import { LiveOrganization } from '../state/live.ts';
-import { LiveContext, usePicture } from '../state/organization.ts';
+import { LiveContext, usePicture, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection.tsx';
 import { SchemeToggle } from './scheme.tsx';
@@ -16,14 +27,33 @@ const places = [
   { to: '/o/$org/groups', name: 'Groups', Icon: GroupIcon },
   { to: '/o/$org/reach', name: 'Reachability', Icon: ReachIcon },
   { to: '/o/$org/events', name: 'Events', Icon: EventsIcon },
-  { to: '/o/$org/members', name: 'Organization', Icon: PeopleIcon, ReachIcon },
+  { to: '/o/$org/keys', name: 'Enrollment keys', Icon: KeyIcon },
+  { to: '/o/$org/members', name: 'Organization', Icon: PeopleIcon },
+  { to: '/o/$org/audit', name: 'Audit', Icon: AuditIcon, forOwner: true },
 ] as const;
+
+function Pages({ org }: { readonly org: string }): ReactNode {
+  const { isOwner } = useRights();
+  return (
+    <nav aria-label="Pages">
+      {places
+        .filter((place) => isOwner || !('forOwner' in place))
+        .map(({ to, name, Icon }) => (
+          <Link key={to} to={to} params={{ org }} className="nav" activeProps={{ className: 'nav nav-active' }}>
+            <Icon />
+            {name}
+          </Link>
+        ))}
+    </nav>
+  );
+}
 
 /** Remembered so that the next visit begins there. */
 export const lastOrganization = 'ringfence-organization';
 
-function Account(): ReactNode {
+function Account({ org }: { readonly org: string }): ReactNode {
   const { me, end } = useSession();
+  const navigate = useNavigate();
   return (
     <Menu position="top-start" width={220}>
       <Menu.Target>
@@ -34,6 +64,13 @@ function Account(): ReactNode {
       </Menu.Target>
       <Menu.Dropdown>
         <Menu.Label>{me.is_administrator === true ? 'Server administrator' : 'Signed in by token'}</Menu.Label>
+        {me.scope === 'read-only' ? <Menu.Label>Only reads</Menu.Label> : null}
+        <Menu.Item
+          leftSection={<KeyIcon size={16} />}
+          onClick={() => void navigate({ to: '/o/$org/tokens', params: { org } })}
+        >
+          Your tokens
+        </Menu.Item>
         <Menu.Item leftSection={<OutIcon size={16} />} onClick={() => end()}>
           Sign out
         </Menu.Item>
@@ -120,16 +157,9 @@ export function OrganizationFrame(): ReactNode {
         </div>
         <div id="side" className={open ? 'side side-open' : 'side'}>
           <Switcher current={org} />
-          <nav aria-label="Pages">
-            {places.map(({ to, name, Icon }) => (
-              <Link key={to} to={to} params={{ org }} className="nav" activeProps={{ className: 'nav nav-active' }}>
-                <Icon />
-                {name}
-              </Link>
-            ))}
-          </nav>
+          <Pages org={org} />
           <div className="side-end">
-            <Account />
+            <Account org={org} />
             <SchemeToggle />
           </div>
         </div>

@@ -7,7 +7,7 @@ import { CheckIcon, DownIcon, PlusIcon } from '../look/icons.tsx';
 import { sentence } from '../parts/states.tsx';
 import { told } from '../parts/toast.tsx';
 import { useOrganizations } from '../state/organization.ts';
-import { useSession } from '../state/session.ts';
+import { useMayWrite, useSession } from '../state/session.ts';
 
 export function NewOrganization({
   opened,
@@ -87,6 +87,7 @@ export function NewOrganization({
 export function Switcher({ current }: { readonly current: string }): ReactNode {
   const { data = [] } = useOrganizations();
   const { me } = useSession();
+  const mayWrite = useMayWrite();
   const navigate = useNavigate();
   const [making, setMaking] = useState(false);
   const name = data.find(({ id }) => id === current)?.name ?? 'Organization';
@@ -115,10 +116,14 @@ export function Switcher({ current }: { readonly current: string }): ReactNode {
               <span className="small dimmed">{organization.owner_id === me.id ? ' · yours' : ''}</span>
             </Menu.Item>
           ))}
-          <Menu.Divider />
-          <Menu.Item leftSection={<PlusIcon size={16} />} onClick={() => setMaking(true)}>
-            New organization
-          </Menu.Item>
+          {mayWrite ? (
+            <>
+              <Menu.Divider />
+              <Menu.Item leftSection={<PlusIcon size={16} />} onClick={() => setMaking(true)}>
+                New organization
+              </Menu.Item>
+            </>
+          ) : null}
         </Menu.Dropdown>
       </Menu>
       <NewOrganization opened={making} close={() => setMaking(false)} />

@@ -59,7 +59,11 @@ const byDevice = (statuses: readonly DeviceStatus[]): ReadonlyMap<string, Device
 
 export interface Rights {
   readonly me: WhoAmI;
+  /** Owns the organization; with a read-only credential nothing may be changed all the same. */
   readonly isOwner: boolean;
+  readonly mayWrite: boolean;
+  /** May change what is the organization's. */
+  readonly governs: boolean;
   readonly editGroup: (group: SecurityGroup) => boolean;
   readonly editDevice: (device: Device) => boolean;
   /** Whether the group may stand in the device's list at all. */
@@ -68,11 +72,14 @@ export interface Rights {
 
 export const rightsOf = (me: WhoAmI, ownerId: string | undefined): Rights => {
   const isOwner = me.id === ownerId;
+  const mayWrite = me.scope !== 'read-only';
   return {
     me,
     isOwner,
-    editGroup: (group) => (group.user_id === undefined ? isOwner : group.user_id === me.id),
-    editDevice: (device) => isOwner || device.user_id === me.id,
+    mayWrite,
+    governs: isOwner && mayWrite,
+    editGroup: (group) => mayWrite && (group.user_id === undefined ? isOwner : group.user_id === me.id),
+    editDevice: (device) => mayWrite && (isOwner || device.user_id === me.id),
     attachable: (group, device) =>
       group.is_default !== true && (group.user_id === undefined || group.user_id === device.user_id),
   };

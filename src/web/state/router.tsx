@@ -73,11 +73,40 @@ const members = createRoute({
   component: lazyRouteComponent(() => import('../pages/members.tsx'), 'MembersPage'),
 });
 
+const keys = createRoute({
+  getParentRoute: inside,
+  path: '/keys',
+  component: lazyRouteComponent(() => import('../pages/keys.tsx'), 'KeysPage'),
+});
+const tokens = createRoute({
+  getParentRoute: inside,
+  path: '/tokens',
+  component: lazyRouteComponent(() => import('../pages/tokens.tsx'), 'TokensPage'),
+});
+const audit = createRoute({
+  getParentRoute: inside,
+  path: '/audit',
+  component: lazyRouteComponent(() => import('../pages/audit.tsx'), 'AuditPage'),
+});
+
 export const router = createRouter({
   basepath: '/ui',
   routeTree: root.addChildren([
     landing,
-    organization.addChildren([start, devices, device, groups, newGroup, group, reach, events, members]),
+    organization.addChildren([
+      start,
+      devices,
+      device,
+      groups,
+      newGroup,
+      group,
+      reach,
+      events,
+      keys,
+      members,
+      tokens,
+      audit,
+    ]),
   ]),
   defaultNotFoundComponent: NoSuchPage,
   defaultErrorComponent: PageFault,

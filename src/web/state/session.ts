@@ -47,6 +47,9 @@ function signInFault(error: unknown): string {
 
 export const SessionContext = createContext<Session | undefined>(undefined);
 
+/** Whether the credential may change anything at all. What it may not is not offered; the server decides all the same. */
+export const useMayWrite = (): boolean => useSession().me.scope !== 'read-only';
+
 export function useSession(): Session {
   const session = use(SessionContext);
   if (session === undefined) throw new Error('not signed in');

@@ -1,0 +1,49 @@
+/** Owns the audit in words: operations as people would say them. */
+import type { AuditEntry } from '../../api/audit.ts';
+
+export type DeedKind = 'made' | 'changed' | 'ended' | 'entered';
+
+const beginnings: readonly (readonly [RegExp, DeedKind])[] = [
+  [/^(create|add|enroll)/, 'made'],
+  [/^(delete|remove|revoke|leave)/, 'ended'],
+  [/^sign(In|Out)/, 'entered'],
+];
+
+export const deedKind = (operation: string): DeedKind =>
+  beginnings.find(([beginning]) => beginning.test(operation))?.[1] ?? 'changed';
+
+/** `updateSecurityGroup` becomes `update security group`: a newer server's operations are readable too. */
+export const deedName = (operation: string): string =>
+  operation
+    .replace(/([a-z])([A-Z])/g, '$1 $2')
+    .toLowerCase()
+    .replace(/^(\w+) user security group$/, '$1 own security group');
+
+const credentials: Readonly<Record<string, string>> = {
+  user_token: 'token',
+  device_token: 'device token',
+  enrollment_key: 'enrollment key',
+  access_token: "a provider's token",
+  session: 'a browser session',
+};
+export const credentialName = (kind: string): string => credentials[kind] ?? kind.replaceAll('_', ' ');
+
+/** Everything of an entry that a search looks at. */
+export const auditText = (entry: AuditEntry): string =>
+  [
+    entry.username,
+    entry.operation,
+    deedName(entry.operation),
+    entry.address,
+    entry.subject_id ?? '',
+    entry.request_id,
+    credentialName(entry.credential.kind),
+    entry.credential.id ?? '',
+    ...(entry.fields ?? []),
+  ]
+    .join(' ')
+    .toLowerCase();
+
+/** Whether every word stands somewhere in the text. */
+export const hasWords = (text: string, words: string): boolean =>
+  words.split(/\s+/).every((word) => text.includes(word));

@@ -1,0 +1,137 @@
+/** Owns the enrollment keys of an organization: what each admits, for how long, and its end. */
+import { Button } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useParams } from '@tanstack/react-router';
+import { useState, type ReactNode } from 'react';
+import type { EnrollmentKey } from '../../api/user.ts';
+import { KeyIcon, PlusIcon } from '../look/icons.tsx';
+import { plural } from '../model/words.ts';
+import { AddDevice, keysKey } from '../parts/add-device.tsx';
+import { Confirm, type Question } from '../parts/confirm.tsx';
+import { Empty, Failed, Loading } from '../parts/states.tsx';
+import { Tag } from '../parts/tag.tsx';
+import { Ago } from '../parts/time.tsx';
+import { told } from '../parts/toast.tsx';
+import { useNames, usePicture, useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+
+function Entry({
+  entry,
+  revoke,
+}: {
+  readonly entry: EnrollmentKey;
+  readonly revoke: (() => void) | undefined;
+}): ReactNode {
+  const { groupById, defaultGroup } = usePicture();
+  const nameOf = useNames();
+  const over = Date.parse(entry.expires_at) <= Date.now();
+  const groups = entry.security_groups ?? [];
+  return (
+    <li>
+      <div className="grow stack tight">
+        <p className="row">
+          <strong className="clip">{entry.name || 'unnamed'}</strong>
+          {over ? (
+            <Tag tone="bad">expired</Tag>
+          ) : entry.uses_left === 0 ? (
+            <Tag>used up</Tag>
+          ) : (
+            <Tag tone="good">{plural(entry.uses_left, 'device')} left</Tag>
+          )}
+        </p>
+        <p className="small dimmed">
+          {nameOf(entry.user_id)} · made <Ago at={entry.created_at} /> · {over ? 'ended' : 'ends'}{' '}
+          <Ago at={entry.expires_at} />
+        </p>
+        <div className="row small dimmed">
+          Devices start under{' '}
+          <span className="tags">
+            {groups.length === 0 ? (
+              <Tag>{defaultGroup?.group_name ?? 'default'}</Tag>
+            ) : (
+              groups.map((id) => (
+                <Tag key={id} tone="accent">
+                  {groupById.get(id)?.group_name ?? 'unknown group'}
+                </Tag>
+              ))
+            )}
+          </span>
+        </div>
+      </div>
+      {revoke === undefined ? null : (
+        <Button
+          size="compact-sm"
+          variant="default"
+          aria-label={`Revoke ${entry.name || 'the unnamed key'}`}
+          onClick={revoke}
+        >
+          Revoke
+        </Button>
+      )}
+    </li>
+  );
+}
+
+export function KeysPage(): ReactNode {
+  const { org } = useParams({ from: '/o/$org/keys' });
+  const { client } = useSession();
+  const { isOwner, mayWrite, me } = useRights();
+  const queries = useQueryClient();
+  const [adding, setAdding] = useState(false);
+  const [question, setQuestion] = useState<Question>();
+  const { data, error, refetch } = useQuery({
+    queryKey: keysKey(org),
+    queryFn: ({ signal }) => client.enrollmentKeys.list(org, { signal }),
+    refetchInterval: 3_000,
+  });
+  const revoke = (key: EnrollmentKey): void =>
+    setQuestion({
+      title: `Revoke ${key.name || 'this key'}?`,
+      body: 'No further device can join with it. Those that did stay.',
+      deed: 'Revoke the key',
+      act: async () => {
+        await client.enrollmentKeys.revoke(org, key.id);
+        told('The key is revoked.');
+        await queries.invalidateQueries({ queryKey: keysKey(org) });
+      },
+    });
+  const isMine = (key: EnrollmentKey): boolean => mayWrite && (isOwner || key.user_id === me.id);
+  const offer = mayWrite ? (
+    <Button leftSection={<PlusIcon />} onClick={() => setAdding(true)}>
+      New key
+    </Button>
+  ) : null;
+  return (
+    <div className="page">
+      <Confirm question={question} close={() => setQuestion(undefined)} />
+      <AddDevice opened={adding} close={() => setAdding(false)} org={org} />
+      <div className="page-head">
+        <div>
+          <h1>Enrollment keys</h1>
+          <p className="dimmed">With a key, agents add their own devices: as many as it says, until it ends.</p>
+        </div>
+        {data?.length === 0 ? null : offer}
+      </div>
+      <section className="card" aria-label="Enrollment keys">
+        {error !== null ? <Failed error={error} retry={() => void refetch()} /> : null}
+        {data === undefined && error === null ? (
+          <div className="card-body">
+            <Loading what="Loading the keys…" />
+          </div>
+        ) : null}
+        {data?.length === 0 ? (
+          <Empty icon={<KeyIcon size={40} />} title="No keys" action={offer ?? undefined}>
+            Make one, run the command that comes with it on a Linux machine, and the device appears by itself.
+          </Empty>
+        ) : null}
+        {data === undefined || data.length === 0 ? null : (
+          <ul className="group-list wraps">
+            {data.map((key) => (
+              <Entry key={key.id} entry={key} revoke={isMine(key) ? () => revoke(key) : undefined} />
+            ))}
+          </ul>
+        )}
+      </section>
+    </div>
+  );
+}

@@ -1,0 +1,292 @@
+/** Owns one's own tokens: what each is for, how far it reaches and when it was last used; made, given another secret, and ended. */
+import { Button, Modal, SegmentedControl, Select, TextInput } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState, type ReactNode } from 'react';
+import type { IssuedToken, Token } from '../../api/user.ts';
+import { KeyIcon, PlusIcon } from '../look/icons.tsx';
+import { endOf, lengthChoices } from '../model/expiry.ts';
+import { Confirm, type Question } from '../parts/confirm.tsx';
+import { TakeAway } from '../parts/secret.tsx';
+import { Empty, Failed, Loading, sentence } from '../parts/states.tsx';
+import { Tag } from '../parts/tag.tsx';
+import { Ago } from '../parts/time.tsx';
+import { failed, told } from '../parts/toast.tsx';
+import { useMayWrite, useSession } from '../state/session.ts';
+
+const tokensKey = ['tokens'];
+const lasting = [
+  ...lengthChoices('week', 'month', 'quarter', 'year'),
+  { value: 'never', label: 'Until it is revoked' },
+];
+const isRotatable = ({ kind }: Token): boolean => kind === 'user';
+
+function Make({
+  opened,
+  close,
+  made,
+}: {
+  readonly opened: boolean;
+  readonly close: () => void;
+  readonly made: (token: IssuedToken) => void;
+}): ReactNode {
+  const { client } = useSession();
+  const queries = useQueryClient();
+  const [name, setName] = useState('');
+  const [scope, setScope] = useState<Token['scope']>('full');
+  const [lasts, setLasts] = useState('quarter');
+  const [fault, setFault] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const make = async (): Promise<void> => {
+    setBusy(true);
+    setFault(undefined);
+    try {
+      const expires_at = endOf(lasts, Date.now());
+      const token = await client.tokens.create({
+        name: name.trim(),
+        scope,
+        ...(expires_at === undefined ? {} : { expires_at }),
+      });
+      await queries.invalidateQueries({ queryKey: tokensKey });
+      setName('');
+      made(token);
+    } catch (error) {
+      setFault(sentence(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Modal opened={opened} onClose={close} title="New token" closeButtonProps={{ 'aria-label': 'Close' }}>
+      <form
+        className="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void make();
+        }}
+      >
+        <TextInput
+          label="What is it for?"
+          placeholder="Laptop, deploy script, dashboard …"
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+          error={fault}
+          maxLength={255}
+          data-autofocus
+        />
+        <div className="stack tight">
+          <SegmentedControl
+            aria-label="What may it do?"
+            fullWidth
+            value={scope}
+            onChange={(value) => setScope(value === 'read-only' ? 'read-only' : 'full')}
+            data={[
+              { value: 'full', label: 'Everything you may' },
+              { value: 'read-only', label: 'Only read' },
+            ]}
+          />
+          <p className="small dimmed">
+            {scope === 'full'
+              ? 'Whoever holds it can do whatever you can.'
+              : 'It sees what you see, and the server refuses every change.'}
+          </p>
+        </div>
+        <Select
+          label="How long does it last?"
+          data={lasting}
+          value={lasts}
+          onChange={(value) => setLasts(value ?? 'quarter')}
+          allowDeselect={false}
+        />
+        <div className="row end">
+          <Button variant="default" onClick={close}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={busy}>
+            Make the token
+          </Button>
+        </div>
+      </form>
+    </Modal>
+  );
+}
+
+function Shown({ token, close }: { readonly token: IssuedToken | undefined; readonly close: () => void }): ReactNode {
+  return (
+    <Modal
+      opened={token !== undefined}
+      onClose={close}
+      title={token?.name || 'Your token'}
+      size="lg"
+      closeOnClickOutside={false}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      {token === undefined ? null : (
+        <div className="stack">
+          <TakeAway text={token.token} label="The token" />
+          <p className="note note-warn">It is shown only now: the server keeps no copy. Store it like a password.</p>
+          <p className="small dimmed">
+            For the command line: <code>ringfence login {location.origin}</code> and paste it, or set{' '}
+            <code>RINGFENCE_TOKEN</code>.
+          </p>
+          <div className="row end">
+            <Button onClick={close}>Done</Button>
+          </div>
+        </div>
+      )}
+    </Modal>
+  );
+}
+
+function Entry({
+  token,
+  isThis,
+  rotate,
+  revoke,
+}: {
+  readonly token: Token;
+  readonly isThis: boolean;
+  readonly rotate: () => void;
+  readonly revoke: () => void;
+}): ReactNode {
+  const mayWrite = useMayWrite();
+  const name = token.name || 'unnamed';
+  const over = token.expires_at !== undefined && Date.parse(token.expires_at) <= Date.now();
+  return (
+    <li>
+      <div className="grow stack tight">
+        <p className="row">
+          <strong className="clip">{name}</strong>
+          {token.kind === 'device' ? <Tag>device</Tag> : null}
+          {token.scope === 'read-only' ? <Tag>only reads</Tag> : null}
+          {isThis ? <Tag tone="accent">you are signed in with it</Tag> : null}
+          {over ? <Tag tone="bad">expired</Tag> : null}
+        </p>
+        <p className="small dimmed">
+          made <Ago at={token.created_at} /> ·{' '}
+          {token.last_used_at === undefined ? (
+            'never used'
+          ) : (
+            <>
+              used <Ago at={token.last_used_at} />
+            </>
+          )}{' '}
+          ·{' '}
+          {token.expires_at === undefined ? (
+            'lasts until revoked'
+          ) : (
+            <>
+              {over ? 'ended' : 'ends'} <Ago at={token.expires_at} />
+            </>
+          )}
+        </p>
+      </div>
+      {mayWrite ? (
+        <div className="row">
+          {isRotatable(token) && !isThis ? (
+            <Button size="compact-sm" variant="default" aria-label={`Rotate ${name}`} onClick={rotate}>
+              Rotate
+            </Button>
+          ) : null}
+          <Button size="compact-sm" variant="default" aria-label={`Revoke ${name}`} onClick={revoke}>
+            Revoke
+          </Button>
+        </div>
+      ) : null}
+    </li>
+  );
+}
+
+export function TokensPage(): ReactNode {
+  const { client, me, end } = useSession();
+  const mayWrite = useMayWrite();
+  const queries = useQueryClient();
+  const [making, setMaking] = useState(false);
+  const [issued, setIssued] = useState<IssuedToken>();
+  const [question, setQuestion] = useState<Question>();
+  const { data, error, refetch } = useQuery({
+    queryKey: tokensKey,
+    queryFn: ({ signal }) => client.tokens.list({ signal }),
+  });
+  const isThis = (token: Token): boolean => token.id === me.credential?.id;
+  const rotate = (token: Token): void =>
+    setQuestion({
+      title: `Give ${token.name || 'this token'} another secret?`,
+      body: 'The old secret stops at once; whatever uses it needs the new one. Name, scope and expiry stay.',
+      deed: 'Rotate it',
+      act: async () => {
+        setIssued(await client.tokens.rotate(token.id));
+        await queries.invalidateQueries({ queryKey: tokensKey });
+      },
+    });
+  const revoke = (token: Token): void =>
+    setQuestion({
+      title: `Revoke ${token.name || 'this token'}?`,
+      body:
+        token.kind === 'device'
+          ? 'The agent that uses it is refused from now on, and its streams end. It keeps the rules that it has. The device must join anew.'
+          : isThis(token)
+            ? 'You are signed in with it: this signs you out.'
+            : 'Whatever uses it is refused from now on, and its streams end. This cannot be taken back.',
+      deed: 'Revoke it',
+      act: async () => {
+        await client.tokens.revoke(token.id);
+        if (isThis(token)) {
+          end('Your token is revoked. Sign in with another.');
+          return;
+        }
+        told(`${token.name || 'The token'} is revoked.`);
+        await queries.invalidateQueries({ queryKey: tokensKey }).catch(failed);
+      },
+    });
+  return (
+    <div className="page">
+      <Confirm question={question} close={() => setQuestion(undefined)} />
+      <Make
+        opened={making}
+        close={() => setMaking(false)}
+        made={(token) => {
+          setMaking(false);
+          setIssued(token);
+        }}
+      />
+      <Shown token={issued} close={() => setIssued(undefined)} />
+      <div className="page-head">
+        <div>
+          <h1>Your tokens</h1>
+          <p className="dimmed">What signs you in: here, on the command line, and in programs. One for each use.</p>
+        </div>
+        {mayWrite ? (
+          <Button leftSection={<PlusIcon />} onClick={() => setMaking(true)}>
+            New token
+          </Button>
+        ) : null}
+      </div>
+      <section className="card" aria-label="Tokens">
+        {error !== null ? <Failed error={error} retry={() => void refetch()} /> : null}
+        {data === undefined && error === null ? (
+          <div className="card-body">
+            <Loading what="Loading your tokens…" />
+          </div>
+        ) : null}
+        {data?.length === 0 ? (
+          <Empty icon={<KeyIcon size={40} />} title="No tokens yet">
+            You signed in another way. Make a token for the command line or for a program.
+          </Empty>
+        ) : null}
+        {data === undefined || data.length === 0 ? null : (
+          <ul className="group-list wraps">
+            {data.map((token) => (
+              <Entry
+                key={token.id}
+                token={token}
+                isThis={isThis(token)}
+                rotate={() => rotate(token)}
+                revoke={() => revoke(token)}
+              />
+            ))}
+          </ul>
+        )}
+      </section>
+    </div>
+  );
+}

@@ -1,0 +1,165 @@
+/** Proves the pages of what people hold and of what they did: tokens, enrollment keys, the audit, and a token that only reads. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { expectShown, startBrowser, visit, type Visit } from '../lib/browser.ts';
+import type { Json } from '../lib/http.ts';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let browser: Browser;
+let place: Place;
+let visits: Visit[] = [];
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  browser = await startBrowser();
+  place = await newPlace(server);
+});
+afterEach(async () => {
+  const complaints = visits.flatMap((one) => one.complaints);
+  await Promise.all(visits.map((one) => one.close()));
+  visits = [];
+  expect(complaints).toEqual([]);
+});
+afterAll(async () => {
+  await browser.close();
+  await server.close();
+  await postgres.stop();
+});
+
+async function open(token: string, path: string): Promise<Page> {
+  const one = await visit(browser, server.url, { token, path: `/o/${place.org}${path}` });
+  visits.push(one);
+  return one.page;
+}
+
+const statusOf = async (token: string): Promise<number> => (await server.nobody.as(token).get('/api/users/me')).status;
+
+test('a token is made, shown once, given another secret, and revoked', async () => {
+  const page = await open(place.member.token, '/devices');
+  await page.getByRole('button', { name: `${place.member.username}: account` }).click();
+  await page.getByRole('menuitem', { name: 'Your tokens' }).click();
+  await expectShown(page.getByText('you are signed in with it'));
+  await page.getByRole('button', { name: 'New token' }).click();
+  await page.getByRole('textbox', { name: 'What is it for?' }).fill('dashboard');
+  await page.getByText('Only read', { exact: true }).click();
+  await page.getByRole('button', { name: 'Make the token' }).click();
+  const secret = await page.getByLabel('The token').innerText();
+  const api = server.nobody.as(secret);
+  expect(await api.expect(200, 'GET', '/api/users/me')).toMatchObject({ id: place.member.id, scope: 'read-only' });
+  await page.getByRole('button', { name: 'Done' }).click();
+  const entry = page.getByRole('region', { name: 'Tokens' }).getByRole('listitem').filter({ hasText: 'dashboard' });
+  expect(await entry.innerText()).toMatch(/only reads[\s\S]*ends in/);
+  await page.getByLabel('The token').waitFor({ state: 'detached' });
+  expect(await page.content()).not.toContain(secret);
+
+  await page.getByRole('button', { name: 'Rotate dashboard' }).click();
+  await page.getByRole('button', { name: 'Rotate it' }).click();
+  const next = await page.getByLabel('The token').innerText();
+  expect([await statusOf(secret), await statusOf(next)]).toEqual([401, 200]);
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Revoke dashboard' }).click();
+  await page.getByRole('button', { name: 'Revoke it' }).click();
+  await entry.waitFor({ state: 'detached' });
+  expect(await statusOf(next)).toBe(401);
+  // The one in use cannot be rotated from under the page.
+  expect(await page.getByRole('button', { name: /^Rotate/ }).count()).toBe(0);
+});
+
+test('an enrollment key carries groups, uses and an end; a device joins with it; it is revoked', async () => {
+  const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'web' });
+  const page = await open(place.member.token, '/keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  await page.getByRole('textbox', { name: 'What is the key for?' }).fill('web servers');
+  await page.getByRole('textbox', { name: 'How many devices may join with it?' }).fill('3');
+  await page.getByRole('combobox', { name: 'How long does it last?' }).click();
+  await page.getByRole('option', { name: 'A week' }).click();
+  await page.getByRole('combobox', { name: 'Groups that the devices start with' }).click();
+  await page.getByRole('option', { name: 'web' }).click();
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  const command = await page.getByLabel('The command').innerText();
+  expect(command).toContain(`ringfence agent --server ${server.url}`);
+  const key = /rf_enroll_\S+/.exec(command)?.[0] ?? '';
+  const device = await server.nobody
+    .as(key)
+    .expect(201, 'POST', `${place.base}/devices`, { public_key: 'joins', hostname: 'joins' });
+  expect([device.user_id, device.security_groups]).toEqual([place.member.id, [group.id]]);
+  await page.getByRole('button', { name: 'Done' }).click();
+  const entry = page.getByRole('region', { name: 'Enrollment keys' }).getByRole('listitem');
+  await expectShown(entry.getByText('2 devices left'));
+  const text = await entry.innerText();
+  expect(text).toContain('web servers');
+  expect(text).toMatch(/ends in (6|7) days/);
+  await page.getByRole('button', { name: 'Revoke web servers' }).click();
+  await page.getByRole('button', { name: 'Revoke the key' }).click();
+  await expectShown(page.getByRole('heading', { name: 'No keys' }));
+  expect(await statusOf(key)).toBe(401);
+});
+
+test('the owner reads who did what with which credential, searches it and goes back in pages; a member is not offered it', async () => {
+  const url = `${place.base}/security_groups/${place.defaultGroup}`;
+  for (let n = 0; n < 105; n += 1) {
+    await place.owner.api.expect(200, 'PATCH', url, { group_description: `number ${n}` });
+  }
+  const body = { public_key: 'of a member', hostname: 'of-a-member' };
+  const made = await place.member.api.expect(201, 'POST', `${place.base}/devices`, body);
+  const page = await open(place.owner.token, '/audit');
+  const entries = page.getByRole('region', { name: 'Audit' }).getByRole('listitem');
+  const newest = entries.first();
+  await expectShown(newest.getByText('of-a-member'));
+  const text = await newest.innerText();
+  expect(text).toContain(place.member.username);
+  expect(text).toContain('create device');
+  expect(text).toContain('from 127.0.0.1 with token');
+  expect(text).toContain(`r${made.revision}`);
+  expect(await entries.count()).toBe(100);
+  await page.getByRole('button', { name: 'Load older entries' }).click();
+  await page.getByRole('button', { name: 'Load older entries' }).waitFor({ state: 'detached' });
+  expect(await entries.count()).toBeGreaterThan(105);
+  await page.getByRole('textbox', { name: 'Search the audit' }).fill(`${place.member.username} create device`);
+  await expectShown(page.getByText(/^[12] of \d+ entries/));
+  await page.getByRole('textbox', { name: 'Search the audit' }).fill('');
+  await page.getByText('Ended', { exact: true }).click();
+  await expectShown(page.getByText(/\d+ of \d+ entries/));
+  expect(await entries.filter({ hasText: 'update' }).count()).toBe(0);
+
+  const member = await open(place.member.token, '/audit');
+  await expectShown(member.getByText('This did not work'));
+  expect(await member.getByRole('link', { name: 'Audit' }).count()).toBe(0);
+  expect((await place.member.api.get(`${place.base}/audit`)).status).toBe(403);
+});
+
+test('a token that only reads is offered no change on any page; the server refuses one too', async () => {
+  const { token } = await place.owner.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only' });
+  const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'k', hostname: 'k' });
+  const deeds = /^(Add|New|Make|Save|Delete|Reset|Duplicate|Attach|Detach|Remove|Rename|Revoke|Rotate|Leave)/;
+  const page = await open(token as string, '/devices');
+  for (const [path, heading] of [
+    ['/devices', 'Devices'],
+    [`/devices/${device.id}`, 'k'],
+    ['/groups', 'Groups'],
+    [`/groups/${place.defaultGroup}`, 'default'],
+    ['/keys', 'Enrollment keys'],
+    ['/members', 'acme'],
+    ['/tokens', 'Your tokens'],
+  ] as const) {
+    await page.goto(`${server.url}/ui/o/${place.org}${path}`);
+    await expectShown(page.getByRole('heading', { name: heading, level: 1, exact: true }));
+    await expectShown(page.getByText('Live', { exact: true }));
+    const offered: Json[] = await page.getByRole('button', { name: deeds }).allInnerTexts();
+    expect([path, offered]).toEqual([path, []]);
+    expect(await page.getByRole('combobox', { name: 'Attach a group' }).count()).toBe(0);
+  }
+  const refused = await server.nobody.as(token as string).delete(`${place.base}/devices/${device.id}`);
+  expect(refused.status).toBe(403);
+});
