@@ -1,6 +1,7 @@
 /** Owns the wire form of signing in by an identity provider: what a server offers, and how a browser's session begins and ends. */
 import { Type, type TSchema } from 'typebox';
 import { strict, type Wire } from './scalar.ts';
+import { signInAddresses } from './sign-in-paths.ts';
 
 const CommandLine = Type.Object(
   {
@@ -42,12 +43,7 @@ export const SignedOut = Type.Object(
 );
 export type SignedOut = Wire<typeof SignedOut>;
 
-/** What a browser's own writes carry and no other site can send: `X-Ringfence-Csrf: 1` (reference 5 (13)). */
-export const csrfHeader = 'x-ringfence-csrf';
-
 interface SignInPath {
-  readonly method: 'GET' | 'POST';
-  readonly path: string;
   readonly summary: string;
   readonly query: Readonly<Record<string, string>>;
   /** The answer when all went well: a record, or a way on for a browser. */
@@ -56,27 +52,20 @@ interface SignInPath {
   readonly failures: readonly number[];
 }
 
-/** These are no operations: they are asked without a credential, or with a browser's session only. */
-export const signInPaths = {
+const described = {
   listSignInMethods: {
-    method: 'GET',
-    path: '/api/auth',
     summary: 'How to sign in at this server; needs no credential',
     query: {},
     answer: SignInMethods,
     failures: [429],
   },
   signIn: {
-    method: 'GET',
-    path: '/api/auth/login',
     summary: 'Send a browser to the identity provider',
     query: { return_to: 'Where to go afterwards: a path of the web UI.' },
     answer: 'redirect',
     failures: [404, 429, 503],
   },
   finishSignIn: {
-    method: 'GET',
-    path: '/api/auth/callback',
     summary: 'Where the identity provider sends the browser back to; failures are pages for people',
     query: {
       code: 'From the provider.',
@@ -88,14 +77,19 @@ export const signInPaths = {
     failures: [400, 401, 403, 404, 429, 503],
   },
   signOut: {
-    method: 'POST',
-    path: '/api/auth/logout',
     summary: "End the browser's session; needs the session's cookie and the header `X-Ringfence-Csrf`",
     query: { everywhere: '`true`: end all sessions of the user.' },
     answer: SignedOut,
     failures: [401, 403, 429, 503],
   },
-} as const satisfies Readonly<Record<string, SignInPath>>;
+} satisfies Readonly<Record<keyof typeof signInAddresses, SignInPath>>;
 
-export type SignInPathId = keyof typeof signInPaths;
-export const signInPathIds = Object.keys(signInPaths) as readonly SignInPathId[];
+export type SignInPathId = keyof typeof signInAddresses;
+export const signInPathIds = Object.keys(signInAddresses) as readonly SignInPathId[];
+
+/** Every way in and out by its id. */
+export const signInPaths = Object.fromEntries(
+  signInPathIds.map((id) => [id, { method: signInAddresses[id][0], path: signInAddresses[id][1], ...described[id] }]),
+) as unknown as {
+  readonly [Id in SignInPathId]: SignInPath & { readonly method: 'GET' | 'POST'; readonly path: string };
+};

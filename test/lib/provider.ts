@@ -22,8 +22,8 @@ export interface TestProvider {
   signIn(login: string): Promise<SignedIn>;
   /** A new key signs from now on; the old ones are published still, unless `forget`. */
   rotate(options?: { readonly forget?: boolean }): Promise<void>;
-  /** From now on the server at this address may sign browsers in, as `webClient`. */
-  serveWeb(url: string): void;
+  /** From now on the server at this address may sign browsers in, as `webClient`; a public client has no secret. */
+  serveWeb(url: string, options?: { readonly isPublic?: boolean }): void;
   /** As if an administrator had closed the account: it signs in no more, and its refresh tokens end. */
   disown(login: string): void;
   /** How often its keys were fetched. */
@@ -54,9 +54,9 @@ const program: ClientMetadata = {
 export const webClient = { id: 'web', secret: 'the secret of the web client' } as const;
 
 /** For a server that signs browsers in. */
-const web = (url: string): ClientMetadata => ({
+const web = (url: string, isPublic: boolean): ClientMetadata => ({
   client_id: webClient.id,
-  client_secret: webClient.secret,
+  ...(isPublic ? { token_endpoint_auth_method: 'none' } : { client_secret: webClient.secret }),
   grant_types: ['authorization_code', 'refresh_token'],
   response_types: ['code'],
   redirect_uris: [`${url}/api/auth/callback`],
@@ -180,8 +180,8 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
       return key;
     },
     signIn: (login) => signIn(issuer, login),
-    serveWeb(url) {
-      clients = [program, web(url)];
+    serveWeb(url, { isPublic = false } = {}) {
+      clients = [program, web(url, isPublic)];
       serve();
     },
     disown: (login) => void disowned.add(login),

@@ -1,16 +1,23 @@
-/** Owns the sign-in: one token, and a word on where to find it. */
-import { Button, PasswordInput } from '@mantine/core';
-import { useState, type ReactNode } from 'react';
+/** Owns the sign-in: at the identity provider where there is one, or by a token, with a word on where to find it. */
+import { Button, Modal, PasswordInput } from '@mantine/core';
+import { useEffect, useState, type ReactNode } from 'react';
+import type { SignInMethods } from '../../api/sign-in.ts';
 import { Logo } from '../look/icons.tsx';
 import { sentence } from '../parts/states.tsx';
 import { SchemeToggle } from '../shell/scheme.tsx';
+import { signedInPath, signInLink, signInNews } from '../state/session.ts';
 
-export function SignIn({
+type Enter = (token: string) => Promise<void>;
+
+function TokenForm({
   enter,
-  why,
+  first,
+  children,
 }: {
-  readonly enter: (token: string) => Promise<void>;
-  readonly why?: string | undefined;
+  readonly enter: Enter;
+  /** Nothing stands before it: it takes the focus, and its button is the main one. */
+  readonly first: boolean;
+  readonly children?: ReactNode;
 }): ReactNode {
   const [token, setToken] = useState('');
   const [busy, setBusy] = useState(false);
@@ -23,23 +30,82 @@ export function SignIn({
     }
     setBusy(true);
     setFault(undefined);
-    enter(trimmed).catch((error: unknown) => {
-      setFault(sentence(error));
-      setBusy(false);
-    });
+    enter(trimmed)
+      .catch((error: unknown) => setFault(sentence(error)))
+      .finally(() => setBusy(false));
   };
+  return (
+    <form
+      className="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <PasswordInput
+        label="Token"
+        description="Yours begins with rf_user_. It stays in this tab and is forgotten when you close it."
+        value={token}
+        onChange={(event) => setToken(event.currentTarget.value)}
+        error={fault}
+        autoComplete="off"
+        spellCheck={false}
+        size="md"
+        visibilityToggleButtonProps={{ 'aria-label': 'Show the token' }}
+        autoFocus={first}
+      />
+      <Button type="submit" size="md" loading={busy} fullWidth variant={first ? 'filled' : 'default'}>
+        {first ? 'Sign in' : 'Sign in with a token'}
+      </Button>
+      {children}
+    </form>
+  );
+}
+
+/** The way to the provider: a plain link, so that the browser itself goes there. */
+function ProviderButton({
+  methods,
+  to,
+  tab = false,
+}: {
+  readonly methods: SignInMethods;
+  readonly to: string;
+  /** In another tab, so that this page stays as it is. */
+  readonly tab?: boolean;
+}): ReactNode {
+  if (methods.provider?.browser !== true) return null;
+  return (
+    <Button
+      component="a"
+      href={signInLink(to)}
+      size="md"
+      fullWidth
+      {...(tab ? { target: '_blank', rel: 'noopener' } : {})}
+    >
+      Sign in with {methods.provider.name}
+    </Button>
+  );
+}
+
+/** The page of the web UI that was asked for. */
+const here = (): string => (location.pathname.startsWith('/ui/') ? location.pathname + location.search : '/ui/');
+
+export function SignIn({
+  enter,
+  methods,
+  why,
+}: {
+  readonly enter: Enter;
+  readonly methods: SignInMethods;
+  readonly why?: string | undefined;
+}): ReactNode {
+  const offered = methods.provider?.browser === true;
   return (
     <main className="sign-in">
       <div className="sign-in-corner">
         <SchemeToggle />
       </div>
-      <form
-        className="card sign-in-card"
-        onSubmit={(event) => {
-          event.preventDefault();
-          submit();
-        }}
-      >
+      <div className="card sign-in-card">
         <div className="row">
           <Logo size={40} />
           <h1>Ringfence</h1>
@@ -50,26 +116,74 @@ export function SignIn({
             {why}
           </p>
         )}
-        <PasswordInput
-          label="Token"
-          description="Yours begins with rf_user_. It stays in this tab and is forgotten when you close it."
-          value={token}
-          onChange={(event) => setToken(event.currentTarget.value)}
-          error={fault}
-          autoComplete="off"
-          spellCheck={false}
-          size="md"
-          visibilityToggleButtonProps={{ 'aria-label': 'Show the token' }}
-          autoFocus
-        />
-        <Button type="submit" size="md" loading={busy} fullWidth>
-          Sign in
-        </Button>
-        <p className="small dimmed">
-          The first administrator's token lies in <code>admin-token</code> in the server's data folder. Everyone else
-          gets theirs from an administrator.
+        <ProviderButton methods={methods} to={here()} />
+        <TokenForm enter={enter} first={!offered}>
+          <p className="small dimmed">
+            The first administrator's token lies in <code>admin-token</code> in the server's data folder.
+            {offered ? '' : ' Everyone else gets theirs from an administrator.'}
+          </p>
+        </TokenForm>
+      </div>
+    </main>
+  );
+}
+
+/** Over the pages when the credential has ended: signing in again loses nothing of what was not saved. */
+export function SignInAgain({
+  enter,
+  again,
+  methods,
+  username,
+  leave,
+}: {
+  readonly enter: Enter;
+  /** Looks whether the browser has a session now. */
+  readonly again: () => Promise<void>;
+  readonly methods: SignInMethods;
+  readonly username: string;
+  readonly leave: () => void;
+}): ReactNode {
+  useEffect(() => {
+    const news = signInNews();
+    const look = (): void => void again().catch(() => undefined);
+    news.addEventListener('message', look);
+    return () => news.close();
+  }, [again]);
+  return (
+    <Modal opened onClose={leave} title="Sign in again" withCloseButton={false} closeOnClickOutside={false}>
+      <div className="stack">
+        <p>
+          Your sign-in is no longer valid. Sign in as <strong>{username}</strong> to go on where you were: what you have
+          not saved is still here.
         </p>
-      </form>
+        <ProviderButton methods={methods} to={signedInPath} tab />
+        <TokenForm enter={enter} first={methods.provider?.browser !== true} />
+        <Button variant="subtle" onClick={leave}>
+          Sign out and leave this page
+        </Button>
+      </div>
+    </Modal>
+  );
+}
+
+/** Where the other tab ends up: tells the first one, and is done. */
+export function SignedIn(): ReactNode {
+  useEffect(() => {
+    const news = signInNews();
+    // eslint-disable-next-line unicorn/require-post-message-target-origin -- a channel has no target: it is of this origin only
+    news.postMessage('signed in');
+    news.close();
+    window.close();
+  }, []);
+  return (
+    <main className="sign-in">
+      <div className="card sign-in-card">
+        <h1>You are signed in</h1>
+        <p>Go back to the other tab; you can close this one.</p>
+        <a className="link" href="/ui/">
+          Or go on here
+        </a>
+      </div>
     </main>
   );
 }

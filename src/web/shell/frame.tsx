@@ -63,7 +63,13 @@ function Account({ org }: { readonly org: string }): ReactNode {
         </button>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.Label>{me.is_administrator === true ? 'Server administrator' : 'Signed in by token'}</Menu.Label>
+        <Menu.Label>
+          {me.is_administrator === true
+            ? 'Server administrator'
+            : me.credential?.kind === 'session'
+              ? 'Signed in at your provider'
+              : 'Signed in by token'}
+        </Menu.Label>
         {me.scope === 'read-only' ? <Menu.Label>Only reads</Menu.Label> : null}
         <Menu.Item
           leftSection={<KeyIcon size={16} />}
@@ -82,10 +88,13 @@ function Account({ org }: { readonly org: string }): ReactNode {
 /** Waits for the first whole picture, so that no page shows a half one. */
 function Content(): ReactNode {
   const { synced, loaded, failure } = usePicture();
-  const { end } = useSession();
+  const { expired } = useSession();
+  const out = failure?.code === 'unauthenticated';
   useEffect(() => {
-    if (failure?.code === 'unauthenticated') end('Your token is no longer valid. Sign in again.');
-  }, [failure, end]);
+    if (out) expired();
+  }, [out, expired]);
+  // What stands there stays, so that nothing unsaved is lost while the person signs in again.
+  if (out && synced) return <Outlet />;
   if (failure?.code === 'not_found' || failure?.code === 'forbidden' || failure?.code === 'malformed_path') {
     return (
       <div className="page">
@@ -122,9 +131,12 @@ function Content(): ReactNode {
 
 export function OrganizationFrame(): ReactNode {
   const { org } = useParams({ from: '/o/$org' });
-  const { client } = useSession();
+  const { client, round } = useSession();
   const live = useMemo(() => new LiveOrganization(client, org), [client, org]);
   useEffect(() => live.start(), [live]);
+  useEffect(() => {
+    if (round > 0) live.retryNow();
+  }, [live, round]);
   useEffect(() => localStorage.setItem(lastOrganization, org), [org]);
   const path = useLocation({ select: ({ pathname }) => pathname });
   const [open, setOpen] = useState(false);

@@ -1,14 +1,22 @@
-/** Owns who is signed in: the token in this tab's storage, the client that carries it, and how a session begins and ends. */
+/** Owns who is signed in: by a token in this tab's storage or by the server's own session, the client that carries it, and its end. */
 import { createContext, use } from 'react';
+import type { SignInMethods } from '../../api/sign-in.ts';
+import { csrfHeader, signInAddresses } from '../../api/sign-in-paths.ts';
 import type { WhoAmI } from '../../api/user.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { Client } from '../../client/http.ts';
+import { signInMethods, signOut } from '../../client/sign-in.ts';
 
 export interface Session {
+  /** The same for as long as the same person is signed in, also across a sign-in that had to be repeated. */
   readonly client: Client;
   readonly me: WhoAmI;
-  /** Forgets the token; `why` is told on the sign-in page. */
-  readonly end: (why?: string) => void;
+  /** Rises when the person has signed in again after the credential ended. */
+  readonly round: number;
+  /** Signs out. */
+  readonly end: () => void;
+  /** The credential is no longer accepted: asks for another, and keeps the pages as they are. */
+  readonly expired: () => void;
 }
 
 // Of this tab only: closing it signs out, and no other tab or site can read it.
@@ -18,15 +26,51 @@ export const storedToken = (): string | undefined => sessionStorage.getItem(plac
 export const keepToken = (token: string): void => sessionStorage.setItem(place, token);
 export const forgetToken = (): void => sessionStorage.removeItem(place);
 
-export const clientFor = (token: string): Client => new Client({ url: location.origin, token });
+/** With a token, or by the cookie that the browser adds and no script sees. */
+export const clientFor = (token: string | undefined): Client =>
+  new Client({ url: location.origin, headers: { [csrfHeader]: '1' }, ...(token === undefined ? {} : { token }) });
+
+/** For a client that lives on when the token changes. */
+export const lastingClient = (token: () => string | undefined): Client =>
+  new Client({
+    url: location.origin,
+    headers: { [csrfHeader]: '1' },
+    fetch: (url, init) => {
+      const now = token();
+      const credential = now === undefined ? {} : { authorization: `Bearer ${now}` };
+      return fetch(url, { ...init, headers: { ...init.headers, ...credential } });
+    },
+  });
+
+/** What the server offers; tokens where it does not say. */
+export const methodsHere = (): Promise<SignInMethods> =>
+  signInMethods(clientFor(undefined)).catch((): SignInMethods => ({ token: true }));
+
+/** Where the button leads: to the provider, and from there back to `path`. */
+export const signInLink = (path: string): string =>
+  `${signInAddresses.signIn[1]}?return_to=${encodeURIComponent(path)}`;
+
+/** Ends the server's session; a place at the provider to go to, where there is one. */
+export const endSession = async (): Promise<string | undefined> =>
+  (await signOut(clientFor(undefined)).catch(() => undefined))?.provider_logout;
+
+/** Where a second tab comes back to when a person had to sign in again. */
+export const signedInPath = '/ui/signed-in';
+/** Tells the other tabs of this browser that somebody has signed in. */
+export const signInNews = (): BroadcastChannel => new BroadcastChannel('ringfence-signed-in');
+
+/** Whom the browser's session stands for; undefined where there is none. */
+export const sessionUser = (): Promise<WhoAmI | undefined> =>
+  clientFor(undefined)
+    .whoAmI()
+    .catch(() => undefined);
 
 /** Who the token speaks for; throws a sentence for the person who typed it. */
-export async function signIn(token: string): Promise<{ readonly client: Client; readonly me: WhoAmI }> {
+export async function signIn(token: string): Promise<WhoAmI> {
   if (!/^[\x21-\x7e]+$/.test(token)) throw new Error('A token has no spaces and only plain characters.');
-  const client = clientFor(token);
   let me: WhoAmI;
   try {
-    me = await client.whoAmI();
+    me = await clientFor(token).whoAmI();
   } catch (error) {
     throw new Error(signInFault(error), { cause: error });
   }
@@ -34,7 +78,7 @@ export async function signIn(token: string): Promise<{ readonly client: Client; 
     throw new Error('This token belongs to a device. Sign in with the token of a person.');
   if (me.organization_id !== undefined)
     throw new Error('This is an enrollment key. Sign in with the token of a person.');
-  return { client, me };
+  return me;
 }
 
 function signInFault(error: unknown): string {

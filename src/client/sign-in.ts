@@ -1,0 +1,27 @@
+/** Owns what a client asks before it has a credential and after it gives one up: how to sign in, and the end of a browser's session. */
+import type { SignedOut, SignInMethods } from '../api/sign-in.ts';
+import { signInAddresses } from '../api/sign-in-paths.ts';
+import type { CallOptions, Client } from './http.ts';
+import { badAnswer, send, withSignal } from './request.ts';
+
+async function ask(
+  { transport }: Client,
+  [method, path]: readonly [string, string],
+  { signal, query }: CallOptions & { readonly query?: Readonly<Record<string, string>> },
+): Promise<object> {
+  const { clock, timeout } = transport;
+  return withSignal({ clock, signal, deadline: timeout }, async (own) => {
+    const response = await send(transport, { method, path, query, accept: 'application/json' }, own);
+    const value = await response.json().catch(() => undefined);
+    if (typeof value === 'object' && value !== null) return value;
+    throw badAnswer(`the answer to ${path} is no record`, response.status);
+  });
+}
+
+/** How this server lets people in. An older server, which does not say, takes tokens. */
+export const signInMethods = async (client: Client, options: CallOptions = {}): Promise<SignInMethods> =>
+  (await ask(client, signInAddresses.listSignInMethods, options)) as SignInMethods;
+
+/** Ends the session of this browser; tells where the provider's own is ended. */
+export const signOut = (client: Client, options: CallOptions = {}): Promise<SignedOut> =>
+  ask(client, signInAddresses.signOut, options);
