@@ -52,6 +52,8 @@ export interface Ending {
 
 /** What to say about a failure, and with which code to end. A fault of our own keeps its stack for whoever reports it. */
 export function endingOf(error: unknown, { debug }: { readonly debug: boolean }): Ending {
+  // A credential that could not be had: why is in our own words.
+  if (error instanceof RingfenceError && error.cause instanceof CliError) return endingOf(error.cause, { debug });
   const code = exitCodes[exitOf(error)];
   if (error instanceof CliError) return { code, lines: [error.message, ...error.details.map((line) => `  ${line}`)] };
   if (error instanceof RingfenceError) return { code, lines: describe(error) };

@@ -4,9 +4,19 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { CliError } from './exit.ts';
 
+/** How the token was got from an identity provider, and how to get the next. */
+export interface SignIn {
+  readonly issuer: string;
+  readonly client_id: string;
+  readonly refresh_token?: string;
+  readonly expires_at?: string;
+}
+
 export interface Profile {
   readonly server: string;
   readonly token: string;
+  /** Only where an identity provider gave the token. */
+  readonly sign_in?: SignIn;
   /** The organization that commands mean when none is named. */
   readonly organization?: string;
 }
@@ -29,6 +39,18 @@ export function profilesFile(env: NodeJS.ProcessEnv): string {
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+function parseSignIn(value: unknown): SignIn | undefined {
+  if (!isRecord(value)) return undefined;
+  const { issuer, client_id, refresh_token, expires_at } = value;
+  if (typeof issuer !== 'string' || typeof client_id !== 'string') return undefined;
+  return {
+    issuer,
+    client_id,
+    ...(typeof refresh_token === 'string' && { refresh_token }),
+    ...(typeof expires_at === 'string' && { expires_at }),
+  };
+}
+
 function parse(file: string, text: string): Profiles {
   try {
     const value: unknown = JSON.parse(text);
@@ -39,7 +61,13 @@ function parse(file: string, text: string): Profiles {
       if (!isRecord(profile)) throw new Error('shape');
       const { server, token, organization } = profile;
       if (typeof server !== 'string' || typeof token !== 'string') throw new Error('shape');
-      profiles[name] = { server, token, ...(typeof organization === 'string' && { organization }) };
+      const sign_in = parseSignIn(profile['sign_in']);
+      profiles[name] = {
+        server,
+        token,
+        ...(sign_in && { sign_in }),
+        ...(typeof organization === 'string' && { organization }),
+      };
     }
     return { current: value['current'], profiles };
   } catch {

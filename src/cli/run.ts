@@ -22,9 +22,11 @@ export async function runAction(values: GlobalValues, work: (session: Session) =
     if (error.code === 'EPIPE') process.exit(exitCodes.done);
     throw error;
   });
+  const session = new Session({ values, terminal, signal: stop.signal });
   try {
-    await work(new Session({ values, terminal, signal: stop.signal }));
+    await work(session);
   } catch (error) {
+    await session.settled();
     // Whatever still waits (a pipe that nobody closes) must not keep us.
     if (stop.signal.aborted) process.exit(exitCodes.interrupted);
     const { code, lines } = endingOf(error, { debug: (env['RINGFENCE_DEBUG'] ?? '') !== '' });

@@ -1,6 +1,7 @@
 /** Owns one run of a client command: which server, as whom, in which organization, and how it answers. */
 import { readFile } from 'node:fs/promises';
 import { Client } from '../client/http.ts';
+import type { Credential } from '../client/request.ts';
 import type { Organization } from '../api/organization.ts';
 import { isUuid } from '../policy/ids.ts';
 import { CliError, usageError } from './exit.ts';
@@ -35,6 +36,7 @@ export class Session {
   readonly signal: AbortSignal;
   #client: Promise<Client> | undefined;
   #organization: Promise<string> | undefined;
+  #settled: () => Promise<void> = () => Promise.resolve();
 
   constructor({ values, terminal, signal }: SessionOptions) {
     this.values = values;
@@ -81,13 +83,22 @@ export class Session {
 
   async #connect(): Promise<Client> {
     const { server: given, tokenFile } = this.values;
-    const { profile } = await this.profile();
+    const { name, profile } = await this.profile();
     const server = given ?? profile?.server;
     if (server === undefined) {
       throw usageError('say which server: run `ringfence login`, or give --server and RINGFENCE_TOKEN');
     }
     const token = await this.#token(tokenFile, server, profile);
-    return clientOf(server, token);
+    if (profile?.sign_in === undefined || token !== profile.token) return clientOf(server, token);
+    const { RefreshedToken } = await import('./refreshed.ts');
+    const refreshed = new RefreshedToken({ file: this.profilesFile, name, profile });
+    this.#settled = () => refreshed.settled();
+    return clientOf(server, refreshed.get, (worn) => refreshed.renew(worn));
+  }
+
+  /** Resolves when nothing is left half done. */
+  settled(): Promise<void> {
+    return this.#settled();
   }
 
   /** A profile's token goes to the profile's own server only. */
@@ -149,12 +160,23 @@ export function readServer(text: string): string {
   return text.replace(/\/+$/, '');
 }
 
-export const clientOf = (server: string, token: string): Client =>
+/** `renew` gives another token for one that the server refuses; the request is then sent once more, as nothing came of it. */
+export const clientOf = (server: string, token: Credential, renew?: (worn: string) => Promise<string>): Client =>
   new Client({
     url: readServer(server),
     token,
     headers: { 'user-agent': `ringfence/${programVersion}` },
-    fetch: nodeFetch,
+    fetch:
+      renew === undefined
+        ? nodeFetch
+        : async (url, init) => {
+            const answer = await nodeFetch(url, init);
+            const worn = /^Bearer (.*)$/.exec(init.headers['authorization'] ?? '')?.[1];
+            if (answer.status !== 401 || worn === undefined) return answer;
+            await answer.body?.cancel();
+            const headers = { ...init.headers, authorization: `Bearer ${await renew(worn)}` };
+            return nodeFetch(url, { ...init, headers });
+          },
   });
 
 export async function readTokenFile(file: string): Promise<string> {

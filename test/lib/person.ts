@@ -50,10 +50,13 @@ export class Person {
     return [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   }
 
-  /** Goes there and on, signing in and agreeing where asked, until a page without a form or an address that begins with `stop`. */
+  /**
+   * Goes there and on, signing in and agreeing where asked, until a page without a form, one that shows `enough`, or an address that
+   * begins with `stop`.
+   */
   async follow(
     start: string,
-    { stop, answers = {} }: { stop?: string; answers?: Record<string, string> } = {},
+    { stop, enough, answers = {} }: { stop?: string; enough?: RegExp; answers?: Record<string, string> } = {},
   ): Promise<Arrived> {
     let at = start;
     let form: Record<string, string> | undefined;
@@ -68,7 +71,8 @@ export class Person {
         continue;
       }
       const opening = /<form\b[^>]*>/.exec(text)?.[0];
-      if (opening === undefined || answer.status >= 400) return { url: at, status: answer.status, text };
+      if (opening === undefined || answer.status >= 400 || enough?.test(text) === true)
+        return { url: at, status: answer.status, text };
       const action = attribute(opening, 'action') ?? at;
       const inputs = [...text.matchAll(/<input\b[^>]*>/g)].map(([tag]) => tag);
       form = { ...Object.fromEntries(inputs.flatMap((tag) => this.#fill(tag))), ...answers };

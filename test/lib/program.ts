@@ -20,6 +20,8 @@ export interface RunOptions {
   readonly typed?: readonly (readonly [after: RegExp, text: string])[];
   /** Sends this signal as soon as the output matches; stdin stays open until then. */
   readonly until?: { readonly pattern: RegExp; readonly signal: NodeJS.Signals };
+  /** Told once of what the output shows when it first matches: something happens elsewhere then. */
+  readonly shown?: { readonly pattern: RegExp; readonly act: (match: RegExpExecArray) => void };
 }
 
 const longest = 60_000;
@@ -78,7 +80,7 @@ export class Program {
   #start(
     command: string,
     args: readonly string[],
-    { env = {}, input = '', typed, until }: RunOptions,
+    { env = {}, input = '', typed, until, shown: awaited }: RunOptions,
   ): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const child = spawn(...mortal(command, args), {
@@ -91,12 +93,18 @@ export class Program {
       let stderr = '';
       const waiting = [...(typed ?? [])];
       let shown = 0;
+      let told = false;
       const look = (): void => {
         const [next] = waiting;
         if (next?.[0].test(stdout.slice(shown)) === true) {
           waiting.shift();
           shown = stdout.length;
           child.stdin.write(next[1]);
+        }
+        const match = told ? null : (awaited?.pattern.exec(stdout + stderr) ?? null);
+        if (match !== null) {
+          told = true;
+          awaited?.act(match);
         }
         if (until !== undefined && until.pattern.test(stdout + stderr)) child.kill(until.signal);
       };

@@ -8,7 +8,14 @@ import { clientOf, readServer, readTokenFile, type Session } from '../session.ts
 import { renderFields, renderTable } from '../table.ts';
 import { shortTime } from '../time.ts';
 
-export async function login(session: Session, given: string | undefined): Promise<void> {
+/** How `login` is to sign in; without any of these by whatever the server offers and the terminal allows. */
+export interface LoginOptions {
+  readonly device?: boolean;
+  readonly browser?: boolean;
+  readonly withToken?: boolean;
+}
+
+export async function login(session: Session, given: string | undefined, options: LoginOptions): Promise<void> {
   const { signal, values } = session;
   const stored = await readProfiles(session.profilesFile);
   const name = values.profile ?? stored.current;
@@ -17,18 +24,38 @@ export async function login(session: Session, given: string | undefined): Promis
   const server = given ?? values.server ?? before?.server;
   if (server === undefined) throw usageError('say which server: ringfence login https://ringfence.example');
   const url = readServer(server);
-  const client = clientOf(url, await newToken(session, url));
+  const credential = await newCredential(session, url, options);
+  const client = clientOf(url, credential.token);
   const me = await client.whoAmI({ signal });
   const organization = await organizationFor(session, client, me);
   const profile: Profile = {
     server: url,
-    token: client.transport.token as string,
+    ...credential,
     ...(organization !== undefined && { organization: organization.id }),
   };
   await writeProfiles(session.profilesFile, { current: name, profiles: { ...stored.profiles, [name]: profile } });
   session.say(
     `Signed in to ${url} as ${me.username}${organization === undefined ? '' : `, organization ${organization.name}`} (profile ${name}).`,
   );
+}
+
+async function newCredential(
+  session: Session,
+  url: string,
+  { device, browser, withToken }: LoginOptions,
+): Promise<Pick<Profile, 'token' | 'sign_in'>> {
+  const { terminal, values } = session;
+  const ways = [device, browser, withToken].filter((way) => way === true).length;
+  if (ways > 1) throw usageError('--device, --browser and --with-token exclude each other');
+  const given = values.tokenFile !== undefined || (terminal.env['RINGFENCE_TOKEN']?.trim() ?? '') !== '';
+  const asked = device === true || browser === true;
+  // A script that pipes a token in, or names one, is not asked how to sign in.
+  if (!asked && (withToken === true || given || !terminal.isInteractive))
+    return { token: await newToken(session, url) };
+  const { providerAt, signInAt } = await import('../provider-sign-in.ts');
+  const provider = await providerAt(session, url, asked);
+  if (provider === undefined) return { token: await newToken(session, url) };
+  return signInAt(session, provider, browser === true ? 'browser' : 'device');
 }
 
 async function newToken(session: Session, url: string): Promise<string> {
@@ -62,11 +89,17 @@ async function organizationFor(
 export async function logout(session: Session): Promise<void> {
   const { current, profiles } = await readProfiles(session.profilesFile);
   const name = session.values.profile ?? current;
-  if (!Object.hasOwn(profiles, name)) throw new CliError('notFound', `there is no profile ${name}`);
+  const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+  if (profile === undefined) throw new CliError('notFound', `there is no profile ${name}`);
   const rest = Object.fromEntries(Object.entries(profiles).filter(([other]) => other !== name));
   const next = name === current ? (Object.keys(rest)[0] ?? 'default') : current;
+  // First here: what cannot be reached must not keep a credential on this disk.
   await writeProfiles(session.profilesFile, { current: next, profiles: rest });
-  session.say(
+  if (profile.sign_in !== undefined) {
+    const { endAt } = await import('../provider-sign-in.ts');
+    return session.say(`Forgot profile ${name}. ${await endAt(profile.sign_in, session.signal)}`);
+  }
+  return session.say(
     `Forgot profile ${name}. Its token still works where it is known: \`ringfence token delete\` revokes one.`,
   );
 }

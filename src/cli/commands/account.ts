@@ -2,31 +2,45 @@
 import { Option, type Command } from 'commander';
 import { addCommand, addNoun } from '../command.ts';
 
+interface LoginOptions {
+  readonly device?: boolean;
+  readonly browser?: boolean;
+  readonly withToken?: boolean;
+}
+
 const actions = () => import('../actions/account.ts');
 const tokenActions = () => import('../actions/token.ts');
 
 export function addAccountCommands(program: Command): void {
-  addCommand(
+  addCommand<LoginOptions>(
     program,
     {
       usage: 'login [server]',
       summary: 'sign in to a server and keep the token in a profile',
       about:
-        'The token is asked for on a terminal, and otherwise read from stdin, RINGFENCE_TOKEN or --token-file. ' +
-        'It is checked with the server, then kept in $XDG_CONFIG_HOME/ringfence/profiles.json, readable by you only.',
+        'On a terminal, where the server has an identity provider, you sign in there: on any machine, with a code that is shown ' +
+        '(--device), or by a browser on this one (--browser). Such a sign-in is renewed by itself. Otherwise a token is asked for, or ' +
+        'read from stdin, RINGFENCE_TOKEN or --token-file. It is checked with the server, then kept in ' +
+        '$XDG_CONFIG_HOME/ringfence/profiles.json, readable by you only.',
+      options: [
+        new Option('--device', 'sign in at the identity provider, with a code, in a browser anywhere'),
+        new Option('--browser', 'sign in at the identity provider, in a browser on this machine'),
+        new Option('--with-token', 'sign in with a token of the server'),
+      ],
       examples: [
         'ringfence login https://ringfence.example',
+        'ringfence login https://ringfence.example --browser',
         'ringfence login http://127.0.0.1:8080 --token-file /var/lib/ringfence/admin-token',
         'ringfence login https://ringfence.example --profile work --org acme < token',
       ],
     },
-    async (session, { args: [server] }) => (await actions()).login(session, server),
+    async (session, { args: [server], options }) => (await actions()).login(session, server, options),
   );
   addCommand(
     program,
     {
       usage: 'logout',
-      summary: 'forget a profile and its token',
+      summary: 'forget a profile and its token; a sign-in at an identity provider is ended there too',
       examples: ['ringfence logout', 'ringfence logout --profile work'],
     },
     async (session) => (await actions()).logout(session),
