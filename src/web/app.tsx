@@ -73,10 +73,10 @@ function Door(): ReactNode {
     if (me !== undefined) admit(me, undefined);
   }, [admit]);
 
-  const end = useCallback((): void => {
+  const end = useCallback((why?: string): void => {
     const bySession = token.current === undefined;
     forgetToken();
-    setWhere({ kind: 'out' });
+    setWhere({ kind: 'out', why });
     if (!bySession) return;
     void endSession().then((place) => {
       if (place !== undefined) location.assign(place);
@@ -121,7 +121,13 @@ function Door(): ReactNode {
       <QueryClientProvider client={inside.queries}>
         <RouterProvider router={router} />
         {inside.expired ? (
-          <SignInAgain enter={enter} again={again} methods={methods} username={inside.me.username} leave={end} />
+          <SignInAgain
+            enter={enter}
+            again={again}
+            methods={methods}
+            username={inside.me.username}
+            leave={() => end()}
+          />
         ) : null}
       </QueryClientProvider>
     </SessionContext>

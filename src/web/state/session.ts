@@ -13,8 +13,8 @@ export interface Session {
   readonly me: WhoAmI;
   /** Rises when the person has signed in again after the credential ended. */
   readonly round: number;
-  /** Signs out. */
-  readonly end: () => void;
+  /** Signs out; `why` is told on the sign-in page. */
+  readonly end: (why?: string) => void;
   /** The credential is no longer accepted: asks for another, and keeps the pages as they are. */
   readonly expired: () => void;
 }
