@@ -23,7 +23,9 @@ export default defineConfig({
         test: {
           name: need,
           include: [`src/**/*.${need}.test.ts`, `test/**/*.${need}.test.ts`],
-          fileParallelism: false,
+          // Two files side by side: most of them wait for a disk, a kernel or a browser. After the unit tests, never among them.
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
           testTimeout: 300_000,
           hookTimeout: 120_000,
         },

@@ -314,20 +314,25 @@ describe('users and tokens', () => {
     const me = await place.member.api.expect(200, 'GET', '/api/users/me');
     expect(me).toMatchObject({ id: place.member.id, username: place.member.username });
     expect(me).not.toHaveProperty('device_id');
+    const { scope, credential, ...user } = me;
+    expect({ scope, credential }).toMatchObject({ scope: 'full', credential: { kind: 'user_token' } });
     expect(await server.admin.expect(200, 'GET', '/api/users/me')).toMatchObject({
       username: 'admin',
       is_administrator: true,
     });
     const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'who' });
     expect(await server.nobody.as(device.device_token).expect(200, 'GET', '/api/users/me')).toEqual({
-      ...me,
+      ...user,
       device_id: device.id,
       organization_id: place.org,
+      scope: 'full',
+      credential: { kind: 'device_token', id: expect.any(String) },
     });
     const { key } = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`);
     expect(await server.nobody.as(key).expect(200, 'GET', '/api/users/me')).toEqual({
-      ...me,
+      ...user,
       organization_id: place.org,
+      credential: { kind: 'enrollment_key', id: expect.any(String) },
     });
   });
 });
