@@ -59,7 +59,20 @@ const rooms: Rooms = {
     node: true,
     why: 'routes and their guards stand on everything else of the server',
   },
+  'server/workers': {
+    may: ['server/http', 'server'],
+    npm: [],
+    node: true,
+    processes: true,
+    why: 'further processes of the same server; it knows nothing of what they serve',
+  },
   'server/main.ts': {
+    may: ['server/serve.ts', 'server/workers', 'server/http', 'server'],
+    npm: service,
+    node: true,
+    why: 'the command: one process or several',
+  },
+  'server/serve.ts': {
     may: [
       'server/http',
       'server/store',
@@ -229,6 +242,7 @@ describe('the check of the house', () => {
       /starts no processes/,
     ],
     ['processes from a command', 'src/cli/x.ts', "import { spawn } from 'child_process';", /starts no processes/],
+    ['workers from a route', 'src/server/http/x.ts', "import cluster from 'node:cluster';", /starts no processes/],
     ['processes by the back door', 'src/cli/x.ts', "process.getBuiltinModule('child_process');", /starts no processes/],
     ['SQL from a route', 'src/server/http/x.ts', "import { Pool } from 'pg';", /speaks no SQL/],
     ['SQL from a stream', 'src/server/watch/x.ts', "import type { Pool } from 'pg';", /speaks no SQL/],

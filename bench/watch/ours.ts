@@ -49,6 +49,7 @@ export class Ours implements Peer {
       RINGFENCE_DATABASE_URL: databaseUrl,
       RINGFENCE_DATA: join(folder, `data-${port}`),
       RINGFENCE_ADMIN_TOKEN: adminToken,
+      RINGFENCE_WORKERS: '1',
     });
     await server.hears('ready');
     return new Ours({ server, port, databaseUrl });

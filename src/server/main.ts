@@ -1,283 +1,16 @@
-/** Owns the server as a whole: puts its parts together, says how it stands, and takes it apart again in order. */
-import { randomFillSync } from 'node:crypto';
+/** Owns the command `ringfence server`: one process that serves, or one that watches over several, until it is told to stop. */
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
-import type { Server as TlsServer } from 'node:tls';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
-import { DatabaseError } from './database/errors.ts';
-import { openDatabase, type Database } from './database/supervise.ts';
-import { buildApp } from './http/app.ts';
-import { Health } from './http/health.ts';
-import { createLog, type Log } from './http/log.ts';
-import { createMetrics } from './http/metrics.ts';
-import { keepRenewed, readPair } from './http/tls.ts';
-import { tellAnswered } from './http/told.ts';
-import { streamHandler } from './http/watch.ts';
-import { authenticator } from './identity/authenticate.ts';
-import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
-import type { IssuerSettings } from './identity/issuer.ts';
-import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
+import { createLog } from './http/log.ts';
 import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
-import { StoreError } from './store/errors.ts';
-import { openStore } from './store/open.ts';
-import type { Store } from './store/store.ts';
-import { startWatch, type WatchService } from './watch/service.ts';
-import type { WatchSettings } from './watch/settings.ts';
+import { prepare, startServer, Undo, type RunningServer, type Surroundings } from './serve.ts';
+import { StartError } from './start-error.ts';
+import { Crew } from './workers/crew.ts';
+import { Duty } from './workers/duty.ts';
 
-/** A start that cannot succeed: what to tell the operator, and with which code to end. */
-export class StartError extends Error {
-  readonly lines: readonly string[];
-  readonly exitCode: 1 | 2;
-
-  constructor(lines: readonly string[], exitCode: 1 | 2 = 1) {
-    super(lines.join('\n'));
-    this.name = 'StartError';
-    this.lines = lines;
-    this.exitCode = exitCode;
-  }
-}
-
-/** Where the server may take its time, chance and words from. */
-export interface Surroundings {
-  readonly log: Log;
-  readonly clock?: () => number;
-  readonly random?: (bytes: Uint8Array) => void;
-  /** Told of what takes long at start. */
-  readonly say?: (line: string) => void;
-  /** Goes before what the options say about streams. */
-  readonly watch?: Partial<WatchSettings>;
-  /** How often the certificate's files are looked at. */
-  readonly renewalMs?: number;
-  /** When the keys of identity providers are fetched. */
-  readonly issuer?: Partial<IssuerSettings>;
-}
-
-export interface RunningServer {
-  /** Where it listens, as a URL without a slash at the end. */
-  readonly url: string;
-  readonly store: Store;
-  readonly firstAdmin: FirstAdmin | undefined;
-  /** Finishes requests in flight, ends streams, closes the database. Requests that take longer than allowed are cut off. */
-  close(): Promise<void>;
-}
-
-const day = 86_400_000;
-const compactEveryMs = 300_000;
-const retryMs = 500;
-
-async function openDatabaseOf(config: ServerConfig, { log }: Surroundings): Promise<Database | undefined> {
-  if (config.databaseUrl !== undefined) return undefined;
-  try {
-    return await openDatabase({
-      dir: config.data,
-      bin: config.postgresBin,
-      log: (level, message) => log[level](message),
-    });
-  } catch (error) {
-    if (error instanceof DatabaseError) throw new StartError([error.message]);
-    if (isSystemError(error)) throw new StartError([`cannot use the data directory ${config.data}: ${error.message}`]);
-    throw error;
-  }
-}
-
-const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'syscall' in error;
-
-const innermost = (error: unknown): string => {
-  let last = error;
-  while (last instanceof Error && last.cause instanceof Error) last = last.cause;
-  return last instanceof Error ? last.message : String(last);
-};
-
-/** Opens the store, waiting a while for a database that cannot be reached yet. */
-async function openStoreOf(config: ServerConfig, url: string, around: Surroundings): Promise<Store> {
-  const { log, clock = Date.now, random } = around;
-  const until = clock() + config.databaseWait * 1000;
-  for (let waiting = false; ; waiting = true) {
-    try {
-      return await openStore({
-        url,
-        phase: config.phase,
-        clock,
-        random,
-        deletionRetentionMs: config.keepDeletions * day,
-        auditRetentionMs: config.keepAudit * day,
-        onWarning: (message, cause) => log.warn({ err: cause }, message),
-      });
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error;
-      if (error.problem.code === 'schema_too_new') {
-        const { found, known } = error.problem;
-        throw new StartError([
-          `the database has schema ${found}, this program knows up to ${known}: it was used by a later version; upgrade this one`,
-        ]);
-      }
-      if (error.code !== 'unavailable' || clock() >= until) {
-        throw new StartError([`cannot reach the database: ${innermost(error)}`]);
-      }
-      if (!waiting) around.say?.(`waiting for the database: ${innermost(error)}`);
-      await sleep(retryMs);
-    }
-  }
-}
-
-async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
-  const obstacles = await store.phaseObstacles(config.phase);
-  if (obstacles.length === 0) return;
-  throw new StartError(
-    [`phase ${config.phase} cannot hold the stored data:`, ...obstacles.map((obstacle) => `  - ${obstacle}`)],
-    2,
-  );
-}
-
-/** The certificate, and what keeps it renewed once there is a server; undefined where plain HTTP is served. */
-async function tlsOf(config: ServerConfig, { log, renewalMs = 5_000 }: Surroundings) {
-  const { tlsCert: cert, tlsKey: key } = config;
-  if (cert === undefined || key === undefined) return undefined;
-  const files = { cert, key };
-  let stop = (): void => {};
-  try {
-    const pair = await readPair(files);
-    const start = (server: TlsServer): void => {
-      stop = keepRenewed(server, pair, {
-        files,
-        everyMs: renewalMs,
-        onRenewed: () => log.info('the certificate was renewed'),
-        onWarning: (message, cause) => log.warn({ err: cause }, message),
-      });
-    };
-    return { pair, start, stop: () => stop() };
-  } catch (error) {
-    throw new StartError([`cannot use the certificate ${cert} with the key ${key}: ${innermost(error)}`]);
-  }
-}
-
-/** What signs browsers in, where that is set up. */
-async function browserOf(...[config, around, where]: Parameters<typeof browserSignInOf>) {
-  try {
-    return await browserSignInOf(config, around, where);
-  } catch (error) {
-    throw new StartError([`cannot use the client's secret: ${innermost(error)}`]);
-  }
-}
-
-async function listen(app: FastifyInstance, { listen: { host, port }, tlsCert }: ServerConfig): Promise<string> {
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    if (!isSystemError(error)) throw error;
-    const shown = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-    const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
-    throw new StartError([`cannot listen on ${shown}: ${why}`]);
-  }
-  const { address, port: taken, family } = app.server.address() as AddressInfo;
-  const reachable = address === '::' || address === '0.0.0.0' ? 'localhost' : address;
-  const scheme = tlsCert === undefined ? 'http' : 'https';
-  return `${scheme}://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
-}
-
-/** Starts everything, or undoes what it started and throws. */
-export async function startServer(config: ServerConfig, around: Surroundings): Promise<RunningServer> {
-  const { log, clock = Date.now, random = (bytes: Uint8Array) => void randomFillSync(bytes) } = around;
-  const undo: (() => Promise<void>)[] = [];
-  const undoAll = async (): Promise<void> => {
-    for (const step of undo.toReversed()) await step();
-  };
-  try {
-    const database = await openDatabaseOf(config, around);
-    if (database !== undefined) undo.push(() => database.stop());
-    const store = await openStoreOf(config, database?.url ?? config.databaseUrl ?? '', around);
-    undo.push(() => store.close());
-    await refusePhase(store, config);
-    const firstAdmin = await makeFirstAdmin({ store, data: config.data, chosen: config.adminToken, random });
-
-    const compacting = setInterval(() => {
-      store.log.compact().catch((error: unknown) => log.warn({ err: error }, 'old changes were not forgotten'));
-      store.audit.forget().catch((error: unknown) => log.warn({ err: error }, 'old audit entries were not forgotten'));
-      store.sessions.forget().catch((error: unknown) => log.warn({ err: error }, 'old sessions were not forgotten'));
-    }, compactEveryMs).unref();
-    undo.push(async () => clearInterval(compacting));
-
-    const health = new Health();
-    health.add({ name: 'the database cannot be reached', check: () => store.ping() });
-    const metrics = createMetrics();
-    const watch = startWatch({
-      source: store.log,
-      settings: {
-        heartbeatMs: config.streamHeartbeat * 1000,
-        maxAgeMs: config.streamMaxAge * 1000,
-        stuckMs: config.streamStuck * 1000,
-        ...around.watch,
-      },
-      clock,
-      registry: metrics.registry,
-      onWarning: (message, cause) => log.warn({ err: cause }, message),
-    });
-    undo.push(async () => watch.close());
-    const tls = await tlsOf(config, around);
-    const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
-    const identity = { clock, random, onWarning, settings: around.issuer };
-    let listensAt = '';
-    const publicUrl = (): string => config.publicUrl ?? listensAt;
-    const browser = await browserOf(config, identity, { store, publicUrl });
-    const app = buildApp({
-      tls: tls?.pair,
-      trustedProxies: config.trustedProxy,
-      services: {
-        store,
-        clock,
-        random,
-        limits: {
-          rulesPerDirection: config.maxRules,
-          rangesPerGroup: config.maxRanges,
-          nameLength: config.maxName,
-          descriptionLength: config.maxDescription,
-        },
-      },
-      authenticate: authenticator(store, { verify: verifierOf(config, identity), sessions: browser?.sessions }),
-      signIn: { methods: methodsOf(config), browser },
-      log,
-      metrics,
-      health,
-      rateLimit: { perSecond: config.rateLimit, burst: config.rateBurst },
-      bodyLimit: config.maxBody,
-      answerTimeoutMs: config.answerTimeout * 1000,
-      stream: streamHandler({
-        hub: watch.hub,
-        clock,
-        onOpen: (request, reply) => tellAnswered({ log, metrics }, request, reply),
-      }),
-    });
-    undo.push(() => closeApp({ app, health, watch }, config.shutdownTimeout * 1000));
-    if (tls !== undefined) {
-      undo.push(async () => tls.stop());
-      tls.start(app.server as unknown as TlsServer);
-    }
-    const url = await listen(app, config);
-    listensAt = url;
-    return { url, store, firstAdmin, close: undoAll };
-  } catch (error) {
-    await undoAll();
-    throw error;
-  }
-}
-
-/** No new requests; streams end; requests in flight may finish, but not for ever. */
-async function closeApp(
-  { app, health, watch }: { app: FastifyInstance; health: Health; watch: WatchService },
-  patienceMs: number,
-): Promise<void> {
-  health.drain();
-  const cut = setTimeout(() => {
-    app.server.closeAllConnections();
-    watch.close();
-  }, patienceMs);
-  await Promise.all([watch.drain(), app.close()]);
-  clearTimeout(cut);
-}
+type Running = Pick<RunningServer, 'url' | 'firstAdmin' | 'close'>;
 
 /** What the operator sees when all went well. */
-function announce(server: RunningServer, config: ServerConfig, say: (line: string) => void): void {
+function announce(server: Running, config: ServerConfig, say: (line: string) => void): void {
   say(`Ringfence is ready, phase ${config.phase}.`);
   say(`  UI    ${server.url}/ui/`);
   say(`  API   ${server.url}/api   (docs: ${server.url}/api/docs)`);
@@ -285,6 +18,57 @@ function announce(server: RunningServer, config: ServerConfig, say: (line: strin
   if (server.firstAdmin === undefined) return;
   say(`  The first administrator is "admin". Its token, shown this once and kept in ${server.firstAdmin.file}:`);
   say(`  ${server.firstAdmin.token}`);
+}
+
+/** What a worker may take longer than its requests and streams do: to notice, and to close the database's connections. */
+const graceMs = 10_000;
+
+/** Prepares the database here, serves in workers. The first is started before that: loading the program takes as long as starting PostgreSQL. */
+async function startCrew(config: ServerConfig, around: Surroundings): Promise<Running> {
+  const { log } = around;
+  const undo = new Undo();
+  const crew = new Crew({
+    count: config.workers,
+    log,
+    patienceMs: config.shutdownTimeout * 1000 + graceMs,
+  });
+  const close = async (): Promise<void> => {
+    await crew.stop();
+    await undo.all();
+  };
+  try {
+    const { databaseUrl, store, firstAdmin } = await prepare(config, { ...around, processes: config.workers }, undo);
+    const url = await crew.serve({ databaseUrl });
+    await store.close();
+    return { url, firstAdmin, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** One of several processes that serve: says nothing to the operator, who hears from the first process. */
+async function runWorker(config: ServerConfig, duty: Duty): Promise<number> {
+  const signals = stopSignals();
+  const log = createLog(config.logLevel).child({ worker: duty.number });
+  try {
+    const task = await Promise.race([duty.task, duty.over]);
+    if (task === undefined) return 0;
+    const around = { log, processes: config.workers, others: () => duty.others() };
+    const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
+    duty.measure = () => server.measure();
+    duty.ready(server.url);
+    await Promise.race([duty.over, signals.first]);
+    await server.close();
+    return 0;
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    await duty.failed(error.lines, error.exitCode);
+    return error.exitCode;
+  } finally {
+    signals.forget();
+    duty.leave();
+  }
 }
 
 /** The command `ringfence server`: runs until it is told to stop; gives the exit code. */
@@ -302,11 +86,12 @@ export async function runServer(values: ServerValues): Promise<number> {
     for (const line of ['The configuration is good.', ...describeConfig(config).map((part) => `  ${part}`)]) say(line);
     return 0;
   }
+  const duty = Duty.mine();
+  if (duty !== undefined) return runWorker(config, duty);
   const signals = stopSignals();
   const log = createLog(config.logLevel);
   try {
-    const starting = startServer(config, { log, say });
-    const server = await starting;
+    const server = await (config.workers === 1 ? startServer : startCrew)(config, { log, say });
     announce(server, config, say);
     await signals.first;
     say('Stopping: requests in flight may finish.');

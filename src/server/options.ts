@@ -1,6 +1,6 @@
 /** Owns the options of the server: names, environment variables, defaults and what a value must look like. */
 import { isIP } from 'node:net';
-import { homedir } from 'node:os';
+import { availableParallelism, homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { limits } from '../api/limits.ts';
 import { isSafeUrl } from './safe-url.ts';
@@ -48,6 +48,15 @@ function oneOf<T extends string>(choices: readonly T[]): (text: string) => T {
     if (choice === undefined) throw new Error(`It must be one of ${choices.join(', ')}.`);
     return choice;
   };
+}
+
+/** Each serves tens of thousands of streams, and each takes memory and connections of the database: many more gain nothing. */
+const mostWorkers = 64;
+const mostByThemselves = 8;
+
+/** One a processor, unless it is said. */
+function readWorkers(text: string): number {
+  return text.trim() === 'auto' ? Math.min(availableParallelism(), mostByThemselves) : whole(text, 1, mostWorkers);
 }
 
 function readPhase(text: string): 1 | 2 | 3 {
@@ -165,6 +174,13 @@ export const serverOptions = {
     env: 'RINGFENCE_POSTGRES_BIN',
     help: "where PostgreSQL's programs lie, if they are not found by themselves",
     read: (text: string) => resolve(text),
+  },
+  workers: {
+    flags: '--workers <number|auto>',
+    env: 'RINGFENCE_WORKERS',
+    help: `processes that serve; auto: one for each processor, at most ${mostByThemselves}`,
+    fallback: 'auto',
+    read: readWorkers,
   },
   phase: {
     flags: '--phase <1|2|3>',
@@ -486,6 +502,7 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     ...(config.tlsCert === undefined ? [] : [`certificate ${config.tlsCert}`]),
     ...(config.trustedProxy === undefined ? [] : [`trusted proxies ${config.trustedProxy.join(', ')}`]),
     `database ${database}`,
+    `workers ${config.workers}`,
     `phase ${config.phase}`,
     `rate limit ${config.rateLimit === 0 ? 'off' : `${config.rateLimit}/s, burst ${config.rateBurst}`}`,
     `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,

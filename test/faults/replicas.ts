@@ -36,6 +36,7 @@ export class Replica {
       RINGFENCE_DATA: options.data,
       RINGFENCE_ADMIN_TOKEN: adminToken,
       RINGFENCE_RATE_LIMIT: '0',
+      RINGFENCE_WORKERS: '1',
     };
   }
 

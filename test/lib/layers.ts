@@ -28,6 +28,7 @@ export interface Source {
 }
 
 const builtins = new Set(builtinModules.map((name) => name.replace(/^node:/, '')));
+const startsProcesses = new Set(['child_process', 'cluster']);
 const sqlClients = new Set(['pg', 'kysely', 'postgres', 'knex', 'drizzle-orm']);
 const isTest = (path: string): boolean => /\.(test|fixture|contract)\.(ts|tsx)$/.test(path);
 
@@ -118,7 +119,7 @@ function wrongImport(rooms: Rooms, key: string, room: Room, source: Source, targ
   const name = packageName(bare);
   if (target.startsWith('node:') || builtins.has(bare) || builtins.has(name)) {
     if (!room.node) return `${target}: this room knows nothing of Node`;
-    if (name === 'child_process' && room.processes !== true) return `${target}: this room starts no processes`;
+    if (startsProcesses.has(name) && room.processes !== true) return `${target}: this room starts no processes`;
     return undefined;
   }
   if (sqlClients.has(name) && room.sql !== true) return `${target}: this room speaks no SQL`;

@@ -36,7 +36,7 @@ export async function startProcess(
   options: { readonly args?: readonly string[]; readonly env?: Readonly<Record<string, string>> } = {},
 ): Promise<ServerProcess> {
   const args = [file, 'server', '--data', data, '--listen', '127.0.0.1:0', ...(options.args ?? [])];
-  const env = { PATH: process.env['PATH'] ?? '', HOME: data, ...options.env };
+  const env = { PATH: process.env['PATH'] ?? '', HOME: data, RINGFENCE_WORKERS: '1', ...options.env };
   const child = spawn(...mortal(process.execPath, args), { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));

@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import { createLog } from '../../src/server/http/log.ts';
-import { startServer, type RunningServer, type Surroundings } from '../../src/server/main.ts';
+import { startServer, type RunningServer, type Surroundings } from '../../src/server/serve.ts';
 import { serverConfig, type ServerValues } from '../../src/server/options.ts';
 import { Api } from './http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from './postgres.ts';

@@ -211,6 +211,9 @@ describe('asking about options', () => {
 });
 
 describe('stopping', () => {
+  // In one process: what was answered after a request came in says that the request is in flight.
+  const one = { RINGFENCE_ADMIN_TOKEN: 'operator-token', RINGFENCE_WORKERS: '1' };
+
   /** A request whose body is still on its way. */
   async function halfSent(url: string, token: string) {
     const { hostname, port } = new URL(url);
@@ -229,7 +232,7 @@ describe('stopping', () => {
 
   test('on SIGTERM requests in flight finish, new connections are refused, and the exit code is 0', async () => {
     const data = await folder();
-    const env = { RINGFENCE_ADMIN_TOKEN: 'operator-token' };
+    const env = one;
     const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
     const url = await run.url();
     await fetch(`${url}/healthz`);
@@ -247,7 +250,7 @@ describe('stopping', () => {
 
   test('a request that does not finish is cut off after --shutdown-timeout', async () => {
     const data = await folder();
-    const env = { RINGFENCE_ADMIN_TOKEN: 'operator-token', RINGFENCE_SHUTDOWN_TIMEOUT: '1' };
+    const env = { ...one, RINGFENCE_SHUTDOWN_TIMEOUT: '1' };
     const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
     const url = await run.url();
     const request = await halfSent(url, 'operator-token');
@@ -259,7 +262,7 @@ describe('stopping', () => {
 
   test('a second signal ends it at once', async () => {
     const data = await folder();
-    const env = { RINGFENCE_ADMIN_TOKEN: 'operator-token', RINGFENCE_SHUTDOWN_TIMEOUT: '3600' };
+    const env = { ...one, RINGFENCE_SHUTDOWN_TIMEOUT: '3600' };
     const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
     const url = await run.url();
     await halfSent(url, 'operator-token');

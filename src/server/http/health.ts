@@ -60,7 +60,6 @@ export function registerHealth(app: FastifyInstance, health: Health, metrics: Me
     throw new HttpError('unavailable', `Not ready: ${lacking}.`, { headers: { 'Retry-After': '1' } });
   });
   app.get('/metrics', async (_request, reply) => {
-    const text = await metrics.registry.metrics();
-    return reply.type(metrics.registry.contentType).send(text);
+    return reply.type(metrics.registry.contentType).send(await metrics.text());
   });
 }

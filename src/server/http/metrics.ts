@@ -1,16 +1,26 @@
 /** Owns what the server measures of itself, for Prometheus. */
-import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
+import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+/** What one process measures, as it goes to another. */
+export type Measures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 export interface Metrics {
   readonly registry: Registry;
   /** One answered request. */
   request(operation: string, status: number, seconds: number): void;
+  /** What this process and the others of this server measure, added up. */
+  text(): Promise<string>;
 }
 
 /** One registry for each app, so that several may live in one process. */
-export function createMetrics(options: { readonly process?: boolean } = {}): Metrics {
+export function createMetrics(
+  options: { readonly process?: boolean; readonly others?: () => Promise<readonly Measures[]> } = {},
+): Metrics {
+  const { others } = options;
   const registry = new Registry();
   if (options.process !== false) collectDefaultMetrics({ register: registry });
+  // Added up over a server's processes, this is how many of them answered.
+  new Gauge({ name: 'ringfence_workers', help: 'Processes that serve.', registers: [registry] }).set(1);
   const requests = new Counter({
     name: 'ringfence_http_requests_total',
     help: 'Requests answered, by operation and status.',
@@ -29,6 +39,11 @@ export function createMetrics(options: { readonly process?: boolean } = {}): Met
     request(operation, status, took) {
       requests.inc({ operation, status: String(status) });
       seconds.observe({ operation }, took);
+    },
+    async text() {
+      if (others === undefined) return registry.metrics();
+      const [own, more] = await Promise.all([registry.getMetricsAsJSON(), others()]);
+      return AggregatorRegistry.aggregate([own, ...more]).metrics();
     },
   };
 }

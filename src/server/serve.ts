@@ -1,0 +1,310 @@
+/** Owns the server as one process: puts its parts together, and takes them apart again in order. */
+import { randomFillSync } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import type { Server as TlsServer } from 'node:tls';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import { DatabaseError } from './database/errors.ts';
+import { openDatabase, type Database } from './database/supervise.ts';
+import { buildApp } from './http/app.ts';
+import { Health } from './http/health.ts';
+import type { Log } from './http/log.ts';
+import { createMetrics, type Measures } from './http/metrics.ts';
+import { keepRenewed, readPair } from './http/tls.ts';
+import { tellAnswered } from './http/told.ts';
+import { streamHandler } from './http/watch.ts';
+import { authenticator } from './identity/authenticate.ts';
+import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
+import type { IssuerSettings } from './identity/issuer.ts';
+import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
+import type { ServerConfig } from './options.ts';
+import { StartError } from './start-error.ts';
+import { StoreError } from './store/errors.ts';
+import { openStore } from './store/open.ts';
+import type { Store } from './store/store.ts';
+import { startWatch, type WatchService } from './watch/service.ts';
+import type { WatchSettings } from './watch/settings.ts';
+
+/** Where the server may take its time, chance and words from. */
+export interface Surroundings {
+  readonly log: Log;
+  readonly clock?: () => number;
+  readonly random?: (bytes: Uint8Array) => void;
+  /** Told of what takes long at start. */
+  readonly say?: (line: string) => void;
+  /** Goes before what the options say about streams. */
+  readonly watch?: Partial<WatchSettings>;
+  /** How often the certificate's files are looked at. */
+  readonly renewalMs?: number;
+  /** When the keys of identity providers are fetched. */
+  readonly issuer?: Partial<IssuerSettings>;
+  /** How many processes of this server there are, to share what it may ask of the database. */
+  readonly processes?: number;
+  /** What the server's other processes measure. */
+  readonly others?: () => Promise<readonly Measures[]>;
+}
+
+export interface RunningServer {
+  /** Where it listens, as a URL without a slash at the end. */
+  readonly url: string;
+  readonly store: Store;
+  readonly firstAdmin: FirstAdmin | undefined;
+  /** What this process measures. */
+  measure(): Promise<Measures>;
+  /** Finishes requests in flight, ends streams, closes the database. Requests that take longer than allowed are cut off. */
+  close(): Promise<void>;
+}
+
+const day = 86_400_000;
+const compactEveryMs = 300_000;
+const retryMs = 500;
+
+/** Connections that one process may open; each of many takes fewer than a lone one. */
+const connectionsOf = (processes: number) => ({
+  readConnections: 2,
+  writeConnections: Math.max(4, Math.ceil(16 / processes)),
+  transactionConnections: Math.max(2, Math.ceil(4 / processes)),
+});
+
+/** For all processes, and some for whoever looks in from outside. */
+function mostConnections(processes: number): number {
+  const { readConnections, writeConnections, transactionConnections } = connectionsOf(processes);
+  return Math.max(200, 20 + processes * (readConnections + writeConnections + transactionConnections + 1));
+}
+
+async function openDatabaseOf(config: ServerConfig, { log }: Surroundings): Promise<Database | undefined> {
+  if (config.databaseUrl !== undefined) return undefined;
+  try {
+    return await openDatabase({
+      dir: config.data,
+      bin: config.postgresBin,
+      settings: { max_connections: String(mostConnections(config.workers)) },
+      log: (level, message) => log[level](message),
+    });
+  } catch (error) {
+    if (error instanceof DatabaseError) throw new StartError([error.message]);
+    if (isSystemError(error)) throw new StartError([`cannot use the data directory ${config.data}: ${error.message}`]);
+    throw error;
+  }
+}
+
+const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'syscall' in error;
+
+const innermost = (error: unknown): string => {
+  let last = error;
+  while (last instanceof Error && last.cause instanceof Error) last = last.cause;
+  return last instanceof Error ? last.message : String(last);
+};
+
+/** Opens the store, waiting a while for a database that cannot be reached yet. */
+async function openStoreOf(config: ServerConfig, url: string, around: Surroundings): Promise<Store> {
+  const { log, clock = Date.now, random } = around;
+  const until = clock() + config.databaseWait * 1000;
+  for (let waiting = false; ; waiting = true) {
+    try {
+      return await openStore({
+        url,
+        phase: config.phase,
+        clock,
+        random,
+        deletionRetentionMs: config.keepDeletions * day,
+        auditRetentionMs: config.keepAudit * day,
+        ...connectionsOf(around.processes ?? 1),
+        onWarning: (message, cause) => log.warn({ err: cause }, message),
+      });
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      if (error.problem.code === 'schema_too_new') {
+        const { found, known } = error.problem;
+        throw new StartError([
+          `the database has schema ${found}, this program knows up to ${known}: it was used by a later version; upgrade this one`,
+        ]);
+      }
+      if (error.code !== 'unavailable' || clock() >= until) {
+        throw new StartError([`cannot reach the database: ${innermost(error)}`]);
+      }
+      if (!waiting) around.say?.(`waiting for the database: ${innermost(error)}`);
+      await sleep(retryMs);
+    }
+  }
+}
+
+async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
+  const obstacles = await store.phaseObstacles(config.phase);
+  if (obstacles.length === 0) return;
+  throw new StartError(
+    [`phase ${config.phase} cannot hold the stored data:`, ...obstacles.map((obstacle) => `  - ${obstacle}`)],
+    2,
+  );
+}
+
+/** The certificate, and what keeps it renewed once there is a server; undefined where plain HTTP is served. */
+async function tlsOf(config: ServerConfig, { log, renewalMs = 5_000 }: Surroundings) {
+  const { tlsCert: cert, tlsKey: key } = config;
+  if (cert === undefined || key === undefined) return undefined;
+  const files = { cert, key };
+  let stop = (): void => {};
+  try {
+    const pair = await readPair(files);
+    const start = (server: TlsServer): void => {
+      stop = keepRenewed(server, pair, {
+        files,
+        everyMs: renewalMs,
+        onRenewed: () => log.info('the certificate was renewed'),
+        onWarning: (message, cause) => log.warn({ err: cause }, message),
+      });
+    };
+    return { pair, start, stop: () => stop() };
+  } catch (error) {
+    throw new StartError([`cannot use the certificate ${cert} with the key ${key}: ${innermost(error)}`]);
+  }
+}
+
+/** What signs browsers in, where that is set up. */
+async function browserOf(...[config, around, where]: Parameters<typeof browserSignInOf>) {
+  try {
+    return await browserSignInOf(config, around, where);
+  } catch (error) {
+    throw new StartError([`cannot use the client's secret: ${innermost(error)}`]);
+  }
+}
+
+async function listen(app: FastifyInstance, { listen: { host, port }, tlsCert }: ServerConfig): Promise<string> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    const shown = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+    const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
+    throw new StartError([`cannot listen on ${shown}: ${why}`]);
+  }
+  const { address, port: taken, family } = app.server.address() as AddressInfo;
+  const reachable = address === '::' || address === '0.0.0.0' ? 'localhost' : address;
+  const scheme = tlsCert === undefined ? 'http' : 'https';
+  return `${scheme}://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
+}
+
+const chance = (bytes: Uint8Array): void => void randomFillSync(bytes);
+
+/** Steps that undo what was done, last first. */
+export class Undo {
+  readonly #steps: (() => Promise<void> | void)[] = [];
+
+  push(step: () => Promise<void> | void): void {
+    this.#steps.push(step);
+  }
+
+  async all(): Promise<void> {
+    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) await step();
+  }
+}
+
+export interface Prepared {
+  readonly databaseUrl: string;
+  readonly store: Store;
+  readonly firstAdmin: FirstAdmin | undefined;
+}
+
+/** What comes before serving, once, however many processes serve: the database, its schema, the first administrator. */
+export async function prepare(config: ServerConfig, around: Surroundings, undo: Undo): Promise<Prepared> {
+  const database = await openDatabaseOf(config, around);
+  if (database !== undefined) undo.push(() => database.stop());
+  const databaseUrl = database?.url ?? config.databaseUrl ?? '';
+  const store = await openStoreOf(config, databaseUrl, around);
+  undo.push(() => store.close());
+  await refusePhase(store, config);
+  const { random = chance } = around;
+  const firstAdmin = await makeFirstAdmin({ store, data: config.data, chosen: config.adminToken, random });
+  return { databaseUrl, store, firstAdmin };
+}
+
+/** Starts everything in this process, or undoes what it started and throws. */
+export async function startServer(config: ServerConfig, around: Surroundings): Promise<RunningServer> {
+  const { log, clock = Date.now, random = chance } = around;
+  const undo = new Undo();
+  try {
+    const { store, firstAdmin } = await prepare(config, around, undo);
+    const compacting = setInterval(() => {
+      store.log.compact().catch((error: unknown) => log.warn({ err: error }, 'old changes were not forgotten'));
+      store.audit.forget().catch((error: unknown) => log.warn({ err: error }, 'old audit entries were not forgotten'));
+      store.sessions.forget().catch((error: unknown) => log.warn({ err: error }, 'old sessions were not forgotten'));
+    }, compactEveryMs).unref();
+    undo.push(() => clearInterval(compacting));
+
+    const health = new Health();
+    health.add({ name: 'the database cannot be reached', check: () => store.ping() });
+    const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
+    const watch = startWatch({
+      source: store.log,
+      settings: {
+        heartbeatMs: config.streamHeartbeat * 1000,
+        maxAgeMs: config.streamMaxAge * 1000,
+        stuckMs: config.streamStuck * 1000,
+        ...around.watch,
+      },
+      clock,
+      registry: metrics.registry,
+      onWarning: (message, cause) => log.warn({ err: cause }, message),
+    });
+    undo.push(() => watch.close());
+    const tls = await tlsOf(config, around);
+    const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
+    const identity = { clock, random, onWarning, settings: around.issuer };
+    let listensAt = '';
+    const publicUrl = (): string => config.publicUrl ?? listensAt;
+    const browser = await browserOf(config, identity, { store, publicUrl });
+    const app = buildApp({
+      tls: tls?.pair,
+      trustedProxies: config.trustedProxy,
+      services: {
+        store,
+        clock,
+        random,
+        limits: {
+          rulesPerDirection: config.maxRules,
+          rangesPerGroup: config.maxRanges,
+          nameLength: config.maxName,
+          descriptionLength: config.maxDescription,
+        },
+      },
+      authenticate: authenticator(store, { verify: verifierOf(config, identity), sessions: browser?.sessions }),
+      signIn: { methods: methodsOf(config), browser },
+      log,
+      metrics,
+      health,
+      rateLimit: { perSecond: config.rateLimit, burst: config.rateBurst },
+      bodyLimit: config.maxBody,
+      answerTimeoutMs: config.answerTimeout * 1000,
+      stream: streamHandler({
+        hub: watch.hub,
+        clock,
+        onOpen: (request, reply) => tellAnswered({ log, metrics }, request, reply),
+      }),
+    });
+    undo.push(() => closeApp({ app, health, watch }, config.shutdownTimeout * 1000));
+    if (tls !== undefined) {
+      undo.push(() => tls.stop());
+      tls.start(app.server as unknown as TlsServer);
+    }
+    const url = await listen(app, config);
+    listensAt = url;
+    return { url, store, firstAdmin, measure: () => metrics.registry.getMetricsAsJSON(), close: () => undo.all() };
+  } catch (error) {
+    await undo.all();
+    throw error;
+  }
+}
+
+/** No new requests; streams end; requests in flight may finish, but not for ever. */
+async function closeApp(
+  { app, health, watch }: { app: FastifyInstance; health: Health; watch: WatchService },
+  patienceMs: number,
+): Promise<void> {
+  health.drain();
+  const cut = setTimeout(() => {
+    app.server.closeAllConnections();
+    watch.close();
+  }, patienceMs);
+  await Promise.all([watch.drain(), app.close()]);
+  clearTimeout(cut);
+}

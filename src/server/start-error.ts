@@ -1,0 +1,12 @@
+/** Owns the failure of a start: what to tell the operator, and with which code to end. */
+export class StartError extends Error {
+  readonly lines: readonly string[];
+  readonly exitCode: 1 | 2;
+
+  constructor(lines: readonly string[], exitCode: 1 | 2 = 1) {
+    super(lines.join('\n'));
+    this.name = 'StartError';
+    this.lines = lines;
+    this.exitCode = exitCode;
+  }
+}

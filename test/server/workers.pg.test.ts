@@ -1,0 +1,144 @@
+/** Proves a server of several processes: one port, one truth, no loss when a process dies, one clean end. */
+import { readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { Api } from '../lib/http.ts';
+import { temporaryDirectory } from '../lib/postgres.ts';
+import { Program, type Run } from '../lib/run.ts';
+import { postgresOf } from '../lib/running.ts';
+import { EventStream } from '../lib/stream.ts';
+
+let program: Program;
+let data: string;
+const streams: EventStream[] = [];
+beforeAll(async () => {
+  [program, data] = await Promise.all([Program.build(), temporaryDirectory()]);
+});
+afterAll(async () => {
+  await program.close();
+  await rm(data, { recursive: true, force: true });
+});
+afterEach(() => {
+  for (const stream of streams.splice(0)) stream.close();
+});
+
+const token = 'operator-token';
+const start = (...args: string[]): Run =>
+  program.run(['server', '--listen', '127.0.0.1:0', '--data', data, ...args], { RINGFENCE_ADMIN_TOKEN: token });
+
+const text = (path: string): string => {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+};
+const alive = (pid: number): boolean => /^State:\s+[^ZX]/m.test(text(`/proc/${pid}/status`));
+
+/** The processes of a server that serve. */
+const workersOf = ({ child: { pid } }: Run): readonly number[] =>
+  text(`/proc/${pid}/task/${pid}/children`)
+    .split(' ')
+    .filter((one) => text(`/proc/${one}/cmdline`).includes('ringfence.mjs'))
+    .map(Number);
+
+async function until<T>(what: string, look: () => Promise<T | undefined> | T | undefined): Promise<T> {
+  for (let i = 0; i < 3_000; i += 1, await sleep(20)) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+  }
+  throw new Error(`waited for ${what} in vain`);
+}
+
+/** Numbers that the server measures, whichever process is asked. */
+async function measured(api: Api, name: string): Promise<number> {
+  const answer = await api.ask('GET', '/metrics', { headers: { connection: 'close' } });
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(answer.text)?.[1]);
+}
+
+/** All of them serve once what they measure together is that many processes' worth. */
+const serving = (api: Api, count: number): Promise<true> =>
+  until(`${count} serving workers`, async () => (await measured(api, 'ringfence_workers')) === count || undefined);
+
+test('streams on different workers see what is written through any, lose nothing when one is killed, and end with the server', async () => {
+  const run = start('--workers', '3', '--stream-heartbeat', '1');
+  const url = await run.url();
+  const admin = new Api(url, token);
+  await serving(admin, 3);
+  const workers = workersOf(run);
+  expect(workers).toHaveLength(3);
+  const { id: org } = await admin.expect(201, 'POST', '/api/organizations', { name: 'acme' });
+  const make = (name: string) =>
+    admin.expect(201, 'POST', `/api/organizations/${org}/devices`, { public_key: name }) as Promise<{
+      revision: number;
+    }>;
+
+  // One connection after the other goes to one worker after the other.
+  const open = (items: unknown): EventStream => {
+    const stream = new EventStream(url, token, org, items);
+    streams.push(stream);
+    return stream;
+  };
+  const watching = Array.from({ length: 9 }, () => open([{ kind: 'device' }]));
+  await Promise.all(watching.map((stream) => stream.tail()));
+  await until('all streams counted', async () => (await measured(admin, 'ringfence_watch_streams')) === 9 || undefined);
+
+  const revisions: number[] = [];
+  for (let i = 0; i < 12; i += 1) revisions.push((await make(`device ${i}`)).revision);
+  const told = ['tail', ...revisions.map((revision) => `change ${revision}`)];
+  for (const stream of watching) expect((await stream.count(13)).told).toEqual(told);
+
+  process.kill(workers[0] ?? 0, 'SIGKILL');
+  await run.shows(/worker \d ended unexpectedly \(SIGKILL\)/);
+  // With the process its connections were closed: whatever is answered now comes after that.
+  await measured(admin, 'ringfence_workers');
+  const cut = watching.filter((stream) => stream.closed);
+  expect(cut.length).toBeGreaterThan(0);
+  expect(cut.length).toBeLessThan(watching.length);
+  // The others go on, and those that were cut off go on from where they were.
+  const later = (await make('after the death')).revision;
+  const resumed = cut.map(() => open([{ kind: 'device', gt_revision: revisions.at(-1), at_tail: true }]));
+  for (const stream of resumed) expect((await stream.count(1)).told).toEqual([`change ${later}`]);
+  const kept = watching.filter((stream) => !cut.includes(stream));
+  for (const stream of kept) expect((await stream.count(14)).told).toEqual([...told, `change ${later}`]);
+  await serving(admin, 3);
+  expect(workersOf(run)).not.toContain(workers[0]);
+
+  const postgres = await postgresOf(data);
+  expect(alive(postgres)).toBe(true);
+  const last = [run.child.pid ?? 0, ...workersOf(run), postgres];
+  admin.close();
+  expect(await run.stop()).toMatchObject({ code: 0 });
+  expect(run.stdout).toMatch(/Stopped\.\n$/);
+  for (const stream of [...kept, ...resumed]) expect((await stream.end()).body.ended).toBe(true);
+  expect(last.filter((pid) => alive(pid))).toEqual([]);
+});
+
+test('workers do not outlive a server that is killed, and the next one takes its place', async () => {
+  const first = start('--workers', '2');
+  const api = new Api(await first.url(), token);
+  await serving(api, 2);
+  api.close();
+  const workers = workersOf(first);
+  await first.stop('SIGKILL');
+  await until('the end of the workers', () => !workers.some((pid) => alive(pid)) || undefined);
+  const second = start('--workers', '2');
+  expect((await fetch(`${await second.url()}/readyz`)).status).toBe(200);
+  expect(await second.stop()).toMatchObject({ code: 0 });
+});
+
+test('a port that is taken: the workers say so in one clear line, and nothing is left running', async () => {
+  const first = start('--workers', '1');
+  const { host } = new URL(await first.url());
+  const other = await temporaryDirectory();
+  try {
+    const second = program.run(['server', '--listen', host, '--data', other, '--workers', '2']);
+    const ended = await second.ended;
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toMatch(/^ringfence: cannot listen on .*: another program listens there\n$/);
+  } finally {
+    await rm(other, { recursive: true, force: true });
+  }
+  expect(await first.stop()).toMatchObject({ code: 0 });
+});
