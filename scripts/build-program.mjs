@@ -19,6 +19,8 @@ export async function buildProgram({ outdir }) {
     format: 'esm',
     sourcemap: true,
     logLevel: 'warning',
+    // Only `--demo-idp` wants it, and says what to do where it is missing.
+    external: ['oidc-provider'],
     // Some dependencies are CommonJS and call require for Node's own modules, which an ES module lacks.
     banner: {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",

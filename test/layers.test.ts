@@ -66,8 +66,14 @@ const rooms: Rooms = {
     processes: true,
     why: 'further processes of the same server; it knows nothing of what they serve',
   },
+  'server/demo': {
+    may: ['server'],
+    npm: ['oidc-provider', 'jose'],
+    node: true,
+    why: 'an identity provider to try things out with; its package is loaded when asked for, and not installed',
+  },
   'server/main.ts': {
-    may: ['server/serve.ts', 'server/workers', 'server/http', 'server'],
+    may: ['server/serve.ts', 'server/workers', 'server/demo', 'server/http', 'server'],
     npm: service,
     node: true,
     why: 'the command: one process or several',

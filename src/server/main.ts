@@ -7,7 +7,7 @@ import { StartError } from './start-error.ts';
 import { Crew } from './workers/crew.ts';
 import { Duty } from './workers/duty.ts';
 
-type Running = Pick<RunningServer, 'url' | 'firstAdmin' | 'close'>;
+type Running = Pick<RunningServer, 'url' | 'firstAdmin' | 'close'> & { readonly issuer?: string };
 
 /** What the operator sees when all went well. */
 function announce(server: Running, config: ServerConfig, say: (line: string) => void): void {
@@ -15,9 +15,14 @@ function announce(server: Running, config: ServerConfig, say: (line: string) => 
   say(`  UI    ${server.url}/ui/`);
   say(`  API   ${server.url}/api   (docs: ${server.url}/api/docs)`);
   say(`  Data  ${config.databaseUrl === undefined ? config.data : 'in the PostgreSQL of --database-url'}`);
-  if (server.firstAdmin === undefined) return;
-  say(`  The first administrator is "admin". Its token, shown this once and kept in ${server.firstAdmin.file}:`);
-  say(`  ${server.firstAdmin.token}`);
+  if (server.firstAdmin !== undefined) {
+    say(`  The first administrator is "admin". Its token, shown this once and kept in ${server.firstAdmin.file}:`);
+    say(`  ${server.firstAdmin.token}`);
+  }
+  if (server.issuer === undefined) return;
+  say(`  Demo  an identity provider at ${server.issuer} that lets anybody in, as "ada" or "bob". Never for real use.`);
+  say(`        In a browser: ${server.url}/ui/, then "Sign in with the demo provider".`);
+  say(`        In a terminal: ringfence login ${server.url}`);
 }
 
 /** What a worker may take longer than its requests and streams do: to notice, and to close the database's connections. */
@@ -43,6 +48,34 @@ async function startCrew(config: ServerConfig, around: Surroundings): Promise<Ru
     return { url, firstAdmin, close };
   } catch (error) {
     await close();
+    throw error;
+  }
+}
+
+/** A server with the demo provider beside it, which it signs people in at. One process is enough for trying things out. */
+async function startWithDemo(config: ServerConfig, around: Surroundings): Promise<Running> {
+  const { demoAudience, demoClients, DemoMissing, startDemoProvider } = await import('./demo/provider.ts');
+  const { port } = config.listen;
+  const demo = await startDemoProvider({ port: port === 0 ? 0 : port + 1 }).catch((error: unknown) => {
+    throw error instanceof DemoMissing ? new StartError([error.message]) : error;
+  });
+  try {
+    const signIn = {
+      oidcIssuer: [demo.issuer],
+      oidcAudience: [demoAudience],
+      oidcName: 'the demo provider',
+      oidcClientId: demoClients.web,
+      oidcCliClientId: demoClients.commandLine,
+    };
+    const server = await startServer({ ...config, ...signIn, workers: 1 }, around);
+    demo.serve(config.publicUrl ?? server.url);
+    const close = async (): Promise<void> => {
+      await server.close();
+      await demo.stop();
+    };
+    return { ...server, issuer: demo.issuer, close };
+  } catch (error) {
+    await demo.stop();
     throw error;
   }
 }
@@ -91,7 +124,8 @@ export async function runServer(values: ServerValues): Promise<number> {
   const signals = stopSignals();
   const log = createLog(config.logLevel);
   try {
-    const server = await (config.workers === 1 ? startServer : startCrew)(config, { log, say });
+    const start = config.demoIdp ? startWithDemo : config.workers === 1 ? startServer : startCrew;
+    const server: Running = await start(config, { log, say });
     announce(server, config, say);
     await signals.first;
     say('Stopping: requests in flight may finish.');

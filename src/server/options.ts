@@ -340,6 +340,12 @@ export const serverOptions = {
     help: 'what else `ringfence login` tells the provider, like resource=https://ringfence.example',
     read: readParameters,
   },
+  demoIdp: {
+    flags: '--demo-idp',
+    env: 'RINGFENCE_DEMO_IDP',
+    help: 'try signing in: run an identity provider beside the server, with two people and no passwords; never for real use',
+    fallback: false,
+  },
   publicUrl: {
     flags: '--public-url <url>',
     env: 'RINGFENCE_PUBLIC_URL',
@@ -453,6 +459,14 @@ function refuseHalves(values: ServerValues): void {
     throw new Error(
       '--oidc-issuer needs --oidc-audience, for access tokens (they may be meant for somebody else), or --oidc-client-id, for the web UI.',
     );
+  }
+  if (values.demoIdp === true) {
+    if (oidcIssuer !== undefined)
+      throw new Error('--demo-idp brings an identity provider of its own: leave --oidc-issuer out.');
+    const host = values.listen?.host ?? '127.0.0.1';
+    if (!/^(localhost|127(\.\d+){3}|::1)$/.test(host)) {
+      throw new Error('--demo-idp lets anybody in: it goes only with --listen on this machine, like 127.0.0.1:8080.');
+    }
   }
   if (oidcClientId !== undefined && oidcIssuer === undefined) throw new Error('--oidc-client-id needs --oidc-issuer.');
   if (oidcClientSecretFile !== undefined && oidcClientId === undefined) {

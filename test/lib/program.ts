@@ -47,6 +47,11 @@ export class Program {
     return new Program(home, join(outdir, 'ringfence.mjs'), {});
   }
 
+  /** The program itself. */
+  get bundle(): string {
+    return this.#file;
+  }
+
   async remove(): Promise<void> {
     await rm(join(this.home, '..'), { recursive: true, force: true });
   }
