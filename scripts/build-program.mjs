@@ -6,19 +6,23 @@ const top = fileURLToPath(new URL('..', import.meta.url));
 
 /** @param {{ outdir: string }} options */
 export async function buildProgram({ outdir }) {
-  await build({
+  /** @satisfies {import('esbuild').BuildOptions} */
+  const common = {
     absWorkingDir: top,
-    entryPoints: { ringfence: 'src/cli/main.ts' },
     outdir,
     outExtension: { '.js': '.mjs' },
     bundle: true,
-    // Commands are loaded when they are called: `--help` does not pay for the server.
-    splitting: true,
     platform: 'node',
     target: 'node20',
     format: 'esm',
     sourcemap: true,
     logLevel: 'warning',
+  };
+  const program = build({
+    ...common,
+    entryPoints: { ringfence: 'src/cli/main.ts' },
+    // Commands are loaded when they are called: `--help` does not pay for the server.
+    splitting: true,
     // Only `--demo-idp` wants it, and says what to do where it is missing.
     external: ['oidc-provider'],
     // Some dependencies are CommonJS and call require for Node's own modules, which an ES module lacks.
@@ -26,4 +30,8 @@ export async function buildProgram({ outdir }) {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
     },
   });
+  // The agent has a beginning of its own, in one file: it runs on every device for months, and an eighth of its memory
+  // would be for the rest of the program.
+  const agent = build({ ...common, entryPoints: { agent: 'src/agent/start.ts' } });
+  await Promise.all([program, agent]);
 }

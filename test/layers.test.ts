@@ -26,7 +26,12 @@ const rooms: Rooms = {
   nft: { may: ['policy'], npm: ['@noble/hashes'], node: false, why: 'policy in, nftables text out; no kernel needed' },
   api: { may: ['policy'], npm: ['typebox'], node: false, why: 'the wire, known to both of its ends' },
   client: { may: ['api', 'policy'], npm: [], node: false, why: 'fetch only, so that it runs in Node and in a browser' },
-  node: { may: ['client'], npm: [], node: true, why: "the client's way to the server in programs, not in a browser" },
+  node: {
+    may: ['client'],
+    npm: [],
+    node: true,
+    why: 'what programs on Node share: their way to the server, their version',
+  },
   'server/database': {
     may: ['server'],
     npm: [],
@@ -113,6 +118,12 @@ const rooms: Rooms = {
     processes: true,
     why: 'ships small, drives the kernel, and must work without the server',
   },
+  'cli/agent': {
+    may: ['cli', 'agent', 'node', 'client', 'nft', 'policy', 'api'],
+    npm: ['commander'],
+    node: true,
+    why: 'starts the agent and shows what it tells',
+  },
   'cli/lab': {
     may: ['cli', 'client', 'nft', 'policy', 'api'],
     npm: ['commander'],
@@ -134,7 +145,20 @@ const rooms: Rooms = {
     why: 'a client like any other',
   },
   'cli/main.ts': {
-    may: ['cli', 'cli/lab', 'server', 'server/main.ts', 'server/backup.ts', 'agent', 'client', 'nft', 'policy', 'api'],
+    may: [
+      'cli',
+      'cli/agent',
+      'cli/lab',
+      'server',
+      'server/main.ts',
+      'server/backup.ts',
+      'agent',
+      'node',
+      'client',
+      'nft',
+      'policy',
+      'api',
+    ],
     npm: ['commander'],
     node: true,
     why: 'the one program: server, agent and client commands behind one name',

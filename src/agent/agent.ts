@@ -224,7 +224,7 @@ export class Agent {
     if (knowledge.kind === 'unknown') {
       const { why, early } = knowledge;
       if (this.#held !== why) log(early === true ? 'debug' : 'warn', `the rules stay as they are: ${why}`);
-      this.#held = knowledge.why;
+      this.#held = early === true ? undefined : why;
       return;
     }
     this.#held = undefined;

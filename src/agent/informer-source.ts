@@ -25,6 +25,8 @@ export class InformerSource implements PolicySource {
   readonly #informer: Informer;
   /** Records never change, so each is read once. */
   readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | BadGroup>();
+  #listed = 0;
+  #mostListed = 0;
   /** The last answer that was true of one moment. */
   #known: Knowledge = { kind: 'unknown', why: 'nothing has come from the server yet', early: true };
 
@@ -34,6 +36,8 @@ export class InformerSource implements PolicySource {
       client: options.client,
       organization: options.organization,
       kinds: ['device', 'security-groups'],
+      // An organization may have very many devices; only one of them is this one.
+      keep: (kind, record) => kind !== 'device' || this.#isOwn(record.id),
       // A revoked token may be made valid again, a lost organization restored: the rules stay, and so does the agent.
       giveUp: () => false,
       onFault: options.onFault,
@@ -48,6 +52,11 @@ export class InformerSource implements PolicySource {
       failures,
       ...(lastError && { lastError: { message: lastError.error.message, at: lastError.at } }),
     };
+  }
+
+  /** Devices of the organization, about: as many as the longest listing has shown. */
+  get devices(): number {
+    return this.#mostListed;
   }
 
   read(): Knowledge {
@@ -66,6 +75,12 @@ export class InformerSource implements PolicySource {
 
   run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     return this.#informer.run({ signal });
+  }
+
+  #isOwn(id: string): boolean {
+    if (this.#informer.state.phase === 'live') this.#listed = 0;
+    else this.#mostListed = Math.max(this.#mostListed, ++this.#listed);
+    return id === this.#options.device;
   }
 
   #readNow(): Knowledge {

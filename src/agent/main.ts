@@ -19,6 +19,8 @@ import { InformerSource } from './informer-source.ts';
 import { LinkMonitor } from './link-monitor.ts';
 import { Locked, lockFolder, type FolderLock } from './lock.ts';
 import { lineLog, type Log } from './log.ts';
+import { printMetrics } from './metrics.ts';
+import { MetricsFile } from './metrics-file.ts';
 import { NftError } from './nft.ts';
 import {
   agentConfig,
@@ -30,9 +32,12 @@ import {
   type TextSource,
 } from './options.ts';
 import { RealNft } from './real-nft.ts';
+import { Reporter } from './reporter.ts';
 import { revokeFlows } from './revoke.ts';
 import { runThrough } from './run.ts';
 import { StateFolder } from './state-folder.ts';
+import { openStatusSocket } from './status-socket.ts';
+import { tell, type Told } from './told.ts';
 
 /** Exit codes (reference 10 (4)). */
 const done = 0;
@@ -63,37 +68,49 @@ export async function runAgent(values: AgentValues, { version }: { readonly vers
 }
 
 async function follow(config: AgentConfig, { version, signal }: { version: string; signal: AbortSignal }) {
-  const { state, selector, untilFirstPolicy, keepEstablished } = config;
-  const clock = systemClock;
+  const { state, selector, untilFirstPolicy, keepEstablished, metricsFile } = config;
+  const [clock, random, monotonic] = [systemClock, Math.random, () => performance.now()];
   const log = lineLog({ write: (line) => process.stderr.write(line), journal: isJournal(), least: config.logLevel });
   const folder = new IdentityFolder(state);
   await refuseUnknownDevice(config, folder);
+  // Nothing that the agent makes is for others, unless it says so.
+  process.umask(0o077);
   const lock = await lockState(state, (why) => log('error', why));
-  const scratch = await scratchFolder(state);
-  const nft = new RealNft({ clock, scratch });
+  const nft = new RealNft({ clock, scratch: await scratchFolder(state) });
+  const { source, devices } = sourceOf(config, { folder, log, version });
+  const reporter = new Reporter({
+    send: async (report, within) => {
+      const { device, client } = source.who ?? {};
+      if (device !== undefined) await client?.statuses.report(config.organization, device, report, { signal: within });
+    },
+    ...{ version, clock, monotonic, random, log, devices },
+  });
+  const tellConnection = connectionLog(log);
+  source.onNews(() => tellConnection(source.connection));
+  const agent = new Agent({
+    ...{ nft, clock, source, selector, untilFirstPolicy, monotonic, random, log },
+    state: new StateFolder({ folder: state }),
+    ...(!keepEstablished && { revoke: (revocation) => revokeFlows(runThrough([]), revocation) }),
+    filterNews: (onNews) => new FilterMonitor({ clock, onNews }),
+    links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
+    onStatus: (status) => {
+      reporter.see(status);
+      file?.touch();
+    },
+  });
+  const status = (): Told => tell(agent.status, { config, device: source.who?.device, version, pid: process.pid });
+  const metrics = (): string => printMetrics(status(), { residentBytes: process.memoryUsage.rss() });
+  const file =
+    metricsFile === undefined ? undefined : new MetricsFile({ path: metricsFile, print: metrics, clock, log });
+  const socket = await openStatusSocket(state, { status, metrics }).catch((error: unknown) => {
+    log('warn', `\`ringfence agent status\` will not work: ${error instanceof Error ? error.message : String(error)}`);
+  });
   try {
-    const source = sourceOf(config, { folder, log, version });
-    const tellConnection = connectionLog(log);
-    source.onNews(() => tellConnection(source.connection));
-    const agent = new Agent({
-      nft,
-      clock,
-      source,
-      selector,
-      untilFirstPolicy,
-      monotonic: () => performance.now(),
-      random: Math.random,
-      log,
-      state: new StateFolder({ folder: state }),
-      ...(!keepEstablished && { revoke: (revocation) => revokeFlows(runThrough([]), revocation) }),
-      filterNews: (onNews) => new FilterMonitor({ clock, onNews }),
-      links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
-    });
     log('info', 'the agent starts', { version, pid: process.pid, state });
-    await agent.run({ signal });
+    await Promise.all([agent.run({ signal }), reporter.run({ signal })]);
     log('info', 'the agent stops; its rules stay in force');
   } finally {
-    await nft.close();
+    await Promise.all([nft.close(), file?.stop(), socket?.close()]);
     await lock.release();
   }
 }
@@ -125,7 +142,10 @@ interface Who {
   readonly client: Client;
 }
 
-function sourceOf(config: AgentConfig, { folder, log, version }: SourceSurroundings): IdentifiedSource<Who> {
+function sourceOf(
+  config: AgentConfig,
+  { folder, log, version }: SourceSurroundings,
+): { readonly source: IdentifiedSource<Who>; readonly devices: () => number } {
   const { server, organization, proof, tlsCa } = config;
   const fetch = createNodeFetch(tlsCa === undefined ? {} : { authorities: () => readFile(tlsCa, 'utf8') });
   const clientWith = (token: TextSource): Client =>
@@ -157,12 +177,14 @@ function sourceOf(config: AgentConfig, { folder, log, version }: SourceSurroundi
     return { device: identity.device, client: clientWith({ text: identity.token }) };
   };
   const onFault = (fault: unknown): void => log('error', `a fault in the agent: ${String(fault)}`);
-  return new IdentifiedSource({
+  let informer: InformerSource | undefined;
+  const source = new IdentifiedSource({
     identify,
-    open: ({ device, client }) => new InformerSource({ client, organization, device, onFault }),
+    open: ({ device, client }) => (informer = new InformerSource({ client, organization, device, onFault })),
     clock: systemClock,
     random: Math.random,
   });
+  return { source, devices: () => informer?.devices ?? 0 };
 }
 
 async function readSecret(source: TextSource): Promise<string> {

@@ -37,6 +37,7 @@ describe('the options', () => {
       untilFirstPolicy: 'closed',
       keepEstablished: false,
       tlsCa: undefined,
+      metricsFile: undefined,
       logLevel: 'info',
     });
   });

@@ -140,6 +140,12 @@ export const agentOptions = {
     help: "believe these authorities (PEM) for the server's certificate, instead of the well-known ones",
     read: path,
   },
+  metricsFile: {
+    flags: '--metrics-file <file>',
+    env: 'RINGFENCE_METRICS_FILE',
+    help: "keep the agent's figures in this file, for the textfile collector of Prometheus' node exporter",
+    read: path,
+  },
   logLevel: {
     flags: '--log-level <level>',
     env: 'RINGFENCE_LOG_LEVEL',
@@ -180,6 +186,7 @@ export interface AgentConfig {
   readonly untilFirstPolicy: UntilFirstPolicy;
   readonly keepEstablished: boolean;
   readonly tlsCa: string | undefined;
+  readonly metricsFile: string | undefined;
   readonly logLevel: Level;
 }
 
@@ -217,6 +224,7 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings): Ag
     untilFirstPolicy,
     keepEstablished,
     tlsCa: values.tlsCa,
+    metricsFile: values.metricsFile,
     logLevel: values.logLevel ?? 'info',
   };
 }

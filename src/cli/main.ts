@@ -1,10 +1,10 @@
 /** Owns the one program: which commands there are, loaded only when asked for, and what a wrong command line answers. */
 import { Command, CommanderError } from 'commander';
-import { agentOptions, type AgentValues } from '../agent/options.ts';
 import { serverOptions, type ServerValues } from '../server/options.ts';
+import { addAgentCommands } from './agent/command.ts';
 import { addClientCommands } from './client-commands.ts';
 import { toOption } from './options.ts';
-import { programVersion } from './version.ts';
+import { programVersion } from '../node/version.ts';
 
 /** Exit codes (reference: Programs). */
 const wrongUsage = 2;
@@ -27,7 +27,7 @@ function build(): Command {
     .exitOverride();
   addServer(program);
   addBackup(program);
-  addAgent(program);
+  addAgentCommands(program);
   addClientCommands(program);
   return program;
 }
@@ -62,15 +62,6 @@ function addBackup(program: Command): void {
     '--replace',
     'in the place of what the database holds now',
   );
-}
-
-function addAgent(program: Command): void {
-  const agent = program.command('agent').description("keep this device's firewall equal to its policy");
-  for (const spec of Object.values(agentOptions)) agent.addOption(toOption(spec));
-  agent.action(async (values: AgentValues) => {
-    const { runAgent } = await import('../agent/main.ts');
-    process.exitCode = await runAgent(values, { version: programVersion });
-  });
 }
 
 /** An empty variable says as little as an absent one. */

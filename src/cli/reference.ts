@@ -45,13 +45,12 @@ function section(node: CommandNode, examples: readonly string[]): string {
 
 export function writeReference(root: CommandNode): string {
   const nodes = flatten(root).filter(({ path }) => path !== '');
-  const leaves = nodes.filter(({ children }) => children.length === 0);
+  // A word with commands below it may be a command itself.
+  const leaves = nodes.filter(({ children, command }) => children.length === 0 || examplesOf(command).length > 0);
   const common = leaves.flatMap(({ options }) => options.filter(isCommon));
   const once = [...new Map(common.map((option) => [option.long, option])).values()];
-  const index = nodes.map(({ path, summary, children }) =>
-    children.length > 0
-      ? undefined
-      : `- [\`${path}\`](#ringfence-${path.replaceAll(' ', '-')}): ${summary.replace(/\.$/, '')}`,
+  const index = leaves.map(
+    ({ path, summary }) => `- [\`${path}\`](#ringfence-${path.replaceAll(' ', '-')}): ${summary.replace(/\.$/, '')}`,
   );
   const exits = (Object.keys(exitCodes) as (keyof typeof exitCodes)[]).map(
     (name) => `| ${exitCodes[name]} | ${exitWords[name]} |`,
@@ -59,7 +58,7 @@ export function writeReference(root: CommandNode): string {
   return `${[
     '# The command line',
     'Every command of `ringfence`, its options and examples. This page is written by the program itself; a test holds it to\nwhat the program does.',
-    index.filter((line) => line !== undefined).join('\n'),
+    index.join('\n'),
     '## Options of every client command',
     optionTable(once),
     'The token comes from `--token-file`, from the variable `RINGFENCE_TOKEN`, or from the profile that `ringfence login` stored\nin `$XDG_CONFIG_HOME/ringfence/profiles.json`. A profile’s token goes to the profile’s own server only.\n\nThings are named by name or id. A name that several things have is refused with the list of them.',

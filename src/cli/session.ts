@@ -10,7 +10,7 @@ import { findOne } from './names.ts';
 import { print, type Answer, type Output } from './output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
 import type { Terminal } from './terminal.ts';
-import { programVersion } from './version.ts';
+import { programVersion } from '../node/version.ts';
 
 /** The options that every client command takes. */
 export interface GlobalValues {

@@ -44,8 +44,12 @@ export class Cache<K extends WatchKind> implements View<K> {
   #complete = false;
   #position = 0;
 
-  constructor(kind: K) {
+  readonly #keep: (record: Watched[K]) => boolean;
+
+  /** What is not to be kept counts as absent. */
+  constructor(kind: K, keep: (record: Watched[K]) => boolean = () => true) {
     this.kind = kind;
+    this.#keep = keep;
   }
 
   get size(): number {
@@ -93,6 +97,10 @@ export class Cache<K extends WatchKind> implements View<K> {
       return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K>;
     }
     const record = event.value as Watched[K];
+    if (!this.#keep(record)) {
+      if (!this.#held.delete(id) || held === undefined) return undefined;
+      return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K>;
+    }
     this.#held.set(id, { id: event.id as WatchedId[K], record, listing: this.#listing });
     if (held === undefined) return { type: 'added', kind, id, new: record } as unknown as Change<K>;
     if (held.listing !== this.#listing && isSame(held.record, record)) return undefined;

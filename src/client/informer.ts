@@ -1,6 +1,6 @@
 /** Owns the informer: a local copy of an organization's resources that keeps itself equal to the server's. */
 import type { WatchKind } from '../api/kinds.ts';
-import type { WatchItem } from '../api/watch.ts';
+import type { Watched, WatchItem } from '../api/watch.ts';
 import { Backoff, type BackoffOptions } from './backoff.ts';
 import { Cache, type Change, type View } from './cache.ts';
 import type { WatchEvent } from './document.ts';
@@ -15,6 +15,8 @@ export interface InformerOptions<K extends WatchKind> {
   readonly organization: string;
   /** What to follow, over one stream. */
   readonly kinds: readonly K[];
+  /** Which records to keep a copy of; all of them unless given. Whatever is left out counts as absent. */
+  readonly keep?: (kind: K, record: Watched[K]) => boolean;
   /** Milliseconds without a byte after which a stream counts as dead; 40 seconds unless given. */
   readonly silence?: number;
   readonly backoff?: Omit<BackoffOptions, 'random'>;
@@ -95,8 +97,11 @@ class StreamInformer<K extends WatchKind> implements Informer<K> {
 
   constructor(options: InformerOptions<K>) {
     const onFault = options.onFault ?? throwAloud;
+    const { keep } = options;
     this.#options = options;
-    this.#caches = new Map(options.kinds.map((kind) => [kind, new Cache(kind)]));
+    this.#caches = new Map(
+      options.kinds.map((kind) => [kind, new Cache(kind, keep && ((record) => keep(kind, record)))]),
+    );
     this.#changes = new Listeners(onFault);
     this.#states = new Listeners(onFault);
     this.#state = initialState(options.client.transport.clock.now());

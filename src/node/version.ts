@@ -1,7 +1,7 @@
 /** Owns the program's version, read from the package that it was built from. */
 import { readFileSync } from 'node:fs';
 
-/** The same path leads there from `src/cli` and from the bundle in `dist`: the nearest package.json above. */
+/** The same path leads there from `src/node` and from the bundle in `dist`: the nearest package.json above. */
 function find(): string {
   for (const up of ['..', '../..']) {
     try {

@@ -1,0 +1,151 @@
+/** Owns how `ringfence agent status` shows what the agent tells. */
+import { stateOf } from '../../agent/options.ts';
+import { askStatus, NoAnswer } from '../../agent/status-socket.ts';
+import { tellStopped, type Stopped } from '../../agent/stopped.ts';
+import type { Told } from '../../agent/told.ts';
+import { CliError, exitCodes } from '../exit.ts';
+import type { Session } from '../session.ts';
+import { renderFields } from '../table.ts';
+import type { Paint } from '../text.ts';
+import { shortTime } from '../time.ts';
+
+export async function showStatus(session: Session, given: string | undefined): Promise<void> {
+  const isRoot = process.geteuid?.() === 0;
+  const state = stateOf(given === undefined ? {} : { state: given }, { env: session.terminal.env, isRoot });
+  try {
+    const told = await askStatus(state);
+    await session.print({ data: told, ids: told.device === undefined ? [] : [told.device], table: table(told) });
+  } catch (error) {
+    if (!(error instanceof NoAnswer)) throw error;
+    if (error.code === 'not_permitted') {
+      throw new CliError('notAllowed', `the agent in ${state} answers its own user and root only`);
+    }
+    if (error.code === 'failed')
+      throw new CliError('failed', `the agent in ${state} does not answer: ${error.message}`);
+    const stopped = await tellStopped(state);
+    await session.print({ data: stopped, ids: [], table: stoppedTable(stopped) });
+    process.exitCode = exitCodes.failed;
+  }
+}
+
+const count = (number: number, word: string): string => `${number} ${word}${number === 1 ? '' : 's'}`;
+
+function policyLine({ policy, held }: Told): string {
+  const { origin, source, revision } = policy;
+  switch (origin) {
+    case 'server':
+    case 'kept': {
+      const which = source === 'default' ? "the organization's default group" : "the device's own groups";
+      const kept = origin === 'kept' ? ', as kept from the last run' : '';
+      const waiting = held !== undefined ? ', held' : policy.pending ? ', a newer one is pending' : '';
+      return `revision ${revision}: ${which}${kept}${waiting}`;
+    }
+    case 'kernel':
+      return 'none known; what the kernel held at the start stays in force';
+    case 'first':
+      return 'none known yet; inbound is closed';
+    case 'none':
+      return 'none';
+    default:
+      return origin satisfies never;
+  }
+}
+
+const table =
+  (told: Told) =>
+  (paint: Paint): string => {
+    const { policy, stream, interface: link, drift } = told;
+    const good = told.troubles.length === 0 && told.held === undefined && !policy.pending;
+    const interfaceLine = [
+      link.name ?? `none matches ${link.wanted} yet`,
+      ...(link.name !== undefined && !link.present ? ['(not there; its rules wait for it)'] : []),
+    ].join(' ');
+    return renderFields(
+      [
+        [
+          'agent',
+          `${good ? 'in order' : 'in trouble'}, pid ${told.pid}, version ${told.version}, since ${shortTime(told.started_at)}`,
+        ],
+        ['device', `${told.device ?? 'not enrolled yet'} in organization ${told.organization}`],
+        ['interface', interfaceLine],
+        ['policy', policyLine(told)],
+        ...(policy.groups.length === 0
+          ? []
+          : ([
+              [
+                'groups',
+                policy.groups.map(
+                  (group) =>
+                    `${group.name} (${count(group.inbound_rules, 'rule')} in, ${group.outbound_rules} out)  ${group.id}`,
+                ),
+              ],
+            ] as const)),
+        ...(policy.applied_at === undefined ? [] : ([['in force', `since ${shortTime(policy.applied_at)}`]] as const)),
+        ...(policy.verified_at === undefined ? [] : ([['verified', shortTime(policy.verified_at)]] as const)),
+        ['stream', streamLine(told)],
+        ['drift', driftLine(drift)],
+        ['revoked', count(told.revoked_connections, 'connection')],
+        ...(told.held === undefined ? [] : ([['held', told.held]] as const)),
+        ...(told.troubles.length === 0
+          ? []
+          : ([
+              ['trouble', told.troubles.map(({ what, message, at }) => `${what}: ${message} (${shortTime(at)})`)],
+            ] as const)),
+        ...(told.last_error === undefined || told.troubles.length > 0
+          ? []
+          : ([
+              ['last error', `${told.last_error.what}: ${told.last_error.message} (${shortTime(told.last_error.at)})`],
+            ] as const)),
+        ...(stream.last_error === undefined || stream.phase !== 'live'
+          ? []
+          : ([['last break', `${stream.last_error.message} (${shortTime(stream.last_error.at)})`]] as const)),
+      ],
+      paint,
+    );
+  };
+
+function streamLine({ stream, server }: Told): string {
+  const since = `since ${shortTime(stream.since)}`;
+  if (stream.phase === 'live') return `live ${since}, from ${server}`;
+  const why = stream.last_error === undefined ? '' : `: ${stream.last_error.message}`;
+  const tries = stream.failures > 0 ? `, ${count(stream.failures, 'failure')}` : '';
+  return `${stream.phase} ${since}, from ${server}${tries}${why}`;
+}
+
+function driftLine({ repaired, last }: Told['drift']): string {
+  const times = count(repaired, 'repair');
+  return last === undefined
+    ? times
+    : `${times}, the last at ${shortTime(last.at)} after ${last.by}: ${last.what.join('; ')}`;
+}
+
+const kernelLine = ({ kernel, interface: name }: Stopped): string => {
+  switch (kernel) {
+    case 'enforced':
+      return name === undefined ? 'a table is in place' : `rules for ${name} are in force all the same`;
+    case 'absent':
+      return 'holds no rules: nothing is enforced';
+    case 'unreadable':
+      return 'cannot be asked (try as root)';
+    default:
+      return kernel satisfies never;
+  }
+};
+
+const stoppedTable =
+  (stopped: Stopped) =>
+  (paint: Paint): string => {
+    const { kept, damaged, state } = stopped;
+    const keptLine =
+      kept === undefined
+        ? `no policy${damaged === undefined ? '' : `: ${damaged}`}`
+        : `revision ${kept.revision} for ${kept.interface}: ${kept.groups.join(', ')}`;
+    return renderFields(
+      [
+        ['agent', `not running with ${state}`],
+        ['kernel', kernelLine(stopped)],
+        ['kept', keptLine],
+      ],
+      paint,
+    );
+  };
