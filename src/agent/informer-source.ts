@@ -6,7 +6,7 @@ import { createInformer, type Informer } from '../client/informer.ts';
 import { effectivePolicy } from '../policy/effective.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../policy/ids.ts';
 import type { PolicyGroup } from '../policy/rule.ts';
-import { NotKept, soundRules } from './kept.ts';
+import { soundRules } from './kept.ts';
 import type { Connection, Knowledge, PolicySource } from './source.ts';
 
 export interface InformerSourceOptions {
@@ -25,6 +25,8 @@ export class InformerSource implements PolicySource {
   readonly #informer: Informer;
   /** Records never change, so each is read once. */
   readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | BadGroup>();
+  readonly #handlers = new Set<() => void>();
+  #telling = false;
   #listed = 0;
   #mostListed = 0;
   /** The last answer that was true of one moment. */
@@ -42,6 +44,8 @@ export class InformerSource implements PolicySource {
       giveUp: () => false,
       onFault: options.onFault,
     });
+    this.#informer.onChange(() => this.#tell());
+    this.#informer.onState(() => this.#tell());
   }
 
   get connection(): Connection {
@@ -60,27 +64,41 @@ export class InformerSource implements PolicySource {
   }
 
   read(): Knowledge {
-    // While a listing is under way, the copy holds some resources as they are and others as they were: no policy that
-    // ever was. In the order of changes after it, every state is one that the server had.
-    if (this.#informer.synced && this.#informer.state.phase === 'live') this.#known = this.#readNow();
     return this.#known;
   }
 
   onNews(handler: () => void): () => void {
-    const ends = [this.#informer.onChange(handler), this.#informer.onState(handler)];
-    return () => {
-      for (const end of ends) end();
-    };
+    this.#handlers.add(handler);
+    return () => this.#handlers.delete(handler);
   }
 
   run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     return this.#informer.run({ signal });
   }
 
+  #tell(): void {
+    // While a listing is under way, the copy holds some resources as they are and others as they were: no policy that
+    // ever was. In the order of changes after it, every state is one that the server had.
+    if (this.#informer.synced && this.#informer.state.phase === 'live') this.#known = this.#readNow();
+    for (const handler of this.#handlers) handler();
+  }
+
+  /** A change of what is not kept is no change to the informer; but the policy reflects that revision too. */
+  #tellSoon(): void {
+    if (this.#telling) return;
+    this.#telling = true;
+    queueMicrotask(() => {
+      this.#telling = false;
+      this.#tell();
+    });
+  }
+
   #isOwn(id: string): boolean {
     if (this.#informer.state.phase === 'live') this.#listed = 0;
     else this.#mostListed = Math.max(this.#mostListed, ++this.#listed);
-    return id === this.#options.device;
+    if (id === this.#options.device) return true;
+    this.#tellSoon();
+    return false;
   }
 
   #readNow(): Knowledge {
@@ -100,8 +118,8 @@ export class InformerSource implements PolicySource {
       const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
       return { kind: 'unknown', why: `${missing} is missing` };
     } catch (error) {
-      if (!(error instanceof BadGroup)) throw error;
-      return { kind: 'unknown', why: error.message };
+      // Whatever it is, the rules stay: an agent that ends here would end again at every start.
+      return { kind: 'unknown', why: error instanceof Error ? error.message : String(error) };
     }
   }
 
@@ -127,7 +145,7 @@ function readGroup({ id, group_name, inbound_rules, outbound_rules }: SecurityGr
       outbound: soundRules(outbound_rules ?? []),
     };
   } catch (error) {
-    if (!(error instanceof NotKept)) throw error;
-    return new BadGroup(`the group ${id} holds a rule that is not understood: ${error.message}`);
+    const message = error instanceof Error ? error.message : String(error);
+    return new BadGroup(`the group ${id} holds a rule that is not understood: ${message}`);
   }
 }
