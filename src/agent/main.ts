@@ -83,12 +83,24 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
       const { device, client } = source.who ?? {};
       if (device !== undefined) await client?.statuses.report(config.organization, device, report, { signal: within });
     },
-    ...{ version, clock, monotonic, random, log, devices },
+    version,
+    clock,
+    monotonic,
+    random,
+    log,
+    devices,
   });
   const tellConnection = connectionLog(log);
   source.onNews(() => tellConnection(source.connection));
   const agent = new Agent({
-    ...{ nft, clock, source, selector, untilFirstPolicy, monotonic, random, log },
+    nft,
+    clock,
+    source,
+    selector,
+    untilFirstPolicy,
+    monotonic,
+    random,
+    log,
     state: new StateFolder({ folder: state }),
     ...(!keepEstablished && { revoke: (revocation) => revokeFlows(runThrough([]), revocation) }),
     filterNews: (onNews) => new FilterMonitor({ clock, onNews }),

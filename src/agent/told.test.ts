@@ -70,7 +70,10 @@ describe('what is told', () => {
           { name: 'group 2', inbound_rules: 0, outbound_rules: 1 },
         ],
       },
-      drift: { repaired: 1, last: { by: 'stranger (4711)', what: ['insert rule inet service service-inbound accept'] } },
+      drift: {
+        repaired: 1,
+        last: { by: 'stranger (4711)', what: ['insert rule inet service service-inbound accept'] },
+      },
       troubles: [{ what: 'links', message: 'ip is gone' }],
       last_error: { what: 'links' },
     });
@@ -131,7 +134,7 @@ describe('the socket', () => {
     expect(await get('/etc/passwd')).toMatchObject({ status: 404 });
     await socket.close();
     await expect(askStatus(state)).rejects.toMatchObject({ code: 'not_running' });
-    await expect(stat(socketPath(state))).rejects.toThrow();
+    await expect(stat(socketPath(state))).rejects.toThrow('ENOENT');
     await world.stop();
   });
 
