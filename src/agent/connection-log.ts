@@ -4,18 +4,19 @@ import type { Connection } from './source.ts';
 
 /** Gets every state of the connection, and logs what is news for a person. */
 export function connectionLog(log: Log): (connection: Connection) => void {
-  let told: string | undefined;
+  /** What was told since the stream was last live: two troubles may take turns. */
+  const told = new Set<string>();
   let live = false;
   return ({ phase, lastError }) => {
     if (phase === 'live') {
-      if (!live) log('info', told === undefined ? 'following the server' : 'following the server again');
+      if (!live) log('info', told.size === 0 ? 'following the server' : 'following the server again');
       live = true;
-      told = undefined;
+      told.clear();
       return;
     }
-    if (phase !== 'waiting' || lastError === undefined || lastError.message === told) return;
+    if (phase !== 'waiting' || lastError === undefined || told.has(lastError.message)) return;
     live = false;
-    told = lastError.message;
+    told.add(lastError.message);
     log('warn', `not connected, rules stay as they are; trying again: ${lastError.message}`);
   };
 }

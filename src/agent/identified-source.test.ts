@@ -85,7 +85,7 @@ test('the log tells of a live stream once, and of each other trouble once', () =
   // A stream that reached its age is followed by the next: nobody need know.
   tell({ phase: 'connecting', since: 0, failures: 0 });
   tell(live);
-  for (const message of ['away', 'away', 'refused', 'refused']) tell(waiting(message));
+  for (const message of ['away', 'away', 'refused', 'away', 'refused']) tell(waiting(message));
   tell({ ...live, lastError: { message: 'refused', at: 0 } });
   expect(logged).toEqual([
     'info: following the server',

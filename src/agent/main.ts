@@ -32,6 +32,7 @@ import {
   type TextSource,
 } from './options.ts';
 import { RealNft } from './real-nft.ts';
+import { tellReady } from './ready.ts';
 import { Reporter } from './reporter.ts';
 import { revokeFlows } from './revoke.ts';
 import { runThrough } from './run.ts';
@@ -167,7 +168,10 @@ function sourceOf(
       headers: { 'user-agent': `ringfence-agent/${version}` },
       fetch,
     });
+  let ready: Promise<void> | undefined;
   const identify = async (signal: AbortSignal): Promise<Who> => {
+    // The agent asks for the network when what it knows is in force, or has failed to be.
+    await (ready ??= tellReady(process.env));
     if (proof.kind === 'token') return { device: proof.device, client: clientWith(proof.token) };
     const identity =
       proof.kind === 'enrolled'

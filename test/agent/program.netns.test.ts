@@ -1,0 +1,277 @@
+/** Proves the whole agent as an operator runs it: the real program, a real server, a real kernel; through ends of every kind. */
+import { chown, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Told } from '../../src/agent/told.ts';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+import { Device, driver, eventually, installProgram, removeFolder, type RunningAgent } from './device.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let place: Place;
+let installed: { readonly folder: string; readonly program: string };
+beforeAll(async () => {
+  [postgres, installed] = await Promise.all([startPostgres(), installProgram()]);
+  server = await startTestServer(postgres);
+});
+afterAll(async () => {
+  await server?.close();
+  await postgres?.stop();
+  if (installed !== undefined) await removeFolder(installed.folder);
+});
+
+let device: Device;
+let state: string;
+const agents: RunningAgent[] = [];
+beforeEach(async () => {
+  place = await newPlace(server);
+  device = await Device.open(installed.program);
+  device.door.target = server.url;
+  state = await mkdtemp(join(tmpdir(), 'ringfence-state-'));
+});
+afterEach(async () => {
+  for (const agent of agents.splice(0)) await agent.end('SIGKILL');
+  await device?.close();
+  if (state !== undefined) await removeFolder(state);
+});
+
+const tcp = (port: number) => ({ ip_protocol: 'tcp', from_port: port, to_port: port });
+
+/** Sets the rules of the organization's default group. */
+const allow = (...ports: readonly number[]): Promise<unknown> =>
+  place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${place.defaultGroup}`, {
+    inbound_rules: ports.map(tcp),
+  });
+
+const where = (): readonly string[] =>
+  `--server ${device.door.url} --organization ${place.org} --interface ${driver} --state ${state}`.split(' ');
+const start = (args: readonly string[], through: readonly string[] = []): RunningAgent => {
+  const agent = device.start([...where(), ...args], through);
+  agents.push(agent);
+  return agent;
+};
+
+/** A key for one device. */
+const newKey = async (): Promise<string> => {
+  const { key } = await place.owner.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {});
+  return key;
+};
+
+/** A device that is registered, and the file with its token. */
+const newDevice = async (): Promise<{ readonly id: string; readonly args: readonly string[] }> => {
+  const { id, device_token } = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'k' });
+  const file = join(state, 'token');
+  await writeFile(file, `${device_token}\n`, { mode: 0o600 });
+  return { id, args: ['--device', id, '--token-file', file] };
+};
+
+const status = async (): Promise<Partial<Told>> =>
+  JSON.parse((await device.run(['status', '--state', state, '--output', 'json'])).stdout) as Partial<Told>;
+
+describe('an enrolled agent', () => {
+  test('puts every change in force, tells how it stands, and stays enrolled over a restart', async () => {
+    await allow(22);
+    const agent = start(['--enroll', await newKey()]);
+    await device.untilOpen('22', agent);
+    await allow(22, 443);
+    await device.untilOpen('22 443', agent);
+
+    const [record] = await place.owner.api.expect(200, 'GET', `${place.base}/devices`);
+    expect(await status()).toMatchObject({
+      running: true,
+      version: '7.7.7',
+      device: record.id,
+      interface: { name: driver, present: true },
+      policy: { origin: 'server', source: 'default', groups: [{ inbound_rules: 2, outbound_rules: 0 }] },
+      stream: { phase: 'live' },
+      troubles: [],
+    });
+    expect((await stat(join(state, 'identity.json'))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(state, 'agent.sock'))).mode & 0o077).toBe(0);
+    await eventually(
+      () => `the server knows that the policy is in force\n${agent.output}`,
+      async () => {
+        const statuses = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
+        return statuses[0]?.status.state === 'applied';
+      },
+    );
+
+    expect(await agent.end('SIGTERM')).toBe(0);
+    expect(await device.openPorts()).toBe('22 443');
+    const stopped = await device.run(['status', '--state', state]);
+    expect(stopped.code).toBe(1);
+    expect(stopped.stdout).toContain(`not running with ${state}`);
+    expect(stopped.stdout).toContain(`rules for ${driver} are in force all the same`);
+
+    // The key is used up, and nobody needs it any more.
+    const again = start([]);
+    await allow(80);
+    await device.untilOpen('80', again);
+    expect(await place.owner.api.expect(200, 'GET', `${place.base}/devices`)).toHaveLength(1);
+    expect(again.lines('is enrolled')).toBe(0);
+  });
+
+  test('holds its state against a second one, and is told to go before its rules are', async () => {
+    const agent = start(['--enroll', await newKey()]);
+    await device.untilOpen('22 80 443', agent);
+    for (const args of [where(), ['--remove', '--state', state]]) {
+      const outcome = await device.run(args);
+      expect(outcome).toMatchObject({ code: 1, stderr: `ringfence: another agent is running with ${state}\n` });
+    }
+    expect(await device.openPorts()).toBe('22 80 443');
+    expect(await agent.end('SIGINT')).toBe(0);
+    expect(await device.run(['--remove', '--state', state])).toMatchObject({ code: 0 });
+    expect(await device.openPorts()).toBe('none');
+    expect(await device.run(['--remove', '--state', state])).toMatchObject({ code: 0 });
+  });
+});
+
+describe('the rules in force', () => {
+  test('outlive a killed agent, and come back from the disk without the server after the kernel lost them', async () => {
+    await allow(22);
+    const { args } = await newDevice();
+    const agent = start(args);
+    await device.untilOpen('22', agent);
+    await eventually(
+      () => 'the policy is kept',
+      () =>
+        readFile(join(state, 'policy.json'), 'utf8').then(
+          (text) => text.includes('"to_port":22'),
+          () => false,
+        ),
+    );
+    expect(await agent.end('SIGKILL')).toBe('SIGKILL');
+    expect(await device.openPorts()).toBe('22');
+
+    // As after a reboot while the server is away.
+    await device.namespace.run(['nft', 'delete', 'table', 'inet', 'service']);
+    device.door.shut();
+    const again = start(args);
+    await device.untilOpen('22', again);
+    await eventually(
+      () => `the agent knocks in vain\n${again.output}`,
+      async () => ((await status()).stream?.failures ?? 0) >= 3,
+    );
+    // Each trouble once, however often it is tried: a reset may be met while dialling or while waiting.
+    expect(again.lines('not connected, rules stay as they are')).toBeLessThanOrEqual(2);
+    expect((await status()).policy).toMatchObject({ origin: 'kept', pending: false });
+    expect(await device.openPorts()).toBe('22');
+
+    await allow(443);
+    device.door.target = server.url;
+    await device.untilOpen('443', again);
+  });
+
+  test('stay when the server goes in the middle, and follow it when it is back', async () => {
+    await allow(22);
+    const { args } = await newDevice();
+    const agent = start(args);
+    await device.untilOpen('22', agent);
+    device.door.shut();
+    await allow(80);
+    await eventually(
+      () => `the loss is told\n${agent.output}`,
+      () => agent.lines('not connected') > 0,
+    );
+    expect(await device.openPorts()).toBe('22');
+    device.door.target = server.url;
+    await device.untilOpen('80', agent);
+    await eventually(
+      () => `the end of the loss is told\n${agent.output}`,
+      () => agent.lines('following the server again') === 1,
+    );
+  });
+
+  test('stay when the token is taken away or the device deleted, and one line says so', async () => {
+    await allow(22);
+    const { id, args } = await newDevice();
+    const agent = start(args);
+    await device.untilOpen('22', agent);
+    await place.owner.api.expect(200, 'DELETE', `${place.base}/devices/${id}`);
+    await eventually(
+      () => `the refusal is told\n${agent.output}`,
+      async () => ((await status()).stream?.failures ?? 0) >= 3,
+    );
+    expect(agent.lines(/not connected|rules stay as they are/)).toBeLessThanOrEqual(2);
+    expect(await device.openPorts()).toBe('22');
+  });
+
+  test('close inbound before the first policy, unless told otherwise', async () => {
+    device.door.shut();
+    const { args } = await newDevice();
+    const agent = start(args);
+    await device.untilOpen('', agent);
+    expect(await agent.end('SIGTERM')).toBe(0);
+    expect(await device.run(['--remove', '--state', state])).toMatchObject({ code: 0 });
+    const open = start([...args, '--until-first-policy', 'open']);
+    await eventually(
+      () => `the agent knocks\n${open.output}`,
+      () => open.lines('not connected') > 0,
+    );
+    expect(await device.openPorts()).toBe('none');
+  });
+});
+
+describe('the program', () => {
+  test('runs as a plain user whose only right is CAP_NET_ADMIN, flows and large policies included', async () => {
+    const nobody = 65_534;
+    await chown(state, nobody, nobody);
+    const metrics = join(state, 'figures.prom');
+    const rights = '-all,+net_admin';
+    const agent = start(
+      ['--enroll', await newKey(), '--metrics-file', metrics],
+      `setpriv --reuid=${nobody} --regid=${nobody} --clear-groups --no-new-privs --inh-caps=${rights} --ambient-caps=${rights} --bounding-set=${rights}`.split(
+        ' ',
+      ),
+    );
+    await device.untilOpen('22 80 443', agent);
+    const ranges = Array.from({ length: 2_000 }, (_, i) => `100.64.${i % 250}.${Math.floor(i / 250) * 8 + 2}`);
+    await place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${place.defaultGroup}`, {
+      inbound_rules: [{ ...tcp(22), ip_ranges: ranges }],
+    });
+    await device.untilOpen('22', agent);
+    await device.namespace.run(['nft', 'flush', 'ruleset']);
+    await device.untilOpen('22', agent);
+    await eventually(
+      () => `the figures are written\n${agent.output}`,
+      () =>
+        readFile(metrics, 'utf8').then(
+          (text) => /^ringfence_agent_drift_repairs_total [1-9]/m.test(text),
+          () => false,
+        ),
+    );
+    expect((await stat(metrics)).mode & 0o777).toBe(0o644);
+    expect(agent.output).not.toMatch(/^(error|warn): (?!no policy is known|somebody else)/m);
+    expect(await agent.end('SIGTERM')).toBe(0);
+  });
+
+  test('says in one line what it lacks, and tries on', async () => {
+    const { args } = await newDevice();
+    const powerless = start(args, ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-all']);
+    await eventually(
+      () => `the lack of rights is told\n${powerless.output}`,
+      () => powerless.lines(/error: .*CAP_NET_ADMIN/) > 0,
+    );
+    expect((await status()).troubles).not.toEqual([]);
+    expect(await powerless.end('SIGTERM')).toBe(0);
+    expect(powerless.lines(/begin failed/)).toBe(1);
+  });
+
+  test.each<[string, readonly string[], RegExp]>([
+    ['no device', [], /^ringfence: say which device this is: .*\n$/],
+    ['a wrong value', ['--until-first-policy', 'ajar'], /^ringfence: .*must be one of closed, open.*\n$/],
+    ['a wrong option', ['--untl-first-policy', 'open'], /^ringfence: unknown option .*Did you mean.*\n$/],
+  ])('ends with 2 and one line over %s', async (_, args, message) => {
+    const outcome = await device.run([...where(), ...args]);
+    expect(outcome.code).toBe(2);
+    expect(outcome.stderr).toMatch(message);
+  });
+});
