@@ -56,6 +56,8 @@ export interface WorldOptions extends Partial<
   readonly nft?: FakeNft;
   readonly links?: readonly Link[] | Error;
   readonly keepEstablished?: boolean;
+  /** By how much the time of day is wrong. */
+  readonly skew?: () => number;
 }
 
 export class World {
@@ -71,7 +73,7 @@ export class World {
   #onNews: (news: News) => void = () => {};
   #onLinks: () => void = () => {};
 
-  constructor({ links, nft = new FakeNft(), keepEstablished = false, ...rest }: WorldOptions = {}) {
+  constructor({ links, nft = new FakeNft(), keepEstablished = false, skew = () => 0, ...rest }: WorldOptions = {}) {
     this.nft = nft;
     if (links !== undefined) this.links = links;
     let count = 0;
@@ -81,7 +83,10 @@ export class World {
       source: this.source,
       selector: parseSelector('wg0'),
       untilFirstPolicy: 'closed',
-      clock: this.clock,
+      clock: {
+        now: () => this.clock.now() + skew(),
+        after: (milliseconds, run) => this.clock.after(milliseconds, run),
+      },
       monotonic: () => this.clock.now(),
       random: () => (++count % 1_000) / 1_000,
       log: (level, message, fields) => this.logged.push({ level, message, fields }),

@@ -255,15 +255,15 @@ describe('old rules stay', () => {
   });
 });
 
-describe('foreign hands', () => {
-  const insert = (world: World): void =>
-    world.nft.tamper((table) => {
-      const base = table?.chains.get('service-inbound');
-      if (table === undefined || base === undefined) return table;
-      const rules = [{ kind: 'foreign' as const, json: 'accept' }, ...base.rules];
-      return { ...table, chains: new Map(table.chains).set(base.name, { ...base, rules }) };
-    });
+const insert = (world: World): void =>
+  world.nft.tamper((table) => {
+    const base = table?.chains.get('service-inbound');
+    if (table === undefined || base === undefined) return table;
+    const rules = [{ kind: 'foreign' as const, json: 'accept' }, ...base.rules];
+    return { ...table, chains: new Map(table.chains).set(base.name, { ...base, rules }) };
+  });
 
+describe('foreign hands', () => {
   test('are undone at once when the kernel names a stranger', async () => {
     const world = await open();
     world.source.know(1, web);
@@ -388,5 +388,33 @@ describe('the driver interface', () => {
     await world.settle();
     expect(await world.enforced()).toMatchObject({ interface: 'wg0', policy: meaning(web) });
     expect(world.agent.status.troubles).toMatchObject([{ step: 'links', message: 'no ip' }]);
+  });
+});
+
+describe('when the time of day jumps', () => {
+  const hour = 3_600_000;
+  test.each([
+    ['forward by a year', 8_760 * hour],
+    ['back by a year', -8_760 * hour],
+    ['to the beginning of time', -1_700_000_000_000],
+  ])('%s: policies, looks, retries and clean-up go on as before', async (_, jump) => {
+    let skew = 0;
+    const world = await open({ skew: () => skew, state: new StateFolder({ folder }) });
+    world.source.know(1, web);
+    await until(() => !world.agent.status.pending);
+    skew = jump;
+    world.nft.failNext('not_permitted');
+    world.source.know(2, ssh);
+    await until(() => world.agent.status.troubles.length > 0);
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    await world.clock.advance(1_000);
+    await until(async () => samePolicy((await world.enforced())?.policy ?? meaning(), meaning(ssh)));
+    // The regular look still finds what nobody told.
+    skew = -jump;
+    insert(world);
+    await world.clock.advance(130_000);
+    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
+    expect(world.agent.status.driftRepairs).toBe(1);
+    expect(world.agent.status.troubles).toEqual([]);
   });
 });
