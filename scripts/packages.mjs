@@ -1,6 +1,6 @@
 /** Owns the list of Debian packages that the commands need: add a line here when a program or test needs another one. */
 
-/** @typedef {'start' | 'test' | 'bench'} Purpose */
+/** @typedef {'start' | 'lab' | 'test' | 'bench'} Purpose */
 
 /**
  * @typedef {object} SystemPackage
@@ -13,12 +13,12 @@
  */
 
 /** @type {readonly Purpose[]} */
-export const purposes = ['start', 'test', 'bench'];
+export const purposes = ['start', 'lab', 'test', 'bench'];
 
 /** @type {readonly Purpose[]} */
 const always = purposes;
 /** @type {readonly Purpose[]} */
-const testing = ['test', 'bench'];
+const networks = ['lab', 'test', 'bench'];
 
 /** @type {readonly SystemPackage[]} */
 export const systemPackages = [
@@ -34,9 +34,22 @@ export const systemPackages = [
     needs: ['setpriv', 'unshare', 'nsenter', 'taskset'],
     why: 'setpriv, which ends the database with its server; namespaces in tests',
   },
-  { name: 'nftables', for: testing, needs: ['nft'], why: 'the firewall that the agent drives' },
-  { name: 'iproute2', for: testing, needs: ['ip'], why: 'network namespaces for tests with real packets' },
-  { name: 'conntrack', for: testing, needs: ['conntrack'], why: 'looking at and ending tracked connections' },
+  { name: 'nftables', for: networks, needs: ['nft'], why: 'the firewall that the agent drives' },
+  {
+    name: 'iproute2',
+    for: networks,
+    needs: ['ip'],
+    why: 'network namespaces for the lab and for tests with real packets',
+  },
+  { name: 'conntrack', for: networks, needs: ['conntrack'], why: 'looking at and ending tracked connections' },
+  { name: 'iputils-ping', for: ['lab', 'test'], needs: ['ping'], why: 'echo requests between devices of the lab' },
+  {
+    name: 'wireguard-go',
+    for: ['lab', 'test'],
+    needs: ['wireguard-go'],
+    why: 'tunnels as driver interfaces in the lab',
+  },
+  { name: 'wireguard-tools', for: ['lab', 'test'], needs: ['wg'], why: 'the keys and peers of those' },
   { name: 'bsdutils', for: ['test'], needs: ['script'], why: 'a terminal for commands that tests run' },
   { name: 'zsh', for: ['test'], needs: ['zsh'], why: 'its completion of our commands' },
   { name: 'fish', for: ['test'], needs: ['fish'], why: 'its completion of our commands' },

@@ -16,7 +16,7 @@ const lacking = (...needs: string[]): Found => ({ ...ready, has: (need) => !need
 
 describe('the plan of set-up', () => {
   it('is empty when everything is there', () => {
-    for (const purpose of ['start', 'test', 'bench'] as const) expect(plan(purpose, ready)).toEqual([]);
+    for (const purpose of ['start', 'lab', 'test', 'bench'] as const) expect(plan(purpose, ready)).toEqual([]);
   });
 
   it('installs npm packages when there is no stamp or the lock file changed', () => {
@@ -84,7 +84,7 @@ describe('the command line of set-up', () => {
 
   it('explains itself when it is called wrongly', () => {
     for (const args of [[], ['--for'], ['--for', 'lunch'], ['start'], ['--for', 'start', 'now']]) {
-      expect(parseArguments(args)).toEqual({ message: 'usage: node scripts/setup.mjs --for start|test|bench' });
+      expect(parseArguments(args)).toEqual({ message: 'usage: node scripts/setup.mjs --for start|lab|test|bench' });
     }
   });
 });

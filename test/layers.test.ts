@@ -125,7 +125,7 @@ const rooms: Rooms = {
     why: 'starts the agent and shows what it tells',
   },
   'cli/lab': {
-    may: ['cli', 'client', 'nft', 'policy', 'api'],
+    may: ['cli', 'node', 'client', 'nft', 'policy', 'api'],
     npm: ['commander'],
     node: true,
     processes: true,

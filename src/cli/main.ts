@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { serverOptions, type ServerValues } from '../server/options.ts';
 import { addAgentCommands } from './agent/command.ts';
 import { addClientCommands } from './client-commands.ts';
+import { addLabCommands } from './lab/commands.ts';
 import { toOption } from './options.ts';
 import { programVersion } from '../node/version.ts';
 
@@ -29,6 +30,7 @@ function build(): Command {
   addBackup(program);
   addAgentCommands(program);
   addClientCommands(program);
+  addLabCommands(program);
   return program;
 }
 

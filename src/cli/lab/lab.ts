@@ -1,0 +1,244 @@
+/** Owns the lab: a server and devices in network namespaces, real programs on real interfaces, gone when it is closed. */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from '../../client/http.ts';
+import { nodeFetch } from '../../node/fetch.ts';
+import { deviceName, LabDevice } from './device.ts';
+import { Namespace } from './namespace.ts';
+import { Relay } from './relay.ts';
+import { layHub, plugDriver, plugUnderlay, plugUplink } from './topology.ts';
+import { makeKey, openTunnel } from './wireguard.ts';
+import { Worker, type Ending } from './worker.ts';
+
+export type Tunnel = 'veth' | 'wireguard';
+
+export interface LabOptions {
+  /** Namespaces are called after it; none: they have no names. */
+  readonly name?: string;
+  readonly devices: number;
+  readonly tunnel: Tunnel;
+  /** The command line of this very program. */
+  readonly program: readonly string[];
+  readonly listen?: string;
+  readonly serverArguments?: readonly string[];
+  readonly agentArguments?: readonly string[];
+  /** Only server and devices: no organization, no agents. */
+  readonly bare?: boolean;
+  /** Told when an agent ends that nobody ended. */
+  readonly onAgentEnd?: (device: LabDevice, ending: Ending) => void;
+}
+
+export class Lab {
+  readonly folder: string;
+  readonly devices: readonly LabDevice[];
+  readonly #options: LabOptions;
+  readonly #hub: Namespace;
+  readonly #relay: Relay;
+  readonly #adminToken = `rf_user_${randomBytes(32).toString('base64url')}`;
+  readonly #publicKeys: readonly string[];
+  #server: { readonly worker: Worker; readonly url: string } | undefined;
+  #place: { readonly organization: string; readonly token: string } | undefined;
+  #enrollmentKey: string | undefined;
+  #closing = false;
+
+  private constructor(
+    options: LabOptions,
+    parts: {
+      readonly folder: string;
+      readonly hub: Namespace;
+      readonly relay: Relay;
+      readonly devices: readonly LabDevice[];
+      readonly publicKeys: readonly string[];
+    },
+  ) {
+    this.#options = options;
+    this.folder = parts.folder;
+    this.#hub = parts.hub;
+    this.#relay = parts.relay;
+    this.devices = parts.devices;
+    this.#publicKeys = parts.publicKeys;
+  }
+
+  /** A lab that is ready: every device is enrolled and its first policy is in force (not so a bare one). */
+  static async open(options: LabOptions): Promise<Lab> {
+    const lab = await Lab.#build(options);
+    try {
+      await lab.startServer();
+      if (options.bare !== true) {
+        await lab.#settle();
+        await Promise.all(lab.devices.map((device) => lab.startAgent(device)));
+        await lab.#converged();
+      }
+      return lab;
+    } catch (error) {
+      await lab.close();
+      throw error;
+    }
+  }
+
+  static async #build(options: LabOptions): Promise<Lab> {
+    const folder = await mkdtemp(join(tmpdir(), 'ringfence-lab-'));
+    // The database runs under another account and must find its way in.
+    await chmod(folder, 0o711);
+    const opened: Namespace[] = [];
+    const make = async (hostname: string): Promise<Namespace> => {
+      const name = options.name === undefined ? {} : { name: `${options.name}-${hostname}` };
+      const namespace = await Namespace.create({ hostname, ...name });
+      opened.push(namespace);
+      return namespace;
+    };
+    try {
+      const numbers = Array.from({ length: options.devices }, (_, index) => index + 1);
+      const hub = await make('hub');
+      await layHub(hub);
+      const agents = join(folder, 'devices');
+      await mkdir(agents, { mode: 0o700 });
+      const devices: LabDevice[] = [];
+      for (const number of numbers) {
+        const namespace = await make(deviceName(number));
+        const plugged = { hub, device: namespace, number };
+        await plugUplink(plugged);
+        await (options.tunnel === 'veth' ? plugDriver : plugUnderlay)(plugged);
+        devices.push(new LabDevice({ number, namespace, folder: agents, program: options.program }));
+      }
+      const publicKeys = options.tunnel === 'veth' ? [] : await tunnels(devices);
+      const relay = await Relay.open(hub);
+      return new Lab(options, { folder, hub, relay, devices, publicKeys });
+    } catch (error) {
+      await Promise.all(opened.map((namespace) => namespace.close()));
+      await rm(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  get url(): string {
+    return this.#server?.url ?? '';
+  }
+  get adminToken(): string {
+    return this.#adminToken;
+  }
+  /** The organization of the devices and its owner's token. */
+  get place(): { readonly organization: string; readonly token: string } {
+    if (this.#place === undefined) throw new Error('this lab has no organization');
+    return this.#place;
+  }
+
+  device(number: number): LabDevice {
+    const device = this.devices[number - 1];
+    if (device === undefined) throw new Error(`this lab has no device ${number}`);
+    return device;
+  }
+
+  client(token: string): Client {
+    return new Client({ url: this.url, token, fetch: nodeFetch });
+  }
+
+  /** Starts the server on the lab's data, whatever became of an earlier one. */
+  async startServer(more: readonly string[] = []): Promise<void> {
+    const { program, listen = '127.0.0.1:0', serverArguments = [] } = this.#options;
+    const [command = '', ...args] = program;
+    const own = ['server', '--data', join(this.folder, 'server'), '--listen', listen];
+    const env = { ...withoutOurs(process.env), RINGFENCE_ADMIN_TOKEN: this.#adminToken };
+    const argv = ['--pdeathsig', 'TERM', command, ...args, ...own, ...serverArguments, ...more];
+    const worker = new Worker(
+      spawn('setpriv', argv, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true }),
+      join(this.folder, 'server.log'),
+    );
+    try {
+      const [, url = ''] = await worker.says(/^ {2}API +(http:\S+)\/api/m);
+      const { hostname, port } = new URL(url);
+      this.#relay.target = { host: hostname, port: Number(port) };
+      this.#server = { worker, url };
+    } catch (error) {
+      await worker.end('SIGKILL');
+      throw error;
+    }
+  }
+
+  async stopServer(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    await this.#server?.worker.end(signal);
+    this.#server = undefined;
+    this.#relay.target = undefined;
+  }
+
+  /** An owner, an organization, and a key for as many devices as there are. */
+  async #settle(): Promise<void> {
+    const admin = this.client(this.#adminToken);
+    const owner = await admin.users.create({ username: 'owner' });
+    const { token } = await admin.tokens.createFor(owner.id);
+    const client = this.client(token);
+    const { id } = await client.organizations.create({ name: this.#options.name ?? 'lab' });
+    this.#place = { organization: id, token };
+    this.#enrollmentKey = (await client.enrollmentKeys.create(id, { uses: this.devices.length })).key;
+  }
+
+  /** Starts the agent of a device: enrolls it the first time, and afterwards it knows itself. */
+  async startAgent(device: LabDevice, more: readonly string[] = []): Promise<void> {
+    const { agentArguments = [], onAgentEnd } = this.#options;
+    const publicKey = this.#publicKeys[device.number - 1];
+    const worker = await device.startAgent([
+      '--organization',
+      this.place.organization,
+      '--enroll',
+      this.#enrollmentKey ?? '',
+      ...(publicKey === undefined ? [] : ['--public-key', publicKey]),
+      ...agentArguments,
+      ...more,
+    ]);
+    void worker.ended.then((ending) => {
+      if (!this.#closing && device.agent === worker) onAgentEnd?.(device, ending);
+    });
+  }
+
+  /** Waits until every device is registered, knows its address, and has a policy of the server in force. */
+  async #converged(): Promise<void> {
+    const { organization, token } = this.place;
+    const client = this.client(token);
+    await Promise.all(this.devices.map(async ({ agent }) => agent?.says(/origin=server/)));
+    for (const record of await client.devices.list(organization)) {
+      const device = this.devices.find(({ name }) => name === record.hostname);
+      if (device !== undefined) {
+        await client.devices.update(organization, record.id, { tunnel_ip: device.addresses.driver4 });
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    await Promise.all([...this.devices.map((device) => device.stopAgent()), this.stopServer()]);
+    this.#relay.close();
+    await Promise.all([this.#hub, ...this.devices.map(({ namespace }) => namespace)].map((each) => each.close()));
+    await removeFolder(this.folder);
+  }
+}
+
+async function tunnels(devices: readonly LabDevice[]): Promise<readonly string[]> {
+  const keys = await Promise.all(devices.map(({ namespace }) => makeKey(namespace)));
+  await Promise.all(
+    devices.map(({ namespace: device, number, stateFolder }) =>
+      openTunnel({ device, number, keys, file: `${stateFolder}.tunnel` }),
+    ),
+  );
+  return keys.map(({ publicKey }) => publicKey);
+}
+
+/** Settings that a person has for the client commands must not reach the lab's own server. */
+const withoutOurs = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('RINGFENCE_')));
+
+/** The database may write its last files while it ends. */
+export async function removeFolder(folder: string): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      await rm(folder, { recursive: true, force: true });
+      return;
+    } catch (error) {
+      if (attempt === 50) throw error;
+      await sleep(100);
+    }
+  }
+}

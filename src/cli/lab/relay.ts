@@ -1,0 +1,68 @@
+/** Owns the door between the lab's hub and the server outside: connections from devices are passed on, byte by byte. */
+import type { ChildProcess } from 'node:child_process';
+import { connect, Server, type Socket } from 'node:net';
+import type { Namespace } from './namespace.ts';
+import { door } from './topology.ts';
+
+/**
+ * A socket stays in the namespace in which it was made, whoever has it: so a short-lived process inside makes the listener
+ * and hands it over, and no interface of the machine itself is touched.
+ */
+const maker = `
+const server = require('node:net').createServer({ pauseOnConnect: true });
+server.listen(${door.port}, '${door.address}', () => process.send('listening', server, () => process.disconnect()));
+`;
+
+export class Relay {
+  /** Where the server is at the moment. */
+  target: { readonly host: string; readonly port: number } | undefined;
+  readonly #listener: Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(listener: Server) {
+    this.#listener = listener;
+    listener.on('connection', (near) => this.#pass(near));
+  }
+
+  static async open(hub: Namespace): Promise<Relay> {
+    const child: ChildProcess = hub.spawn([process.execPath, '-e', maker], {
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const listener = await new Promise<Server>((resolve, reject) => {
+      child.once('message', (_, handle) => {
+        if (handle instanceof Server) resolve(handle);
+        else reject(new Error('the hub has no door'));
+      });
+      child.once('error', reject);
+      child.once('close', (code) => reject(new Error(`the hub has no door: it ended with ${code}`)));
+    });
+    return new Relay(listener);
+  }
+
+  #pass(near: Socket): void {
+    const { target } = this;
+    if (target === undefined) {
+      near.resetAndDestroy();
+      return;
+    }
+    const far = connect({ ...target, noDelay: true });
+    near.setNoDelay(true);
+    for (const [socket, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      this.#sockets.add(socket);
+      socket.on('error', () => other.destroy());
+      socket.on('close', () => {
+        this.#sockets.delete(socket);
+        other.destroy();
+      });
+      socket.pipe(other);
+    }
+  }
+
+  close(): void {
+    this.#listener.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}

@@ -1,0 +1,72 @@
+/** Owns one long-lived program of the lab: its log, what it says, and its end. */
+import type { ChildProcess } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** How much of what a program said is kept in memory. */
+const kept = 64 * 1024;
+
+export interface Ending {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export class Worker {
+  readonly ended: Promise<Ending>;
+  readonly #child: ChildProcess;
+  #said = '';
+
+  constructor(child: ChildProcess, logFile: string) {
+    this.#child = child;
+    const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 });
+    log.on('error', () => {}); // The lab's folder may be gone before the last word is said.
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (text: string) => {
+        this.#said = `${this.#said}${text}`.slice(-kept);
+        log.write(text);
+      });
+    }
+    this.ended = new Promise((resolve) => {
+      child.once('error', (error) => {
+        this.#said += error.message;
+        resolve({ code: 1, signal: null });
+      });
+      child.once('close', (code, signal) => {
+        log.end();
+        resolve({ code, signal });
+      });
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? Number.NaN;
+  }
+  get said(): string {
+    return this.#said;
+  }
+  get isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** Waits until it says something like this. */
+  async says(pattern: RegExp): Promise<RegExpExecArray> {
+    for (let attempt = 0; attempt < 6_000; attempt++) {
+      const found = pattern.exec(this.#said);
+      if (found !== null) return found;
+      if (!this.isRunning) break;
+      await sleep(10);
+    }
+    throw new Error(`it never said ${pattern}; it said: ${this.#said.slice(-2_000).trim()}`);
+  }
+
+  /** Ends it, by force if it does not listen. */
+  async end(signal: NodeJS.Signals = 'SIGTERM', patience = 15_000): Promise<Ending> {
+    if (this.isRunning) this.#child.kill(signal);
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), patience);
+    try {
+      return await this.ended;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
