@@ -43,7 +43,7 @@ async function eventually(what: string, condition: () => boolean): Promise<void>
   throw new Error(`it never came to pass: ${what}`);
 }
 
-describe('a lab with tunnels that runs by itself', () => {
+describe('a lab with tunnels that runs by itself', { timeout: 600_000 }, () => {
   let record: LabRecord;
   beforeAll(async () => {
     const { code, stdout, stderr } = await lab(
@@ -60,7 +60,7 @@ describe('a lab with tunnels that runs by itself', () => {
     record = recordOf(killed);
     expect(stdout).toContain(`export RINGFENCE_SERVER=${record.url}\n`);
     expect(stdout).toContain(`ip netns exec ${killed}-device-2 sh`);
-  });
+  }, 600_000);
   afterAll(() => lab('down', killed).ended);
 
   test('shows itself, and is not built twice', async () => {

@@ -133,7 +133,7 @@ async function upDetached(name: string): Promise<void> {
   const child = spawn(command, [file, ...args], { env, detached: true, stdio: ['ignore', output, output] });
   closeSync(output);
   try {
-    for (let attempt = 0; attempt < 6_000; attempt++) {
+    for (let attempt = 0; attempt < 15_000; attempt++) {
       const record = readRecord(name);
       if (record !== undefined && isAlive(record)) {
         process.stdout.write(introduction(record));

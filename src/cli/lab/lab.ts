@@ -97,14 +97,15 @@ export class Lab {
       await layHub(hub);
       const agents = join(folder, 'devices');
       await mkdir(agents, { mode: 0o700 });
-      const devices: LabDevice[] = [];
-      for (const number of numbers) {
-        const namespace = await make(deviceName(number));
-        const plugged = { hub, device: namespace, number };
-        await plugUplink(plugged);
-        await (options.tunnel === 'veth' ? plugDriver : plugUnderlay)(plugged);
-        devices.push(new LabDevice({ number, namespace, folder: agents, program: options.program }));
-      }
+      const devices = await Promise.all(
+        numbers.map(async (number) => {
+          const namespace = await make(deviceName(number));
+          const plugged = { hub, device: namespace, number };
+          await plugUplink(plugged);
+          await (options.tunnel === 'veth' ? plugDriver : plugUnderlay)(plugged);
+          return new LabDevice({ number, namespace, folder: agents, program: options.program });
+        }),
+      );
       const publicKeys = options.tunnel === 'veth' ? [] : await tunnels(devices);
       const relay = await Relay.open(hub);
       return new Lab(options, { folder, hub, relay, devices, publicKeys });

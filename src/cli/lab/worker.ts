@@ -50,7 +50,7 @@ export class Worker {
 
   /** Waits until it says something like this. */
   async says(pattern: RegExp): Promise<RegExpExecArray> {
-    for (let attempt = 0; attempt < 6_000; attempt++) {
+    for (let attempt = 0; attempt < 18_000; attempt++) {
       const found = pattern.exec(this.#said);
       if (found !== null) return found;
       if (!this.isRunning) break;
