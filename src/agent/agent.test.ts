@@ -399,7 +399,7 @@ describe('when the time of day jumps', () => {
     ['to the beginning of time', -1_700_000_000_000],
   ])('%s: policies, looks, retries and clean-up go on as before', async (_, jump) => {
     let skew = 0;
-    const world = await open({ skew: () => skew, state: new StateFolder({ folder }) });
+    const world = await open({ skew: () => skew });
     world.source.know(1, web);
     await until(() => !world.agent.status.pending);
     skew = jump;
