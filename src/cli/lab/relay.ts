@@ -10,7 +10,7 @@ import { door } from './topology.ts';
  */
 const maker = `
 const server = require('node:net').createServer({ pauseOnConnect: true });
-server.listen(${door.port}, '${door.address}', () => process.send('listening', server, () => process.disconnect()));
+server.listen(${door.port}, '${door.address}', () => process.send('listening', server));
 `;
 
 export class Relay {
@@ -30,6 +30,8 @@ export class Relay {
     });
     const listener = await new Promise<Server>((resolve, reject) => {
       child.once('message', (_, handle) => {
+        // Its maker would go on to accept connections beside us.
+        child.kill('SIGKILL');
         if (handle instanceof Server) resolve(handle);
         else reject(new Error('the hub has no door'));
       });
