@@ -93,8 +93,13 @@ export class Program {
     return new Program(folder);
   }
 
+  /** What Node runs. */
+  get file(): string {
+    return join(this.#folder, 'ringfence.mjs');
+  }
+
   run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Run {
-    const run = new Run(join(this.#folder, 'ringfence.mjs'), args, env);
+    const run = new Run(this.file, args, env);
     this.#runs.push(run);
     return run;
   }

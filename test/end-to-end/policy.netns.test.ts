@@ -1,0 +1,352 @@
+/** Proves end to end what a device enforces (reference 1.2): records in the server, agents that follow, real packets between devices. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { AddSecurityGroup } from '../../src/api/group.ts';
+import type { SecurityRule } from '../../src/policy/rule.ts';
+import { Fleet, type Probe, type Verdict } from './fleet.ts';
+
+const rule = (
+  ip_protocol: SecurityRule['ip_protocol'],
+  from_port = 0,
+  to_port = from_port,
+  ...ip_ranges: string[]
+): SecurityRule => ({
+  ip_protocol,
+  from_port,
+  to_port,
+  ...(ip_ranges.length === 0 ? {} : { ip_ranges }),
+});
+const tcp = (from: number, to: number, port: number, family: 4 | 6 = 4): Probe => ({
+  from,
+  to,
+  protocol: 'tcp',
+  port,
+  family,
+});
+const udp = (from: number, to: number, port: number, family: 4 | 6 = 4): Probe => ({
+  from,
+  to,
+  protocol: 'udp',
+  port,
+  family,
+});
+const echo = (from: number, to: number, family: 4 | 6 = 4): Probe => ({ from, to, protocol: 'icmp', family });
+
+const dropIn: Verdict = 'stopped coming in';
+const dropOut: Verdict = 'stopped going out';
+
+let fleet: Fleet;
+let count = 0;
+beforeAll(async () => {
+  fleet = await Fleet.open({ devices: 3, phase: 1 });
+}, 300_000);
+afterAll(() => fleet?.close(), 120_000);
+
+const expectVerdicts = async (rows: readonly (readonly [Probe, Verdict])[]): Promise<void> => {
+  const verdicts = await fleet.judge(rows.map(([probe]) => probe));
+  expect(rows.map(([probe], i) => [probe, verdicts[i]])).toEqual(rows.map(([probe, verdict]) => [probe, verdict]));
+};
+const group = (rules: Pick<AddSecurityGroup, 'inbound_rules' | 'outbound_rules'>, owner: 'mine' | 'ours' = 'ours') =>
+  (owner === 'ours' ? fleet.owner.groups : fleet.owner.userGroups).create(fleet.org, {
+    group_name: `group ${(count += 1)}`,
+    ...rules,
+  });
+/** Another server on the same data: agents go on where they were. */
+const enterPhase = async (phase: 1 | 2 | 3): Promise<void> => {
+  await fleet.lab.stopServer();
+  await fleet.lab.startServer(['--phase', String(phase)]);
+};
+
+describe('phase I: the default group', () => {
+  test('reference 1.2 (2), (10), (11): at first everything comes in, through chains in the order of the reference', async () => {
+    await fleet.converged(1, 2, 3);
+    await expectVerdicts([
+      [tcp(1, 2, 22), 'open'],
+      [udp(1, 2, 53, 6), 'open'],
+      [udp(3, 1, 53), 'open'],
+      [tcp(2, 3, 443, 6), 'open'],
+      [echo(1, 3), 'open'],
+      [echo(3, 2, 6), 'open'],
+    ]);
+    const { stdout } = await fleet.device(1).nft('list', 'table', 'inet', 'service');
+    const lines = stdout.split('\n').map((line) => line.trim());
+    expect(lines.filter((line) => line.startsWith('chain') || line.startsWith('type'))).toEqual([
+      'chain service-inbound {',
+      'type filter hook input priority filter; policy accept;',
+      'chain service-outbound {',
+      'type filter hook output priority filter; policy accept;',
+    ]);
+    expect(
+      lines.filter((line) => line.startsWith('iifname')).map((line) => line.replace('iifname "rf0" ', '')),
+    ).toEqual([
+      'ct state established,related accept',
+      'icmpv6 type { echo-request, echo-reply } accept',
+      'icmp type { echo-reply, echo-request } accept',
+      'meta nfproto ipv4 accept',
+      'meta nfproto ipv6 accept',
+      'drop',
+    ]);
+  });
+
+  test('reference 1.2 (1), (3): a change of the default group reaches every device, at the driver interface only', async () => {
+    const { id } = await fleet.defaultGroup();
+    await fleet.owner.groups.update(fleet.org, id, { inbound_rules: [rule('tcp', 22), rule('icmpv6')] });
+    await fleet.converged(1, 2, 3);
+    await expectVerdicts([
+      [tcp(1, 2, 22), 'open'],
+      [tcp(2, 3, 22, 6), 'open'],
+      [tcp(1, 2, 80), dropIn],
+      [udp(2, 1, 22, 6), dropIn],
+      [echo(1, 3), dropIn],
+      [echo(1, 3, 6), 'open'],
+    ]);
+    // The uplink is none of its business: the same port, over the other interface.
+    const { uplink } = fleet.device(2).addresses;
+    await expectVerdicts([[tcp(1, 2, 81), dropIn]]);
+    const asked = { do: 'ask', protocol: 'tcp', address: uplink, port: 81, patience: 20_000 } as const;
+    expect(await fleet.device(1).perform(asked)).toBe('open');
+  });
+
+  test('there is one group, and no device has another', async () => {
+    await expect(group({})).rejects.toMatchObject({ status: 409 });
+    await expect(group({}, 'mine')).rejects.toMatchObject({ status: 409 });
+  });
+
+  test('deleting the default group resets it: everything is open again', async () => {
+    await fleet.owner.groups.delete(fleet.org, (await fleet.defaultGroup()).id);
+    await fleet.converged(1, 2, 3);
+    await expectVerdicts([
+      [tcp(1, 2, 80), 'open'],
+      [echo(1, 3), 'open'],
+    ]);
+  });
+});
+
+describe('phase II: a group of one’s own', () => {
+  beforeAll(() => enterPhase(2), 120_000);
+
+  test('stands in the place of the default group on that device alone, and goes again', async () => {
+    const own = await group({ inbound_rules: [rule('udp', 5_000)] }, 'mine');
+    await fleet.attach(2, own.id);
+    await fleet.converged(1, 2, 3);
+    await expectVerdicts([
+      [udp(1, 2, 5_000), 'open'],
+      [tcp(1, 2, 80), dropIn],
+      [tcp(2, 1, 80), 'open'],
+      [tcp(1, 3, 80), 'open'],
+    ]);
+    const second = await group({}, 'mine');
+    await expect(fleet.attach(2, own.id, second.id)).rejects.toMatchObject({ status: 422 });
+    await fleet.attach(2);
+    await fleet.converged(2);
+    await expectVerdicts([[tcp(1, 2, 80), 'open']]);
+  });
+});
+
+describe('phase III: a list of groups', () => {
+  beforeAll(() => enterPhase(3), 120_000);
+  beforeEach(async () => {
+    await fleet.attach(2);
+  });
+
+  const rows: readonly {
+    readonly what: string;
+    readonly groups: readonly Pick<AddSecurityGroup, 'inbound_rules' | 'outbound_rules'>[];
+    readonly verdicts: readonly (readonly [Probe, Verdict])[];
+  }[] = [
+    {
+      what: 'the list replaces the default group, and the union of its groups holds (reference 1.1)',
+      groups: [{ inbound_rules: [rule('tcp', 22)] }, { inbound_rules: [rule('udp', 53)] }],
+      verdicts: [
+        [tcp(1, 2, 22), 'open'],
+        [udp(1, 2, 53), 'open'],
+        [tcp(1, 2, 53), dropIn],
+        [echo(1, 2), dropIn],
+      ],
+    },
+    {
+      what: 'reference 1.2 (4): ranges are sources of what comes in and destinations of what goes out',
+      groups: [
+        {
+          inbound_rules: [rule('tcp', 22, 22, '100.64.0.1', 'fd7f::3')],
+          outbound_rules: [rule('tcp', 80, 80, '100.64.0.3', 'fd7f::1')],
+        },
+      ],
+      verdicts: [
+        [tcp(1, 2, 22), 'open'],
+        [tcp(3, 2, 22), dropIn],
+        [tcp(3, 2, 22, 6), 'open'],
+        [tcp(1, 2, 22, 6), dropIn],
+        [tcp(2, 3, 80), 'open'],
+        [tcp(2, 1, 80), dropOut],
+        [tcp(2, 1, 80, 6), 'open'],
+        [tcp(2, 3, 80, 6), dropOut],
+      ],
+    },
+    {
+      what: 'reference 1.2 (5), (7): ports are those of the destination; one, a range with both ends, or any',
+      groups: [
+        {
+          inbound_rules: [rule('tcp', 8_000, 8_010), rule('udp', 0)],
+          outbound_rules: [rule('tcp', 443), rule('udp', 53)],
+        },
+      ],
+      verdicts: [
+        [tcp(1, 2, 8_000), 'open'],
+        [tcp(1, 2, 8_010, 6), 'open'],
+        [tcp(1, 2, 7_999), dropIn],
+        [tcp(1, 2, 8_011), dropIn],
+        [udp(1, 2, 9), 'open'],
+        [tcp(2, 1, 443), 'open'],
+        [tcp(2, 1, 8_000), dropOut],
+        [udp(2, 3, 53, 6), 'open'],
+        [udp(2, 3, 54), dropOut],
+      ],
+    },
+    {
+      what: 'reference 1.2 (8), (9): without ranges any address; without outbound rules everything goes out',
+      groups: [{ inbound_rules: [rule('ipv6')] }],
+      verdicts: [
+        [tcp(1, 2, 80, 6), 'open'],
+        [udp(3, 2, 80, 6), 'open'],
+        [tcp(1, 2, 80), dropIn],
+        [tcp(2, 1, 80), 'open'],
+        [udp(2, 3, 99), 'open'],
+        [echo(2, 3), 'open'],
+      ],
+    },
+    {
+      what: 'reference 1.2 (9): one outbound rule closes everything else that goes out, replies excepted',
+      groups: [{ inbound_rules: [rule('tcp', 22)], outbound_rules: [rule('icmp')] }],
+      verdicts: [
+        [echo(2, 1), 'open'],
+        [echo(2, 1, 6), dropOut],
+        [tcp(2, 1, 22), dropOut],
+        [tcp(1, 2, 22), 'open'],
+      ],
+    },
+    {
+      what: 'reference 1.2 (6), (14): rules have no order, and ranges may overlap',
+      groups: [
+        { inbound_rules: [rule('tcp', 1_000, 2_000, '100.64.0.0/24'), rule('tcp', 1_500, 1_600, '100.64.0.1')] },
+        {
+          inbound_rules: [rule('tcp', 1_550, 2_500, '100.64.0.0-100.64.0.1', '100.64.0.1/32', 'fd7f::/64', 'fd7f::3')],
+        },
+      ],
+      verdicts: [
+        [tcp(1, 2, 1_550), 'open'],
+        [tcp(3, 2, 1_550), 'open'],
+        [tcp(1, 2, 2_400), 'open'],
+        [tcp(3, 2, 2_400), dropIn],
+        [tcp(3, 2, 2_400, 6), 'open'],
+        [tcp(3, 2, 1_000, 6), dropIn],
+      ],
+    },
+    {
+      what: 'reference 1.2 (15): `ip` with ports is TCP and UDP, without them both families; `icmp` follows its ranges',
+      groups: [{ inbound_rules: [rule('ip', 700, 701), rule('ip', 0, 0, 'fd7f::3'), rule('icmp', 0, 0, 'fd7f::1')] }],
+      verdicts: [
+        [tcp(1, 2, 700), 'open'],
+        [udp(1, 2, 701, 6), 'open'],
+        [tcp(1, 2, 702), dropIn],
+        [tcp(3, 2, 702, 6), 'open'],
+        [tcp(3, 2, 702), dropIn],
+        [echo(1, 2, 6), 'open'],
+        [echo(1, 2), dropIn],
+      ],
+    },
+    {
+      what: 'a group without rules lets nothing in and everything out (reference 1.2 (16))',
+      groups: [{}],
+      verdicts: [
+        [tcp(1, 2, 22, 6), dropIn],
+        [echo(3, 2), dropIn],
+        [tcp(2, 1, 22), 'open'],
+        [udp(2, 3, 53, 6), 'open'],
+      ],
+    },
+  ];
+  test.each(rows.map((row) => [row.what, row] as const))('%s', async (_, { groups, verdicts }) => {
+    const made = [];
+    for (const each of groups) made.push(await group(each));
+    await fleet.attach(2, ...made.map(({ id }) => id));
+    await fleet.converged(2);
+    await expectVerdicts(verdicts);
+    if (made.length > 1) {
+      const before = (await fleet.device(2).nft('list', 'chain', 'inet', 'service', 'service-inbound')).stdout;
+      await fleet.attach(2, ...made.map(({ id }) => id).toReversed());
+      await fleet.converged(2);
+      expect((await fleet.device(2).nft('list', 'chain', 'inet', 'service', 'service-inbound')).stdout).toBe(before);
+    }
+  });
+
+  test('reference 1.2 (12): an edit takes the place of what was, attach and detach too, and a group in use stays', async () => {
+    const [ssh, web] = [
+      await group({ inbound_rules: [rule('tcp', 22)] }),
+      await group({ inbound_rules: [rule('tcp', 80)] }),
+    ];
+    await fleet.attach(2, ssh.id);
+    await fleet.converged(2);
+    await expectVerdicts([
+      [tcp(1, 2, 22), 'open'],
+      [tcp(1, 2, 80), dropIn],
+    ]);
+    await fleet.owner.groups.update(fleet.org, ssh.id, { inbound_rules: [rule('tcp', 2_222)] });
+    await fleet.attach(2, ssh.id, web.id);
+    await fleet.converged(2);
+    await expectVerdicts([
+      [tcp(1, 2, 22), dropIn],
+      [tcp(1, 2, 2_222), 'open'],
+      [tcp(1, 2, 80), 'open'],
+    ]);
+    await expect(fleet.owner.groups.delete(fleet.org, web.id)).rejects.toMatchObject({ status: 409 });
+    await expectVerdicts([[tcp(1, 2, 80), 'open']]);
+    await fleet.owner.groups.delete(fleet.org, web.id, { detach: true });
+    await fleet.converged(2);
+    await expectVerdicts([
+      [tcp(1, 2, 80), dropIn],
+      [tcp(1, 2, 2_222), 'open'],
+    ]);
+    await fleet.attach(2);
+    await fleet.converged(2);
+    await expectVerdicts([[tcp(1, 2, 80), 'open']]);
+  });
+
+  test('reference 1.2 (13): what somebody else does to the table is undone', async () => {
+    const closed = await group({});
+    await fleet.attach(2, closed.id);
+    await fleet.converged(2);
+    for (const change of [
+      ['insert', 'rule', 'inet', 'service', 'service-inbound', 'accept'],
+      ['flush', 'chain', 'inet', 'service', 'service-inbound'],
+      ['delete', 'table', 'inet', 'service'],
+    ]) {
+      await fleet.device(2).namespace.run(['nft', ...change]);
+      await fleet.converged(2);
+      await expectVerdicts([[tcp(1, 2, 22), dropIn]]);
+    }
+  });
+
+  test('reference 1.2 (16): the command line writes rules that devices enforce; a device token writes none', async () => {
+    const { token } = fleet.lab.place;
+    const env = { RINGFENCE_SERVER: fleet.lab.url, RINGFENCE_TOKEN: token, RINGFENCE_ORG: fleet.org };
+    for (const words of [
+      'group create typed',
+      'group allow typed in tcp 6000 from 100.64.0.1',
+      'device groups set device-2 typed',
+    ]) {
+      expect(await fleet.program.run(words.split(' '), env).ended).toMatchObject({ code: 0 });
+    }
+    await fleet.converged(2);
+    await expectVerdicts([
+      [tcp(1, 2, 6_000), 'open'],
+      [tcp(3, 2, 6_000), dropIn],
+    ]);
+    const registered = await fleet.owner.devices.create(fleet.org, {
+      public_key: 'a key of its own',
+      hostname: 'spare',
+    });
+    const device = fleet.lab.client(registered.device_token);
+    const { id } = await fleet.defaultGroup();
+    await expect(device.groups.update(fleet.org, id, { inbound_rules: [] })).rejects.toMatchObject({ status: 403 });
+  });
+});
