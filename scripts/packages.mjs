@@ -19,6 +19,8 @@ export const purposes = ['start', 'lab', 'test', 'bench'];
 const always = purposes;
 /** @type {readonly Purpose[]} */
 const networks = ['lab', 'test', 'bench'];
+/** @type {readonly Purpose[]} */
+const testing = ['test', 'bench'];
 
 /** @type {readonly SystemPackage[]} */
 export const systemPackages = [
@@ -54,7 +56,7 @@ export const systemPackages = [
   { name: 'zsh', for: ['test'], needs: ['zsh'], why: 'its completion of our commands' },
   { name: 'fish', for: ['test'], needs: ['fish'], why: 'its completion of our commands' },
   { name: 'curl', for: ['test'], needs: ['curl'], why: "the examples of the watch protocol's page" },
-  { name: 'chromium', for: networks, needs: ['chromium'], why: 'the browser of the browser tests' },
+  { name: 'chromium', for: testing, needs: ['chromium'], why: 'the browser of the browser tests' },
   { name: 'gcc', for: ['bench'], needs: ['gcc'], why: 'load generators and floors written in C' },
   { name: 'etcd-server', for: ['bench'], needs: ['etcd'], why: 'a peer of the change stream' },
   { name: 'nats-server', for: ['bench'], needs: ['nats-server'], why: 'another' },
