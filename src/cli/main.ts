@@ -72,6 +72,11 @@ function dropEmptyVariables(env: NodeJS.ProcessEnv): void {
 }
 
 dropEmptyVariables(process.env);
+// Whoever reads help may leave early (`| head`): that is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(0);
+});
 try {
   await build().parseAsync(process.argv);
 } catch (error) {

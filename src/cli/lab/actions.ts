@@ -19,7 +19,7 @@ import {
   type LabDeviceRecord,
   type LabRecord,
 } from './record.ts';
-import { driverName, mostDevices } from './topology.ts';
+import { door, driverName, mostDevices } from './topology.ts';
 import { deviceLines, introduction } from './words.ts';
 
 export interface UpOptions {
@@ -150,8 +150,11 @@ async function upDetached(name: string): Promise<void> {
   }
 }
 
-export async function down(names: readonly string[]): Promise<void> {
+/** Those that are named, by word or by environment; or else all. */
+export async function down(given: readonly string[]): Promise<void> {
   requireRoot();
+  const named = process.env['RINGFENCE_LAB_NAME'];
+  const names = given.length === 0 && named !== undefined ? [named] : given;
   const records = names.length === 0 ? listRecords() : names.map((name) => found(name));
   for (const record of records) {
     if (isAlive(record)) {
@@ -262,7 +265,12 @@ export async function run(args: readonly string[], options: TryOptions): Promise
   const [deviceText = '', ...argv] = args;
   const device = theDevice(theLab(options.name), deviceText);
   const [command = '', ...rest] = Namespace.heldBy(device.holder).inside(argv);
-  const env = { ...process.env, RINGFENCE_INTERFACE: driverName, RINGFENCE_STATE: device.state };
+  const env = {
+    ...process.env,
+    RINGFENCE_SERVER: `http://${door.address}:${door.port}`,
+    RINGFENCE_INTERFACE: driverName,
+    RINGFENCE_STATE: device.state,
+  };
   const child = spawn(command, rest, { stdio: 'inherit', env });
   const pass = (signal: NodeJS.Signals): void => void child.kill(signal);
   process.on('SIGINT', pass);

@@ -1,0 +1,59 @@
+/** Follows docs/first-fleet.md word for word: the built program, real devices, real packets. */
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Program } from './lib/run.ts';
+import { isShown, stepsUnder } from './lib/walkthrough.ts';
+
+const headings = ['Two devices', 'A port', 'A change, and back'];
+/** The page speaks of the lab; this one is ours alone. */
+const name = `page-${process.pid}`;
+const mark = '----- end of step -----';
+
+let program: Program;
+let folder: string;
+beforeAll(async () => {
+  program = await Program.build();
+  folder = await mkdtemp(join(tmpdir(), 'rf-first-fleet-'));
+  await mkdir(join(folder, 'bin'));
+  const command = `#!/bin/sh\nexec '${process.execPath}' '${program.file}' "$@"\n`;
+  await writeFile(join(folder, 'bin', 'ringfence'), command, { mode: 0o755 });
+});
+afterAll(async () => {
+  await program?.run(['lab', 'down', name]).ended;
+  await program?.close();
+  await rm(folder ?? '', { recursive: true, force: true });
+}, 120_000);
+
+test('the session of the first fleet shows what it says it shows', { timeout: 600_000 }, async () => {
+  const page = await readFile(new URL('../docs/first-fleet.md', import.meta.url), 'utf8');
+  const steps = headings.flatMap((heading) => stepsUnder(heading, page));
+  expect(steps.length).toBeGreaterThan(8);
+  const kept = Object.entries(process.env).filter(([variable]) => !variable.startsWith('RINGFENCE_'));
+  const script = steps.map((step) => `${step.script}\necho '${mark}'\n`).join('');
+  const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
+    cwd: folder,
+    env: {
+      ...Object.fromEntries(kept),
+      PATH: `${join(folder, 'bin')}${delimiter}${process.env['PATH'] ?? ''}`,
+      HOME: folder,
+      RINGFENCE_LAB_NAME: name,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  let errors = '';
+  shell.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  shell.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  const [code] = await once(shell, 'close');
+  expect({ code, errors, output: code === 0 ? '' : output }).toEqual({ code: 0, errors: '', output: '' });
+  const outputs = output.split(mark);
+  for (const [i, step] of steps.entries()) {
+    for (const line of step.shows) {
+      expect(isShown(line, outputs[i] ?? ''), `step ${i + 1} shows ${line}\nbut gave ${outputs[i]}`).toBe(true);
+    }
+  }
+});
