@@ -38,6 +38,8 @@ export interface CommandSpec {
   readonly examples: readonly string[];
   /** Asks before it acts, so it takes `--yes`. */
   readonly destructive?: true;
+  /** For programs: help does not show it. */
+  readonly hidden?: true;
 }
 
 /** One client command. */
@@ -46,7 +48,7 @@ export function addCommand<Options extends object = object>(
   spec: CommandSpec,
   run: (session: Session, invocation: Invocation<Options>) => Promise<void>,
 ): Command {
-  const command = parent.command(spec.usage).summary(spec.summary);
+  const command = parent.command(spec.usage, { hidden: spec.hidden === true }).summary(spec.summary);
   command.description(spec.about === undefined ? sentence(spec.summary) : `${sentence(spec.summary)}\n\n${spec.about}`);
   command.addHelpOption(new Option('-h, --help', 'print this help').helpGroup(heading));
   for (const option of [...(spec.options ?? []), ...(spec.destructive ? [yesOption()] : []), ...globalOptions()]) {

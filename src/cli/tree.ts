@@ -10,8 +10,16 @@ export interface CommandNode {
   /** As help shows it after the name: `[options] <group> <rule...>`. */
   readonly usage: string;
   readonly options: readonly OptionNode[];
+  readonly arguments: readonly ArgumentNode[];
   readonly children: readonly CommandNode[];
   readonly command: Command;
+}
+
+export interface ArgumentNode {
+  readonly name: string;
+  /** Takes every word that is left. */
+  readonly isMany: boolean;
+  readonly choices: readonly string[];
 }
 
 export interface OptionNode {
@@ -51,6 +59,11 @@ export function readTree(command: Command, parent = ''): CommandNode {
     description: command.description(),
     usage: command.usage(),
     options: help.visibleOptions(command).map(readOption),
+    arguments: command.registeredArguments.map((argument) => ({
+      name: argument.name(),
+      isMany: argument.variadic,
+      choices: argument.argChoices ?? [],
+    })),
     children: help
       .visibleCommands(command)
       .filter((child) => child.name() !== 'help')

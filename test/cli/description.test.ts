@@ -1,6 +1,6 @@
 /** Proves what the program says about itself: help, the reference, completion, and the answers to a wrong command line. */
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { chmod, readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -121,5 +121,26 @@ describe('completion', () => {
     expect(below).not.toMatch(/^list\b/m);
     expect(await offer(path, 'ringfence group delete web --det')).toMatch(/^--detach\b/m);
     expect(await offer(path, 'ringfence group list --output ')).toMatch(/^yaml\b/m);
+  });
+
+  it.each(Object.keys(offers))('of %s asks the program for names, with the words typed so far', async (shell) => {
+    const path = await file(shell);
+    const offer = offers[shell];
+    if (offer === undefined) throw new Error(shell);
+    // Stands in for the program: it answers with the words that it was asked with.
+    const bin = await program.as('bin');
+    await chmod(await bin.file('ringfence', '#!/bin/sh\necho "answer-$*" | tr " " _\necho two words\n'), 0o755);
+    const found = process.env['PATH'];
+    process.env['PATH'] = `${bin.home}:${found}`;
+    try {
+      const groups = await offer(path, 'ringfence group show ');
+      expect(groups).toMatch(/^answer-names_--_group_show$/m);
+      expect(groups).toMatch(/^two(\\)? words$/m);
+      expect(await offer(path, 'ringfence device list --org ')).toMatch(/^answer-names_--_device_list_--org(\t|$)/m);
+      expect(await offer(path, 'ringfence group show answer')).toMatch(/^answer-/m);
+      expect(await offer(path, 'ringfence group list ')).not.toMatch(/^answer-/m);
+    } finally {
+      process.env['PATH'] = found;
+    }
   });
 });

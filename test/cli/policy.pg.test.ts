@@ -224,7 +224,7 @@ describe('watch', () => {
     expect(stdout).toMatch(/\d\d:\d\d:\d\d \+ device edge-1 {2}revision \d+\n/);
     expect(stdout).toMatch(/\+ group web|~ group web/);
     expect(stdout).toMatch(/~ group web {2}revision \d+, no more in tcp \d+ from any, now in tcp \d+ from any\n/);
-    expect(stderr).toMatch(/Up to date at revision \d+: 1 devices, \d groups/);
+    expect(stderr).toMatch(/Up to date at revision \d+: 1 device, \d groups/);
   });
 
   it('prints lines of JSON in the form of the stream for programs', async () => {

@@ -22,6 +22,8 @@ export interface RunOptions {
   readonly until?: { readonly pattern: RegExp; readonly signal: NodeJS.Signals };
   /** Told once of what the output shows when it first matches: something happens elsewhere then. */
   readonly shown?: { readonly pattern: RegExp; readonly act: (match: RegExpExecArray) => void };
+  /** Ctrl-C as soon as this is so. */
+  readonly interruptAfter?: Promise<unknown>;
 }
 
 const longest = 60_000;
@@ -78,14 +80,15 @@ export class Program {
   /** In a terminal, as a person runs it; both outputs are one there. */
   async inTerminal(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
     const quoted = [process.execPath, this.#file, ...args].map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ');
-    const outcome = await this.#start('script', ['-qefc', quoted, '/dev/null'], options);
+    // In the place of the shell, which would take Ctrl-C for its own and hide how the program ended.
+    const outcome = await this.#start('script', ['-qefc', `exec ${quoted}`, '/dev/null'], options);
     return { ...outcome, stdout: outcome.stdout.replaceAll('\r\n', '\n') };
   }
 
   #start(
     command: string,
     args: readonly string[],
-    { env = {}, input = '', typed, until, shown: awaited }: RunOptions,
+    { env = {}, input = '', typed, until, shown: awaited, interruptAfter }: RunOptions,
   ): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const child = spawn(...mortal(command, args), {
@@ -125,6 +128,7 @@ export class Program {
       child.on('close', (code, signal) => {
         resolve({ code: code ?? (signal === 'SIGINT' ? 130 : 137), stdout, stderr });
       });
+      void interruptAfter?.then(() => child.kill('SIGINT'));
       child.stdin.on('error', () => undefined);
       if (typed === undefined && until === undefined) child.stdin.end(input);
     });

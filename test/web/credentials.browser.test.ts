@@ -57,7 +57,10 @@ test('a token is made, shown once, given another secret, and revoked', async () 
   const api = server.nobody.as(secret);
   expect(await api.expect(200, 'GET', '/api/users/me')).toMatchObject({ id: place.member.id, scope: 'read-only' });
   await page.getByRole('button', { name: 'Done' }).click();
-  const entry = page.getByRole('region', { name: 'Tokens' }).getByRole('listitem').filter({ hasText: 'dashboard' });
+  const entry = page
+    .getByRole('region', { name: 'Tokens', exact: true })
+    .getByRole('listitem')
+    .filter({ hasText: 'dashboard' });
   expect(await entry.innerText()).toMatch(/only reads[\s\S]*ends in/);
   await page.getByLabel('The token').waitFor({ state: 'detached' });
   expect(await page.content()).not.toContain(secret);

@@ -58,6 +58,12 @@ export async function newFleet(server: TestServer): Promise<Fleet> {
     ['build', '100.64.0.40', {}],
     ['laptop-kim', '100.64.0.90', { user_id: member.id, security_groups: [mine] }],
   ];
+  /** Two stand out: one has not caught up, one could not. */
+  const healthy = { state: 'applied', interface: 'wg0', agent_version: '0.1.0' };
+  const reports: Readonly<Record<string, Json>> = {
+    'web-2': healthy,
+    'db-replica': { ...healthy, state: 'failed', detail: 'The kernel refused the rules: no such interface wg0.' },
+  };
   const devices: string[] = [];
   for (const [hostname, tunnel_ip, more] of rows) {
     const body = {
@@ -70,9 +76,10 @@ export async function newFleet(server: TestServer): Promise<Fleet> {
     const device = await owner.api.expect(201, 'POST', `${base}/devices`, body);
     devices.push(device.id as string);
     if (hostname === 'build') continue;
-    await server.nobody
-      .as(device.device_token as string)
-      .expect(200, 'PUT', `${base}/devices/${device.id}/status`, { state: 'applied', interface: 'wg0', revision: 1 });
+    await server.nobody.as(device.device_token as string).expect(200, 'PUT', `${base}/devices/${device.id}/status`, {
+      ...(reports[hostname] ?? healthy),
+      revision: hostname in reports ? 1 : device.revision,
+    });
   }
   await owner.api.expect(201, 'POST', '/api/users/me/tokens', { name: 'deploy script' });
   const expires_at = new Date(Date.now() + 30 * 86_400_000).toISOString();

@@ -127,7 +127,7 @@ const places: readonly Place[] = [
     path: ({ org }) => `/o/${org}/tokens`,
     heading: 'Your tokens',
     act: async (page) => {
-      await page.getByRole('region', { name: 'Tokens' }).getByRole('listitem').first().waitFor();
+      await page.getByRole('region', { name: 'Tokens', exact: true }).getByRole('listitem').first().waitFor();
     },
   },
   {

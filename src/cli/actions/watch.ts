@@ -63,7 +63,10 @@ function sayStates(session: Session, informer: Informer, kinds: readonly WatchKi
   let before: ConnectionState['phase'] = 'stopped';
   informer.onState(({ phase, lastError, retryAt }) => {
     if (phase === 'live' && before !== 'live') {
-      const counts = kinds.map((kind) => `${informer.view(kind).size} ${kind === 'device' ? 'devices' : 'groups'}`);
+      const counts = kinds.map((kind) => {
+        const { size } = informer.view(kind);
+        return `${size} ${kind === 'device' ? 'device' : 'group'}${size === 1 ? '' : 's'}`;
+      });
       session.say(
         `Up to date at revision ${informer.revision}: ${counts.join(', ')}. Waiting for changes; Ctrl-C ends.`,
       );

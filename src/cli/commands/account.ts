@@ -63,7 +63,7 @@ export function addAccountCommands(program: Command): void {
   );
   addCommand(
     profile,
-    { usage: 'use <name>', summary: 'make a profile the one in force', examples: ['ringfence profile use work'] },
+    { usage: 'use <profile>', summary: 'make a profile the one in force', examples: ['ringfence profile use work'] },
     async (session, { args: [name = ''] }) => (await actions()).useProfile(session, name),
   );
 

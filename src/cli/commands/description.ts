@@ -1,6 +1,6 @@
 /** Owns the commands that describe the commands: completion for shells, and the reference. */
 import { Argument, type Command } from 'commander';
-import { addExamples } from '../command.ts';
+import { addCommand, addExamples } from '../command.ts';
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
@@ -8,7 +8,9 @@ export function addDescriptionCommands(program: Command): void {
   const completion = program
     .command('completion')
     .summary('print the completion script of a shell')
-    .description('Print the completion script of a shell.')
+    .description(
+      'Print the completion script of a shell.\n\nNames of groups, devices, organizations, members, tokens and keys are asked of the server while you type; one that does not answer at once costs nothing but them.',
+    )
     .addArgument(new Argument('<shell>', 'which shell').choices(shells))
     .action(async (shell: (typeof shells)[number]) => {
       const [{ completionScript }, { readTree }] = await Promise.all([
@@ -22,6 +24,19 @@ export function addDescriptionCommands(program: Command): void {
     'ringfence completion zsh > "${fpath[1]}/_ringfence"',
     'ringfence completion fish > ~/.config/fish/completions/ringfence.fish',
   ]);
+  addCommand(
+    program,
+    {
+      usage: 'names [words...]',
+      summary: 'print what may follow a half-typed command line, one name on each line',
+      hidden: true,
+      examples: ['ringfence names -- group show'],
+    },
+    async (session, { args }) => {
+      const [{ printNames }, { readTree }] = await Promise.all([import('../actions/names.ts'), import('../tree.ts')]);
+      await printNames(session, readTree(program), args);
+    },
+  );
   program
     .command('reference', { hidden: true })
     .description('Print docs/cli.md.')

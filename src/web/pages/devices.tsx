@@ -207,7 +207,7 @@ export function DevicesPage(): ReactNode {
   const filter = (next: { group?: string; user?: string }): void => void navigate({ search: next, replace: true });
   const total = picture.devices.length;
   return (
-    <div className="page">
+    <div className="page page-wide">
       <div className="page-head">
         <div>
           <h1>Devices</h1>

@@ -45,7 +45,7 @@ function Section({
                 </Link>
                 {group.group_description === '' ? null : <p className="small dimmed clip">{group.group_description}</p>}
                 <p className="small dimmed">
-                  {plural(inbound, 'inbound rule')},{' '}
+                  {inbound === 0 ? 'inbound closed' : plural(inbound, 'inbound rule')},{' '}
                   {outbound === 0 ? 'outbound open' : plural(outbound, 'outbound rule')}
                   {group.user_id === undefined ? '' : ` · ${nameOf(group.user_id)}`} · changed{' '}
                   <Ago at={group.updated_at} />

@@ -163,7 +163,10 @@ export function ReachPage(): ReactNode {
               <div className="card-head">
                 <h2>Why?</h2>
               </div>
-              <p className="card-body dimmed">Choose a cell of the matrix to read which rule of which group decides.</p>
+              <p className="card-body dimmed">
+                {view === 'graph' && graphFits ? 'In the matrix, choose' : 'Choose'} a cell to read which rule of which
+                group decides.
+              </p>
             </section>
           )}
         </div>

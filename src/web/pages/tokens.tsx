@@ -5,12 +5,15 @@ import { useState, type ReactNode } from 'react';
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../look/icons.tsx';
 import { endOf, lengthChoices } from '../model/expiry.ts';
+import { plural } from '../model/words.ts';
 import { Confirm, type Question } from '../parts/confirm.tsx';
 import { TakeAway } from '../parts/secret.tsx';
 import { Empty, Failed, Loading, sentence } from '../parts/states.tsx';
 import { Tag } from '../parts/tag.tsx';
 import { Ago } from '../parts/time.tsx';
 import { failed, told } from '../parts/toast.tsx';
+import { deviceName } from '../state/live.ts';
+import { usePicture } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
 
 const tokensKey = ['tokens'];
@@ -18,6 +21,8 @@ const lasting = [
   ...lengthChoices('week', 'month', 'quarter', 'year'),
   { value: 'never', label: 'Until it is revoked' },
 ];
+/** More are nobody's reading. */
+const shownDevices = 50;
 const isRotatable = ({ kind }: Token): boolean => kind === 'user';
 
 function Make({
@@ -149,14 +154,14 @@ function Entry({
   readonly revoke: () => void;
 }): ReactNode {
   const mayWrite = useMayWrite();
-  const name = token.name || 'unnamed';
+  const device = usePicture().deviceById.get(token.device_id ?? '');
+  const name = device === undefined ? token.name || 'unnamed' : deviceName(device);
   const over = token.expires_at !== undefined && Date.parse(token.expires_at) <= Date.now();
   return (
     <li>
       <div className="grow stack tight">
         <p className="row">
           <strong className="clip">{name}</strong>
-          {token.kind === 'device' ? <Tag>device</Tag> : null}
           {token.scope === 'read-only' ? <Tag>only reads</Tag> : null}
           {isThis ? <Tag tone="accent">you are signed in with it</Tag> : null}
           {over ? <Tag tone="bad">expired</Tag> : null}
@@ -207,6 +212,8 @@ export function TokensPage(): ReactNode {
     queryKey: tokensKey,
     queryFn: ({ signal }) => client.tokens.list({ signal }),
   });
+  const own = (data ?? []).filter(({ kind }) => kind === 'user').toReversed();
+  const ofDevices = (data ?? []).filter(({ kind }) => kind === 'device').toReversed();
   const isThis = (token: Token): boolean => token.id === me.credential?.id;
   const rotate = (token: Token): void =>
     setQuestion({
@@ -268,14 +275,14 @@ export function TokensPage(): ReactNode {
             <Loading what="Loading your tokens…" />
           </div>
         ) : null}
-        {data?.length === 0 ? (
+        {data !== undefined && own.length === 0 ? (
           <Empty icon={<KeyIcon size={40} />} title="No tokens yet">
             You signed in another way. Make a token for the command line or for a program.
           </Empty>
         ) : null}
-        {data === undefined || data.length === 0 ? null : (
+        {own.length === 0 ? null : (
           <ul className="group-list wraps">
-            {data.map((token) => (
+            {own.map((token) => (
               <Entry
                 key={token.id}
                 token={token}
@@ -287,6 +294,30 @@ export function TokensPage(): ReactNode {
           </ul>
         )}
       </section>
+      {ofDevices.length === 0 ? null : (
+        <section className="card" aria-label="Tokens of your devices">
+          <div className="card-head">
+            <h2>Of your devices</h2>
+            <span className="small dimmed">Each agent has its own, made when the device joined.</span>
+          </div>
+          <ul className="group-list wraps">
+            {ofDevices.slice(0, shownDevices).map((token) => (
+              <Entry
+                key={token.id}
+                token={token}
+                isThis={false}
+                rotate={() => undefined}
+                revoke={() => revoke(token)}
+              />
+            ))}
+          </ul>
+          {ofDevices.length > shownDevices ? (
+            <p className="card-body small dimmed">
+              And {plural(ofDevices.length - shownDevices, 'token')} more; a device's token ends with the device.
+            </p>
+          ) : null}
+        </section>
+      )}
     </div>
   );
 }

@@ -9,13 +9,15 @@ const steps: readonly (readonly [number, Intl.RelativeTimeFormatUnit])[] = [
   [12, 'month'],
   [Number.POSITIVE_INFINITY, 'year'],
 ];
-const format = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
+const near = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
+/** "next mo." is nobody's word for 30 days. */
+const far = new Intl.RelativeTimeFormat('en', { numeric: 'always', style: 'long' });
 
 export function ago(then: number, now: number): string {
   let amount = Math.round((then - now) / 1000);
   if (Math.abs(amount) < 5) return 'now';
   for (const [size, unit] of steps) {
-    if (Math.abs(amount) < size) return format.format(amount, unit);
+    if (Math.abs(amount) < size) return (unit === 'month' || unit === 'year' ? far : near).format(amount, unit);
     amount = Math.round(amount / size);
   }
   return '';

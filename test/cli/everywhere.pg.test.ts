@@ -1,0 +1,259 @@
+/** Proves every client command on a real server twice, in a pipe as a script runs it and in a terminal as a person does; and Ctrl-C anywhere. */
+import { readdir } from 'node:fs/promises';
+import { Command } from 'commander';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { addClientCommands } from '../../src/cli/client-commands.ts';
+import { flatten, readTree } from '../../src/cli/tree.ts';
+import type { Json } from '../lib/http.ts';
+import { Program, type RunOptions } from '../lib/program.ts';
+import {
+  newPerson,
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let program: Program;
+let place: Place;
+
+beforeAll(async () => {
+  [postgres, program] = await Promise.all([startPostgres(), Program.install()]);
+  server = await startTestServer(postgres);
+  place = await newPlace(server);
+});
+afterAll(async () => {
+  await server?.close();
+  await postgres?.stop();
+  await program?.remove();
+});
+
+interface Row {
+  readonly path: string;
+  readonly args?: readonly string[];
+  /** What both outputs together must show. */
+  readonly shows: RegExp;
+  /** In a pipe it answers with data, so `-o json` must be JSON. */
+  readonly data?: true;
+  /** Asks first: a script says --yes, a person types y. */
+  readonly asks?: true;
+  readonly input?: string;
+  /** Goes on until Ctrl-C, once it has shown what it should. */
+  readonly endless?: true;
+}
+
+const yaml = 'groups:\n  - name: from-file\n    inbound: [tcp 80]\n';
+
+/** In the order of a life: what one row makes, later ones use. */
+const rows = (tag: string, guest: string): readonly Row[] => [
+  { path: 'login', args: [server.url, '--org', place.org], input: `${place.owner.token}\n`, shows: /Signed in/ },
+  { path: 'whoami', shows: /owner-/, data: true },
+  { path: 'profile list', shows: /default/, data: true },
+  { path: 'profile use', args: ['default'], shows: /default/ },
+  { path: 'org list', shows: /acme/, data: true },
+  { path: 'org create', args: [`org-${tag}`], shows: /org-/, data: true },
+  { path: 'org show', args: [`org-${tag}`], shows: /org-/, data: true },
+  { path: 'org edit', args: [`org-${tag}`, '--description', 'x'], shows: /org-/, data: true },
+  { path: 'org delete', args: [`org-${tag}`], asks: true, shows: /org-/ },
+  { path: 'org use', args: [place.org], shows: /acme/ },
+  { path: 'user list', shows: /may not|not allowed|administrator/i },
+  { path: 'user create', args: [`new-${tag}`], shows: /may not|not allowed|administrator/i },
+  { path: 'user delete', args: [`new-${tag}`, '--yes'], shows: /may not|not allowed|administrator/i },
+  { path: 'member add', args: [guest], shows: /user-/, data: true },
+  { path: 'member list', shows: /owner-/, data: true },
+  { path: 'member show', args: [guest], shows: /user-/, data: true },
+  { path: 'member remove', args: [guest], asks: true, shows: /user-/ },
+  { path: 'group create', args: [`web-${tag}`, '--in', 'tcp 443'], shows: /web-/, data: true },
+  { path: 'group list', shows: /web-/, data: true },
+  { path: 'group allow', args: [`web-${tag}`, 'in', 'tcp', '22', 'from', '10.0.0.0/8'], shows: /tcp 22/, data: true },
+  { path: 'group revoke', args: [`web-${tag}`, 'in', 'tcp', '443'], shows: /tcp 443/, data: true },
+  { path: 'group edit', args: [`web-${tag}`, '--description', 'of a test'], shows: /web-/, data: true },
+  { path: 'group show', args: [`web-${tag}`], shows: /10\.0\.0\.0\/8/, data: true },
+  {
+    path: 'device create',
+    args: [`host-${tag}`, '--public-key', tag, '--tunnel-ip', '100.64.0.1'],
+    shows: /rf_device_/,
+    data: true,
+  },
+  { path: 'device list', shows: /host-/, data: true },
+  { path: 'device edit', args: [`host-${tag}`, '--relay', 'yes'], shows: /host-/, data: true },
+  { path: 'device groups set', args: [`host-${tag}`, `web-${tag}`], shows: /web-/, data: true },
+  { path: 'device groups remove', args: [`host-${tag}`, `web-${tag}`], shows: /host-/, data: true },
+  { path: 'device groups add', args: [`host-${tag}`, `web-${tag}`], shows: /web-/, data: true },
+  { path: 'device show', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
+  { path: 'device status', shows: /./, data: true },
+  { path: 'nft', args: [`host-${tag}`], shows: /table inet service/ },
+  {
+    path: 'explain',
+    args: ['--from', '10.1.2.3', '--to', `host-${tag}`, '--port', '22'],
+    shows: /allowed/i,
+    data: true,
+  },
+  { path: 'watch', shows: /host-/, endless: true },
+  { path: 'export', shows: /web-/, data: true },
+  { path: 'apply', args: ['-f', 'policy.yaml'], shows: /./ },
+  { path: 'key create', args: [`key-${tag}`], shows: /rf_enroll_/, data: true },
+  { path: 'key list', shows: /key-/, data: true },
+  { path: 'key show', args: [`key-${tag}`], shows: /key-/, data: true },
+  { path: 'key delete', args: [`key-${tag}`], asks: true, shows: /key-/ },
+  { path: 'token create', args: [`token-${tag}`], shows: /rf_user_/, data: true },
+  { path: 'token list', shows: /token-/, data: true },
+  { path: 'token show', args: [`token-${tag}`], shows: /token-/, data: true },
+  { path: 'token rotate', args: [`token-${tag}`], asks: true, shows: /rf_user_/, data: true },
+  { path: 'token delete', args: [`token-${tag}`], asks: true, shows: /token-/ },
+  { path: 'audit', shows: /createDevice|device/, data: true },
+  { path: 'device delete', args: [`host-${tag}`], asks: true, shows: /host-/ },
+  { path: 'group delete', args: [`web-${tag}`], asks: true, shows: /web-/ },
+  { path: 'completion', args: ['bash'], shows: /_ringfence/ },
+  { path: 'logout', shows: /./ },
+];
+
+const refused = /^user /;
+
+const escape = '\u001b';
+/** What no answer should ever hold. */
+const slips = /undefined|\[object|NaN|^\s+at .*\(.*:\d+:\d+\)$/m;
+
+describe('every command', () => {
+  it('stands in the table', () => {
+    const own = new Command('ringfence');
+    addClientCommands(own);
+    const known = flatten(readTree(own)).filter(({ path, children }) => path !== '' && children.length === 0);
+    expect(
+      rows('x', 'y')
+        .map(({ path }) => path)
+        .toSorted(),
+    ).toEqual(known.map(({ path }) => path).toSorted());
+  });
+
+  it('works in a pipe: data is JSON where asked for, nothing is coloured, nobody is asked', async () => {
+    const person = await program.as('pipe');
+    await person.file('policy.yaml', yaml);
+    const guest = await newPerson(server);
+    for (const { path, args = [], shows, data, asks, input, endless } of rows('pipe', guest.username)) {
+      const line = [...path.split(' '), ...args, ...(data ? ['-o', 'json'] : []), ...(asks ? ['--yes'] : [])];
+      const options: RunOptions = {
+        ...(input === undefined ? {} : { input }),
+        ...(endless ? { until: { pattern: /Up to date/, signal: 'SIGINT' } } : {}),
+      };
+      const { code, stdout, stderr } = await person.run(line, options);
+      const told = `${line.join(' ')}\n${stdout}${stderr}`;
+      expect(code, told).toBe(refused.test(path) ? 4 : 0);
+      expect(told).toMatch(shows);
+      expect(told).not.toMatch(slips);
+      expect(stdout + stderr).not.toContain(escape);
+      if (data) expect(() => JSON.parse(stdout), told).not.toThrow();
+    }
+  });
+
+  it('works in a terminal: a person is asked before something is lost, and Ctrl-C ends what goes on', async () => {
+    const person = await program.as('terminal');
+    await person.file('policy.yaml', yaml);
+    const guest = await newPerson(server);
+    for (const { path, args = [], shows, asks, input, endless } of rows('terminal', guest.username)) {
+      const typed: RunOptions['typed'] = [
+        ...(path === 'login' ? [[/Token for/, (input ?? '').replace('\n', '\r')] as const] : []),
+        ...(asks ? [[/\[y\/N\]/, 'y\r'] as const] : []),
+        ...(endless ? [[/Up to date/, '\u0003'] as const] : []),
+      ];
+      const line = [...path.split(' '), ...args];
+      const { code, stdout } = await person.inTerminal(line, typed.length > 0 ? { typed } : {});
+      const told = `${line.join(' ')}\n${stdout}`;
+      expect(code, told).toBe(refused.test(path) ? 4 : 0);
+      expect(told).toMatch(shows);
+      expect(told).not.toMatch(slips);
+    }
+  });
+});
+
+describe('Ctrl-C', () => {
+  const signedIn = (name: string): Promise<Program> =>
+    program.as(name, {
+      RINGFENCE_SERVER: server.url,
+      RINGFENCE_TOKEN: place.owner.token,
+      RINGFENCE_ORG: place.org,
+    });
+
+  it('in the editor ends the command, changes nothing and leaves no file', async () => {
+    const person = await signedIn('editing');
+    await person.run(['group', 'create', 'edited', '--in', 'tcp 1']);
+    await person.file('editor.sh', 'echo "tcp 2" >> "$1"; echo the-editor-runs; exec sleep 60\n');
+    const temporary = `${person.home}/tmp`;
+    await (await program.as('editing/tmp')).file('.keep', '');
+    const { code } = await person.inTerminal(['group', 'edit', 'edited'], {
+      env: { EDITOR: `sh ${person.home}/editor.sh`, TMPDIR: temporary },
+      typed: [[/the-editor-runs/, '\u0003']],
+    });
+    expect(code).toBe(130);
+    expect((await person.run(['group', 'show', 'edited'])).stdout).toContain('tcp 1');
+    expect(await readdir(temporary)).toEqual(['.keep']);
+  });
+
+  it('in the middle of an apply ends between two steps: what was made is whole, and applying again makes the rest', async () => {
+    const person = await signedIn('applying');
+    const count = 150;
+    const groups = Array.from({ length: count }, (_, n) => ({ name: `many-${n}`, inbound: ['tcp 80', 'tcp 443'] }));
+    const file = await person.file('many.json', JSON.stringify({ groups }));
+    const made = async (): Promise<readonly Json[]> =>
+      (await place.owner.api.expect(200, 'GET', `${place.base}/security_groups`)).filter((group: Json) =>
+        group.group_name.startsWith('many-'),
+      );
+    const begun = async (): Promise<void> => {
+      for (let looks = 0; looks < 2_000 && (await made()).length === 0; looks += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    };
+    const { code, stderr } = await person.run(['apply', '-f', file], { interruptAfter: begun() });
+    const first = await made();
+    expect(first.length).toBeGreaterThan(0);
+    for (const group of first) expect(group.inbound_rules).toHaveLength(2);
+    // A quick machine may be done before the signal comes.
+    if (code !== 0) {
+      expect(code).toBe(130);
+      expect(stderr).toContain(`${first.length} of ${count} changes were made; applying again makes the rest.`);
+    }
+    expect(await person.run(['apply', '-f', file])).toMatchObject({ code: 0 });
+    expect(await made()).toHaveLength(count);
+    expect((await person.run(['apply', '-f', file])).stdout).toContain('No changes');
+  });
+
+  it('in a watch is the way to end it: code 0, and the last line is whole', async () => {
+    const person = await signedIn('watching');
+    const { code, stdout } = await person.run(['watch', '-o', 'json'], {
+      until: { pattern: /"kind":"security-groups"/, signal: 'SIGINT' },
+    });
+    expect(code).toBe(0);
+    for (const line of stdout.trimEnd().split('\n')) expect(() => JSON.parse(line), line).not.toThrow();
+  });
+});
+
+describe('names for completion', () => {
+  it('come from the server for the place where the cursor is, and a server that is away costs nothing but them', async () => {
+    const person = await program.as('completing', {
+      RINGFENCE_SERVER: server.url,
+      RINGFENCE_TOKEN: place.owner.token,
+      RINGFENCE_ORG: place.org,
+    });
+    await person.run(['group', 'create', 'two words', '--in', 'tcp 1']);
+    await person.run(['device', 'create', 'named-host', '--public-key', 'named']);
+    const names = async (...words: readonly string[]): Promise<readonly string[]> =>
+      (await person.run(['names', '--', ...words])).stdout.split('\n').filter((name) => name !== '');
+    expect(await names('group', 'show')).toEqual(expect.arrayContaining(['default', 'two words']));
+    expect(await names('device', 'groups', 'add')).toContain('named-host');
+    expect(await names('device', 'groups', 'add', 'named-host', 'default')).toContain('two words');
+    expect(await names('group', 'allow', 'two words')).toEqual(['in', 'out']);
+    expect(await names('device', 'list', '--org')).toContain('acme');
+    expect(await names('nft')).toEqual(expect.arrayContaining(['two words', 'named-host']));
+    expect(await names('member', 'remove')).toContain(place.member.username);
+    expect(await names('group', 'create')).toEqual([]);
+    expect(await names('group', 'show', '--org', 'nowhere')).toEqual([]);
+    const away = await person.run(['names', '--', 'group', 'show'], {
+      env: { RINGFENCE_SERVER: 'http://127.0.0.1:1' },
+    });
+    expect(away).toEqual({ code: 0, stdout: '', stderr: '' });
+  });
+});
