@@ -16,6 +16,8 @@ import { deviceName, type Picture } from '../state/live.ts';
 import { Ordered, sortKey } from '../state/order.ts';
 import { useMembers, useNames, usePicture, useRights, useStatuses } from '../state/organization.ts';
 
+const none: readonly Device[] = [];
+
 type Column = 'name' | 'address' | 'groups' | 'user' | 'seen';
 const columns: readonly (readonly [Column, string])[] = [
   ['name', 'Name'],
@@ -198,7 +200,7 @@ export function DevicesPage(): ReactNode {
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- names change with members only
   }, [devices, groupById, wanted, group, user, column, reversed, reports, members.data]);
   // The first rows are drawn after the page around them, so that neither waits for the other.
-  const drawn = useDeferredValue(shown, []);
+  const isDrawn = useDeferredValue(true, false);
 
   const sort = (next: Column): void => {
     setReversed(next === column ? !reversed : false);
@@ -309,7 +311,7 @@ export function DevicesPage(): ReactNode {
                 Search looks at names, addresses, keys and ids.
               </Empty>
             ) : (
-              <Rows devices={drawn} org={org} />
+              <Rows devices={isDrawn ? shown : none} org={org} />
             )}
           </div>
         </>

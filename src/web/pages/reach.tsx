@@ -13,6 +13,8 @@ import { Why } from '../parts/why.tsx';
 import { deviceName } from '../state/live.ts';
 import { usePicture } from '../state/organization.ts';
 
+const none: readonly Party[] = [];
+
 /** A board of more is no longer read by anyone; search narrows it. */
 const shownDevices = 40;
 const graphDevices = 16;
@@ -57,7 +59,8 @@ export function ReachPage(): ReactNode {
     [found, groupById, defaultGroup],
   );
   // A board of forty is 1,600 cells: drawn after the page around it, and piece by piece.
-  const parties = useDeferredValue(current, []);
+  const isDrawn = useDeferredValue(true, false);
+  const parties = isDrawn ? current : none;
   const answers = useMemo(
     () => parties.map((from) => parties.map((to) => reach(from, to, { kind: asked.kind, port: asked.port }))),
     [parties, asked.kind, asked.port],
