@@ -124,6 +124,8 @@ describe('refusing', () => {
       nowhere,
       '--database-wait',
       '86400',
+      '--workers',
+      '1',
     ]);
     await run.shows(/waiting for the database/);
     const ended = await run.stop();
