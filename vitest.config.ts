@@ -2,6 +2,8 @@
 import { defineConfig } from 'vitest/config';
 
 const needs = ['pg', 'netns', 'browser', 'faults'] as const;
+/** Those whose files share one PostgreSQL. Where things are killed, each file has its own. */
+const needsPostgres: ReadonlySet<string> = new Set(['pg', 'browser']);
 const heavy = needs.map((need) => `**/*.${need}.test.ts`);
 
 export default defineConfig({
@@ -23,6 +25,7 @@ export default defineConfig({
         test: {
           name: need,
           include: [`src/**/*.${need}.test.ts`, `test/**/*.${need}.test.ts`],
+          globalSetup: needsPostgres.has(need) ? ['test/lib/shared-postgres.ts'] : [],
           // Two files side by side: most of them wait for a disk, a kernel or a browser. After the unit tests, never among them.
           maxWorkers: 2,
           sequence: { groupOrder: 1 },

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { openStore } from '../../src/server/store/open.ts';
 import type { Random } from '../lib/random.ts';
-import type { TestPostgres } from '../lib/postgres.ts';
+import type { OwnPostgres } from '../lib/postgres.ts';
 import type { Recorder } from './record.ts';
 import type { Replica } from './replicas.ts';
 
@@ -21,7 +21,7 @@ export type Fault = (typeof faults)[number];
 
 export interface ChaosOptions {
   readonly replicas: readonly Replica[];
-  readonly postgres: TestPostgres;
+  readonly postgres: OwnPostgres;
   readonly databaseUrl: string;
   readonly org: string;
   readonly recorder: Recorder;

@@ -14,7 +14,7 @@ import { parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
 import { Checker, type Client, type Connection } from '../../src/server/watch/checker.fixture.ts';
 import { framesOf, visible } from '../../src/server/watch/frame.ts';
 import { Api } from '../lib/http.ts';
-import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
+import { startOwnPostgres, temporaryDirectory, type OwnPostgres } from '../lib/postgres.ts';
 import { Random } from '../lib/random.ts';
 import { Chaos, faults } from './chaos.ts';
 import { Watcher, type Item } from './clients.ts';
@@ -31,7 +31,7 @@ const least = { deliveries: 1_000_000, writes: 2_000, resumes: 500 };
 
 let random = new Random(firstSeed);
 let folder: string;
-let postgres: TestPostgres;
+let postgres: OwnPostgres;
 let replicas: readonly Replica[] = [];
 let recorder: Recorder;
 const watchers: Watcher[] = [];
@@ -55,7 +55,7 @@ beforeAll(async () => {
   folder = await temporaryDirectory();
   await buildProgram({ outdir: join(folder, 'dist') });
   await mkdir(join(folder, 'data'));
-  postgres = await startPostgres();
+  postgres = await startOwnPostgres();
 }, 120_000);
 
 afterAll(async () => {

@@ -10,7 +10,7 @@ import type { Actor, Store } from './store.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
-  postgres = await startPostgres({ durable: true });
+  postgres = await startPostgres();
 });
 afterAll(() => postgres.stop());
 
