@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
 import { openStore } from '../../src/server/store/open.ts';
-import { parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
+import { parseDeviceId, parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
 import { payload, type Peer, type Written } from './peers.ts';
-import { freePort, nowNs, processor, Talker } from './tools.ts';
+import { freePort, nowNs, processor, processorSeconds, Talker } from './tools.ts';
 
 export const adminToken = `rf_user_${'b'.repeat(43)}`;
 
@@ -40,11 +40,13 @@ export class Ours implements Peer {
     readonly databaseUrl: string;
     readonly cpu?: string;
     readonly args?: readonly string[];
+    /** Options of Node itself, to profile. */
+    readonly node?: readonly string[];
   }): Promise<Ours> {
     const port = await freePort();
-    const { program, folder, databaseUrl, cpu = processor.server, args = [] } = options;
+    const { program, folder, databaseUrl, cpu = processor.server, args = [], node = [] } = options;
     const limits = ['--rate-limit', '0', '--log-level', 'error', '--stream-max-age', '86400', ...args];
-    const command = [process.execPath, program, 'server', '--listen', `127.0.0.1:${port}`, ...limits];
+    const command = [process.execPath, ...node, program, 'server', '--listen', `127.0.0.1:${port}`, ...limits];
     const server = new Talker(command, cpu, {
       RINGFENCE_DATABASE_URL: databaseUrl,
       RINGFENCE_DATA: join(folder, `data-${port}`),
@@ -121,6 +123,31 @@ export class Ours implements Peer {
     return Number((await this.ask('GET', `/api/organizations/${this.place.org}`))['revision']);
   }
 
+  /** So many changes of the one device, put in beside the API. */
+  async fillChanges(changes: number, bytes: number): Promise<void> {
+    const store = await openStore({ url: this.databaseUrl, phase: 3 });
+    const [org, user_id] = [parseOrganizationId(this.place.org), parseUserId(this.place.user)];
+    const device = parseDeviceId(this.place.device);
+    let made = 0;
+    const work = async (): Promise<void> => {
+      while (made < changes) {
+        made += 1;
+        await store.devices.update(org, { user_id }, device, { hostname: payload(bytes - 420) });
+      }
+    };
+    await Promise.all(Array.from({ length: 64 }, work));
+    await store.close();
+  }
+
+  /** Waits until so many workers serve. */
+  async hasWorkers(count: number): Promise<void> {
+    for (let i = 0; i < 600; i += 1, await sleep(100)) {
+      const text = await (await fetch(`http://127.0.0.1:${this.port}/metrics`)).text();
+      if (text.includes(`ringfence_workers ${count}\n`)) return;
+    }
+    throw new Error(`there are not ${count} workers`);
+  }
+
   /** Many devices, each with a marker in its document, put in beside the API to save time. */
   async fill(devices: number): Promise<void> {
     const store = await openStore({ url: this.databaseUrl, phase: 3 });
@@ -156,9 +183,20 @@ export class Ours implements Peer {
     await sleep(500);
   }
 
+  /** Seconds of processor time that it has taken so far: unlike the clock's, they do not grow when others are busy. */
+  cpu(): number {
+    return processorSeconds(this.pid);
+  }
+
   async stop(): Promise<void> {
     this.#agent.destroy();
     await this.#server.stop('SIGKILL');
+  }
+
+  /** As an operator stops it; a profiled one writes its profile then. */
+  async quit(): Promise<void> {
+    this.#agent.destroy();
+    await this.#server.stop('SIGTERM');
   }
 }
 

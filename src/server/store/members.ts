@@ -3,6 +3,7 @@ import { parseTokenId, parseUserId } from '../../policy/ids.ts';
 import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
 import { countOf, deleteDevicesOf, endTokensOfUser } from './device-statements.ts';
 import { deleteGroupsOf } from './group-statements.ts';
+import { Gather } from './gather.ts';
 import type { MemberRecord } from './records.ts';
 import { statement } from './sql.ts';
 import type { Members } from './store.ts';
@@ -14,9 +15,18 @@ interface MemberRow {
   readonly created_at: string;
 }
 
-const membership = statement<{ owner_id: string; is_member: boolean }>(
-  'membership',
-  `SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) AS is_member FROM organizations o WHERE o.id = $1`,
+interface MembershipRow {
+  /** Which of the pairs, from 1. */
+  readonly n: number;
+  readonly owner_id: string;
+  readonly is_member: boolean;
+}
+
+/** Values: organizations and users, in pairs. */
+const memberships = statement<MembershipRow>(
+  'memberships',
+  `SELECT p.n, o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = p.org_id AND m.user_id = p.user_id) AS is_member
+   FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS p (org_id, user_id, n) JOIN organizations o ON o.id = p.org_id`,
 );
 
 const select = `
@@ -54,9 +64,16 @@ async function get(ledger: Ledger, user: string): Promise<MemberRecord> {
 
 export function membersIn(context: Context): Members {
   const { reads, writer, hints } = context;
+  const places = new Gather<{ readonly org: string; readonly user: string }, MembershipRow | undefined>(
+    async (pairs) => {
+      const found = await reads.run(memberships, [pairs.map(({ org }) => org), pairs.map(({ user }) => user)]);
+      const byNumber = new Map(found.map((row) => [row.n, row]));
+      return pairs.map((_, index) => byNumber.get(index + 1));
+    },
+  );
   return {
     async of(org, user) {
-      const [row] = await reads.run(membership, [org, user]);
+      const row = await places.get({ org, user });
       return row === undefined ? undefined : { owner_id: parseUserId(row.owner_id), is_member: row.is_member };
     },
 

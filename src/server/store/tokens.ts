@@ -3,6 +3,7 @@ import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId, type Tok
 import { withEntry, type Told } from './audit-entry.ts';
 import { now, pageValues, refuse, type Context } from './context.ts';
 import type { Runner } from './connection.ts';
+import { Gather } from './gather.ts';
 import type { Credential, TokenRecord, TokenScope } from './records.ts';
 import { statement } from './sql.ts';
 import type { NewToken, Tokens } from './store.ts';
@@ -21,10 +22,14 @@ interface TokenRow {
 
 const columns = 'id, user_id, org_id, device_id, name, scope, expires_at, last_used_at, created_at';
 
-const authenticate = statement<TokenRow & { username: string; is_admin: boolean }>(
+type AuthenticatedRow = TokenRow & { readonly username: string; readonly is_admin: boolean };
+
+/** Values: digests in hexadecimal, now. `n` says which of them, from 1. */
+const authenticate = statement<AuthenticatedRow & { readonly n: number }>(
   'authenticate',
-  `SELECT t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin
-   FROM tokens t JOIN users u ON u.id = t.user_id WHERE t.digest = $1 AND (t.expires_at IS NULL OR t.expires_at > $2)`,
+  `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin
+   FROM unnest($1::text[]) WITH ORDINALITY AS d (hex, n) JOIN tokens t ON t.digest = decode(d.hex, 'hex') JOIN users u ON u.id = t.user_id
+   WHERE t.expires_at IS NULL OR t.expires_at > $2`,
 );
 
 /** Values: id, digest, user, name, scope, expiry, now. No row: no such user. */
@@ -78,6 +83,23 @@ function record(row: TokenRow): TokenRecord {
   };
 }
 
+function credential(row: AuthenticatedRow): Credential {
+  const common = {
+    token_id: parseTokenId(row.id),
+    user_id: parseUserId(row.user_id),
+    username: row.username,
+    scope: row.scope,
+    ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
+  };
+  if (row.device_id === null || row.org_id === null) return { kind: 'user', ...common, is_admin: row.is_admin };
+  return {
+    kind: 'device',
+    ...common,
+    device_id: parseDeviceId(row.device_id),
+    organization_id: parseOrganizationId(row.org_id),
+  };
+}
+
 const found = (row: TokenRow | undefined): TokenRecord =>
   row === undefined ? refuse({ code: 'not_found', what: 'token' }) : record(row);
 
@@ -112,25 +134,17 @@ const told = ({ id }: TokenRecord): Told => ({ subject_id: id, org_id: null });
 export function tokensIn(context: Context, uses: UseLog): Tokens {
   const { reads, writes, hints } = context;
   const tellEnded = (id: TokenId): void => hints.tell({ credentials: [id] });
+  const rows = new Gather<string, AuthenticatedRow | undefined>(async (digests) => {
+    const known = await reads.run(authenticate, [digests, now(context)]);
+    const byNumber = new Map(known.map((row) => [row.n, row]));
+    return digests.map((_, index) => byNumber.get(index + 1));
+  });
   return {
-    async authenticate(digest): Promise<Credential | undefined> {
-      const [row] = await reads.run(authenticate, [Buffer.from(digest), now(context)]);
+    async authenticate(digest) {
+      const row = await rows.get(Buffer.from(digest).toString('hex'));
       if (row === undefined) return undefined;
       uses.saw(row.id);
-      const common = {
-        token_id: parseTokenId(row.id),
-        user_id: parseUserId(row.user_id),
-        username: row.username,
-        scope: row.scope,
-        ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
-      };
-      if (row.device_id === null || row.org_id === null) return { kind: 'user', ...common, is_admin: row.is_admin };
-      return {
-        kind: 'device',
-        ...common,
-        device_id: parseDeviceId(row.device_id),
-        organization_id: parseOrganizationId(row.org_id),
-      };
+      return credential(row);
     },
 
     async issue(user, token, audit) {
