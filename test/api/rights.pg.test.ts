@@ -1,32 +1,50 @@
 /** Proves the table of rights: every role × every operation that the server describes, each on a target of its own. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { operations } from '../../src/api/operations.ts';
 import type { OperationId } from '../../src/api/paths.ts';
-import { rights, roles, type Cell, type Role } from '../../src/server/http/rights.ts';
+import { rights, roles, writes, type Cell, type Role } from '../../src/server/http/rights.ts';
 import type { Api } from '../lib/http.ts';
-import {
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { Person } from '../lib/person.ts';
+import { audience, startProvider, webClient, type TestProvider } from '../lib/provider.ts';
+import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
 
+/** What a person may sign requests with. */
+const credentials = ['user_token', 'access_token', 'session', 'read_only'] as const;
+type By = (typeof credentials)[number];
+interface Someone {
+  readonly id: string;
+  readonly api: Api;
+  readonly by: Readonly<Record<By, Api>>;
+}
+
+let provider: TestProvider;
 let postgres: TestPostgres;
 let server: TestServer;
-let place: Place;
+let place: {
+  readonly org: string;
+  readonly base: string;
+  readonly owner: Someone;
+  readonly member: Someone;
+  readonly stranger: Someone;
+};
 /** A member who owns what the operations aim at. */
-let holder: { id: string; api: Api };
+let holder: Someone;
 let ownDevice: { id: string; device_token: string };
 let described: { readonly id: string; readonly method: string; readonly path: string }[];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  place = await newPlace(server);
-  const second = await newPlace(server);
-  holder = second.stranger;
-  await place.owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: holder.id });
+  [provider, postgres] = await Promise.all([startProvider(), startPostgres()]);
+  server = await startTestServer(postgres, {
+    oidcIssuer: [provider.issuer],
+    oidcAudience: [audience],
+    oidcClientId: webClient.id,
+  });
+  provider.serveWeb(server.url, { isPublic: true });
+  const [owner, member, stranger] = [await someone('owner'), await someone('member'), await someone('stranger')];
+  holder = await someone('holder');
+  const { id: org } = await owner.api.expect(201, 'POST', '/api/organizations', { name: 'acme' });
+  place = { org, base: `/api/organizations/${org}`, owner, member, stranger };
+  for (const { id } of [member, holder]) await owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: id });
   ownDevice = await holder.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'of the token' });
   const document = (await server.nobody.get('/api/openapi.json')).json;
   described = Object.entries(
@@ -39,9 +57,27 @@ beforeAll(async () => {
   );
 });
 afterAll(async () => {
-  await server.close();
-  await postgres.stop();
+  await server?.close();
+  await postgres?.stop();
+  await provider?.stop();
 });
+
+/** A person of the provider, with every credential that a person can have. */
+async function someone(login: string): Promise<Someone> {
+  const byToken = server.nobody.as((await provider.signIn(login)).accessToken);
+  const { id } = await byToken.expect(200, 'GET', '/api/users/me');
+  const issued = async (scope: string): Promise<Api> =>
+    server.nobody.as((await byToken.expect(201, 'POST', '/api/users/me/tokens', { scope })).token);
+  const browser = new Person(login);
+  await browser.follow(`${server.url}/api/auth/login`, { stop: `${server.url}/ui/` });
+  const by = {
+    user_token: await issued('full'),
+    access_token: byToken,
+    session: server.nobody.asBrowser(browser.cookieHeader),
+    read_only: await issued('read-only'),
+  };
+  return { id, api: by.user_token, by };
+}
 
 let serial = 0;
 const unique = (): string => `r${(serial += 1)}`;
@@ -147,15 +183,15 @@ async function newMember(): Promise<{ id: string }> {
 }
 
 /** Someone in this role towards what the scenarios aim at. */
-async function inRole(role: Role): Promise<Api> {
+async function inRole(role: Role, by: By): Promise<Api> {
   switch (role) {
     case 'owner':
-      return place.owner.api;
+      return place.owner.by[by];
     case 'member':
-      return place.member.api;
+      return place.member.by[by];
     case 'owning_user':
     case 'device_user':
-      return holder.api;
+      return holder.by[by];
     case 'device_token':
       return server.nobody.as(ownDevice.device_token);
     case 'enrollment_key':
@@ -163,7 +199,7 @@ async function inRole(role: Role): Promise<Api> {
     case 'administrator':
       return server.admin;
     case 'stranger':
-      return place.stranger.api;
+      return place.stranger.by[by];
     default:
       return role satisfies never;
   }
@@ -172,12 +208,12 @@ async function inRole(role: Role): Promise<Api> {
 const verdict = (status: number): string =>
   status === 403 ? 'no' : status === 404 ? 'hidden' : status < 300 ? 'yes' : `${status}`;
 
-async function attempt(id: OperationId, role: Role, kind: 'first' | 'second'): Promise<string> {
+async function attempt(id: OperationId, role: Role, kind: 'first' | 'second', by: By = 'user_token'): Promise<string> {
   const operation = described.find((one) => one.id === id);
   if (operation === undefined) throw new Error(`${id} is not described`);
   const { params = {}, query = '', body } = await scenarios[id](kind, role);
   const filled = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => params[name] ?? place.org);
-  const api = await inRole(role);
+  const api = await inRole(role, by);
   return verdict(await api.status(operation.method.toUpperCase(), `${filled}${query}`, { body }));
 }
 
@@ -194,24 +230,51 @@ describe('the table of rights', () => {
     for (const row of Object.values(rights)) expect(Object.keys(row)).toEqual([...roles]);
   });
 
-  test('is what the server does: every role × every operation', async () => {
+  /** Tries every operation in these roles; gives how often, and what came out otherwise than `judge` says. */
+  async function tryAll(
+    tried: readonly Role[],
+    by: By,
+    judge: (id: OperationId, verdict: string) => string = (_id, verdict) => verdict,
+  ): Promise<{ readonly count: number; readonly wrong: readonly string[] }> {
     const wrong: string[] = [];
-    let tried = 0;
+    let count = 0;
     for (const id of (described.map((one) => one.id) as OperationId[]).toSorted(
       (a, b) => ending.indexOf(a) - ending.indexOf(b),
     )) {
-      for (const role of roles) {
+      for (const role of tried) {
         const cell = rights[id][role];
         if (cell === '-' || (ending.includes(id) && cell === 'yes')) continue;
-        for (const [index, want] of expected(cell).entries()) {
-          const got = await attempt(id, role, index === 0 ? 'first' : 'second');
-          tried += 1;
-          if (got !== want) wrong.push(`${id} ${role}: ${got}, not ${want}`);
+        for (const [index, verdict] of expected(cell).entries()) {
+          const want = judge(id, verdict);
+          const got = await attempt(id, role, index === 0 ? 'first' : 'second', by);
+          count += 1;
+          if (got !== want) wrong.push(`${id} ${role} by ${by}: ${got}, not ${want}`);
         }
       }
     }
+    return { count, wrong };
+  }
+
+  test('is what the server does: every role × every operation', async () => {
+    const { count, wrong } = await tryAll(roles, 'user_token');
     expect(wrong).toEqual([]);
-    expect(tried).toBeGreaterThan(300);
+    expect(count).toBeGreaterThan(300);
+  });
+
+  const people = ['owner', 'member', 'owning_user', 'device_user', 'stranger'] as const;
+
+  test.each(['access_token', 'session'] as const)('is the same for people who ask by %s', async (by) => {
+    const { count, wrong } = await tryAll(people, by);
+    expect(wrong).toEqual([]);
+    expect(count).toBeGreaterThan(150);
+  });
+
+  test('has nothing but reading for a read-only token, whoever holds it', async () => {
+    const { count, wrong } = await tryAll(people, 'read_only', (id, verdict) =>
+      writes(id, operations[id].method) ? 'no' : verdict,
+    );
+    expect(wrong).toEqual([]);
+    expect(count).toBeGreaterThan(150);
   });
 
   test('lets the owner remove a member, a member leave, and the owner delete the organization', async () => {

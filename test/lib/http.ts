@@ -23,11 +23,24 @@ export class Api {
   readonly #base: URL;
   readonly #token: string | undefined;
   readonly #agent: Agent;
+  readonly #headers: Readonly<Record<string, string>>;
 
-  constructor(base: string, token?: string, agent = new Agent({ keepAlive: true, maxSockets: 64 })) {
+  constructor(
+    base: string,
+    token?: string,
+    agent = new Agent({ keepAlive: true, maxSockets: 64 }),
+    headers: Readonly<Record<string, string>> = {},
+  ) {
     this.#base = new URL(base);
     this.#token = token;
     this.#agent = agent;
+    this.#headers = headers;
+  }
+
+  /** The same server, asked by a browser with this cookie, from one of the server's own pages. */
+  asBrowser(cookie: string): Api {
+    const headers = { cookie, origin: this.#base.origin, 'sec-fetch-site': 'same-origin', 'x-ringfence-csrf': '1' };
+    return new Api(this.#base.href, undefined, this.#agent, headers);
   }
 
   /** The same server, asked by another. */
@@ -41,6 +54,7 @@ export class Api {
     const all: Record<string, string> = {
       ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
       ...(bytes === undefined ? {} : { 'content-type': 'application/json' }),
+      ...this.#headers,
       ...headers,
       ...(bytes === undefined ? {} : { 'content-length': String(Buffer.byteLength(bytes)) }),
     };
