@@ -56,6 +56,7 @@ export const systemPackages = [
   { name: 'zsh', for: ['test'], needs: ['zsh'], why: 'its completion of our commands' },
   { name: 'fish', for: ['test'], needs: ['fish'], why: 'its completion of our commands' },
   { name: 'curl', for: ['test'], needs: ['curl'], why: "the examples of the watch protocol's page" },
+  { name: 'nginx', for: ['test'], needs: ['nginx'], why: 'the reverse proxy that the docs set up' },
   { name: 'chromium', for: testing, needs: ['chromium'], why: 'the browser of the browser tests' },
   { name: 'gcc', for: ['bench'], needs: ['gcc'], why: 'load generators and floors written in C' },
   { name: 'etcd-server', for: ['bench'], needs: ['etcd'], why: 'a peer of the change stream' },

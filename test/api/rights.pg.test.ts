@@ -234,7 +234,7 @@ describe('the table of rights', () => {
   async function tryAll(
     tried: readonly Role[],
     by: By,
-    judge: (id: OperationId, verdict: string) => string = (_id, verdict) => verdict,
+    judge: (id: OperationId, cellSays: string) => string = (_id, cellSays) => cellSays,
   ): Promise<{ readonly count: number; readonly wrong: readonly string[] }> {
     const wrong: string[] = [];
     let count = 0;
@@ -244,8 +244,8 @@ describe('the table of rights', () => {
       for (const role of tried) {
         const cell = rights[id][role];
         if (cell === '-' || (ending.includes(id) && cell === 'yes')) continue;
-        for (const [index, verdict] of expected(cell).entries()) {
-          const want = judge(id, verdict);
+        for (const [index, cellSays] of expected(cell).entries()) {
+          const want = judge(id, cellSays);
           const got = await attempt(id, role, index === 0 ? 'first' : 'second', by);
           count += 1;
           if (got !== want) wrong.push(`${id} ${role} by ${by}: ${got}, not ${want}`);
@@ -270,8 +270,8 @@ describe('the table of rights', () => {
   });
 
   test('has nothing but reading for a read-only token, whoever holds it', async () => {
-    const { count, wrong } = await tryAll(people, 'read_only', (id, verdict) =>
-      writes(id, operations[id].method) ? 'no' : verdict,
+    const { count, wrong } = await tryAll(people, 'read_only', (id, cellSays) =>
+      writes(id, operations[id].method) ? 'no' : cellSays,
     );
     expect(wrong).toEqual([]);
     expect(count).toBeGreaterThan(150);
