@@ -102,7 +102,7 @@ describe('pages', () => {
 
   test('/api/docs is one page without script that names every operation and error', async () => {
     const { text, headers } = await server.nobody.get('/api/docs');
-    for (const id of operationIds) expect(text).toContain(`id="${id}"`);
+    for (const id of [...operationIds, ...signInPathIds]) expect(text).toContain(`id="${id}"`);
     expect(text).toContain('id="error-group_in_use"');
     expect(text).not.toContain('<script');
     expect(headers['content-security-policy']).not.toContain('unsafe');

@@ -4,6 +4,7 @@ import { allProblemCodes, errors } from '../../api/codes.ts';
 import { openApi, type OpenApi } from '../../api/openapi.ts';
 import { operations, type Operation } from '../../api/operations.ts';
 import { operationIds } from '../../api/paths.ts';
+import { signInPathIds, signInPaths } from '../../api/sign-in.ts';
 import { escape, page, pageHeaders, style } from './html.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -96,6 +97,20 @@ function errorSection(): string {
   );
 }
 
+/** The ways in and out of a browser's session, which are no operations. */
+function signInSection(document: OpenApi): string {
+  const rows = signInPathIds.map((id) => {
+    const { method, path, summary, query } = signInPaths[id];
+    const responses = Object.keys((document.paths[path]?.[method.toLowerCase()]?.['responses'] ?? {}) as object);
+    const parameters = Object.entries(query).map(([name, text]) => `<br>${code(name)}: ${prose(text)}`);
+    return (
+      `<tr id="${id}"><td><span class="method">${method}</span> ${code(path)}</td>` +
+      `<td>${prose(summary)}.${parameters.join('')}</td><td>${responses.join(', ')}</td></tr>`
+    );
+  });
+  return `<h2 id="sign-in">Signing in</h2><table><tbody>${rows.join('')}</tbody></table>`;
+}
+
 export function renderDocs(document: OpenApi): string {
   const tags = [...new Set(operationIds.map((id) => operations[id].tag))];
   const contents = tags.map((tag) => {
@@ -118,8 +133,9 @@ export function renderDocs(document: OpenApi): string {
     `<h1>Ringfence API ${prose(document.info['version'])}</h1>
 <p>${prose(document.info['description'])} The same as a file: <a href="/api/openapi.json">openapi.json</a>.</p>
 <pre>curl -H "Authorization: Bearer $RINGFENCE_TOKEN" ${escape('http://127.0.0.1:8080/api/users/me')}</pre>
-<nav>${contents.join('')}<ul><li><a href="#errors">Errors</a></li><li><a href="#schemas">Records</a></li></ul></nav>
+<nav>${contents.join('')}<ul><li><a href="#sign-in">Signing in</a></li><li><a href="#errors">Errors</a></li><li><a href="#schemas">Records</a></li></ul></nav>
 ${sections.join('')}
+${signInSection(document)}
 <h2 id="errors">Errors</h2>${errorSection()}
 <h2 id="schemas">Records</h2>${schemas.join('')}`,
   );
