@@ -99,7 +99,7 @@ function errorSection(): string {
 
 /** The ways in and out of a browser's session, which are no operations. */
 function signInSection(document: OpenApi): string {
-  const rows = signInPathIds.map((id) => {
+  const lines = signInPathIds.map((id) => {
     const { method, path, summary, query } = signInPaths[id];
     const responses = Object.keys((document.paths[path]?.[method.toLowerCase()]?.['responses'] ?? {}) as object);
     const parameters = Object.entries(query).map(([name, text]) => `<br>${code(name)}: ${prose(text)}`);
@@ -108,7 +108,7 @@ function signInSection(document: OpenApi): string {
       `<td>${prose(summary)}.${parameters.join('')}</td><td>${responses.join(', ')}</td></tr>`
     );
   });
-  return `<h2 id="sign-in">Signing in</h2><table><tbody>${rows.join('')}</tbody></table>`;
+  return `<h2 id="sign-in">Signing in</h2><table><tbody>${lines.join('')}</tbody></table>`;
 }
 
 export function renderDocs(document: OpenApi): string {
