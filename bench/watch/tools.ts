@@ -1,10 +1,10 @@
-/** Owns the tools of the watch benchmark: C programs built on demand, processes pinned to processors, lines read from them. */
+/** Owns the tools of the benchmarks of stream and agent: C programs built on demand, processes pinned to processors, lines read from them. */
 import { spawn, spawnSync, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { cpus } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { mortal } from '../../test/lib/mortal.ts';
 
@@ -33,7 +33,7 @@ export const root = ((): string => {
 })();
 
 export function compile(source: string, folder: string): string {
-  const program = join(folder, source.replace(/\.c$/, ''));
+  const program = join(folder, basename(source, '.c'));
   const { status, stderr } = spawnSync('gcc', ['-O2', '-o', program, join(root, 'bench/watch', source)]);
   if (status !== 0) throw new Error(`gcc ${source}: ${stderr.toString()}`);
   return program;

@@ -1,0 +1,190 @@
+/** Owns what is measured on a real agent that follows a real server: from the API's answer to the kernel, drift, memory, idle time. */
+import { readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { NewsReader, type Generation } from '../../src/agent/news.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
+import type { Namespace } from '../../src/cli/lab/namespace.ts';
+import { watch } from '../../src/client/watch.ts';
+import { table } from '../lib/table.ts';
+import { compile, residentKb } from '../watch/tools.ts';
+import { at, median, type Goal } from './figures.ts';
+
+const changes = 100;
+/** Between two changes, so that the agent is at rest again: it has connections to end, a disk to write and a kernel to read. */
+const pause = 250;
+const drifts = 25;
+/** In which a tick of the kernel's clock is a hundredth of a second. */
+const ticksPerSecond = 100;
+const idleSeconds = 8;
+
+interface Seen {
+  /** Milliseconds of the same clock as `now`. */
+  readonly at: number;
+  readonly generation: Generation;
+}
+
+/** The clock that the kernel and every process share. */
+const now = (): number => Number(process.hrtime.bigint()) / 1e6;
+
+/**
+ * Everything that happens to the table, by a monitor of our own. Its lines are stamped by a program that goes before every
+ * other, because this process may be kept from its turn.
+ */
+class Witness {
+  readonly seen: Seen[] = [];
+  #wake: () => void = () => {};
+
+  constructor(namespace: Namespace, stamp: string) {
+    const child = namespace.spawn(['chrt', '--fifo', '10', 'sh', '-c', `nft monitor | ${stamp}`], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    if (child.stdout === null) throw new Error('the monitor has no output');
+    const reader = new NewsReader();
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const end = line.indexOf(' ');
+      const news = reader.read(line.slice(end + 1, end + 300));
+      if (news?.kind !== 'generation') return;
+      this.seen.push({ at: Number(line.slice(0, end)) / 1e6, generation: news.generation });
+      this.#wake();
+    });
+  }
+
+  /** The first such generation from that place on. */
+  async next(from: number, wanted: (generation: Generation) => boolean): Promise<Seen> {
+    for (;;) {
+      const found = this.seen.slice(from).find(({ generation }) => wanted(generation));
+      if (found !== undefined) return found;
+      await Promise.race([new Promise<void>((resolve) => (this.#wake = resolve)), late()]);
+    }
+  }
+}
+
+const late = async (): Promise<never> => {
+  await sleep(20_000, undefined, { ref: false });
+  throw new Error('the kernel never changed');
+};
+
+const flips = ({ touched }: Generation): boolean =>
+  touched !== undefined && (touched.table || touched.chains.has('service-inbound'));
+
+export async function measureLive(program: string): Promise<readonly Goal[]> {
+  const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [process.execPath, program] });
+  const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', dirname(program)));
+  try {
+    await sleep(1_500); // The monitor needs a moment before it sees everything.
+    return [...(await latency(lab, witness)), ...(await drift(lab, witness)), ...(await footprint(lab))];
+  } finally {
+    await lab.close();
+    await rm(dirname(program), { recursive: true, force: true });
+  }
+}
+
+async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
+  const { organization, token } = lab.place;
+  const client = lab.client(token);
+  const group = await client.groups.create(organization, { group_name: 'measured', inbound_rules: [] });
+  const [record] = await client.devices.list(organization);
+  await client.devices.update(organization, record?.id ?? '', { security_groups: [group.id] });
+  await sleep(1_000);
+  let heardAt = 0;
+  const end = new AbortController();
+  const following = (async () => {
+    const stream = watch(client, organization, [{ kind: 'security-groups' }], { signal: end.signal });
+    for await (const { type } of stream) {
+      if (type === 'change') heardAt = now();
+    }
+  })().catch(() => {});
+  await sleep(500);
+  const [answered, streamed, kernel, whole]: [number[], number[], number[], number[]] = [[], [], [], []];
+  for (let change = 0; change < changes; change++) {
+    const from = witness.seen.length;
+    const port = 1_000 + change;
+    const start = now();
+    await client.groups.update(organization, group.id, {
+      inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
+    });
+    const acknowledged = now();
+    const { at: flipped } = await witness.next(from, flips);
+    answered.push(acknowledged - start);
+    streamed.push(Math.max(0, heardAt - acknowledged));
+    kernel.push(Math.max(0, flipped - acknowledged));
+    whole.push(flipped - start);
+    await sleep(pause);
+  }
+  end.abort();
+  await following;
+  console.log(
+    `\nA small change, ${changes} times (ms; the kernel's side as \`nft monitor\` tells it, the device behind a relay):\n`,
+  );
+  const row = (what: string, values: readonly number[]) => [what, at(values, 0.5), at(values, 0.99)] as const;
+  console.log(
+    table(
+      ['part', 'p50', 'p99'],
+      [
+        row('request → answer of the API', answered),
+        row('answer → told on a stream', streamed),
+        row('answer → in force in the kernel', kernel),
+        row('request → in force in the kernel', whole),
+      ],
+    ),
+  );
+  return [{ what: 'API → kernel, median', goal: 15, measured: median(kernel), unit: 'ms' }];
+}
+
+async function drift(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
+  const { namespace } = lab.device(1);
+  const exposure = async (change: readonly string[]): Promise<number> => {
+    const from = witness.seen.length;
+    await namespace.run(['nft', ...change]);
+    const foreign = await witness.next(from, flips);
+    const repair = await witness.next(witness.seen.indexOf(foreign) + 1, flips);
+    await sleep(200);
+    return repair.at - foreign.at;
+  };
+  const inserted: number[] = [];
+  const deleted: number[] = [];
+  for (let i = 0; i < drifts; i++) {
+    inserted.push(await exposure(['insert', 'rule', 'inet', 'service', 'service-inbound', 'accept']));
+    deleted.push(await exposure(['delete', 'table', 'inet', 'service']));
+  }
+  console.log(`\nFrom a foreign change to its repair, ${drifts} times each (ms):\n`);
+  console.log(
+    table(
+      ['foreign change', 'median', 'worst'],
+      [
+        ['a rule inserted', median(inserted), Math.max(...inserted)],
+        ['the table deleted', median(deleted), Math.max(...deleted)],
+      ],
+    ),
+  );
+  return [
+    { what: 'drift exposure, a rule inserted, median', goal: 3, measured: median(inserted), unit: 'ms' },
+    { what: 'drift exposure, the table deleted, median', goal: 25, measured: median(deleted), unit: 'ms' },
+  ];
+}
+
+/** Processor time used so far, in seconds. */
+function usedBy(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
+async function footprint(lab: Lab): Promise<readonly Goal[]> {
+  const pid = lab.device(1).agent?.pid ?? 0;
+  await sleep(2_000);
+  const before = usedBy(pid);
+  await sleep(idleSeconds * 1_000);
+  const idle = ((usedBy(pid) - before) / idleSeconds) * 100;
+  const resident = residentKb(pid) / 1_024;
+  console.log(
+    `\nThe agent at rest: ${resident.toFixed(1)} MB resident, ${idle.toFixed(2)} % of a processor over ${idleSeconds} s.`,
+  );
+  return [
+    { what: 'resident memory of the agent', goal: 60, measured: resident, unit: 'MB' },
+    { what: 'idle processor time of the agent', goal: 0.25, measured: idle, unit: '%' },
+  ];
+}
