@@ -1,25 +1,23 @@
 /**
- * Measures the API as callers meet it: writes to one organization and to 64, group reads, and the time from start to ready.
+ * Measures the API as callers meet it: writes to one organization and to 64, and group reads.
  * Floors in the same run: the same SQL statements by pgbench (a C program, no server of ours), the store without HTTP, and an HTTP answer
  * without the database. Not measured: networks, and machines that do nothing else.
  */
-import { execFile } from 'node:child_process';
-import { rm, writeFile } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { parseDeviceId, parseGroupId, parseOrganizationId, parseUserId } from '../src/policy/ids.ts';
-import { openDatabase, type Database } from '../src/server/database/supervise.ts';
-import { getDevice, updateDevice } from '../src/server/store/device-statements.ts';
+import { openDatabase } from '../src/server/database/supervise.ts';
+import { getDevice } from '../src/server/store/device-statements.ts';
 import { getGroup } from '../src/server/store/group-statements.ts';
 import { openStore } from '../src/server/store/open.ts';
 import { Api } from '../test/lib/http.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';
 import { httpLoad, type LoadResult } from './lib/http-load.ts';
-import { figure, table } from './lib/table.ts';
+import { asFunction, pgbench, updateCall, updateFunction } from './lib/pgbench.ts';
+import { table } from './lib/table.ts';
 
-const run = promisify(execFile);
 const connections = 64;
 const seconds = Number(process.env['RINGFENCE_BENCH_SECONDS'] ?? 5);
 const token = 'operator-token';
@@ -37,28 +35,8 @@ async function cpuOf(pid: number): Promise<number> {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-/**
- * One of the store's statements as a function, since pgbench reads every colon in a text as a variable. PL/pgSQL keeps
- * the plan for each connection, as the store's prepared statements do.
- */
-const asFunction = (name: string, types: readonly string[], text: string, answer: string): string =>
-  `CREATE FUNCTION ${name} (${types.join(', ')}) RETURNS TABLE (${answer}) LANGUAGE plpgsql AS $bench$
-   #variable_conflict use_column
-   BEGIN RETURN QUERY ${text}; END $bench$`;
-
 const membership =
   'SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) FROM organizations o WHERE o.id = $1';
-
-/** pgbench with as many clients as there are connections, each on a target of its own, or all on the first. */
-async function pgbench(database: Database, url: string, dir: string, script: string): Promise<number> {
-  const file = join(dir, 'floor.sql');
-  await writeFile(file, script);
-  const args = ['-n', '-M', 'prepared', '-c', String(connections), '-j', '2', '-T', String(seconds), '-f', file, url];
-  const { stdout } = await run(join(database.programs.bin, 'pgbench'), args, {
-    env: { ...process.env, PGOPTIONS: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off' },
-  });
-  return Number(/tps = ([\d.]+)/.exec(stdout)?.[1] ?? Number.NaN);
-}
 
 /** Calls in this process, as many at a time as there are connections. */
 async function inProcess(call: (c: number, n: number) => Promise<unknown>): Promise<number> {
@@ -137,10 +115,8 @@ async function throughput(program: Program): Promise<void> {
         ]);
       }
     }
-    const types = [...updateDevice.one.text.matchAll(/\$\d+::(\w+) AS/g)].map((match) => match[1] ?? 'text');
-    const row = 'id uuid, refusal text, standing bigint, revision bigint, body text';
     for (const definition of [
-      asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row),
+      updateFunction(),
       asFunction('bench_member', ['uuid', 'uuid'], membership, 'owner uuid, is_member boolean'),
       asFunction(
         'bench_device',
@@ -168,16 +144,10 @@ async function throughput(program: Program): Promise<void> {
 
     const pick = (crowded: boolean): string =>
       `SELECT org, device, sg, me FROM bench_targets WHERE crowd = ${crowded} AND i = :client_id \\gset\n`;
-    const updates = updateDevice.columns.map((column) =>
-      column === 'hostname'
-        ? "'host ' || :n"
-        : ({ id: ':device', actor: ':me', at: 'now()', prefix_given: 'false' }[column] ?? 'NULL'),
-    );
     const lookMember = 'SELECT * FROM bench_member(:org, :me);\n';
     const lookDevice = 'SELECT * FROM bench_device(:org, :device);\n';
     const lookGroup = 'SELECT * FROM bench_group(:org, :me, NULL, :sg);\n';
-    const update = `\\set n random(1, 1000000000)\nSELECT * FROM bench_update(:org, ${updates.join(', ')});\n`;
-    const writeFloor = (crowded: boolean): string => pick(crowded) + lookMember + lookDevice + update;
+    const writeFloor = (crowded: boolean): string => pick(crowded) + lookMember + lookDevice + updateCall;
 
     const patch = (list: readonly Target[]) => (c: number, n: number) => ({
       method: 'PATCH',
@@ -202,7 +172,7 @@ async function throughput(program: Program): Promise<void> {
     await load(get);
     const rows: (string | number)[][] = [];
     for (const { name, floor, direct, request } of jobs) {
-      const raw = await pgbench(database, database.url, dir, floor);
+      const raw = await pgbench({ database, dir, clients: connections, seconds }, floor);
       const alone = await inProcess(direct);
       const result = await load(request);
       rows.push([
@@ -231,40 +201,8 @@ async function throughput(program: Program): Promise<void> {
   }
 }
 
-async function startTimes(program: Program): Promise<void> {
-  const fresh: number[] = [];
-  const existing: number[] = [];
-  for (let round = 0; round < 3; round += 1) {
-    const dir = await temporaryDirectory();
-    for (const times of [fresh, existing]) {
-      const started = performance.now();
-      const server = program.run(['server', '--listen', '127.0.0.1:0', '--data', dir, '--log-level', 'warn']);
-      await server.url();
-      times.push(performance.now() - started);
-      await server.stop();
-    }
-    await rm(dir, { recursive: true, force: true });
-  }
-  const started = performance.now();
-  await run(process.execPath, ['-e', '0']);
-  const node = performance.now() - started;
-  const show = (times: readonly number[]): string[] => [figure(Math.min(...times)), figure(Math.max(...times))];
-  console.log('\nFrom start to ready, three rounds\n');
-  console.log(
-    table(
-      ['what', 'best ms', 'worst ms'],
-      [
-        ['fresh data directory', ...show(fresh)],
-        ['existing data directory', ...show(existing)],
-        ['node -e 0', ...show([node])],
-      ],
-    ),
-  );
-}
-
 const program = await Program.build();
 try {
-  await startTimes(program);
   await throughput(program);
 } finally {
   await program.close();

@@ -1,6 +1,6 @@
 /** Owns the SQL of devices. */
 import { quickOperation } from './quick.ts';
-import { deviceBody, inOrg, statement } from './sql.ts';
+import { deviceBody, found, inOrg, statement } from './sql.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -58,7 +58,8 @@ const columns = [
   'revision',
 ].join(', ');
 
-const member = (user: string): string => `EXISTS (SELECT FROM members m WHERE m.org_id = $1 AND m.user_id = ${user})`;
+const member = (user: string): string => found('members m', `m.org_id = $1 AND m.user_id = ${user}`);
+const keyTaken = found('devices o', `o.key_digest = decode(n.key_digest, 'hex')`);
 
 const log = (type: 'change' | 'delete', from: string, revision = 'revision'): string =>
   `INSERT INTO changes (org_id, revision, kind, type, id, body, left_at) SELECT org_id, ${revision}, 'device', '${type}', id, body, 0 FROM ${from}`;
@@ -75,7 +76,7 @@ export const createDevice = quickOperation('create_device', {
   select: `h.org_id, n.id, n.user_id, ${fieldsOf('n')}, decode(n.key_digest, 'hex') AS key_digest, '{}'::uuid[] AS security_groups,
     n.at AS created_at, n.at AS updated_at, n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
   refusal: `CASE WHEN NOT ${member('n.actor')} OR (n.user_id <> n.actor AND NOT ${member('n.user_id')}) THEN 'not_a_member'
-    WHEN EXISTS (SELECT FROM devices d WHERE d.key_digest = decode(n.key_digest, 'hex')) THEN 'public_key_taken' END`,
+    WHEN ${keyTaken} THEN 'public_key_taken' END`,
   write: insert('accepted'),
   log: `, log AS (${log('change', 'new')}),
     token AS (
@@ -106,8 +107,7 @@ export const updateDevice = quickOperation('update_device', {
     WHEN d.id IS NULL THEN 'not_found'
     WHEN d.revision <> n.expected THEN 'precondition_failed'
     WHEN ${same} THEN 'unchanged'
-    WHEN decode(n.key_digest, 'hex') <> d.key_digest
-      AND EXISTS (SELECT FROM devices o WHERE o.key_digest = decode(n.key_digest, 'hex')) THEN 'public_key_taken' END`,
+    WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken' END`,
   write: `new AS (
     UPDATE devices d SET ${setFields}, revision = n.revision, body = ${deviceBody('n')}
     FROM accepted n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body)`,

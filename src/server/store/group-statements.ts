@@ -1,6 +1,6 @@
 /** Owns the SQL of security groups. */
 import { quickOperation } from './quick.ts';
-import { groupBody, inOrg, statement } from './sql.ts';
+import { found, groupBody, inOrg, statement } from './sql.ts';
 
 export interface GroupRow {
   readonly id: string;
@@ -39,7 +39,7 @@ export const getGroup = statement<BodyRow>(
 const onlyFor = (row: string): string =>
   `CASE WHEN ${row}.user_id IS NOT NULL AND NOT ${row}.is_applied THEN ${row}.user_id END`;
 
-const member = (user: string): string => `EXISTS (SELECT FROM members m WHERE m.org_id = $1 AND m.user_id = ${user})`;
+const member = (user: string): string => found('members m', `m.org_id = $1 AND m.user_id = ${user}`);
 
 const logChanges = `, log AS (
   INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at)

@@ -26,6 +26,12 @@ export function statement<Row>(name: string, text: string): Statement<Row> {
  */
 export const inOrg = (row: string): string => `(${row}.org_id = $1) IS TRUE`;
 
+/**
+ * Whether there is such a row, by a unique key. Not EXISTS: over a set of rows PostgreSQL would turn that into a hash of the whole table,
+ * and look at every device for the sake of one.
+ */
+export const found = (table: string, where: string): string => `((SELECT true FROM ${table} WHERE ${where}) IS TRUE)`;
+
 const iso = (value: string): string => `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 const text = (value: string): string => `to_json(${value})::text`;
 

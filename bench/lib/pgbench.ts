@@ -1,0 +1,65 @@
+/** Owns the floor under what the store does: its own statements, run by pgbench, a C program without a server of ours. */
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Database } from '../../src/server/database/supervise.ts';
+import { updateDevice } from '../../src/server/store/device-statements.ts';
+
+const run = promisify(execFile);
+
+/**
+ * One of the store's statements as a function, since pgbench reads every colon in a text as a variable. PL/pgSQL keeps
+ * the plan for each connection, as the store's prepared statements do.
+ */
+export const asFunction = (name: string, types: readonly string[], text: string, answer: string): string =>
+  `CREATE FUNCTION ${name} (${types.join(', ')}) RETURNS TABLE (${answer}) LANGUAGE plpgsql AS $bench$
+   #variable_conflict use_column
+   BEGIN RETURN QUERY ${text}; END $bench$`;
+
+/** The change of a device's name, its audit entry included, as the function `bench_update`. */
+export const updateFunction = (): string => {
+  const types = [...updateDevice.one.text.matchAll(/\$\d+::(\w+(?:\[\])?) AS/g)].map((match) => match[1] ?? 'text');
+  const row = 'id uuid, refusal text, standing bigint, revision bigint, body text';
+  return asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row);
+};
+
+const given: Readonly<Record<string, string>> = {
+  hostname: "'host ' || :n",
+  id: ':device',
+  actor: ':me',
+  at: 'now()',
+  prefix_given: 'false',
+  audit_id: 'gen_random_uuid()',
+  audit_operation: "'updateDevice'",
+  audit_fields: "ARRAY['hostname']",
+  audit_credential: "'user_token'",
+  audit_credential_id: ':me',
+  audit_address: "'127.0.0.1'",
+  audit_request: "'request'",
+};
+
+/** The call of that function for the pgbench variables `org`, `device` and `me`. */
+export const updateCall = `\\set n random(1, 1000000000)
+SELECT * FROM bench_update(:org, ${updateDevice.columns.map((column) => given[column] ?? 'NULL').join(', ')});
+`;
+
+export interface Pgbench {
+  readonly database: Database;
+  /** For the script. */
+  readonly dir: string;
+  readonly clients: number;
+  readonly seconds: number;
+}
+
+/** Transactions a second. */
+export async function pgbench({ database, dir, clients, seconds }: Pgbench, script: string): Promise<number> {
+  const file = join(dir, 'floor.sql');
+  await writeFile(file, script);
+  const threads = String(Math.min(clients, 2));
+  const args = ['-n', '-M', 'prepared', '-c', String(clients), '-j', threads, '-T', String(seconds), '-f', file];
+  const { stdout } = await run(join(database.programs.bin, 'pgbench'), [...args, database.url], {
+    env: { ...process.env, PGOPTIONS: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off' },
+  });
+  return Number(/tps = ([\d.]+)/.exec(stdout)?.[1] ?? Number.NaN);
+}

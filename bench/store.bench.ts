@@ -1,0 +1,168 @@
+/**
+ * Measures the store without HTTP, on one organization: a single writer beside the bare statement, and 64 writers grouped beside 64 that are
+ * not. Every side runs the same statement, with its audit entry, on the same durable PostgreSQL in the same run; only writes that took
+ * place count. Floor: that statement by pgbench. Not measured: HTTP, rights, several servers.
+ */
+import { rm } from 'node:fs/promises';
+import { Client } from 'pg';
+import { openDatabase } from '../src/server/database/supervise.ts';
+import { clientConfig } from '../src/server/store/connection.ts';
+import { updateDevice } from '../src/server/store/device-statements.ts';
+import { openStore } from '../src/server/store/open.ts';
+import type { Actor } from '../src/server/store/store.ts';
+import { device } from '../src/server/store/store.fixture.ts';
+import { temporaryDirectory } from '../test/lib/postgres.ts';
+import { pgbench, updateCall, updateFunction } from './lib/pgbench.ts';
+import { figure, table } from './lib/table.ts';
+
+const crowd = 64;
+const seconds = Number(process.env['RINGFENCE_BENCH_SECONDS'] ?? 3);
+const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 3);
+
+interface Result {
+  readonly perSecond: number;
+  readonly p50: number;
+}
+
+/** `write` says whether it took place. */
+async function load(writers: number, write: (c: number, n: number) => Promise<boolean>): Promise<Result> {
+  const times: number[] = [];
+  const started = performance.now();
+  const until = started + seconds * 1000;
+  const writer = async (_: unknown, c: number): Promise<void> => {
+    for (let n = 0; performance.now() < until; n += 1) {
+      const from = performance.now();
+      while (!(await write(c, n)));
+      times.push(performance.now() - from);
+    }
+  };
+  await Promise.all(Array.from({ length: writers }, writer));
+  const perSecond = (times.length / (performance.now() - started)) * 1000;
+  times.sort((a, b) => a - b);
+  return { perSecond, p50: times[Math.floor(times.length / 2)] ?? Number.NaN };
+}
+
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+
+const dir = await temporaryDirectory();
+const database = await openDatabase({ dir, settings: { max_connections: '300' } });
+const store = await openStore({ url: database.url, phase: 3 });
+const clients: Client[] = [];
+try {
+  const { id: user_id } = await store.users.create({ username: 'bench' });
+  const audit = {
+    operation: 'updateDevice',
+    user_id,
+    fields: ['hostname'],
+    credential: { kind: 'user_token' as const, id: user_id },
+    address: '127.0.0.1',
+    request_id: 'request',
+  };
+  const by: Actor = { user_id, audit };
+  const { id: org } = await store.organizations.create(user_id, { name: 'bench', description: '' });
+  const devices = await Promise.all(
+    Array.from({ length: crowd }, () => store.devices.create(org, by, device(user_id))),
+  );
+  for (let n = 0; n < crowd; n += 1) {
+    const client = new Client(clientConfig(database.url));
+    await client.connect();
+    clients.push(client);
+  }
+  const [setup] = clients;
+  await setup?.query(updateFunction());
+  await setup?.query('CREATE TABLE bench_targets (i integer PRIMARY KEY, org uuid, device uuid, me uuid)');
+  for (const [i, { id }] of devices.entries())
+    await setup?.query('INSERT INTO bench_targets VALUES ($1, $2, $3, $4)', [i, org, id, user_id]);
+  const script = `SELECT org, device, me FROM bench_targets WHERE i = :client_id \\gset\n${updateCall}`;
+
+  let serial = 0;
+  const valuesOf = (c: number, n: number): unknown[] => {
+    const item: Record<string, unknown> = {
+      id: devices[c]?.id,
+      hostname: `host ${c} ${n} ${(serial += 1)}`,
+      prefix_given: false,
+      at: new Date().toISOString(),
+      actor: user_id,
+      audit_id: crypto.randomUUID(),
+      audit_operation: audit.operation,
+      audit_fields: audit.fields,
+      audit_credential: audit.credential.kind,
+      audit_credential_id: audit.credential.id,
+      audit_address: audit.address,
+      audit_request: audit.request_id,
+    };
+    return [org, ...updateDevice.columns.map((column) => item[column] ?? null)];
+  };
+  const statement = (c: number, n: number) => ({ ...updateDevice.one, values: valuesOf(c, n) });
+  const of = (c: number): Client => clients[c] as Client;
+
+  /** The statement alone; it changes nothing, and is tried again, when another came between. */
+  const optimistic = async (c: number, n: number): Promise<boolean> =>
+    (await of(c).query(statement(c, n))).rows.length > 0;
+  /** Under the organization's lock: it waits for its turn, and always takes place. */
+  const locked = async (c: number, n: number): Promise<boolean> => {
+    const client = of(c);
+    await client.query('BEGIN');
+    await client.query({ name: 'lock', text: 'SELECT FROM heads WHERE org_id = $1 FOR NO KEY UPDATE', values: [org] });
+    const { rows } = await client.query(statement(c, n));
+    await client.query('COMMIT');
+    return rows.length > 0;
+  };
+  const grouped = async (c: number, n: number): Promise<boolean> => {
+    const id = devices[c]?.record.id;
+    if (id !== undefined) await store.devices.update(org, by, id, { hostname: `host ${c} ${n} ${(serial += 1)}` });
+    return true;
+  };
+
+  const sides = {
+    'pgbench, 1 client': async () => ({
+      perSecond: await pgbench({ database, dir, clients: 1, seconds }, script),
+      p50: Number.NaN,
+    }),
+    'statement, 1 writer': () => load(1, optimistic),
+    'store, 1 writer': () => load(1, grouped),
+    'ungrouped by trying again, 64 writers': () => load(crowd, optimistic),
+    'ungrouped by waiting for the lock, 64 writers': () => load(crowd, locked),
+    'store, 64 writers': () => load(crowd, grouped),
+  };
+  const results = new Map<string, Result[]>();
+  await load(crowd, grouped);
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [name, measure] of Object.entries(sides))
+      results.set(name, [...(results.get(name) ?? []), await measure()]);
+  }
+  const rate = (name: string): number => median((results.get(name) ?? []).map(({ perSecond }) => perSecond));
+  const rows = [...results].map(([name, list]) => [
+    name,
+    rate(name),
+    Math.min(...list.map(({ perSecond }) => perSecond)),
+    name.startsWith('pgbench') ? '-' : median(list.map(({ p50 }) => p50)),
+  ]);
+  console.log(`\nOne organization, ${seconds} s each, ${rounds} rounds: median and worst\n`);
+  console.log(table(['side', 'writes/s', 'worst/s', 'p50 ms'], rows));
+  const ungrouped = Math.max(
+    rate('ungrouped by trying again, 64 writers'),
+    rate('ungrouped by waiting for the lock, 64 writers'),
+  );
+  console.log('');
+  console.log(
+    table(
+      ['goal', 'asked', 'measured'],
+      [
+        [
+          '64 writers: grouped ÷ ungrouped (the better of the two)',
+          '≥ 15',
+          figure(rate('store, 64 writers') / ungrouped),
+        ],
+        ['1 writer: store ÷ statement', '≥ 1', figure(rate('store, 1 writer') / rate('statement, 1 writer'))],
+        ['1 writer: pgbench ÷ store', '-', figure(rate('pgbench, 1 client') / rate('store, 1 writer'))],
+      ],
+    ),
+  );
+} finally {
+  await Promise.all(clients.map((client) => client.end()));
+  await store.close();
+  await database.stop();
+  await rm(dir, { recursive: true, force: true });
+}
