@@ -1,0 +1,140 @@
+/** Proves that the pages serve everyone: on a phone, by keyboard alone, in the colours one chose; and that what fails loses no work. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { expectShown, startBrowser, visit, type Visit, type VisitOptions } from '../lib/browser.ts';
+import type { Json } from '../lib/http.ts';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+import { wireTo } from '../lib/wire.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+let browser: Browser;
+let place: Place;
+let visits: Visit[] = [];
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+  browser = await startBrowser();
+  place = await newPlace(server);
+});
+afterEach(async () => {
+  const complaints = visits.flatMap((one) => one.complaints);
+  await Promise.all(visits.map((one) => one.close()));
+  visits = [];
+  expect(complaints).toEqual([]);
+});
+afterAll(async () => {
+  await browser.close();
+  await server.close();
+  await postgres.stop();
+});
+
+async function open(options: VisitOptions, url = server.url): Promise<Page> {
+  const one = await visit(browser, url, options);
+  visits.push(one);
+  return one.page;
+}
+
+const rule = (port: number): Json => ({ ip_protocol: 'tcp', from_port: port, to_port: port });
+let count = 0;
+const newGroup = (): Promise<Json> =>
+  place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: `group ${(count += 1)}`,
+    inbound_rules: [rule(443)],
+  });
+const portOf = async ({ id }: Json): Promise<number> =>
+  (await place.owner.api.expect(200, 'GET', `${place.base}/security_groups/${id}`)).inbound_rules[0].from_port;
+
+test('on a phone the menu opens, leads to a group, and a rule is edited and saved', async () => {
+  const group = await newGroup();
+  const page = await open({
+    token: place.owner.token,
+    path: `/o/${place.org}/devices`,
+    width: 360,
+    height: 740,
+  });
+  await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
+  expect(await page.getByRole('link', { name: 'Groups', exact: true }).isVisible()).toBe(false);
+  await page.getByRole('button', { name: 'Menu' }).click();
+  await page.getByRole('link', { name: 'Groups', exact: true }).click();
+  await page.getByRole('link', { name: group.group_name }).click();
+  await page.getByLabel('Ports of inbound rule 1').fill('8443');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await expectShown(page.getByText(/^Saved\./));
+  expect(await portOf(group)).toBe(8443);
+});
+
+/** Goes on with Tab until the focus stands on what has this name. */
+async function tabTo(page: Page, name: string): Promise<void> {
+  const focused = `document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? ''`;
+  for (let steps = 0; steps < 60; steps += 1) {
+    if (((await page.evaluate(focused)) as string).trim() === name) return;
+    await page.keyboard.press('Tab');
+  }
+  throw new Error(`Tab never came to ${name}`);
+}
+
+test('by keyboard alone one signs in, finds a group and saves a rule', async () => {
+  const group = await newGroup();
+  const page = await open({});
+  await expectShown(page.getByRole('textbox', { name: 'Token' }));
+  await page.keyboard.type(place.owner.token);
+  await page.keyboard.press('Enter');
+  await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
+  await tabTo(page, 'Groups');
+  await page.keyboard.press('Enter');
+  await expectShown(page.getByRole('heading', { name: 'Groups', level: 1 }));
+  await tabTo(page, group.group_name as string);
+  await page.keyboard.press('Enter');
+  await expectShown(page.getByRole('heading', { name: group.group_name, level: 1 }));
+  await tabTo(page, 'Ports of inbound rule 1');
+  await page.keyboard.press('Control+a');
+  await page.keyboard.type('9443');
+  await page.keyboard.press('Control+s');
+  await expectShown(page.getByText(/^Saved\./));
+  expect(await portOf(group)).toBe(9443);
+});
+
+test('the colours that one chose are kept', async () => {
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups`, scheme: 'light' });
+  await page.getByRole('button', { name: 'Use the dark colours' }).click();
+  await page.locator('html[data-mantine-color-scheme="dark"]').waitFor();
+  await page.reload();
+  await expectShown(page.getByRole('button', { name: 'Use the light colours' }));
+});
+
+test('a save that does not reach the server loses nothing, and is made when the server is back', async () => {
+  const group = await newGroup();
+  const wire = await wireTo(server.url);
+  try {
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}` }, wire.url);
+    await page.getByLabel('Ports of inbound rule 1').fill('8443');
+    wire.cut();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await expectShown(page.getByText('The server cannot be reached.'));
+    expect(await page.getByLabel('Ports of inbound rule 1').inputValue()).toBe('8443');
+    expect(await portOf(group)).toBe(443);
+    wire.mend();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await expectShown(page.getByText(/^Saved\./));
+    expect(await portOf(group)).toBe(8443);
+  } finally {
+    await wire.close();
+  }
+});
+
+test('a group that goes while it is edited is told to be gone', async () => {
+  const group = await newGroup();
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}` });
+  await page.getByLabel('Ports of inbound rule 1').fill('8443');
+  await place.owner.api.expect(200, 'DELETE', `${place.base}/security_groups/${group.id}`);
+  await expectShown(page.getByRole('heading', { name: 'This group is gone' }));
+});
