@@ -228,7 +228,8 @@ export class Agent {
       return;
     }
     this.#held = undefined;
-    const { policy, revision } = knowledge;
+    const { policy, revision, own } = knowledge;
+    const seen = { revision, ...(own !== undefined && { own }) };
     const old = this.#charge;
     const before = old?.policy;
     const same =
@@ -236,12 +237,12 @@ export class Agent {
       before.groups.length === policy.groups.length &&
       before.groups.every((group, i) => group === policy.groups[i]);
     if (old !== undefined && same && old.origin === 'server') {
-      this.#charge = { ...old, revision };
+      this.#charge = { ...old, ...seen };
     } else {
       const charge = chargeOf('server', policy, revision);
       // Groups written otherwise that mean the same change no rule.
       const means = old !== undefined && samePolicy(old.canonical, charge.canonical) ? old.canonical : charge.canonical;
-      this.#charge = { ...charge, canonical: means };
+      this.#charge = { ...charge, ...seen, canonical: means };
     }
     const inForce = this.#inForce;
     if (inForce?.charge.canonical === this.#charge.canonical) this.#inForce = { ...inForce, charge: this.#charge };
@@ -443,10 +444,11 @@ export class Agent {
   }
 }
 
-const withoutRules = ({ origin, policy, revision }: Charge): Omit<Charge, 'canonical'> => ({
+const withoutRules = ({ origin, policy, revision, own }: Charge): Omit<Charge, 'canonical'> => ({
   origin,
   ...(policy && { policy }),
   ...(revision !== undefined && { revision }),
+  ...(own !== undefined && { own }),
 });
 
 const keptOf = ({ policy, revision }: Charge, { name, neighbourDiscovery }: Driver): KeptPolicy | undefined =>

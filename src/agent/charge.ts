@@ -15,6 +15,8 @@ export interface Charge {
   /** Absent where only the rules are known. */
   readonly policy?: EffectivePolicy;
   readonly revision?: number;
+  /** Revision of the device's own record that it reflects. */
+  readonly own?: number;
 }
 
 export const chargeOf = (origin: Charge['origin'], policy: EffectivePolicy, revision?: number): Charge => ({

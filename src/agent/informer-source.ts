@@ -114,7 +114,9 @@ export class InformerSource implements PolicySource {
         defaultGroup:
           list.length > 0 ? undefined : this.#group([...groups].find(({ is_default }) => is_default === true)),
       });
-      if (!('missing' in policy)) return { kind: 'known', policy, revision: this.#informer.revision };
+      if (!('missing' in policy)) {
+        return { kind: 'known', policy, revision: this.#informer.revision, own: device.revision };
+      }
       const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
       return { kind: 'unknown', why: `${missing} is missing` };
     } catch (error) {

@@ -117,6 +117,15 @@ describe('the reporter', () => {
     expect(sent.map(({ revision }) => revision)).toEqual([7, 19]);
   });
 
+  test("tells at once that a change of the device's own record has arrived, though no rule changed", async () => {
+    const { sent, reporter, clock } = setUp();
+    reporter.see({ ...calm, inForce: { origin: 'server', policy, revision: 7, own: 5 } });
+    await clock.advance(10);
+    reporter.see({ ...calm, inForce: { origin: 'server', policy, revision: 8, own: 8 } });
+    await clock.advance(1_000);
+    expect(sent.map(({ revision }) => revision)).toEqual([7, 8]);
+  });
+
   test('tells a new revision of the same policy with the next report, not at once', async () => {
     const { sent, reporter, minute, clock } = setUp();
     reporter.see(calm);

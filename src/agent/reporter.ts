@@ -33,6 +33,8 @@ const longestDetail = 1_000;
 interface Seen {
   readonly report: DeviceReport;
   readonly policy: unknown;
+  /** Revision of the device's own record: who changed it waits to see that it has arrived. */
+  readonly own: number | undefined;
 }
 
 export class Reporter {
@@ -52,7 +54,7 @@ export class Reporter {
   see(status: AgentStatus): void {
     this.#live = status.connection.phase === 'live';
     const report = reportOf(status, this.#options.version);
-    if (report !== undefined) this.#seen = { report, policy: status.inForce?.policy };
+    if (report !== undefined) this.#seen = { report, policy: status.inForce?.policy, own: status.inForce?.own };
     this.#wake?.();
   }
 
@@ -120,6 +122,7 @@ export class Reporter {
 
 const isNews = (a: Seen, b: Seen): boolean =>
   a.policy !== b.policy ||
+  a.own !== b.own ||
   a.report.state !== b.report.state ||
   a.report.detail !== b.report.detail ||
   a.report.interface !== b.report.interface;

@@ -8,6 +8,8 @@ export type Knowledge =
       readonly policy: EffectivePolicy;
       /** Newest revision of the organization that it reflects. */
       readonly revision: number;
+      /** Revision of the device's own record, where that is known. */
+      readonly own?: number;
     }
   | {
       readonly kind: 'unknown';

@@ -76,7 +76,7 @@ test('on a phone the menu opens, leads to a group, and a rule is edited and save
 async function tabTo(page: Page, name: string): Promise<void> {
   const focused = `document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? ''`;
   for (let steps = 0; steps < 60; steps += 1) {
-    if (((await page.evaluate(focused)) as string).trim() === name) return;
+    if (String(await page.evaluate(focused)).trim() === name) return;
     await page.keyboard.press('Tab');
   }
   throw new Error(`Tab never came to ${name}`);

@@ -4,7 +4,8 @@ import type { ReactNode } from 'react';
 import { MoonIcon, SunIcon } from '../look/icons.tsx';
 
 export function SchemeToggle(): ReactNode {
-  const { setColorScheme } = useMantineColorScheme();
+  // Holding transitions back meanwhile would need an inline style.
+  const { setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   const scheme = useComputedColorScheme('light');
   const next = scheme === 'dark' ? 'light' : 'dark';
   return (
