@@ -1,7 +1,9 @@
 /** Owns what goes wrong in a fault run: one named fault at a time, drawn by chance, each counted. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
+import { StoreError } from '../../src/server/store/errors.ts';
 import { openStore } from '../../src/server/store/open.ts';
+import type { Store } from '../../src/server/store/store.ts';
 import type { Random } from '../lib/random.ts';
 import type { OwnPostgres } from '../lib/postgres.ts';
 import type { Recorder } from './record.ts';
@@ -10,6 +12,7 @@ import type { Replica } from './replicas.ts';
 export const faults = [
   'kill a server',
   'restart a server',
+  'kill a worker',
   'freeze a server',
   'kill PostgreSQL',
   'drop LISTEN',
@@ -18,6 +21,17 @@ export const faults = [
   'compact',
 ] as const;
 export type Fault = (typeof faults)[number];
+
+/** False when it could not be done now: writers on a busy machine may keep a row for longer than it waits. A server tries again later, too. */
+async function compacted(store: Store): Promise<boolean> {
+  try {
+    await store.log.compact();
+    return true;
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'unavailable') return false;
+    throw error;
+  }
+}
 
 export interface ChaosOptions {
   readonly replicas: readonly Replica[];
@@ -38,6 +52,7 @@ export class Chaos {
     this.#acts = {
       'kill a server': () => this.#replaced('SIGKILL'),
       'restart a server': () => this.#replaced('SIGTERM'),
+      'kill a worker': async () => options.replicas[0]?.killWorker(options.random),
       'freeze a server': () => options.random.pick(options.replicas).freeze(options.random.int(200, 2_000)),
       'kill PostgreSQL': () => this.#killPostgres(),
       'drop LISTEN': () => this.#dropListeners(),
@@ -123,7 +138,7 @@ export class Chaos {
     if (!(await recorder.catchUp())) return;
     const store = await openStore({ url: databaseUrl, phase: 3, logRetentionMs: 2_000, deletionRetentionMs: 8_000 });
     try {
-      await store.log.compact();
+      for (let i = 0; i < 5 && !(await compacted(store)); i += 1) await sleep(500);
     } finally {
       await store.close();
     }

@@ -1,10 +1,12 @@
 /** Owns the servers of a fault run: real processes on one PostgreSQL, each on a port of its own, killed and started at will. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mortal } from '../lib/mortal.ts';
+import type { Random } from '../lib/random.ts';
 
 export const adminToken = `rf_user_${'f'.repeat(43)}`;
 
@@ -26,7 +28,14 @@ export class Replica {
   /** The last it said, for a run that fails. */
   said = '';
 
-  constructor(options: { program: string; port: number; databaseUrl: string; data: string; args?: readonly string[] }) {
+  constructor(options: {
+    program: string;
+    port: number;
+    databaseUrl: string;
+    data: string;
+    workers: number;
+    args?: readonly string[];
+  }) {
     this.url = `http://127.0.0.1:${options.port}`;
     this.#program = options.program;
     this.#args = ['server', '--listen', `127.0.0.1:${options.port}`, '--log-level', 'warn', ...(options.args ?? [])];
@@ -36,7 +45,7 @@ export class Replica {
       RINGFENCE_DATA: options.data,
       RINGFENCE_ADMIN_TOKEN: adminToken,
       RINGFENCE_RATE_LIMIT: '0',
-      RINGFENCE_WORKERS: '1',
+      RINGFENCE_WORKERS: String(options.workers),
     };
   }
 
@@ -85,6 +94,18 @@ export class Replica {
     if (this.up) child.kill('SIGKILL');
   }
 
+  /** Kills one of its workers, if it has any: it is replaced, and its streams go elsewhere. */
+  killWorker(random: Random): void {
+    const { pid } = this;
+    if (pid === undefined || !this.up) return;
+    try {
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
+      if (children.length > 0) process.kill(Number(random.pick(children)), 'SIGKILL');
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+
   /** Freezes it for a while: it is there, and does nothing. */
   async freeze(ms: number): Promise<void> {
     const child = this.#child;
@@ -101,7 +122,9 @@ export async function startReplicas(
 ): Promise<readonly Replica[]> {
   const replicas: Replica[] = [];
   for (let i = 0; i < count; i += 1) {
-    const replica = new Replica({ ...options, data: `${options.data}/${i}`, port: await freePort() });
+    // The first is a server of several processes.
+    const workers = i === 0 ? 2 : 1;
+    const replica = new Replica({ ...options, workers, data: `${options.data}/${i}`, port: await freePort() });
     await replica.start();
     if (!replica.up) throw new Error(`a server ended at its start: ${replica.said}`);
     replicas.push(replica);
