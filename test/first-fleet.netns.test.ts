@@ -1,6 +1,6 @@
 /** Follows docs/first-fleet.md word for word: the built program, real devices, real packets. */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -15,6 +15,7 @@ const mark = '----- end of step -----';
 
 let program: Program;
 let folder: string;
+let shell: ChildProcess | undefined;
 beforeAll(async () => {
   program = await Program.build();
   folder = await mkdtemp(join(tmpdir(), 'rf-first-fleet-'));
@@ -23,6 +24,8 @@ beforeAll(async () => {
   await writeFile(join(folder, 'bin', 'ringfence'), command, { mode: 0o755 });
 });
 afterAll(async () => {
+  // The page waits in loops: whatever of it still runs must not wait for ever.
+  if (shell?.pid !== undefined && shell.exitCode === null) process.kill(-shell.pid, 'SIGKILL');
   await program?.run(['lab', 'down', name]).ended;
   await program?.close();
   await rm(folder ?? '', { recursive: true, force: true });
@@ -34,7 +37,7 @@ test('the session of the first fleet shows what it says it shows', { timeout: 60
   expect(steps.length).toBeGreaterThan(8);
   const kept = Object.entries(process.env).filter(([variable]) => !variable.startsWith('RINGFENCE_'));
   const script = steps.map((step) => `${step.script}\necho '${mark}'\n`).join('');
-  const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
+  shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
     cwd: folder,
     env: {
       ...Object.fromEntries(kept),
@@ -43,11 +46,12 @@ test('the session of the first fleet shows what it says it shows', { timeout: 60
       RINGFENCE_LAB_NAME: name,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
   });
   let output = '';
   let errors = '';
-  shell.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  shell.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  shell.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  shell.stderr?.on('data', (chunk: Buffer) => (errors += chunk.toString()));
   const [code] = await once(shell, 'close');
   expect({ code, errors, output: code === 0 ? '' : output }).toEqual({ code: 0, errors: '', output: '' });
   const outputs = output.split(mark);
