@@ -1,7 +1,5 @@
 /** Owns what is measured on a real agent that follows a real server: from the API's answer to the kernel, drift, memory, idle time. */
 import { readFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NewsReader, type Generation } from '../../src/agent/news.ts';
@@ -70,15 +68,20 @@ const late = async (): Promise<never> => {
 const flips = ({ touched }: Generation): boolean =>
   touched !== undefined && (touched.table || touched.chains.has('service-inbound'));
 
-export async function measureLive(program: string): Promise<readonly Goal[]> {
+export interface LiveOptions {
+  readonly program: string;
+  /** For programs that are built on the way. */
+  readonly folder: string;
+}
+
+export async function measureLive({ program, folder }: LiveOptions): Promise<readonly Goal[]> {
   const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [process.execPath, program] });
-  const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', dirname(program)));
+  const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', folder));
   try {
     await sleep(1_500); // The monitor needs a moment before it sees everything.
     return [...(await latency(lab, witness)), ...(await drift(lab, witness)), ...(await footprint(lab))];
   } finally {
     await lab.close();
-    await rm(dirname(program), { recursive: true, force: true });
   }
 }
 
