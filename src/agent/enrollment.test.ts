@@ -1,9 +1,10 @@
 /** Proves that a device is enrolled once, whatever is cut off in between, and that a refusal is told in a line. */
-import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { AddDevice, RegisteredDevice } from '../api/device.ts';
+import { FakeClock, turn } from '../client/fake.fixture.ts';
 import { RingfenceError } from '../client/error.ts';
 import { device, organization } from '../client/records.fixture.ts';
 import { parseOrganizationId } from '../policy/ids.ts';
@@ -40,6 +41,7 @@ class FakeServer {
 function setUp(server: FakeServer, overrides: Partial<EnrollmentOptions> = {}) {
   const identity = new IdentityFolder(folder);
   const logged: string[] = [];
+  const clock = new FakeClock();
   let keys = 0;
   const run = () =>
     enroll(
@@ -50,12 +52,13 @@ function setUp(server: FakeServer, overrides: Partial<EnrollmentOptions> = {}) {
         makeKey: () => `made-${(keys += 1)}`,
         hostname: 'web-1',
         register: (body) => server.register(body),
+        clock,
         log: (_, message) => logged.push(message),
         ...overrides,
       },
       new AbortController().signal,
     );
-  return { identity, logged, run };
+  return { identity, logged, run, clock };
 }
 
 describe('an enrollment', () => {
@@ -129,6 +132,21 @@ describe('an enrollment', () => {
     await expect(run()).rejects.toThrow(NotEnrolled);
     server.refusal = new RingfenceError({ code: 'unauthenticated', message: 'used up', status: 401 });
     await expect(run()).rejects.toThrow(/An earlier attempt may have used it up/);
+  });
+
+  test('that cannot be written down is used all the same, and written down as soon as that works', async () => {
+    const server = new FakeServer();
+    const { identity, run, clock, logged } = setUp(server);
+    // A folder where the file should pass stands for a disk that takes nothing.
+    await mkdir(`${identity.path('identity')}.new`);
+    expect(await run()).toMatchObject({ token: 'rf_device_1' });
+    expect(logged.join()).toContain('cannot be kept yet');
+    await clock.advance(25_000);
+    await rm(`${identity.path('identity')}.new`, { recursive: true, force: true });
+    await clock.advance(10_000);
+    for (let i = 0; i < 200 && !logged.includes('the enrollment is kept'); i++) await turn(5);
+    expect(await identity.identity()).toMatchObject({ token: 'rf_device_1' });
+    expect(server.asked).toHaveLength(1);
   });
 
   test.each(['', '{', '[]', '{"organization": 7}', `{"organization": "${organization}"}`])(

@@ -1,5 +1,6 @@
 /** Owns the way from an enrollment key to a device: asked once, kept, and safe against a crash at any moment. */
 import type { AddDevice, RegisteredDevice } from '../api/device.ts';
+import { sleep, type Clock } from '../client/clock.ts';
 import { RingfenceError } from '../client/error.ts';
 import type { OrganizationId } from '../policy/ids.ts';
 import type { Identity, IdentityFolder } from './identity.ts';
@@ -13,6 +14,7 @@ export interface EnrollmentOptions {
   readonly makeKey: () => string;
   readonly hostname: string;
   readonly register: (body: AddDevice, signal: AbortSignal) => Promise<RegisteredDevice>;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -36,8 +38,8 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
   try {
     const device = await options.register({ public_key: publicKey, hostname: options.hostname }, signal);
     const identity = { organization, device: device.id, token: device.device_token, publicKey };
-    await folder.keep(identity);
     log('info', 'the device is enrolled', { device: device.id, organization });
+    await keep(identity, options, signal);
     return identity;
   } catch (error) {
     if (!(error instanceof RingfenceError)) throw error;
@@ -50,6 +52,31 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
       return enroll(options, signal);
     }
     throw new NotEnrolled(reasonFor(error, again !== undefined), { cause: error });
+  }
+}
+
+const keepEvery = 10_000;
+
+/** A disk that is full is no reason to do without a policy, nor to register yet another device: it is tried until it works. */
+async function keep(identity: Identity, { folder, clock, log }: EnrollmentOptions, signal: AbortSignal): Promise<void> {
+  try {
+    await folder.keep(identity);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    log('error', `the enrollment cannot be kept yet; after a restart now it would have to be made anew: ${message}`);
+    void (async () => {
+      while (!signal.aborted) {
+        await sleep(clock, keepEvery, signal).catch(() => {});
+        try {
+          if (signal.aborted) return;
+          await folder.keep(identity);
+          log('info', 'the enrollment is kept');
+          return;
+        } catch {
+          // Told already.
+        }
+      }
+    })();
   }
 }
 

@@ -185,6 +185,7 @@ function sourceOf(
               makeKey: () => randomBytes(32).toString('base64'),
               hostname: hostname().slice(0, 255),
               register: (body, within) => clientWith(proof.key).devices.create(organization, body, { signal: within }),
+              clock: systemClock,
               log,
             },
             signal,

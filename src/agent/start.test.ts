@@ -56,5 +56,6 @@ describe('the lean start', () => {
   test('leaves a wrong variable to it too, and takes an empty one for absent', () => {
     expect(readPlainly([], { RINGFENCE_LOG_LEVEL: 'loud' })).toBeUndefined();
     expect(readPlainly([], { RINGFENCE_LOG_LEVEL: '' })).toEqual({});
+    for (const no of ['0', 'false', 'No']) expect(readPlainly([], { RINGFENCE_REMOVE: no })).toEqual({});
   });
 });

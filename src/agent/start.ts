@@ -1,4 +1,5 @@
 /** Owns the lean start of the agent: a plain `ringfence agent …` is read and run without loading anything of the other commands. */
+import { isOff } from '../node/environment.ts';
 import { programVersion } from '../node/version.ts';
 import { runAgent } from './main.ts';
 import { agentOptions, type AgentOption, type AgentValues } from './options.ts';
@@ -14,9 +15,9 @@ const table = Object.entries(agentOptions as Readonly<Record<string, AgentOption
  */
 export function readPlainly(args: readonly string[], env: NodeJS.ProcessEnv): AgentValues | undefined {
   const texts = new Map<string, string>();
-  for (const { name, option } of table) {
+  for (const { name, option, takesValue } of table) {
     const text = env[option.env] ?? '';
-    if (text !== '') texts.set(name, text);
+    if (text !== '' && (takesValue || !isOff(text))) texts.set(name, text);
   }
   for (let at = 0; at < args.length; at++) {
     const [, long = '', given] = /^(--[a-z-]+)(?:=([\s\S]*))?$/.exec(args[at] ?? '') ?? [];

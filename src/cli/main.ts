@@ -5,6 +5,7 @@ import { addAgentCommands } from './agent/command.ts';
 import { addClientCommands } from './client-commands.ts';
 import { addLabCommands } from './lab/commands.ts';
 import { toOption } from './options.ts';
+import { isOff } from '../node/environment.ts';
 import { programVersion } from '../node/version.ts';
 
 /** Exit codes (reference: Programs). */
@@ -71,6 +72,14 @@ function dropEmptyVariables(env: NodeJS.ProcessEnv): void {
   for (const name of Object.keys(env)) if (name.startsWith('RINGFENCE_') && env[name] === '') delete env[name];
 }
 
+/** A variable that says no to an option without a value says as little: commander would take any text for a yes. */
+function dropRefusals(command: Command, env: NodeJS.ProcessEnv): void {
+  for (const { envVar, required, optional } of command.options) {
+    if (envVar !== undefined && !required && !optional && isOff(env[envVar] ?? '')) delete env[envVar];
+  }
+  for (const child of command.commands) dropRefusals(child, env);
+}
+
 dropEmptyVariables(process.env);
 // Whoever reads help may leave early (`| head`): that is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -78,7 +87,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(0);
 });
 try {
-  await build().parseAsync(process.argv);
+  const program = build();
+  dropRefusals(program, process.env);
+  await program.parseAsync(process.argv);
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
   process.exitCode = error.exitCode === 0 ? 0 : wrongUsage;

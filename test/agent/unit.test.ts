@@ -1,0 +1,65 @@
+/** Proves of the systemd units that they start what there is, with no more rights than that needs. */
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { agentOptions } from '../../src/agent/options.ts';
+import { serverOptions } from '../../src/server/options.ts';
+
+/** Every setting of a unit, by name. */
+function settingsOf(name: string): ReadonlyMap<string, readonly string[]> {
+  const text = readFileSync(new URL(`../../packaging/${name}`, import.meta.url), 'utf8');
+  const settings = new Map<string, string[]>();
+  for (const [, key = '', value = ''] of text.matchAll(/^([A-Za-z]+)=(.*)$/gm)) {
+    settings.set(key, [...(settings.get(key) ?? []), value]);
+  }
+  return settings;
+}
+
+const units = [
+  ['server', Object.values(serverOptions), ''],
+  ['agent', Object.values(agentOptions), 'CAP_NET_ADMIN'],
+] as const;
+
+describe.each(units)('the unit of the %s', (program, options, rights) => {
+  const settings = settingsOf(`ringfence-${program}.service`);
+  const one = (name: string): string | undefined => settings.get(name)?.at(-1);
+
+  it('starts the program, and sets only variables that it knows', () => {
+    expect(one('ExecStart')).toBe(`/usr/bin/ringfence ${program}`);
+    const known = new Set<string>(options.map(({ env }) => env));
+    for (const line of settings.get('Environment') ?? []) expect(known).toContain(line.split('=')[0]);
+    expect(one('RestartPreventExitStatus')).toBe('2');
+  });
+
+  it('gives it a user of its own, its own directory, and these rights only', () => {
+    expect(one('DynamicUser')).toBe('yes');
+    expect(one('StateDirectoryMode')).toBe('0700');
+    expect(one('CapabilityBoundingSet')).toBe(rights);
+    expect(one('AmbientCapabilities') ?? '').toBe(rights);
+    expect(one('UMask')).toBe('0077');
+  });
+
+  it.each([
+    ['NoNewPrivileges', 'yes'],
+    ['ProtectSystem', 'strict'],
+    ['ProtectHome', 'yes'],
+    ['PrivateTmp', 'yes'],
+    ['PrivateDevices', 'yes'],
+    ['ProtectKernelTunables', 'yes'],
+    ['ProtectKernelModules', 'yes'],
+    ['ProtectControlGroups', 'yes'],
+    ['RestrictNamespaces', 'yes'],
+    ['RestrictSUIDSGID', 'yes'],
+    ['SystemCallFilter', '@system-service'],
+  ])('shuts it in: %s=%s', (name, value) => {
+    expect(one(name)).toBe(value);
+  });
+});
+
+it('the agent is ready before the network is, and leaves its rules when it goes', () => {
+  const settings = settingsOf('ringfence-agent.service');
+  expect(settings.get('Before')?.join(' ')).toContain('network-pre.target');
+  expect(settings.get('Type')).toEqual(['notify']);
+  expect(settings.get('RestrictAddressFamilies')?.join()).toContain('AF_NETLINK');
+  expect(settings.has('ExecStop')).toBe(false);
+  expect(settings.has('ExecStopPost')).toBe(false);
+});
