@@ -12,7 +12,7 @@ import type { Revocation, Revoked } from './revoke.ts';
 import type { PolicySource } from './source.ts';
 import type { StateFolder } from './state-folder.ts';
 import type { AgentStatus, Drift, Trouble } from './status.ts';
-import { nextStep, type NotBefore, type StepKind } from './step.ts';
+import { nextStep, stepWords, type NotBefore, type StepKind } from './step.ts';
 import type { Touched } from './touched.ts';
 
 /** A watcher of the kernel that runs beside the loop. */
@@ -281,7 +281,7 @@ export class Agent {
     this.#last = step;
     try {
       await this.#steps[step]();
-      if (this.#failures.delete(step)) log('info', `${step} works again`);
+      if (this.#failures.delete(step)) log('info', `${stepWords[step]} works again`);
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       const before = this.#failures.get(step);
@@ -290,7 +290,8 @@ export class Agent {
       const trouble = { step, message, at: clock.now() };
       this.#failures.set(step, { count, notBefore: monotonic() + wait, trouble });
       this.#lastError = trouble;
-      if (before?.trouble.message !== message) log('error', `${step} failed, rules stay as they are: ${message}`);
+      if (before?.trouble.message !== message)
+        log('error', `${stepWords[step]} failed, rules stay as they are; trying again: ${message}`);
     }
     this.#tell();
   }

@@ -18,7 +18,7 @@ export interface Application {
   readonly publicKey: string;
 }
 
-/** Thrown where a file is there and cannot be read as what it should be. */
+/** Thrown where a file is there and cannot be read as what it should be, or cannot be written. */
 export class BadIdentity extends Error {
   readonly code = 'bad_identity';
 }
@@ -80,8 +80,14 @@ export class IdentityFolder {
     }
   }
 
-  #write(name: keyof typeof names, value: object): Promise<void> {
-    return writeWholeFile(this.path(name), `${JSON.stringify(value, undefined, 2)}\n`, { mode: 0o600, durable: true });
+  async #write(name: keyof typeof names, value: object): Promise<void> {
+    const path = this.path(name);
+    try {
+      await writeWholeFile(path, `${JSON.stringify(value, undefined, 2)}\n`, { mode: 0o600, durable: true });
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      throw new BadIdentity(`${path} cannot be written: ${message}`, { cause: error });
+    }
   }
 }
 

@@ -35,7 +35,11 @@ describe('a report', () => {
       {},
       { state: 'applied', revision: 7, interface: 'wg0', drift_repairs: 0, agent_version: '1' },
     ],
-    ['a failure', { troubles: [trouble] }, { state: 'failed', revision: 7, detail: 'apply: nft is missing' }],
+    [
+      'a failure',
+      { troubles: [trouble] },
+      { state: 'failed', revision: 7, detail: 'putting the policy in force: nft is missing' },
+    ],
     [
       'a policy that is held',
       { held: 'the group x is missing' },

@@ -5,6 +5,7 @@ import { sleep, type Clock } from '../client/clock.ts';
 import { RingfenceError } from '../client/error.ts';
 import type { Log } from './log.ts';
 import type { AgentStatus } from './status.ts';
+import { stepWords } from './step.ts';
 
 export interface ReporterOptions {
   readonly send: (report: DeviceReport, signal: AbortSignal) => Promise<unknown>;
@@ -131,7 +132,7 @@ const isNews = (a: Seen, b: Seen): boolean =>
 export function reportOf(status: AgentStatus, version: string): DeviceReport | undefined {
   const { inForce, troubles, held, driver, pending, driftRepairs } = status;
   const complaints = [
-    ...troubles.map(({ step, message }) => `${step}: ${message}`),
+    ...troubles.map(({ step, message }) => `${stepWords[step]}: ${message}`),
     ...(held === undefined ? [] : [held]),
   ];
   const notes = [...complaints];

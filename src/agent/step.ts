@@ -4,6 +4,19 @@
 export const steps = ['links', 'begin', 'repair', 'apply', 'revoke', 'keep', 'verify', 'look', 'collect'] as const;
 export type StepKind = (typeof steps)[number];
 
+/** The steps in words that an operator understands. */
+export const stepWords: { readonly [K in StepKind]: string } = {
+  links: 'reading the interfaces',
+  begin: 'reading what the kernel and the disk hold',
+  repair: 'undoing foreign changes',
+  apply: 'putting the policy in force',
+  revoke: 'ending withdrawn connections',
+  keep: 'writing the policy down for the next start',
+  verify: 'reading the rules back',
+  look: 'looking at the kernel',
+  collect: 'clearing old parts away',
+};
+
 /** Marks that handlers and finished steps leave behind. Times are milliseconds of the agent's clock. */
 export interface Marks {
   /** Interfaces may have changed. */

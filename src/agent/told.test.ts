@@ -74,8 +74,8 @@ describe('what is told', () => {
         repaired: 1,
         last: { by: 'stranger (4711)', what: ['insert rule inet service service-inbound accept'] },
       },
-      troubles: [{ what: 'links', message: 'ip is gone' }],
-      last_error: { what: 'links' },
+      troubles: [{ what: 'reading the interfaces', message: 'ip is gone' }],
+      last_error: { what: 'reading the interfaces' },
     });
     expect(samples(printMetrics(told, { residentBytes: 50e6 }))).toMatchObject({
       [`ringfence_agent_info{version="1.2.3",organization="${organization}",device="d",interface="wg0"}`]: 1,

@@ -2,6 +2,7 @@
 import type { AgentConfig } from './options.ts';
 import type { AgentStatus, Trouble } from './status.ts';
 import { printSelector } from './driver.ts';
+import { stepWords } from './step.ts';
 
 export interface ToldTrouble {
   readonly what: string;
@@ -69,7 +70,7 @@ export interface TellOptions {
 }
 
 const time = (at: number): string => new Date(at).toISOString();
-const trouble = ({ step, message, at }: Trouble): ToldTrouble => ({ what: step, message, at: time(at) });
+const trouble = ({ step, message, at }: Trouble): ToldTrouble => ({ what: stepWords[step], message, at: time(at) });
 
 export function tell(status: AgentStatus, { config, device, version, pid }: TellOptions): Told {
   const { driver, inForce, connection, lastDrift, lastError, held, appliedAt, verifiedAt } = status;

@@ -262,7 +262,7 @@ describe('the program', () => {
     );
     expect((await status()).troubles).not.toEqual([]);
     expect(await powerless.end('SIGTERM')).toBe(0);
-    expect(powerless.lines(/begin failed/)).toBe(1);
+    expect(powerless.lines(/reading what the kernel and the disk hold failed/)).toBe(1);
   });
 
   test.each<[string, readonly string[], RegExp]>([
