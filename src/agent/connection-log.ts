@@ -4,7 +4,7 @@ import type { Connection } from './source.ts';
 
 /** Gets every state of the connection, and logs what is news for a person. */
 export function connectionLog(log: Log): (connection: Connection) => void {
-  /** What was told since the stream was last live: two troubles may take turns. */
+  /** The kinds of trouble told since the stream was last live: two may take turns, and one has many words. */
   const told = new Set<string>();
   let live = false;
   return ({ phase, lastError }) => {
@@ -14,9 +14,11 @@ export function connectionLog(log: Log): (connection: Connection) => void {
       told.clear();
       return;
     }
-    if (phase !== 'waiting' || lastError === undefined || told.has(lastError.message)) return;
+    if (phase !== 'waiting' || lastError === undefined) return;
+    const kind = lastError.kind ?? lastError.message;
+    if (told.has(kind)) return;
     live = false;
-    told.add(lastError.message);
+    told.add(kind);
     log('warn', `not connected, rules stay as they are; trying again: ${lastError.message}`);
   };
 }

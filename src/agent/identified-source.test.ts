@@ -86,11 +86,16 @@ test('the log tells of a live stream once, and of each other trouble once', () =
   tell({ phase: 'connecting', since: 0, failures: 0 });
   tell(live);
   for (const message of ['away', 'away', 'refused', 'away', 'refused']) tell(waiting(message));
+  for (const message of ['read ECONNRESET', 'socket hang up']) {
+    const { lastError, ...rest } = waiting(message);
+    tell({ ...rest, lastError: { ...lastError, kind: 'unreachable' } });
+  }
   tell({ ...live, lastError: { message: 'refused', at: 0 } });
   expect(logged).toEqual([
     'info: following the server',
     'warn: not connected, rules stay as they are; trying again: away',
     'warn: not connected, rules stay as they are; trying again: refused',
+    'warn: not connected, rules stay as they are; trying again: read ECONNRESET',
     'info: following the server again',
   ]);
 });

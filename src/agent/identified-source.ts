@@ -52,10 +52,13 @@ export class IdentifiedSource<Who> implements PolicySource {
       } catch (error) {
         if (signal.aborted) return;
         const message = error instanceof Error ? error.message : String(error);
-        const asked =
-          error instanceof Error && error.cause instanceof RingfenceError ? error.cause.retryAfter : undefined;
-        const wait = backoff.next(asked);
-        this.#enter({ phase: 'waiting', failures: backoff.failures, lastError: { message, at: clock.now() } });
+        const refusal = error instanceof Error && error.cause instanceof RingfenceError ? error.cause : undefined;
+        const wait = backoff.next(refusal?.retryAfter);
+        this.#enter({
+          phase: 'waiting',
+          failures: backoff.failures,
+          lastError: { message, at: clock.now(), ...(refusal && { kind: refusal.code }) },
+        });
         await sleep(clock, wait, signal).catch(() => {});
       }
     }

@@ -54,7 +54,9 @@ export class InformerSource implements PolicySource {
       phase,
       since,
       failures,
-      ...(lastError && { lastError: { message: lastError.error.message, at: lastError.at } }),
+      ...(lastError && {
+        lastError: { message: lastError.error.message, at: lastError.at, kind: lastError.error.code },
+      }),
     };
   }
 

@@ -23,7 +23,8 @@ export interface Connection {
   readonly phase: string;
   readonly since: number;
   readonly failures: number;
-  readonly lastError?: { readonly message: string; readonly at: number };
+  /** `kind` is the same for the same trouble, however it is worded. */
+  readonly lastError?: { readonly message: string; readonly at: number; readonly kind?: string };
 }
 
 /**
