@@ -158,10 +158,13 @@ export class Load {
   /** When each stream has so many more documents. Call before they are written. */
   expect(documents: number): Promise<Reached> {
     this.#talker.say(`expect ${documents}`);
-    return this.#talker.hears('reached').then((line) => {
+    const reached = this.#talker.hears('reached').then((line) => {
       const [first = 0, p50 = 0, p99 = 0, last = 0] = numbersOf(line);
       return { first, p50, p99, last };
     });
+    // Whoever waits for it may be busy writing when it fails.
+    reached.catch(() => {});
+    return reached;
   }
 
   async count(): Promise<{ readonly documents: number; readonly bytes: number; readonly at: number }> {
