@@ -65,7 +65,7 @@ async function throughput(program: Program): Promise<void> {
   const database = await openDatabase({ dir });
   try {
     const args = ['--listen', '127.0.0.1:0', '--data', join(dir, 'server'), '--database-url', database.url];
-    const server = program.run(['server', ...args, '--log-level', 'warn', '--rate-limit', '0'], {
+    const server = program.run(['server', ...args, '--log-level', 'warn', '--rate-limit', '0', '--workers', '1'], {
       RINGFENCE_ADMIN_TOKEN: token,
     });
     const url = await server.url();
