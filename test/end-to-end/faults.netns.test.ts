@@ -75,9 +75,12 @@ describe('connections', () => {
           { namespace: router.namespace, name: 'far0', addresses: ['10.99.0.1/24', 'fd99::1/64'] },
           { namespace: far, name: 'far0', addresses: ['10.99.0.2/24', 'fd99::2/64'] },
         );
-        await router.namespace.run(['ip', 'link', 'set', 'far0', 'mtu', '1300']);
+        // Narrow at both ends, as a cable is: veth drops what its receiving end could not have been sent.
+        for (const end of [router.namespace, far]) await end.run(['ip', 'link', 'set', 'far0', 'mtu', '1300']);
         await router.namespace.sysctl({ 'net/ipv4/ip_forward': 1, 'net/ipv6/conf/all/forwarding': 1 });
-        await far.run(['ip', '-batch', '-'], 'route add default via 10.99.0.1\nroute add default via fd99::1\n');
+        // The far end does not tell of the narrow place, so that only the error can.
+        const back = 'route add default via 10.99.0.1 advmss 1460\nroute add default via fd99::1 advmss 1440\n';
+        await far.run(['ip', '-batch', '-'], back);
         const { driver4, driver6 } = router.addresses;
         const routes = `route replace 10.99.0.0/24 via ${driver4} dev ${driverName}\nroute replace fd99::/64 via ${driver6} dev ${driverName}\n`;
         await fleet.device(2).namespace.run(['ip', '-batch', '-'], routes);
