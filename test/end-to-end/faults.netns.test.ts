@@ -91,6 +91,8 @@ describe('connections', () => {
         const { stdout } = await fleet.device(2).namespace.run(['ip', 'route', 'get', address]);
         expect(stdout).toContain('mtu 1300');
       } finally {
+        // The kernel takes a namespace's interfaces away in its own time; the next one needs the name now.
+        await fleet.device(3).namespace.attempt(['ip', 'link', 'delete', 'far0']);
         await far.close();
       }
     },

@@ -102,6 +102,7 @@ export class Program {
       const waiting = [...(typed ?? [])];
       let shown = 0;
       let told = false;
+      let ended = false;
       const look = (): void => {
         const [next] = waiting;
         if (next?.[0].test(stdout.slice(shown)) === true) {
@@ -114,7 +115,8 @@ export class Program {
           told = true;
           awaited?.act(match);
         }
-        if (until !== undefined && until.pattern.test(stdout + stderr)) child.kill(until.signal);
+        // Once: a second Ctrl-C means more than the first.
+        if (until !== undefined && !ended && until.pattern.test(stdout + stderr)) ended = child.kill(until.signal);
       };
       child.stdout.on('data', (chunk: Buffer) => {
         stdout += chunk.toString();
