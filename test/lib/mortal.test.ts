@@ -15,7 +15,7 @@ function alive(pid: number): boolean {
   }
 }
 
-test.runIf(process.platform === 'linux')('a program that a test started ends when the test is killed', async () => {
+test('a program that a test started ends when the test is killed', async () => {
   const command = JSON.stringify(mortal('sleep', ['600']));
   const script = `const child = require('node:child_process').spawn(...${command}, { stdio: 'ignore' });
     child.on('spawn', () => console.log(child.pid)); setInterval(() => {}, 1000);`;
