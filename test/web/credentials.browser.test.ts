@@ -1,48 +1,21 @@
 /** Proves the pages of what people hold and of what they did: tokens, enrollment keys, the audit, and a token that only reads. */
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { expectShown, startBrowser, visit, type Visit } from '../lib/browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
-import {
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { newPlace, type Place } from '../lib/server.ts';
+import { useStage } from './stage.fixture.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let browser: Browser;
+const stage = useStage();
 let place: Place;
-let visits: Visit[] = [];
-
 beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  browser = await startBrowser();
-  place = await newPlace(server);
-});
-afterEach(async () => {
-  const complaints = visits.flatMap((one) => one.complaints);
-  await Promise.all(visits.map((one) => one.close()));
-  visits = [];
-  expect(complaints).toEqual([]);
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-  await postgres.stop();
+  place = await newPlace(stage.server);
 });
 
-async function open(token: string, path: string): Promise<Page> {
-  const one = await visit(browser, server.url, { token, path: `/o/${place.org}${path}` });
-  visits.push(one);
-  return one.page;
-}
+const open = (token: string, path: string): Promise<Page> => stage.open({ token, path: `/o/${place.org}${path}` });
 
-const statusOf = async (token: string): Promise<number> => (await server.nobody.as(token).get('/api/users/me')).status;
+const statusOf = async (token: string): Promise<number> =>
+  (await stage.server.nobody.as(token).get('/api/users/me')).status;
 
 test('a token is made, shown once, given another secret, and revoked', async () => {
   const page = await open(place.member.token, '/devices');
@@ -54,7 +27,7 @@ test('a token is made, shown once, given another secret, and revoked', async () 
   await page.getByText('Only read', { exact: true }).click();
   await page.getByRole('button', { name: 'Make the token' }).click();
   const secret = await page.getByLabel('The token').innerText();
-  const api = server.nobody.as(secret);
+  const api = stage.server.nobody.as(secret);
   expect(await api.expect(200, 'GET', '/api/users/me')).toMatchObject({ id: place.member.id, scope: 'read-only' });
   await page.getByRole('button', { name: 'Done' }).click();
   const entry = page
@@ -91,9 +64,9 @@ test('an enrollment key carries groups, uses and an end; a device joins with it;
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Make the key' }).click();
   const command = await page.getByLabel('The command').innerText();
-  expect(command).toContain(`ringfence agent --server ${server.url}`);
+  expect(command).toContain(`ringfence agent --server ${stage.server.url}`);
   const key = /rf_enroll_\S+/.exec(command)?.[0] ?? '';
-  const device = await server.nobody
+  const device = await stage.server.nobody
     .as(key)
     .expect(201, 'POST', `${place.base}/devices`, { public_key: 'joins', hostname: 'joins' });
   expect([device.user_id, device.security_groups]).toEqual([place.member.id, [group.id]]);
@@ -156,13 +129,13 @@ test('a token that only reads is offered no change on any page; the server refus
     ['/members', 'acme'],
     ['/tokens', 'Your tokens'],
   ] as const) {
-    await page.goto(`${server.url}/ui/o/${place.org}${path}`);
+    await page.goto(`${stage.server.url}/ui/o/${place.org}${path}`);
     await expectShown(page.getByRole('heading', { name: heading, level: 1, exact: true }));
     await expectShown(page.getByText('Live', { exact: true }));
     const offered: Json[] = await page.getByRole('button', { name: deeds }).allInnerTexts();
     expect([path, offered]).toEqual([path, []]);
     expect(await page.getByRole('combobox', { name: 'Attach a group' }).count()).toBe(0);
   }
-  const refused = await server.nobody.as(token as string).delete(`${place.base}/devices/${device.id}`);
+  const refused = await stage.server.nobody.as(token as string).delete(`${place.base}/devices/${device.id}`);
   expect(refused.status).toBe(403);
 });

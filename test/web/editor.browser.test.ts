@@ -1,46 +1,18 @@
 /** Proves the editing of groups in a real browser: rules in place, problems at their field, two editors, undo, guard and rights. */
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../lib/http.ts';
-import { expectShown, startBrowser, visit, type Visit } from '../lib/browser.ts';
-import {
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { expectShown } from '../lib/browser.ts';
+import { newPlace, type Place } from '../lib/server.ts';
+import { useStage } from './stage.fixture.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let browser: Browser;
+const stage = useStage();
 let place: Place;
-let visits: Visit[] = [];
-
 beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  browser = await startBrowser();
-  place = await newPlace(server);
-});
-afterEach(async () => {
-  const complaints = visits.flatMap((one) => one.complaints);
-  await Promise.all(visits.map((one) => one.close()));
-  visits = [];
-  expect(complaints).toEqual([]);
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-  await postgres.stop();
+  place = await newPlace(stage.server);
 });
 
-async function open(token: string, path: string): Promise<Page> {
-  const one = await visit(browser, server.url, { token, path: `/o/${place.org}${path}` });
-  visits.push(one);
-  return one.page;
-}
+const open = (token: string, path: string): Promise<Page> => stage.open({ token, path: `/o/${place.org}${path}` });
 
 const tcp = (port: number): Json => ({ ip_protocol: 'tcp', from_port: port, to_port: port });
 let count = 0;
@@ -88,7 +60,7 @@ describe('making a group', () => {
 });
 
 describe('editing a group', () => {
-  test('wrong input is told at its field in the words of the server, and cannot be saved', async () => {
+  test('wrong input is told at its field in the words of the stage.server, and cannot be saved', async () => {
     const group = await newGroup();
     const page = await open(place.owner.token, `/groups/${group.id}`);
     await inbound(page, 'Ports', 1).fill('70000');

@@ -1,47 +1,19 @@
 /** Proves that the pages serve everyone: on a phone, by keyboard alone, in the colours one chose; and that what fails loses no work. */
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { expectShown, startBrowser, visit, type Visit, type VisitOptions } from '../lib/browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
-import {
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { newPlace, type Place } from '../lib/server.ts';
 import { wireTo } from '../lib/wire.ts';
+import { useStage } from './stage.fixture.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let browser: Browser;
+const stage = useStage();
 let place: Place;
-let visits: Visit[] = [];
-
 beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  browser = await startBrowser();
-  place = await newPlace(server);
-});
-afterEach(async () => {
-  const complaints = visits.flatMap((one) => one.complaints);
-  await Promise.all(visits.map((one) => one.close()));
-  visits = [];
-  expect(complaints).toEqual([]);
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-  await postgres.stop();
+  place = await newPlace(stage.server);
 });
 
-async function open(options: VisitOptions, url = server.url): Promise<Page> {
-  const one = await visit(browser, url, options);
-  visits.push(one);
-  return one.page;
-}
+const { open } = stage;
 
 const rule = (port: number): Json => ({ ip_protocol: 'tcp', from_port: port, to_port: port });
 let count = 0;
@@ -113,7 +85,7 @@ test('the colours that one chose are kept', async () => {
 
 test('a save that does not reach the server loses nothing, and is made when the server is back', async () => {
   const group = await newGroup();
-  const wire = await wireTo(server.url);
+  const wire = await wireTo(stage.server.url);
   try {
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}` }, wire.url);
     await page.getByLabel('Ports of inbound rule 1').fill('8443');

@@ -1,34 +1,23 @@
 /** Proves that the page is live: events as they happen, a lost stream told and resumed without gaps, and reachability that follows. */
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { expectShown, startBrowser, visit } from '../lib/browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { expectShown, visit } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
-import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
 import { wireTo } from '../lib/wire.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
+import { useStage } from './stage.fixture.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let browser: Browser;
+const stage = useStage();
 let fleet: Fleet;
-
 beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  fleet = await newFleet(server);
-  browser = await startBrowser();
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-  await postgres.stop();
+  fleet = await newFleet(stage.server);
 });
 
 const rename = (device: string | undefined, hostname: string): Promise<Json> =>
   fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/devices/${device}`, { hostname });
 
-async function open(path: string, use: (page: Page) => Promise<void>, url = server.url): Promise<void> {
-  const one = await visit(browser, url, { token: fleet.owner.token, path: `/o/${fleet.org}${path}` });
+async function open(path: string, use: (page: Page) => Promise<void>, url = stage.server.url): Promise<void> {
+  const one = await visit(stage.browser, url, { token: fleet.owner.token, path: `/o/${fleet.org}${path}` });
   await use(one.page);
   expect(one.complaints).toEqual([]);
   await one.close();
@@ -52,7 +41,7 @@ test('changes made elsewhere appear in the feed, newest first, with what changed
 });
 
 test('a page that loses its stream says so, and shows what it missed when the stream returns', async () => {
-  const wire = await wireTo(server.url);
+  const wire = await wireTo(stage.server.url);
   try {
     await open(
       '/devices',
@@ -84,7 +73,7 @@ test('a device and a group tell whether a change has arrived, from what agents r
     hostname: 'reporter',
     security_groups: [fleet.groups.web],
   });
-  const agent = server.nobody.as(device_token as string);
+  const agent = stage.server.nobody.as(device_token as string);
   const report = (body: Json): Promise<Json> => agent.expect(200, 'PUT', `${fleet.base}/devices/${id}/status`, body);
   await open(`/devices/${id}`, async (page) => {
     const card = page.getByRole('region', { name: 'On the device' });
@@ -144,7 +133,7 @@ test('the first page needs less than 350 KB of script, compressed', async () => 
     expect(scripts.length).toBeGreaterThan(0);
     const sizes = await Promise.all(
       scripts.map(async (path) => {
-        const { headers } = await server.nobody.get(path, { 'accept-encoding': 'gzip' });
+        const { headers } = await stage.server.nobody.get(path, { 'accept-encoding': 'gzip' });
         expect(headers['content-encoding']).toBe('gzip');
         return Number(headers['content-length']);
       }),

@@ -1,27 +1,16 @@
 /** Proves that every page can be used by everyone: no violation known to axe in either colour scheme, and no page wider than its window. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startBrowser, visit } from '../lib/browser.ts';
-import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { visit } from '../lib/browser.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
+import { useStage } from './stage.fixture.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let browser: Browser;
+const stage = useStage();
 let fleet: Fleet;
-
 beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  fleet = await newFleet(server);
-  browser = await startBrowser();
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-  await postgres.stop();
+  fleet = await newFleet(stage.server);
 });
 
 /** A folder for pictures of the pages, for people to look at; none are taken unless it is set. */
@@ -160,7 +149,12 @@ interface Violation {
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
 }
 
+/** A colour that is still on its way from one scheme to the other is nobody's choice of contrast. */
+const settled =
+  'Promise.allSettled(document.getAnimations().filter((one) => one instanceof CSSTransition).map((one) => one.finished))';
+
 async function violations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(settled);
   await page.evaluate(axe);
   const found = (await page.evaluate('axe.run(document).then((result) => result.violations)')) as readonly Violation[];
   return found.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`));
@@ -171,7 +165,10 @@ const widths = [360, 2560] as const;
 
 test.each(places)('$name is free of violations in both colour schemes and fits every window', async (place) => {
   const token = place.signedOut === true ? {} : { token: fleet.owner.token };
-  const { page, complaints, close } = await visit(browser, server.url, { ...token, path: place.path(fleet) });
+  const { page, complaints, close } = await visit(stage.browser, stage.server.url, {
+    ...token,
+    path: place.path(fleet),
+  });
   const take = async (name: string): Promise<void> => {
     if (album === undefined) return;
     mkdirSync(album, { recursive: true });

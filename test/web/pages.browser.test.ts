@@ -1,44 +1,12 @@
 /** Proves the frame and the lists in a real browser: signing in, organizations, devices, members, and what a member is not offered. */
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { expectShown, startBrowser, visit, type Visit, type VisitOptions } from '../lib/browser.ts';
-import {
-  newPerson,
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { describe, expect, test } from 'vitest';
+import { expectShown } from '../lib/browser.ts';
+import { newPerson, newPlace, type Place } from '../lib/server.ts';
+import { useStage } from './stage.fixture.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let browser: Browser;
-let visits: Visit[] = [];
+const stage = useStage();
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  browser = await startBrowser();
-});
-afterEach(async () => {
-  const complaints = visits.flatMap((one) => one.complaints);
-  await Promise.all(visits.map((one) => one.close()));
-  visits = [];
-  expect(complaints).toEqual([]);
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-  await postgres.stop();
-});
-
-async function open(options: VisitOptions = {}): Promise<Visit['page']> {
-  const one = await visit(browser, server.url, options);
-  visits.push(one);
-  return one.page;
-}
+const { open } = stage;
 
 let key = 0;
 const addDevice = (place: Place, hostname: string, more: object = {}): Promise<{ id: string; revision: number }> =>
@@ -46,7 +14,7 @@ const addDevice = (place: Place, hostname: string, more: object = {}): Promise<{
 
 describe('signing in', () => {
   test('a token opens the pages, is kept on reload, and signing out forgets it', async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     const page = await open();
     await page.getByRole('textbox', { name: 'Token' }).fill(place.owner.token);
     await page.getByRole('button', { name: 'Sign in' }).click();
@@ -62,7 +30,7 @@ describe('signing in', () => {
   });
 
   test('a wrong token, an empty field and the token of a device are refused with a reason', async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     const page = await open();
     const field = page.getByRole('textbox', { name: 'Token' });
     await page.getByRole('button', { name: 'Sign in' }).click();
@@ -77,7 +45,7 @@ describe('signing in', () => {
   });
 
   test('a token that is revoked ends the session, and the page says so', async () => {
-    const person = await newPerson(server);
+    const person = await newPerson(stage.server);
     await person.api.expect(201, 'POST', '/api/organizations', { name: 'short-lived' });
     const issued = await person.api.expect(201, 'POST', '/api/users/me/tokens', {});
     const page = await open({ token: issued.token });
@@ -89,7 +57,7 @@ describe('signing in', () => {
 
 describe('organizations', () => {
   test('someone in no organization is led to making one, and can switch between several', async () => {
-    const person = await newPerson(server);
+    const person = await newPerson(stage.server);
     const page = await open({ token: person.token });
     await expectShown(page.getByRole('heading', { name: `Welcome, ${person.username}` }));
     await page.getByRole('button', { name: 'New organization' }).click();
@@ -104,13 +72,13 @@ describe('organizations', () => {
   });
 
   test('an organization of others is answered with a way back', async () => {
-    const [place, person] = [await newPlace(server), await newPerson(server)];
+    const [place, person] = [await newPlace(stage.server), await newPerson(stage.server)];
     const page = await open({ token: person.token, path: `/o/${place.org}/devices` });
     await expectShown(page.getByRole('heading', { name: 'You are not in this organization' }));
   });
 
   test('an owner adds and removes members; a member is offered only to leave', async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/members` });
     const field = page.getByRole('textbox', { name: 'Username of the new member' });
     await field.fill('nobody-of-this-name');
@@ -132,7 +100,7 @@ describe('organizations', () => {
 
 describe('devices', () => {
   test('are listed with what applies, found by search, filtered by group and user, and sorted', async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'web' });
     await addDevice(place, 'alpha', { tunnel_ip: '100.64.0.9' });
     await addDevice(place, 'beta', { tunnel_ip: '100.64.0.10', security_groups: [group.id] });
@@ -153,13 +121,13 @@ describe('devices', () => {
     await page.getByRole('option', { name: 'web' }).click();
     await expectShown(page.getByText('1 of 3 devices'));
     expect(await rows.innerText()).toContain('web');
-    await page.goto(`${server.url}/ui/o/${place.org}/devices?user=${place.member.id}`);
+    await page.goto(`${stage.server.url}/ui/o/${place.org}/devices?user=${place.member.id}`);
     await expectShown(page.getByText('1 of 3 devices'));
     expect(await names()).toEqual(['gamma']);
   });
 
   test('appear, change and go on the open page as they do on the server', async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices` });
     await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
     const device = await addDevice(place, 'arrives');
@@ -171,7 +139,7 @@ describe('devices', () => {
   });
 
   test('an enrollment key is made with the command to run', async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     const page = await open({ token: place.member.token, path: `/o/${place.org}/devices` });
     await page.getByRole('button', { name: 'Add devices' }).first().click();
     await page.getByRole('button', { name: 'Make the key' }).click();
@@ -183,7 +151,7 @@ describe('devices', () => {
   });
 
   test('groups are attached, ordered and detached on the device, with the picture of what applies, and undone', async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     const make = (group_name: string, port: number): Promise<{ id: string }> =>
       place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
         group_name,
@@ -221,7 +189,7 @@ describe('devices', () => {
   });
 
   test("a member sees another's device but is offered no change; the owner deletes it after a question", async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     const device = await addDevice(place, 'not-yours');
     const path = `/o/${place.org}/devices/${device.id}`;
     const member = await open({ token: place.member.token, path });
@@ -238,12 +206,12 @@ describe('devices', () => {
 
 describe('addresses', () => {
   test('a page that does not exist says so, and groups are listed by whose they are', async () => {
-    const place = await newPlace(server);
+    const place = await newPlace(stage.server);
     await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'shared' });
     await place.member.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, { group_name: 'personal' });
     const page = await open({ token: place.member.token, path: '/nowhere' });
     await expectShown(page.getByRole('heading', { name: 'There is no such page' }));
-    await page.goto(`${server.url}/ui/o/${place.org}/groups`);
+    await page.goto(`${stage.server.url}/ui/o/${place.org}/groups`);
     await expectShown(page.getByRole('region', { name: 'Default group' }));
     expect(await page.getByRole('region', { name: 'Yours' }).innerText()).toContain('personal');
     expect(await page.getByRole('region', { name: "The organization's" }).innerText()).toContain('shared');
