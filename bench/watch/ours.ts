@@ -1,4 +1,5 @@
 /** Owns our side of the watch benchmark: a real server process on a real PostgreSQL, written to through its API. */
+import { readdirSync, readFileSync } from 'node:fs';
 import { Agent, request as send } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -185,7 +186,18 @@ export class Ours implements Peer {
 
   /** Seconds of processor time that it has taken so far: unlike the clock's, they do not grow when others are busy. */
   cpu(): number {
-    return processorSeconds(this.pid);
+    return [this.pid, ...this.#workers()].reduce((sum, pid) => sum + processorSeconds(pid), 0);
+  }
+
+  /** How many connections each process that serves holds. */
+  sockets(): readonly number[] {
+    const serving = this.#workers().length > 0 ? this.#workers() : [this.pid];
+    return serving.map((pid) => readdirSync(`/proc/${pid}/fd`).length);
+  }
+
+  #workers(): readonly number[] {
+    const children = readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8');
+    return children.trim().split(' ').filter(Boolean).map(Number);
   }
 
   async stop(): Promise<void> {

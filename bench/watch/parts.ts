@@ -232,6 +232,37 @@ async function listing(bench: Bench): Promise<Part> {
   return { title: 'Listings: all agents have everything, and the tail', head, rows };
 }
 
+/** Streams that come at once, each with its credential: one process on one processor, then workers on all of them. */
+async function opening(bench: Bench): Promise<Part> {
+  const rows: Cell[][] = [];
+  const streams = 10_000;
+  for (const workers of [1, 2, 3]) {
+    const databaseUrl = await bench.database.fresh();
+    const cpu = workers === 1 ? undefined : { cpu: '0,1' };
+    const args = ['--workers', String(workers)];
+    const ours = await Ours.start({ program: bench.program, folder: bench.folder, databaseUrl, args, ...cpu });
+    await ours.settle();
+    await ours.hasWorkers(workers);
+    const rates: number[] = [];
+    const spent: number[] = [];
+    let shares: readonly number[] = [];
+    for (let round = 0; round < 5; round += 1) {
+      const before = ours.cpu();
+      const { load, ns } = await openLoad(bench, ours, streams);
+      spent.push(((ours.cpu() - before) / streams) * 1e6);
+      rates.push(streams / (ns / 1e9));
+      shares = ours.sockets();
+      await load.stop();
+      await sleep(1_000);
+    }
+    await ours.stop();
+    const uneven = Math.max(...shares) / (shares.reduce((sum, one) => sum + one, 0) / shares.length);
+    rows.push([workers, median(rates), Math.max(...rates), median(spent), uneven]);
+  }
+  const head = ['workers', 'opened/s', 'best', 'processor, µs a stream', 'largest share ÷ mean'];
+  return { title: `${streams} streams open at once, authenticated; median of 5`, head, rows };
+}
+
 /** A cohort comes back: how long it takes, and what it costs the database. */
 async function reconnect(bench: Bench): Promise<Part> {
   const rows: Cell[][] = [];
@@ -364,6 +395,7 @@ export const parts: Readonly<Record<string, (bench: Bench) => Promise<Part>>> = 
   latency,
   sustained,
   memory,
+  opening,
   listing,
   reconnect,
   stuck,

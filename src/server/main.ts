@@ -90,8 +90,10 @@ async function runWorker(config: ServerConfig, duty: Duty): Promise<number> {
     const around = { log, processes: config.workers, others: () => duty.others() };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
     duty.measure = () => server.measure();
+    const alone = duty.keepEven(server.gate);
     duty.ready(server.url);
     await Promise.race([duty.over, signals.first]);
+    alone();
     await server.close();
     return 0;
   } catch (error) {

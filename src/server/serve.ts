@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
 import { buildApp } from './http/app.ts';
+import { Gate } from './http/gate.ts';
 import { Health } from './http/health.ts';
 import type { Log } from './http/log.ts';
 import { createMetrics, type Measures } from './http/metrics.ts';
@@ -49,6 +50,8 @@ export interface RunningServer {
   readonly url: string;
   readonly store: Store;
   readonly firstAdmin: FirstAdmin | undefined;
+  /** Where connections come in. */
+  readonly gate: Gate;
   /** What this process measures. */
   measure(): Promise<Measures>;
   /** Finishes requests in flight, ends streams, closes the database. Requests that take longer than allowed are cut off. */
@@ -288,7 +291,10 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     }
     const url = await listen(app, config);
     listensAt = url;
-    return { url, store, firstAdmin, measure: () => metrics.registry.getMetricsAsJSON(), close: () => undo.all() };
+    const gate = new Gate(app.server, config.listen, onWarning);
+    undo.push(() => gate.close());
+    const measure = (): Promise<Measures> => metrics.registry.getMetricsAsJSON();
+    return { url, store, firstAdmin, gate, measure, close: () => undo.all() };
   } catch (error) {
     await undo.all();
     throw error;

@@ -25,9 +25,7 @@ export interface Item {
   readonly at_tail?: boolean;
 }
 
-/** Longer than any server is frozen here. A stream that was answered and falls silent is not forgiven. */
-const longestUnanswered = 15_000;
-
+/** It trusts a connection that is open, for however long: one that is neither answered nor closed would fail the run. */
 export class Watcher {
   readonly name: string;
   readonly reader: UserId;
@@ -42,7 +40,6 @@ export class Watcher {
   #headBefore = 0;
   #received: Received[] = [];
   #next: NodeJS.Timeout | undefined;
-  #unanswered: NodeJS.Timeout | undefined;
   #delay = 50;
   #over = false;
 
@@ -82,8 +79,6 @@ export class Watcher {
     const body = JSON.stringify(items);
     const socket = connect({ host: server.hostname, port: Number(server.port) });
     this.#socket = socket;
-    // As our client does: a process that is killed while a connection is handed to it can leave that connection without an answer.
-    this.#unanswered = setTimeout(() => socket.destroy(), longestUnanswered);
     const only = this.kinds.length === 1 ? this.kinds[0] : undefined;
     const decoder = new Decoder({
       onStatus: (status) => this.#answered(status),
@@ -121,14 +116,12 @@ export class Watcher {
     if (this.#over) return this.connections;
     this.#over = true;
     clearTimeout(this.#next);
-    clearTimeout(this.#unanswered);
     this.#keep(complete);
     this.#socket?.destroy();
     return this.connections;
   }
 
   #answered(status: number): void {
-    clearTimeout(this.#unanswered);
     if (status === 200) {
       this.#delay = 50;
       return;
@@ -143,7 +136,6 @@ export class Watcher {
 
   #closed(socket: Socket): void {
     if (this.#socket !== socket || this.#over) return;
-    clearTimeout(this.#unanswered);
     this.#socket = undefined;
     this.#keep(false);
     this.#delay = Math.min(this.#delay * 2, 1_000);

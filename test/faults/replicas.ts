@@ -19,6 +19,16 @@ async function freePort(): Promise<number> {
   return port;
 }
 
+function sendTo(pids: readonly number[], name: NodeJS.Signals): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, name);
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+}
+
 export class Replica {
   readonly url: string;
   readonly #program: string;
@@ -96,23 +106,39 @@ export class Replica {
 
   /** Kills one of its workers, if it has any: it is replaced, and its streams go elsewhere. */
   killWorker(random: Random): void {
-    const { pid } = this;
-    if (pid === undefined || !this.up) return;
-    try {
-      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
-      if (children.length > 0) process.kill(Number(random.pick(children)), 'SIGKILL');
-    } catch {
-      // It ended meanwhile.
-    }
+    const workers = this.#workers();
+    if (workers.length > 0) sendTo([random.pick(workers)], 'SIGKILL');
   }
 
-  /** Freezes it for a while: it is there, and does nothing. */
+  /** Freezes a worker for a while and kills it then: nobody who came meanwhile may be left waiting. */
+  async freezeAndKillWorker(random: Random): Promise<void> {
+    const workers = this.#workers();
+    if (workers.length === 0) return;
+    const frozen = [random.pick(workers)];
+    sendTo(frozen, 'SIGSTOP');
+    await sleep(random.int(50, 1_000));
+    sendTo(frozen, 'SIGKILL');
+  }
+
+  /** Freezes it for a while, all its processes: it is there, and does nothing. */
   async freeze(ms: number): Promise<void> {
-    const child = this.#child;
-    if (child === undefined || !this.up) return;
-    child.kill('SIGSTOP');
+    const { pid } = this;
+    if (pid === undefined || !this.up) return;
+    const all = [pid, ...this.#workers()];
+    sendTo(all, 'SIGSTOP');
     await sleep(ms);
-    child.kill('SIGCONT');
+    sendTo(all, 'SIGCONT');
+  }
+
+  #workers(): readonly number[] {
+    const { pid } = this;
+    if (pid === undefined || !this.up) return [];
+    try {
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+      return children.trim().split(' ').filter(Boolean).map(Number);
+    } catch {
+      return [];
+    }
   }
 }
 

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../http/log.ts';
 import type { Measures } from '../http/metrics.ts';
 import { StartError } from '../start-error.ts';
+import { mustRest, restMs, type Share } from './shares.ts';
 import { variable, type Order, type Task, type Word } from './words.ts';
 
 export interface CrewOptions {
@@ -29,6 +30,8 @@ interface Hand {
   readonly deaths: number;
   here: boolean;
   ready: boolean;
+  /** What it holds, once it has said so. */
+  share: Share | undefined;
 }
 
 /** Someone wants to know what all the others measure. */
@@ -57,6 +60,9 @@ export class Crew {
   /** Starts the first worker at once: it loads while others prepare what it will serve. The others follow when it serves, so as not to delay it. */
   constructor(options: CrewOptions) {
     this.#o = options;
+    // All workers wait at one listening socket, and the kernel gives a connection to whoever takes it first. Were they handed
+    // over from here, the one on its way to a worker that is killed would stay open and unanswered for ever.
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
     this.#hire(1, 0);
   }
 
@@ -90,7 +96,15 @@ export class Crew {
 
   #hire(number: number, deaths: number): void {
     const worker = cluster.fork({ [variable]: `${process.pid} ${number}` });
-    const hand: Hand = { number, worker, deaths, since: performance.now(), here: false, ready: false };
+    const hand: Hand = {
+      number,
+      worker,
+      deaths,
+      since: performance.now(),
+      here: false,
+      ready: false,
+      share: undefined,
+    };
     this.#hands.add(hand);
     worker.on('message', (word: Word) => this.#hear(hand, word));
     // Whatever goes wrong between us and it, it ends.
@@ -117,6 +131,9 @@ export class Crew {
         if (this.#serving) this.#o.log.error({ worker: hand.number }, `a worker cannot serve: ${word.lines.join(' ')}`);
         else this.#onFailure(new StartError(word.lines, word.exitCode));
         break;
+      case 'holds':
+        this.#weigh(hand, word.connections);
+        break;
       case 'ask':
         this.#ask(hand, word.asked);
         break;
@@ -134,6 +151,18 @@ export class Crew {
     this.#onServing(url);
     if (this.#stopping) return;
     for (let number = 2; number <= this.#o.count; number += 1) this.#hire(number, 0);
+  }
+
+  // Who takes connections.
+
+  #weigh(hand: Hand, connections: number): void {
+    const now = performance.now();
+    const share = { connections, heardAt: now, restsUntil: hand.share?.restsUntil ?? 0 };
+    hand.share = share;
+    const shares = [...this.#hands].flatMap((one) => one.share ?? []);
+    if (this.#stopping || !mustRest(share, shares, now)) return;
+    hand.share = { ...share, restsUntil: now + restMs };
+    this.#order(hand, { do: 'rest' });
   }
 
   // What all of them measure.

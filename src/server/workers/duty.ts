@@ -1,6 +1,8 @@
 /** Owns a worker's side: the orders it takes from the server's first process, and what it tells it. */
 import cluster from 'node:cluster';
+import type { Gate } from '../http/gate.ts';
 import type { Measures } from '../http/metrics.ts';
+import { restMs, tellMs } from './shares.ts';
 import { variable, type Order, type Task, type Word } from './words.ts';
 
 export class Duty {
@@ -14,6 +16,7 @@ export class Duty {
   measure: () => Promise<Measures> = () => Promise.resolve([]);
   readonly #answers = new Map<number, (measures: readonly Measures[]) => void>();
   #asked = 0;
+  #rest: () => void = () => {};
 
   /** The duty of this process, if it is a worker of the one that started it. */
   static mine(): Duty | undefined {
@@ -36,6 +39,9 @@ export class Duty {
         case 'stop':
           stop();
           break;
+        case 'rest':
+          this.#rest();
+          break;
         case 'measure':
           void this.#tellMeasures(order.asked);
           break;
@@ -52,6 +58,24 @@ export class Duty {
 
   ready(url: string): void {
     this.#say({ say: 'ready', url });
+  }
+
+  /** Tells how many connections are here, so that the workers' shares stay even; gives what ends this. */
+  keepEven(gate: Gate): () => void {
+    let resting: NodeJS.Timeout | undefined;
+    this.#rest = () => {
+      clearTimeout(resting);
+      gate.rest();
+      resting = setTimeout(() => gate.open(), restMs);
+    };
+    const telling = setInterval(() => {
+      void gate.connections().then((connections) => this.#say({ say: 'holds', connections }));
+    }, tellMs).unref();
+    return () => {
+      this.#rest = () => {};
+      clearInterval(telling);
+      clearTimeout(resting);
+    };
   }
 
   /** Resolves when it has been told. */

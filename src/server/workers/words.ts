@@ -10,6 +10,8 @@ export interface Task {
 export type Order =
   | { readonly do: 'serve'; readonly task: Task }
   | { readonly do: 'stop' }
+  /** Leave new connections to the others for a while. */
+  | { readonly do: 'rest' }
   /** Say what you measure. */
   | { readonly do: 'measure'; readonly asked: number }
   /** What the others measure, as you asked. */
@@ -23,6 +25,8 @@ export type Word =
   | { readonly say: 'ready'; readonly url: string }
   /** It cannot serve. */
   | { readonly say: 'failed'; readonly lines: readonly string[]; readonly exitCode: 1 | 2 }
+  /** So many connections are open here; the first process decides whether that is more than its share. */
+  | { readonly say: 'holds'; readonly connections: number }
   /** It wants to know what the others measure. */
   | { readonly say: 'ask'; readonly asked: number }
   | { readonly say: 'measured'; readonly asked: number; readonly measures: Measures };

@@ -1,0 +1,49 @@
+/** Owns a process's part in a port that it shares with others: it takes connections, or leaves them to the others for a while. */
+import { Server as TcpServer, type ListenOptions } from 'node:net';
+
+export class Gate {
+  readonly #server: TcpServer;
+  readonly #at: ListenOptions;
+  readonly #onWarning: (message: string, cause: unknown) => void;
+  #opening = false;
+  #closed = false;
+
+  /** For a server that listens, with what it was told to listen at. */
+  constructor(server: TcpServer, at: ListenOptions, onWarning: (message: string, cause: unknown) => void) {
+    this.#server = server;
+    this.#at = at;
+    this.#onWarning = onWarning;
+  }
+
+  connections(): Promise<number> {
+    return new Promise((resolve) => this.#server.getConnections((_error, count) => resolve(count ?? 0)));
+  }
+
+  /** Takes no more connections; those that are here stay as they are, which the close of an HTTP server would not let them. */
+  rest(): void {
+    if (this.#server.listening) TcpServer.prototype.close.call(this.#server);
+  }
+
+  /** Takes connections again. */
+  open(): void {
+    if (this.#server.listening || this.#opening || this.#closed) return;
+    this.#opening = true;
+    const server = this.#server;
+    const settled = (): void => {
+      server.off('listening', settled).off('error', failed);
+      this.#opening = false;
+      // Told to close meanwhile.
+      if (this.#closed) this.rest();
+    };
+    const failed = (cause: Error): void => {
+      settled();
+      this.#onWarning('cannot take connections again, will try', cause);
+    };
+    server.on('listening', settled).on('error', failed).listen(this.#at);
+  }
+
+  /** For good: the server is about to end. */
+  close(): void {
+    this.#closed = true;
+  }
+}
