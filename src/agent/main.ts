@@ -17,7 +17,7 @@ import { IdentifiedSource } from './identified-source.ts';
 import { BadIdentity, IdentityFolder } from './identity.ts';
 import { InformerSource } from './informer-source.ts';
 import { LinkMonitor } from './link-monitor.ts';
-import { Locked, lockFolder, type FolderLock } from './lock.ts';
+import { Locked, lockFolder, lockNamespace, type FolderLock } from './lock.ts';
 import { lineLog, type Log } from './log.ts';
 import { printMetrics } from './metrics.ts';
 import { MetricsFile } from './metrics-file.ts';
@@ -219,7 +219,15 @@ async function lockState(state: string, onLost?: (why: string) => void): Promise
       `the state directory cannot be made: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
-  return lockFolder(state, onLost === undefined ? {} : { onLost });
+  const options = onLost === undefined ? {} : { onLost };
+  const mine = await lockFolder(state, options);
+  try {
+    const place = await lockNamespace(options);
+    return { release: async () => void (await Promise.all([mine.release(), place?.release()])) };
+  } catch (error) {
+    await mine.release();
+    throw error;
+  }
 }
 
 /** Where large batches pass to nft: in memory where the system gives us a place, else beside the state. */

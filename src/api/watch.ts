@@ -4,7 +4,6 @@ import type { DeviceId, GroupId, OrganizationId } from '../policy/ids.ts';
 import { Device } from './device.ts';
 import { SecurityGroup } from './group.ts';
 import { watchKinds } from './kinds.ts';
-import { largestRevision } from './limits.ts';
 import { id, Revision, strict, type Wire } from './scalar.ts';
 
 const kind = Type.Enum([...watchKinds], { description: 'Resource kind.' });
@@ -14,8 +13,8 @@ export const WatchItem = Type.Object(
     kind,
     gt_revision: Type.Optional(
       Type.Integer({
+        // No maximum: any number above the organization's head is a revision that is not there, and answered as such.
         minimum: 0,
-        maximum: largestRevision,
         description:
           'Only changes with a greater revision are sent, deletions included. 0 or absent: the full current set first.',
       }),

@@ -14,9 +14,9 @@ describe('reference 1.2 (15): normalization', () => {
   it.each<[string, SecurityRule, StoredRule[]]>([
     ['tcp stays', { ip_protocol: 'tcp', ...dns }, [{ ip_protocol: 'tcp', ...dns }]],
     [
-      'an empty list of ranges is left out',
+      'an empty list of ranges stays as it was written',
       { ip_protocol: 'tcp', ...dns, ip_ranges: [] },
-      [{ ip_protocol: 'tcp', ...dns }],
+      [{ ip_protocol: 'tcp', ...dns, ip_ranges: [] }],
     ],
     [
       'range text is kept as written, trimmed',

@@ -11,7 +11,8 @@ function familyOf(entry: string): Family | undefined {
 function stored(ip_protocol: StoredProtocol, rule: SecurityRule, ranges: readonly string[]): StoredRule {
   // Adding 0 turns a written -0 into 0.
   const ports = { from_port: rule.from_port + 0, to_port: rule.to_port + 0 };
-  return ranges.length === 0 ? { ip_protocol, ...ports } : { ip_protocol, ...ports, ip_ranges: ranges };
+  // Absent and empty mean the same; what is shown is what was written.
+  return rule.ip_ranges === undefined ? { ip_protocol, ...ports } : { ip_protocol, ...ports, ip_ranges: ranges };
 }
 
 /** One rule for each family that has ranges; without any ranges, those of `whenNone`. */

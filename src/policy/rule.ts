@@ -20,7 +20,7 @@ export interface SecurityRule {
   readonly ip_ranges?: readonly string[];
 }
 
-/** A rule as stored, enforced and shown. Made by `normalize` only. `ip_ranges` is absent when empty. */
+/** A rule as stored, enforced and shown. Made by `normalize` only. `ip_ranges` may be absent or empty, as it was written. */
 export interface StoredRule extends SecurityRule {
   readonly ip_protocol: StoredProtocol;
 }
@@ -33,7 +33,12 @@ export interface PolicyGroup {
   readonly outbound: readonly StoredRule[];
 }
 
-const any = (ip_protocol: StoredProtocol): StoredRule => ({ ip_protocol, from_port: 0, to_port: 0 });
+const any = (ip_protocol: StoredProtocol): StoredRule => ({
+  ip_protocol,
+  from_port: 0,
+  to_port: 0,
+  ip_ranges: [],
+});
 
 /** The rules of an organization's default group (reference 1.2 (11)): everything in, everything out. */
 export const defaultInboundRules: readonly StoredRule[] = [any('ipv4'), any('ipv6'), any('icmp'), any('icmpv6')];

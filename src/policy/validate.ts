@@ -111,17 +111,22 @@ function checkPorts(
 /** The only family a protocol can match, where it has one. `icmp` with IPv6 ranges is read as `icmpv6`. */
 const onlyFamily: Readonly<Partial<Record<Protocol, Family>>> = { ipv4: 4, icmpv4: 4, ipv6: 6, icmpv6: 6 };
 
-function readRanges(rule: JsonObject, protocol: Protocol | undefined, pointer: string, problems: Problems): string[] {
+function readRanges(
+  rule: JsonObject,
+  protocol: Protocol | undefined,
+  pointer: string,
+  problems: Problems,
+): string[] | undefined {
   const value = field(rule, 'ip_ranges');
   const here = at(pointer, 'ip_ranges');
-  if (value === undefined) return [];
+  if (value === undefined) return undefined;
   if (value === null) {
     problems.add(here, 'null_not_allowed', 'ip_ranges must be an array; leave it out or empty for any address.');
-    return [];
+    return undefined;
   }
   if (!Array.isArray(value)) {
     problems.add(here, 'not_an_array', `ip_ranges must be an array of strings, got ${show(value)}.`);
-    return [];
+    return undefined;
   }
   const family = protocol === undefined ? undefined : onlyFamily[protocol];
   const ranges: string[] = [];
@@ -160,7 +165,7 @@ function readRule(value: unknown, pointer: string, problems: Problems): Security
   const ip_ranges = readRanges(value, ip_protocol, pointer, problems);
   if (problems.list.length > before || ip_protocol === undefined || from_port === undefined || to_port === undefined)
     return undefined;
-  return { ip_protocol, from_port, to_port, ip_ranges };
+  return { ip_protocol, from_port, to_port, ...(ip_ranges === undefined ? {} : { ip_ranges }) };
 }
 
 /**

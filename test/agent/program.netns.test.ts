@@ -126,6 +126,16 @@ describe('an enrolled agent', () => {
       const outcome = await device.run(args);
       expect(outcome).toMatchObject({ code: 1, stderr: `ringfence: another agent is running with ${state}\n` });
     }
+    // With a directory of its own it would take the rules away from the first, and the first from it.
+    const elsewhere = `${state}-elsewhere`;
+    const { args } = await newDevice();
+    for (const other of [[...where(), ...args], ['--remove']]) {
+      expect(await device.run([...other, '--state', elsewhere])).toMatchObject({
+        code: 1,
+        stderr: 'ringfence: another agent is running in this network namespace\n',
+      });
+    }
+    await removeFolder(elsewhere);
     expect(await device.openPorts()).toBe('22 80 443');
     expect(await agent.end('SIGINT')).toBe(0);
     expect(await device.run(['--remove', '--state', state])).toMatchObject({ code: 0 });

@@ -132,8 +132,16 @@ describe('each status', () => {
   });
 
   test('412: If-Match', async () => {
-    const answer = await place.owner.api.patch(place.base, { name: 'x' }, { 'if-match': '"999"' });
-    expectProblem(answer, 412, 'precondition_failed');
+    for (const tag of ['"999"', '999', '"1", "999"', 'W/"999"', 'nonsense', '""', '']) {
+      const answer = await place.owner.api.patch(place.base, { name: 'x' }, { 'if-match': tag });
+      expectProblem(answer, 412, 'precondition_failed');
+    }
+    for (const form of ['"#"', '#', '*', '"1", "#"', ' "#" ,']) {
+      const { revision } = await place.owner.api.expect(200, 'GET', place.base);
+      const tag = form.replace('#', String(revision));
+      const answer = await place.owner.api.patch(place.base, { description: tag }, { 'if-match': tag });
+      expect(answer.status, tag).toBe(200);
+    }
   });
 
   test('413: a body above 4 MiB; just below it is read', async () => {
@@ -151,6 +159,13 @@ describe('each status', () => {
     for (const type of ['text/plain', 'application/xml', 'application/x-www-form-urlencoded', 'nonsense']) {
       expectProblem(await typed(type), 415, 'unsupported_media_type');
     }
+    const coded = (coding: string) =>
+      place.owner.api.ask('POST', '/api/organizations', {
+        raw: '{"name":"x"}',
+        headers: { 'content-type': 'application/json', 'content-encoding': coding },
+      });
+    expectProblem(await coded('gzip'), 415, 'unsupported_media_type');
+    expect((await coded('identity')).status).toBe(201);
     expect((await typed('application/json; charset=utf-8')).status).toBe(201);
     expect((await typed('APPLICATION/JSON')).status).toBe(201);
   });

@@ -64,15 +64,17 @@ describe('the clauses', () => {
     expect(verdictOf([allow('tcp', ports)], from('10.0.0.1').tcp(port))).toBe(verdict);
   });
 
-  test('reference 1.2 (8): empty and absent ip_ranges are the same', () => {
-    const absent = readGroup({ group_name: 'g', inbound_rules: [allow('tcp', 80)] }, { mode: 'create' });
-    const empty = readGroup(
-      { group_name: 'g', inbound_rules: [{ ...allow('tcp', 80), ip_ranges: [] }] },
-      { mode: 'create' },
+  test('reference 1.2 (8): empty and absent ip_ranges mean the same, and are shown as they were written', () => {
+    const absent = { ip_protocol: 'tcp', from_port: 80, to_port: 80 } as const;
+    const empty = { ...absent, ip_ranges: [] };
+    for (const rule of [absent, empty]) {
+      const { group } = readGroup({ group_name: 'g', inbound_rules: [rule] }, { mode: 'create' });
+      expect(group?.inbound_rules).toEqual([rule]);
+      for (const address of ['1.2.3.4', '2001:db8::1']) expect(verdictOf([rule], from(address).tcp(80))).toBe('accept');
+    }
+    expect(canonicalize(policyOfGroups([{ inbound: [empty] }]))).toEqual(
+      canonicalize(policyOfGroups([{ inbound: [absent] }])),
     );
-    expect(empty).toEqual(absent);
-    for (const address of ['1.2.3.4', '2001:db8::1'])
-      expect(verdictOf([allow('tcp', 80)], from(address).tcp(80))).toBe('accept');
   });
 
   test('reference 1.2 (9): outbound is open while no group holds an outbound rule, and closed from the first one on', () => {
@@ -94,7 +96,12 @@ describe('the clauses', () => {
 
   test('reference 1.2 (11): the default group as data', () => {
     expect(defaultInboundRules).toEqual(
-      ['ipv4', 'ipv6', 'icmp', 'icmpv6'].map((ip_protocol) => ({ ip_protocol, from_port: 0, to_port: 0 })),
+      ['ipv4', 'ipv6', 'icmp', 'icmpv6'].map((ip_protocol) => ({
+        ip_protocol,
+        from_port: 0,
+        to_port: 0,
+        ip_ranges: [],
+      })),
     );
     expect(defaultOutboundRules).toEqual([]);
   });

@@ -104,8 +104,10 @@ describe('gt_revision (reference 4.3 (11), (12))', () => {
 
   test('revisions beyond 32 bits are revisions like others', async () => {
     const place = await world.place();
-    const far = await watch(place, [{ kind: 'device', gt_revision: 2 ** 40 }]).answered();
-    expect(far.status).toBe(410);
+    for (const gt_revision of [2 ** 40, Number.MAX_SAFE_INTEGER, 2 ** 63, 1e30]) {
+      const far = await watch(place, [{ kind: 'device', gt_revision }]).answered();
+      expect(far.status, String(gt_revision)).toBe(410);
+    }
   });
 });
 
@@ -153,7 +155,6 @@ describe('410 (reference 4.3 (13))', () => {
 });
 
 describe('422 before the stream begins (reference 4.3 (14))', () => {
-  const big = Number.MAX_SAFE_INTEGER + 2;
   test.each<[string, unknown, string, string]>([
     ['an empty array', [], '', 'too_few_items'],
     ['no array', { kind: 'device' }, '', 'not_an_array'],
@@ -166,12 +167,6 @@ describe('422 before the stream begins (reference 4.3 (14))', () => {
     ['a revision as text', [{ kind: 'device', gt_revision: '5' }], '/0/gt_revision', 'not_an_integer'],
     ['a revision below zero', [{ kind: 'device', gt_revision: -1 }], '/0/gt_revision', 'out_of_range'],
     ['half a revision', [{ kind: 'device', gt_revision: 1.5 }], '/0/gt_revision', 'not_an_integer'],
-    [
-      'a revision past what numbers can tell apart',
-      [{ kind: 'device', gt_revision: big }],
-      '/0/gt_revision',
-      'out_of_range',
-    ],
     ['a null revision', [{ kind: 'device', gt_revision: null }], '/0/gt_revision', 'null_not_allowed'],
     ['at_tail as text', [{ kind: 'device', at_tail: 'yes' }], '/0/at_tail', 'not_a_boolean'],
     ['an unknown field', [{ kind: 'device', since: 4 }], '/0/since', 'unknown_field'],

@@ -56,7 +56,15 @@ const tooLarge = (limit: number): HttpError =>
 /** JSON is the one type taken. */
 export function takeJsonBodies(app: FastifyInstance, limit: number): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', async (_request: FastifyRequest, payload: IncomingMessage) =>
-    parseJson(await readBody(payload.iterator({ destroyOnReturn: false }), limit)),
-  );
+  app.addContentTypeParser('application/json', async (_request: FastifyRequest, payload: IncomingMessage) => {
+    const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
+    const bytes = await readBody(payload.iterator({ destroyOnReturn: false }), limit);
+    // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
+    if (coding !== '' && coding !== 'identity') {
+      throw new HttpError('unsupported_media_type', 'Send the body as it is, without a Content-Encoding.', {
+        headers: { 'Accept-Encoding': 'identity' },
+      });
+    }
+    return parseJson(bytes);
+  });
 }

@@ -22,7 +22,12 @@ test('an organization is born with its default group, which has the four open ru
     group_description: expect.any(String),
     org_id: org,
     is_default: true,
-    inbound_rules: ['ipv4', 'ipv6', 'icmp', 'icmpv6'].map((ip_protocol) => ({ ip_protocol, from_port: 0, to_port: 0 })),
+    inbound_rules: ['ipv4', 'ipv6', 'icmp', 'icmpv6'].map((ip_protocol) => ({
+      ip_protocol,
+      from_port: 0,
+      to_port: 0,
+      ip_ranges: [],
+    })),
     created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
     updated_at: only?.record.created_at,
     revision: 1,
