@@ -3,7 +3,9 @@ import { Option, type Command } from 'commander';
 import { outputs } from './output.ts';
 import type { GlobalValues, Session } from './session.ts';
 
-/** Loads a command's own code only when it is run: help and completion must not wait for it. */
+/** What commands do when they run, loaded only then: help must not wait for it. */
+export type Work = typeof import('./work.ts');
+
 export interface Invocation<Options> {
   /** The arguments, those that may be many spread out. */
   readonly args: readonly string[];
@@ -12,21 +14,21 @@ export interface Invocation<Options> {
 
 const heading = 'Options of every command:';
 
-function globalOptions(): readonly Option[] {
-  return [
-    new Option('--server <url>', 'the server, instead of the one in the profile').env('RINGFENCE_SERVER'),
-    new Option('--token-file <file>', 'read the token from a file (RINGFENCE_TOKEN holds one itself)').env(
-      'RINGFENCE_TOKEN_FILE',
-    ),
-    new Option('--org <name|id>', 'the organization, instead of the one in the profile').env('RINGFENCE_ORG'),
-    new Option('--profile <name>', 'the profile that `ringfence login` stored').env('RINGFENCE_PROFILE'),
-    new Option('-o, --output <form>', 'how to print').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
-    new Option('-q, --quiet', 'print ids only; of something new that is secret, the secret').env('RINGFENCE_QUIET'),
-    new Option('--no-color', 'no colours (NO_COLOR works too; pipes never get any)'),
-  ].map((option) => option.helpGroup(heading));
-}
+/** Made once: the commands are many, and each start pays for every option. */
+const globalOptions: readonly Option[] = [
+  new Option('--server <url>', 'the server, instead of the one in the profile').env('RINGFENCE_SERVER'),
+  new Option('--token-file <file>', 'read the token from a file (RINGFENCE_TOKEN holds one itself)').env(
+    'RINGFENCE_TOKEN_FILE',
+  ),
+  new Option('--org <name|id>', 'the organization, instead of the one in the profile').env('RINGFENCE_ORG'),
+  new Option('--profile <name>', 'the profile that `ringfence login` stored').env('RINGFENCE_PROFILE'),
+  new Option('-o, --output <form>', 'how to print').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
+  new Option('-q, --quiet', 'print ids only; of something new that is secret, the secret').env('RINGFENCE_QUIET'),
+  new Option('--no-color', 'no colours (NO_COLOR works too; pipes never get any)'),
+].map((option) => option.helpGroup(heading));
 
-const yesOption = (): Option => new Option('-y, --yes', 'do not ask, go on').env('RINGFENCE_YES').helpGroup(heading);
+const helpOption = new Option('-h, --help', 'print this help').helpGroup(heading);
+const yesOption = new Option('-y, --yes', 'do not ask, go on').env('RINGFENCE_YES').helpGroup(heading);
 
 export interface CommandSpec {
   /** Name and arguments as commander reads them: `show <group>`. */
@@ -46,20 +48,20 @@ export interface CommandSpec {
 export function addCommand<Options extends object = object>(
   parent: Command,
   spec: CommandSpec,
-  run: (session: Session, invocation: Invocation<Options>) => Promise<void>,
+  run: (session: Session, invocation: Invocation<Options>, work: Work) => Promise<void>,
 ): Command {
   const command = parent.command(spec.usage, { hidden: spec.hidden === true }).summary(spec.summary);
   command.description(spec.about === undefined ? sentence(spec.summary) : `${sentence(spec.summary)}\n\n${spec.about}`);
-  command.addHelpOption(new Option('-h, --help', 'print this help').helpGroup(heading));
-  for (const option of [...(spec.options ?? []), ...(spec.destructive ? [yesOption()] : []), ...globalOptions()]) {
+  command.addHelpOption(helpOption);
+  for (const option of [...(spec.options ?? []), ...(spec.destructive ? [yesOption] : []), ...globalOptions]) {
     command.addOption(option);
   }
   addExamples(command, spec.examples);
   return command.action(async () => {
     const options = command.opts();
-    const { runAction } = await import('./run.ts');
-    await runAction(options as unknown as GlobalValues, (session) =>
-      run(session, { args: command.processedArgs.flat().filter(isText), options: options as Options }),
+    const work = await import('./work.ts');
+    await work.runAction(options as unknown as GlobalValues, (session) =>
+      run(session, { args: command.processedArgs.flat().filter(isText), options: options as Options }, work),
     );
   });
 }

@@ -2,7 +2,8 @@
 import { Command, CommanderError } from 'commander';
 import { serverOptions, type ServerValues } from '../server/options.ts';
 import { addAgentCommands } from './agent/command.ts';
-import { addClientCommands } from './client-commands.ts';
+import { clientFamilies } from './client-commands.ts';
+import { addFamilies, type Family } from './family.ts';
 import { addLabCommands } from './lab/commands.ts';
 import { toOption } from './options.ts';
 import { isOff } from '../node/environment.ts';
@@ -18,7 +19,15 @@ const oneLine = (text: string): string =>
     .trim()
     .replace(/\s*\n\s*/g, ' ')}\n`;
 
-function build(): Command {
+const families: readonly Family[] = [
+  { words: ['server'], add: addServer },
+  { words: ['backup', 'restore'], add: addBackup },
+  { words: ['agent'], add: addAgentCommands },
+  ...clientFamilies,
+  { words: ['lab'], add: addLabCommands },
+];
+
+function build(word: string | undefined): Command {
   const program = new Command('ringfence')
     .description('Security groups for fleets of Linux devices.')
     .version(programVersion, '--version', 'print the version')
@@ -27,11 +36,7 @@ function build(): Command {
     .configureHelp({ showGlobalOptions: false })
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .exitOverride();
-  addServer(program);
-  addBackup(program);
-  addAgentCommands(program);
-  addClientCommands(program);
-  addLabCommands(program);
+  addFamilies(program, families, word);
   return program;
 }
 
@@ -87,7 +92,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(0);
 });
 try {
-  const program = build();
+  const program = build(process.argv[2]);
   dropRefusals(program, process.env);
   await program.parseAsync(process.argv);
 } catch (error) {

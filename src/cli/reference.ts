@@ -1,5 +1,4 @@
 /** Owns the written reference of the commands (docs/cli.md), made from the commands as they are. */
-import { examplesOf } from './command.ts';
 import { exitCodes } from './exit.ts';
 import { flatten, type CommandNode, type OptionNode } from './tree.ts';
 
@@ -30,7 +29,8 @@ function optionTable(options: readonly OptionNode[]): string {
 const isCommon = ({ heading }: OptionNode): boolean => heading !== undefined;
 const isHelp = ({ long }: OptionNode): boolean => long === '--help';
 
-function section(node: CommandNode, examples: readonly string[]): string {
+function section(node: CommandNode): string {
+  const { examples } = node;
   const own = node.options.filter((option) => !isCommon(option) && !isHelp(option));
   const parts = [
     `### ringfence ${node.path}`,
@@ -46,7 +46,7 @@ function section(node: CommandNode, examples: readonly string[]): string {
 export function writeReference(root: CommandNode): string {
   const nodes = flatten(root).filter(({ path }) => path !== '');
   // A word with commands below it may be a command itself.
-  const leaves = nodes.filter(({ children, command }) => children.length === 0 || examplesOf(command).length > 0);
+  const leaves = nodes.filter(({ children, examples }) => children.length === 0 || examples.length > 0);
   const common = leaves.flatMap(({ options }) => options.filter(isCommon));
   const once = [...new Map(common.map((option) => [option.long, option])).values()];
   const index = leaves.map(
@@ -65,6 +65,6 @@ export function writeReference(root: CommandNode): string {
     '## Exit codes',
     ['| Code | Meaning |', '| --- | --- |', ...exits].join('\n'),
     '## Commands',
-    ...leaves.map((node) => section(node, examplesOf(node.command))),
+    ...leaves.map(section),
   ].join('\n\n')}\n`;
 }

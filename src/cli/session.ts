@@ -9,6 +9,7 @@ import { nodeFetch } from '../node/fetch.ts';
 import { findOne } from './names.ts';
 import { print, type Answer, type Output } from './output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
+import { RefreshedToken } from './refreshed.ts';
 import type { Terminal } from './terminal.ts';
 import { programVersion } from '../node/version.ts';
 
@@ -90,7 +91,6 @@ export class Session {
     }
     const token = await this.#token(tokenFile, server, profile);
     if (profile?.sign_in === undefined || token !== profile.token) return clientOf(server, token);
-    const { RefreshedToken } = await import('./refreshed.ts');
     const refreshed = new RefreshedToken({ file: this.profilesFile, name, profile });
     this.#settled = () => refreshed.settled();
     return clientOf(server, refreshed.get, (worn) => refreshed.renew(worn));

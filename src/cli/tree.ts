@@ -1,5 +1,4 @@
 /** Owns the commands as data: what completion and the reference are made from. */
-import type { Command, Option } from 'commander';
 
 export interface CommandNode {
   /** Without the program's own name: `group allow`; empty for the program itself. */
@@ -12,7 +11,7 @@ export interface CommandNode {
   readonly options: readonly OptionNode[];
   readonly arguments: readonly ArgumentNode[];
   readonly children: readonly CommandNode[];
-  readonly command: Command;
+  readonly examples: readonly string[];
 }
 
 export interface ArgumentNode {
@@ -33,43 +32,6 @@ export interface OptionNode {
   readonly fallback: string | undefined;
   /** The heading under which help shows it; none: its own. */
   readonly heading: string | undefined;
-}
-
-const readOption = (option: Option): OptionNode => ({
-  flags: option.flags,
-  long: option.long ?? '',
-  short: option.short,
-  help: option.description,
-  takesValue: option.required || option.optional,
-  choices: option.argChoices ?? [],
-  env: option.envVar,
-  fallback:
-    option.defaultValue === undefined ? undefined : (option.defaultValueDescription ?? String(option.defaultValue)),
-  heading: option.helpGroupHeading,
-});
-
-export function readTree(command: Command, parent = ''): CommandNode {
-  const isRoot = command.parent === null;
-  const path = isRoot ? '' : `${parent} ${command.name()}`.trim();
-  const help = command.createHelp();
-  return {
-    path,
-    name: command.name(),
-    summary: command.summary() || command.description(),
-    description: command.description(),
-    usage: command.usage(),
-    options: help.visibleOptions(command).map(readOption),
-    arguments: command.registeredArguments.map((argument) => ({
-      name: argument.name(),
-      isMany: argument.variadic,
-      choices: argument.argChoices ?? [],
-    })),
-    children: help
-      .visibleCommands(command)
-      .filter((child) => child.name() !== 'help')
-      .map((child) => readTree(child, path)),
-    command,
-  };
 }
 
 /** The node and everything below it, parents first. */

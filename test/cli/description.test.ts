@@ -5,8 +5,8 @@ import { promisify } from 'node:util';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addClientCommands } from '../../src/cli/client-commands.ts';
-import { examplesOf } from '../../src/cli/command.ts';
-import { flatten, readTree } from '../../src/cli/tree.ts';
+import { readTree } from '../../src/cli/read-tree.ts';
+import { flatten } from '../../src/cli/tree.ts';
 import { Program } from '../lib/program.ts';
 
 /** Never called: it tells the test runner that this file depends on every command and option of the program. */
@@ -28,11 +28,10 @@ describe('the reference', () => {
     expect((await program.run(['reference'])).stdout).toBe(page);
   });
 
-  it.each(commands.map(({ path, command, summary, options }) => ({ path, command, summary, options })))(
+  it.each(commands.map(({ path, examples, summary, options }) => ({ path, examples, summary, options })))(
     'of $path has a sentence, examples that begin with the command, and a meaning for every option',
-    ({ path, command, summary, options }) => {
+    ({ path, examples, summary, options }) => {
       expect(summary).toMatch(/^[a-z].*[^.]$/);
-      const examples = examplesOf(command);
       expect(examples.length).toBeGreaterThan(0);
       for (const example of examples) expect(example).toContain(`ringfence ${path}`);
       for (const { help } of options) expect(help).not.toBe('');

@@ -3,7 +3,8 @@ import { readdir } from 'node:fs/promises';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addClientCommands } from '../../src/cli/client-commands.ts';
-import { flatten, readTree } from '../../src/cli/tree.ts';
+import { readTree } from '../../src/cli/read-tree.ts';
+import { flatten } from '../../src/cli/tree.ts';
 import type { Json } from '../lib/http.ts';
 import { Program, type RunOptions } from '../lib/program.ts';
 import {

@@ -4,6 +4,7 @@ import type { Client } from '../../client/http.ts';
 import { CliError, usageError } from '../exit.ts';
 import { findOne } from '../names.ts';
 import { profileName, readProfiles, writeProfiles, type Profile } from '../profile.ts';
+import { endAt, providerAt, signInAt } from '../provider-sign-in.ts';
 import { clientOf, readServer, readTokenFile, type Session } from '../session.ts';
 import { renderFields, renderTable } from '../table.ts';
 import { shortTime } from '../time.ts';
@@ -52,7 +53,6 @@ async function newCredential(
   // A script that pipes a token in, or names one, is not asked how to sign in.
   if (!asked && (withToken === true || given || !terminal.isInteractive))
     return { token: await newToken(session, url) };
-  const { providerAt, signInAt } = await import('../provider-sign-in.ts');
   const provider = await providerAt(session, url, asked);
   if (provider === undefined) return { token: await newToken(session, url) };
   return signInAt(session, provider, browser === true ? 'browser' : 'device');
@@ -96,7 +96,6 @@ export async function logout(session: Session): Promise<void> {
   // First here: what cannot be reached must not keep a credential on this disk.
   await writeProfiles(session.profilesFile, { current: next, profiles: rest });
   if (profile.sign_in !== undefined) {
-    const { endAt } = await import('../provider-sign-in.ts');
     return session.say(`Forgot profile ${name}. ${await endAt(profile.sign_in, session.signal)}`);
   }
   return session.say(

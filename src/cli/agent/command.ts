@@ -38,9 +38,9 @@ export function addAgentCommands(program: Command): void {
     .addOption(new Option('--no-color', 'no colours (NO_COLOR works too; pipes never get any)'));
   addExamples(status, ['ringfence agent status', 'ringfence agent status --output json']);
   status.action(async ({ state, output, color }: { state?: string; output: Output; color: boolean }) => {
-    const [{ showStatus }, { runAction }] = await Promise.all([import('./status.ts'), import('../run.ts')]);
+    const { runStatus } = await import('./status.ts');
     // Before the word `status` it means the same.
     const given = state ?? agent.opts<AgentValues>().state;
-    await runAction({ output, color }, (session) => showStatus(session, given));
+    await runStatus({ output, color }, given);
   });
 }

@@ -4,12 +4,16 @@ import { askStatus, NoAnswer } from '../../agent/status-socket.ts';
 import { tellStopped, type Stopped } from '../../agent/stopped.ts';
 import type { Told } from '../../agent/told.ts';
 import { CliError, exitCodes } from '../exit.ts';
-import type { Session } from '../session.ts';
+import { runAction } from '../run.ts';
+import type { GlobalValues, Session } from '../session.ts';
 import { renderFields } from '../table.ts';
 import type { Paint } from '../text.ts';
 import { shortTime } from '../time.ts';
 
-export async function showStatus(session: Session, given: string | undefined): Promise<void> {
+export const runStatus = (values: GlobalValues, given: string | undefined): Promise<void> =>
+  runAction(values, (session) => showStatus(session, given));
+
+async function showStatus(session: Session, given: string | undefined): Promise<void> {
   const isRoot = process.geteuid?.() === 0;
   const state = stateOf(given === undefined ? {} : { state: given }, { env: session.terminal.env, isRoot });
   try {

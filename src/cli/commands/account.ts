@@ -8,9 +8,6 @@ interface LoginOptions {
   readonly withToken?: boolean;
 }
 
-const actions = () => import('../actions/account.ts');
-const tokenActions = () => import('../actions/token.ts');
-
 export function addAccountCommands(program: Command): void {
   addCommand<LoginOptions>(
     program,
@@ -34,7 +31,7 @@ export function addAccountCommands(program: Command): void {
         'ringfence login https://ringfence.example --profile work --org acme < token',
       ],
     },
-    async (session, { args: [server], options }) => (await actions()).login(session, server, options),
+    (session, { args: [server], options }, work) => work.account.login(session, server, options),
   );
   addCommand(
     program,
@@ -43,7 +40,7 @@ export function addAccountCommands(program: Command): void {
       summary: 'forget a profile and its token; a sign-in at an identity provider is ended there too',
       examples: ['ringfence logout', 'ringfence logout --profile work'],
     },
-    async (session) => (await actions()).logout(session),
+    (session, _, work) => work.account.logout(session),
   );
   addCommand(
     program,
@@ -52,29 +49,29 @@ export function addAccountCommands(program: Command): void {
       summary: 'show whom the token speaks for',
       examples: ['ringfence whoami', 'ringfence whoami -o json'],
     },
-    async (session) => (await actions()).whoami(session),
+    (session, _, work) => work.account.whoami(session),
   );
 
   const profile = addNoun(program, 'profile', 'servers and tokens that `login` has stored');
   addCommand(
     profile,
     { usage: 'list', summary: 'list profiles', examples: ['ringfence profile list'] },
-    async (session) => (await actions()).listProfiles(session),
+    (session, _, work) => work.account.listProfiles(session),
   );
   addCommand(
     profile,
     { usage: 'use <profile>', summary: 'make a profile the one in force', examples: ['ringfence profile use work'] },
-    async (session, { args: [name = ''] }) => (await actions()).useProfile(session, name),
+    (session, { args: [name = ''] }, work) => work.account.useProfile(session, name),
   );
 
   const user = addNoun(program, 'user', 'users of the server (for its administrator)');
-  addCommand(user, { usage: 'list', summary: 'list users', examples: ['ringfence user list'] }, async (session) =>
-    (await actions()).listUsers(session),
+  addCommand(user, { usage: 'list', summary: 'list users', examples: ['ringfence user list'] }, (session, _, work) =>
+    work.account.listUsers(session),
   );
   addCommand(
     user,
     { usage: 'create <username>', summary: 'create a user', examples: ['ringfence user create ada'] },
-    async (session, { args: [name = ''] }) => (await actions()).createUser(session, name),
+    (session, { args: [name = ''] }, work) => work.account.createUser(session, name),
   );
 
   addCommand(
@@ -85,7 +82,7 @@ export function addAccountCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence user delete ada'],
     },
-    async (session, { args: [text = ''] }) => (await actions()).removeUser(session, text),
+    (session, { args: [text = ''] }, work) => work.account.removeUser(session, text),
   );
 
   addTokenCommands(program);
@@ -102,12 +99,12 @@ function addTokenCommands(program: Command): void {
   addCommand(
     token,
     { usage: 'list', summary: 'list my tokens (never their secrets)', examples: ['ringfence token list'] },
-    async (session) => (await tokenActions()).list(session),
+    (session, _, work) => work.token.list(session),
   );
   addCommand(
     token,
     { usage: 'show <token>', summary: 'show a token, without its secret', examples: ['ringfence token show ci'] },
-    async (session, { args: [text = ''] }) => (await tokenActions()).show(session, text),
+    (session, { args: [text = ''] }, work) => work.token.show(session, text),
   );
   addCommand<NewToken>(
     token,
@@ -121,7 +118,7 @@ function addTokenCommands(program: Command): void {
       ],
       examples: ['ringfence token create ci --expires 90d', 'ringfence token create dashboard --read-only -q > token'],
     },
-    async (session, { args: [name], options }) => (await tokenActions()).create(session, name, options),
+    (session, { args: [name], options }, work) => work.token.create(session, name, options),
   );
   addCommand(
     token,
@@ -131,7 +128,7 @@ function addTokenCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence token rotate ci', 'ringfence token rotate ci --yes -q > token'],
     },
-    async (session, { args: [text = ''] }) => (await tokenActions()).rotate(session, text),
+    (session, { args: [text = ''] }, work) => work.token.rotate(session, text),
   );
   addCommand(
     token,
@@ -141,6 +138,6 @@ function addTokenCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence token delete ci --yes'],
     },
-    async (session, { args: [text = ''] }) => (await tokenActions()).remove(session, text),
+    (session, { args: [text = ''] }, work) => work.token.remove(session, text),
   );
 }

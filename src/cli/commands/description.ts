@@ -1,6 +1,7 @@
 /** Owns the commands that describe the commands: completion for shells, and the reference. */
 import { Argument, type Command } from 'commander';
 import { addCommand, addExamples } from '../command.ts';
+import { readTree } from '../read-tree.ts';
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
@@ -13,10 +14,7 @@ export function addDescriptionCommands(program: Command): void {
     )
     .addArgument(new Argument('<shell>', 'which shell').choices(shells))
     .action(async (shell: (typeof shells)[number]) => {
-      const [{ completionScript }, { readTree }] = await Promise.all([
-        import('../completion.ts'),
-        import('../tree.ts'),
-      ]);
+      const { completionScript } = await import('../work.ts');
       process.stdout.write(completionScript(shell, readTree(program)));
     });
   addExamples(completion, [
@@ -32,16 +30,13 @@ export function addDescriptionCommands(program: Command): void {
       hidden: true,
       examples: ['ringfence names -- group show'],
     },
-    async (session, { args }) => {
-      const [{ printNames }, { readTree }] = await Promise.all([import('../actions/names.ts'), import('../tree.ts')]);
-      await printNames(session, readTree(program), args);
-    },
+    (session, { args }, work) => work.printNames(session, readTree(program), args),
   );
   program
     .command('reference', { hidden: true })
     .description('Print docs/cli.md.')
     .action(async () => {
-      const [{ writeReference }, { readTree }] = await Promise.all([import('../reference.ts'), import('../tree.ts')]);
+      const { writeReference } = await import('../work.ts');
       process.stdout.write(writeReference(readTree(program)));
     });
 }

@@ -3,8 +3,6 @@ import { Option, type Command } from 'commander';
 import { addCommand, addNoun, repeated } from '../command.ts';
 import type { DeviceFields, DeviceGroups } from '../actions/device.ts';
 
-const actions = () => import('../actions/device.ts');
-
 const fieldOptions = (): readonly Option[] => [
   new Option('--tunnel-ip <address>', 'address inside the tunnel'),
   new Option('--local-ip <address:port>', 'where the device listens, with the port'),
@@ -21,12 +19,12 @@ export function addDeviceCommands(program: Command): void {
   addCommand(
     device,
     { usage: 'list', summary: 'list devices', examples: ['ringfence device list', 'ringfence device list -o json'] },
-    async (session) => (await actions()).list(session),
+    (session, _, work) => work.device.list(session),
   );
   addCommand(
     device,
     { usage: 'show <device>', summary: 'show a device', examples: ['ringfence device show edge-1'] },
-    async (session, { args: [text = ''] }) => (await actions()).show(session, text),
+    (session, { args: [text = ''] }, work) => work.device.show(session, text),
   );
   addCommand<DeviceFields>(
     device,
@@ -42,7 +40,7 @@ export function addDeviceCommands(program: Command): void {
       ],
       examples: ['ringfence device create edge-1 --public-key "$(wg pubkey < key)" --tunnel-ip 100.64.0.7'],
     },
-    async (session, { args: [hostname = ''], options }) => (await actions()).create(session, hostname, options),
+    (session, { args: [hostname = ''], options }, work) => work.device.create(session, hostname, options),
   );
   addCommand<DeviceFields>(
     device,
@@ -56,7 +54,7 @@ export function addDeviceCommands(program: Command): void {
       ],
       examples: ['ringfence device edit edge-1 --hostname edge-01', 'ringfence device edit edge-1 --relay yes'],
     },
-    async (session, { args: [text = ''], options }) => (await actions()).edit(session, text, options),
+    (session, { args: [text = ''], options }, work) => work.device.edit(session, text, options),
   );
   addCommand(
     device,
@@ -66,7 +64,7 @@ export function addDeviceCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence device delete edge-1'],
     },
-    async (session, { args: [text = ''] }) => (await actions()).remove(session, text),
+    (session, { args: [text = ''] }, work) => work.device.remove(session, text),
   );
   addCommand(
     device,
@@ -75,13 +73,13 @@ export function addDeviceCommands(program: Command): void {
       summary: 'list what the agents last reported',
       examples: ['ringfence device status'],
     },
-    async (session) => (await actions()).status(session),
+    (session, _, work) => work.device.status(session),
   );
 
   const groups = addNoun(device, 'groups', 'the groups applied to a device; with none, the default group applies');
   const change = (way: DeviceGroups, usage: string, summary: string, examples: readonly string[]) =>
-    addCommand(groups, { usage, summary, examples }, async (session, { args: [text = '', ...names] }) =>
-      (await actions()).changeGroups(session, way, text, names),
+    addCommand(groups, { usage, summary, examples }, (session, { args: [text = '', ...names] }, work) =>
+      work.device.changeGroups(session, way, text, names),
     );
   change('set', 'set <device> [groups...]', 'apply exactly these groups; none named: the default group', [
     'ringfence device groups set edge-1 web ssh',

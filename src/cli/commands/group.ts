@@ -4,8 +4,6 @@ import { addCommand, addNoun, repeated } from '../command.ts';
 import type { EditOptions } from '../actions/group-edit.ts';
 import type { NewGroup } from '../actions/group.ts';
 
-const actions = () => import('../actions/group.ts');
-
 const ruleWords =
   'A rule is `in` or `out`, a protocol (tcp, udp, icmp, icmpv6, ipv4, ipv6, ip), ports (one, a range, several with ' +
   'commas; none or `any` for all), and `from` (in) or `to` (out) addresses: single ones, CIDR prefixes or first-last, ' +
@@ -17,7 +15,7 @@ export function addGroupCommands(program: Command): void {
   addCommand(
     group,
     { usage: 'list', summary: 'list the groups I may see', examples: ['ringfence group list'] },
-    async (session) => (await actions()).list(session),
+    (session, _, work) => work.group.list(session),
   );
   addCommand(
     group,
@@ -27,7 +25,7 @@ export function addGroupCommands(program: Command): void {
       about: 'The word `default` means the default group of the organization.',
       examples: ['ringfence group show web', 'ringfence group show default -o yaml'],
     },
-    async (session, { args: [text = ''] }) => (await actions()).show(session, text),
+    (session, { args: [text = ''] }, work) => work.group.show(session, text),
   );
   addCommand<NewGroup>(
     group,
@@ -47,7 +45,7 @@ export function addGroupCommands(program: Command): void {
         'ringfence group create mine --mine -f rules.yaml',
       ],
     },
-    async (session, { args: [name = ''], options }) => (await actions()).create(session, name, options),
+    (session, { args: [name = ''], options }, work) => work.group.create(session, name, options),
   );
   addCommand<EditOptions>(
     group,
@@ -68,8 +66,7 @@ export function addGroupCommands(program: Command): void {
         'ringfence group edit web -f web.yaml',
       ],
     },
-    async (session, { args: [text = ''], options }) =>
-      (await import('../actions/group-edit.ts')).edit(session, text, options),
+    (session, { args: [text = ''], options }, work) => work.groupEdit.edit(session, text, options),
   );
   addCommand<{ readonly detach?: boolean }>(
     group,
@@ -80,7 +77,7 @@ export function addGroupCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence group delete web', 'ringfence group delete default --yes'],
     },
-    async (session, { args: [text = ''], options }) => (await actions()).remove(session, text, options),
+    (session, { args: [text = ''], options }, work) => work.group.remove(session, text, options),
   );
   addCommand(
     group,
@@ -94,8 +91,8 @@ export function addGroupCommands(program: Command): void {
         'ringfence group allow web out udp 53 to any',
       ],
     },
-    async (session, { args: [text = '', direction, ...words] }) =>
-      (await actions()).changeRules(session, 'allow', text, direction, words),
+    (session, { args: [text = '', direction, ...words] }, work) =>
+      work.group.changeRules(session, 'allow', text, direction, words),
   );
   addCommand(
     group,
@@ -108,7 +105,7 @@ export function addGroupCommands(program: Command): void {
         'ringfence group revoke web out all',
       ],
     },
-    async (session, { args: [text = '', direction, ...words] }) =>
-      (await actions()).changeRules(session, 'revoke', text, direction, words),
+    (session, { args: [text = '', direction, ...words] }, work) =>
+      work.group.changeRules(session, 'revoke', text, direction, words),
   );
 }

@@ -3,10 +3,6 @@ import { Option, type Command } from 'commander';
 import type { AuditOptions } from '../actions/audit.ts';
 import { addCommand, addNoun, repeated } from '../command.ts';
 
-const actions = () => import('../actions/organization.ts');
-const memberActions = () => import('../actions/member.ts');
-const keyActions = () => import('../actions/key.ts');
-
 interface Described {
   readonly name?: string;
   readonly description?: string;
@@ -17,7 +13,7 @@ export function addOrganizationCommands(program: Command): void {
   addCommand(
     org,
     { usage: 'list', summary: 'list the organizations I am in', examples: ['ringfence org list'] },
-    async (session) => (await actions()).list(session),
+    (session, _, work) => work.organization.list(session),
   );
   addCommand(
     org,
@@ -26,7 +22,7 @@ export function addOrganizationCommands(program: Command): void {
       summary: 'show an organization',
       examples: ['ringfence org show', 'ringfence org show acme'],
     },
-    async (session, { args: [text] }) => (await actions()).show(session, text),
+    (session, { args: [text] }, work) => work.organization.show(session, text),
   );
   addCommand<Described>(
     org,
@@ -36,7 +32,7 @@ export function addOrganizationCommands(program: Command): void {
       options: [new Option('--description <text>', 'free text')],
       examples: ['ringfence org create acme', 'ringfence org create acme --description "Acme, all sites"'],
     },
-    async (session, { args: [name = ''], options }) => (await actions()).create(session, name, options),
+    (session, { args: [name = ''], options }, work) => work.organization.create(session, name, options),
   );
   addCommand<Described>(
     org,
@@ -46,7 +42,7 @@ export function addOrganizationCommands(program: Command): void {
       options: [new Option('--name <name>', 'a new name'), new Option('--description <text>', 'free text')],
       examples: ['ringfence org edit acme --name "Acme Inc."'],
     },
-    async (session, { args: [text = ''], options }) => (await actions()).edit(session, text, options),
+    (session, { args: [text = ''], options }, work) => work.organization.edit(session, text, options),
   );
   addCommand(
     org,
@@ -56,12 +52,12 @@ export function addOrganizationCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence org delete acme'],
     },
-    async (session, { args: [text = ''] }) => (await actions()).remove(session, text),
+    (session, { args: [text = ''] }, work) => work.organization.remove(session, text),
   );
   addCommand(
     org,
     { usage: 'use <org>', summary: 'keep an organization in the profile', examples: ['ringfence org use acme'] },
-    async (session, { args: [text = ''] }) => (await actions()).use(session, text),
+    (session, { args: [text = ''] }, work) => work.organization.use(session, text),
   );
   addMemberCommands(program);
   addKeyCommands(program);
@@ -76,7 +72,7 @@ export function addOrganizationCommands(program: Command): void {
       ],
       examples: ['ringfence audit', 'ringfence audit --limit 500 -o json'],
     },
-    async (session, { options }) => (await import('../actions/audit.ts')).list(session, options),
+    (session, { options }, work) => work.audit.list(session, options),
   );
 }
 
@@ -85,17 +81,17 @@ function addMemberCommands(program: Command): void {
   addCommand(
     member,
     { usage: 'list', summary: 'list members', examples: ['ringfence member list --org acme'] },
-    async (session) => (await memberActions()).list(session),
+    (session, _, work) => work.member.list(session),
   );
   addCommand(
     member,
     { usage: 'show <user>', summary: 'show a member', examples: ['ringfence member show ada'] },
-    async (session, { args: [text = ''] }) => (await memberActions()).show(session, text),
+    (session, { args: [text = ''] }, work) => work.member.show(session, text),
   );
   addCommand(
     member,
     { usage: 'add <user>', summary: 'make a user a member', examples: ['ringfence member add ada'] },
-    async (session, { args: [text = ''] }) => (await memberActions()).add(session, text),
+    (session, { args: [text = ''] }, work) => work.member.add(session, text),
   );
   addCommand(
     member,
@@ -105,7 +101,7 @@ function addMemberCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence member remove ada'],
     },
-    async (session, { args: [text = ''] }) => (await memberActions()).remove(session, text),
+    (session, { args: [text = ''] }, work) => work.member.remove(session, text),
   );
 }
 
@@ -120,7 +116,7 @@ function addKeyCommands(program: Command): void {
   addCommand(
     key,
     { usage: 'list', summary: 'list my enrollment keys (never their secrets)', examples: ['ringfence key list'] },
-    async (session) => (await keyActions()).list(session),
+    (session, _, work) => work.key.list(session),
   );
   addCommand(
     key,
@@ -129,7 +125,7 @@ function addKeyCommands(program: Command): void {
       summary: 'show an enrollment key, without its secret',
       examples: ['ringfence key show lab'],
     },
-    async (session, { args: [text = ''] }) => (await keyActions()).show(session, text),
+    (session, { args: [text = ''] }, work) => work.key.show(session, text),
   );
   addCommand<NewKey>(
     key,
@@ -143,7 +139,7 @@ function addKeyCommands(program: Command): void {
       ],
       examples: ['ringfence key create lab --uses 10 --expires 7d', 'KEY=$(ringfence key create lab -q)'],
     },
-    async (session, { args: [name], options }) => (await keyActions()).create(session, name, options),
+    (session, { args: [name], options }, work) => work.key.create(session, name, options),
   );
   addCommand(
     key,
@@ -153,6 +149,6 @@ function addKeyCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence key delete lab'],
     },
-    async (session, { args: [text = ''] }) => (await keyActions()).remove(session, text),
+    (session, { args: [text = ''] }, work) => work.key.remove(session, text),
   );
 }

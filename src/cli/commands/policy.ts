@@ -5,8 +5,6 @@ import type { ExplainOptions } from '../actions/explain.ts';
 import type { NftOptions } from '../actions/policy.ts';
 import { addCommand, repeated } from '../command.ts';
 
-const applyActions = () => import('../actions/apply.ts');
-
 export function addPolicyCommands(program: Command): void {
   addCommand<ApplyOptions>(
     program,
@@ -30,7 +28,7 @@ export function addPolicyCommands(program: Command): void {
         'ringfence apply -f policy/ --prune --yes',
       ],
     },
-    async (session, { options }) => (await applyActions()).apply(session, options),
+    (session, { options }, work) => work.apply.apply(session, options),
   );
   addCommand(
     program,
@@ -39,7 +37,7 @@ export function addPolicyCommands(program: Command): void {
       summary: 'print groups and devices as a file that `apply` reads',
       examples: ['ringfence export > backup.yaml', 'ringfence export -o json'],
     },
-    async (session) => (await applyActions()).exportPolicy(session),
+    (session, _, work) => work.apply.exportPolicy(session),
   );
   addCommand<{ readonly initial: boolean }>(
     program,
@@ -55,7 +53,7 @@ export function addPolicyCommands(program: Command): void {
         'ringfence watch -o json | jq .value.hostname',
       ],
     },
-    async (session, { args, options }) => (await import('../actions/watch.ts')).follow(session, args, options),
+    (session, { args, options }, work) => work.watch.follow(session, args, options),
   );
   addCommand<NftOptions>(
     program,
@@ -69,8 +67,7 @@ export function addPolicyCommands(program: Command): void {
       ],
       examples: ['ringfence nft edge-1 --interface wg0', 'ringfence nft web | sudo nft -c -f -'],
     },
-    async (session, { args: [text = ''], options }) =>
-      (await import('../actions/policy.ts')).showNft(session, text, options),
+    (session, { args: [text = ''], options }, work) => work.policy.showNft(session, text, options),
   );
   addCommand<ExplainOptions>(
     program,
@@ -89,6 +86,6 @@ export function addPolicyCommands(program: Command): void {
         'ringfence explain --from 203.0.113.9 --to edge-1 --proto udp --port 53 --exit-code',
       ],
     },
-    async (session, { options }) => (await import('../actions/explain.ts')).explain(session, options),
+    (session, { options }, work) => work.explain.explain(session, options),
   );
 }

@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CliError, usageError } from '../exit.ts';
+import { CliError, endingOf, usageError } from '../exit.ts';
 import { Hands } from './device.ts';
 import { Lab, removeFolder, type Tunnel } from './lab.ts';
 import { Namespace } from './namespace.ts';
@@ -280,4 +280,15 @@ export async function run(args: readonly string[], options: TryOptions): Promise
     child.once('close', (status, signal) => resolve(status ?? (signal === 'SIGINT' ? 130 : 1)));
   });
   process.exitCode = code;
+}
+
+/** Runs, says what went wrong, and sets the exit code. */
+export async function perform(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const { code, lines } = endingOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
+    process.stderr.write(`ringfence: ${lines.join('\n')}\n`);
+    process.exitCode = code;
+  }
 }

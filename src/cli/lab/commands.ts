@@ -1,10 +1,15 @@
 /** Owns the lab's commands: a fleet in network namespaces on this machine, to try things and to test them. */
 import { Option, type Command } from 'commander';
 import { addExamples, addNoun } from '../command.ts';
-import { endingOf } from '../exit.ts';
 import type { TryOptions, UpOptions } from './actions.ts';
 
-const actions = () => import('./actions.ts');
+/** The lab itself is loaded only where one is asked for. */
+type Work = typeof import('./actions.ts');
+
+async function perform(act: (work: Work) => Promise<void>): Promise<void> {
+  const work = await import('./actions.ts');
+  await work.perform(() => act(work));
+}
 
 const nameOption = (): Option =>
   new Option('--name <name>', "the lab's name, where there are several").env('RINGFENCE_LAB_NAME');
@@ -41,15 +46,15 @@ export function addLabCommands(program: Command): void {
         'RINGFENCE_LAB_DETACH',
       ),
     );
-  up.action(() => perform(async () => (await actions()).up(up.opts<UpOptions>())));
+  up.action(() => perform((work) => work.up(up.opts<UpOptions>())));
 
   const down = describe(lab.command('down [names...]'), 'take labs down, and clean up after dead ones', [
     'sudo ringfence lab down',
   ]);
-  down.action((names: readonly string[]) => perform(async () => (await actions()).down(names)));
+  down.action((names: readonly string[]) => perform((work) => work.down(names)));
 
   describe(lab.command('status'), 'show the labs on this machine', ['sudo ringfence lab status']).action(() =>
-    perform(async () => (await actions()).showLabs()),
+    perform((work) => work.showLabs()),
   );
 
   const attempt = describe(
@@ -60,7 +65,7 @@ export function addLabCommands(program: Command): void {
     .addOption(nameOption())
     .addOption(new Option('-6, --ipv6', "to the device's IPv6 address").env('RINGFENCE_LAB_IPV6'));
   attempt.action(() =>
-    perform(async () => (await actions()).tryPackets(attempt.processedArgs.filter(isText), attempt.opts<TryOptions>())),
+    perform((work) => work.tryPackets(attempt.processedArgs.filter(isText), attempt.opts<TryOptions>())),
   );
 
   const run = describe(lab.command('run <device> <command...>'), 'run a command inside a device', [
@@ -68,7 +73,7 @@ export function addLabCommands(program: Command): void {
     'sudo ringfence lab run device-2 -- ping -c 1 100.64.0.1',
   ]).addOption(nameOption());
   run.action((device: string, command: readonly string[]) =>
-    perform(async () => (await actions()).run([device, ...command], run.opts<TryOptions>())),
+    perform((work) => work.run([device, ...command], run.opts<TryOptions>())),
   );
 
   lab
@@ -84,13 +89,3 @@ function describe(command: Command, summary: string, examples: readonly string[]
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string';
-
-async function perform(work: () => Promise<void>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    const { code, lines } = endingOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
-    process.stderr.write(`ringfence: ${lines.join('\n')}\n`);
-    process.exitCode = code;
-  }
-}
