@@ -151,6 +151,41 @@ test('16 writers × 500 writes spread over 32 organizations: each organization i
   }
 });
 
+test('a crowd of 80 at one server, some of whose writes fail: what was answered is what the log says, in order', async () => {
+  const { store, url, org, owner } = await makeWorld(postgres);
+  const reader = follow(await openTestStore(url), org);
+  const taken = { digest: someDigest(), name: '' };
+  await store.devices.create(org, owner, device(owner.user_id, { token: taken }));
+  const answered = new Map<number, string>();
+  const refused: string[] = [];
+  const attempt = async (write: Promise<{ revision: number; json: string }>): Promise<void> => {
+    await write.then(
+      ({ revision, json }) => answered.set(revision, json),
+      (error: unknown) => refused.push(error instanceof StoreError ? error.code : String(error)),
+    );
+  };
+  await Promise.all(
+    Array.from({ length: 80 }, async (_, writer) => {
+      const made = await store.devices.create(org, owner, device(owner.user_id));
+      answered.set(made.revision, made.json);
+      for (let index = 0; index < 25; index += 1) {
+        await attempt(store.devices.update(org, owner, made.record.id, { hostname: `${writer} ${index}` }));
+        // Of a set, this one is refused; and now and then one fails with an SQL error and takes its whole transaction back.
+        if (writer % 8 === 0) await attempt(store.devices.update(org, owner, made.record.id, {}, { if_match: 1 }));
+        if (writer === 7 && index % 8 === 0)
+          await attempt(store.devices.create(org, owner, device(owner.user_id, { token: taken })));
+      }
+    }),
+  );
+  expect(answered.size).toBe(80 * 26);
+  expect(refused.filter((code) => code === 'precondition_failed')).toHaveLength(10 * 25);
+  expect(refused.filter((code) => code === 'unexpected')).toHaveLength(4);
+  expect(refused).toHaveLength(254);
+  const { revision: head } = await store.organizations.get(org);
+  await reader.until(head);
+  await check(store, org, reader.seen, answered);
+});
+
 test('with an expected revision no update is lost: 16 writers count together to 800', async () => {
   const { store, url, org, owner } = await makeWorld(postgres);
   const replicas = [store, await openTestStore(url)];

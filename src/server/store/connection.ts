@@ -59,7 +59,7 @@ async function query<Row>(
 }
 
 /** One connection that many callers share: each statement is sent at once, answers come in order. */
-class Lane implements Runner {
+export class Lane implements Runner {
   readonly #options: ConnectionOptions;
   #client: Promise<Client> | undefined;
   inFlight = 0;
@@ -105,6 +105,29 @@ class Lane implements Runner {
     return this.use((client) => query(client, statement, values));
   }
 
+  /**
+   * Runs statements as one transaction without waiting in between; its end is sent along with them. Each
+   * statement has its own promise; `committed` tells whether all of it happened (true) or none (false).
+   */
+  batch(statements: readonly { readonly statement: Statement<unknown>; readonly values: readonly Value[] }[]): Promise<{
+    readonly rows: readonly PromiseSettledResult<readonly unknown[]>[];
+    readonly committed: boolean;
+  }> {
+    return this.use(async (client) => {
+      const begin = client.query('BEGIN');
+      const rows = statements.map(({ statement, values }) => query(client, statement, values));
+      const commit = client.query('COMMIT');
+      // All are waited for together, whatever becomes of the others: no failure goes unheard.
+      const [[begun, ended], settled] = await Promise.all([
+        Promise.allSettled([begin, commit]),
+        Promise.allSettled(rows),
+      ]);
+      if (begun.status === 'rejected') throw toStoreError(begun.reason);
+      if (ended.status === 'rejected') throw toStoreError(ended.reason);
+      return { rows: settled, committed: ended.value.command === 'COMMIT' };
+    });
+  }
+
   async close(): Promise<void> {
     const client = await this.#client?.catch(() => undefined);
     this.#client = undefined;
@@ -125,40 +148,18 @@ export class Lanes implements Runner {
     this.#again = options.again === true;
   }
 
-  #least(): Lane {
+  /** The one with the least to do, for what must go one after the other. */
+  pick(): Lane {
     return this.#lanes.reduce((best, lane) => (lane.inFlight < best.inFlight ? lane : best));
   }
 
   async run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
     try {
-      return await this.#least().run(statement, values);
+      return await this.pick().run(statement, values);
     } catch (cause) {
       if (!this.#again || !wasLost(cause)) throw cause;
-      return this.#least().run(statement, values);
+      return this.pick().run(statement, values);
     }
-  }
-
-  /**
-   * Runs statements as one transaction without waiting in between; its end is sent along with them. Each
-   * statement has its own promise; `committed` tells whether all of it happened (true) or none (false).
-   */
-  batch(statements: readonly { readonly statement: Statement<unknown>; readonly values: readonly Value[] }[]): Promise<{
-    readonly rows: readonly PromiseSettledResult<readonly unknown[]>[];
-    readonly committed: boolean;
-  }> {
-    return this.#least().use(async (client) => {
-      const begin = client.query('BEGIN');
-      const rows = statements.map(({ statement, values }) => query(client, statement, values));
-      const commit = client.query('COMMIT');
-      // All are waited for together, whatever becomes of the others: no failure goes unheard.
-      const [[begun, ended], settled] = await Promise.all([
-        Promise.allSettled([begin, commit]),
-        Promise.allSettled(rows),
-      ]);
-      if (begun.status === 'rejected') throw toStoreError(begun.reason);
-      if (ended.status === 'rejected') throw toStoreError(ended.reason);
-      return { rows: settled, committed: ended.value.command === 'COMMIT' };
-    });
   }
 
   async close(): Promise<void> {

@@ -100,7 +100,10 @@ export class Hints {
   }
 
   async #connect(): Promise<void> {
-    const client = new Client({ ...clientConfig(this.#url), statement_timeout: 10_000 });
+    const config = clientConfig(this.#url);
+    // PostgreSQL writes a commit record for each NOTIFY. There is nothing in it to lose, so nobody waits for the disk because of it.
+    const options = `${config.options ?? ''} -c synchronous_commit=off`;
+    const client = new Client({ ...config, options, statement_timeout: 10_000 });
     const lost = (cause?: unknown): void => {
       if (this.#closed || this.#retry !== undefined) return;
       if (this.#client === client) this.#client = undefined;

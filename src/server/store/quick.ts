@@ -26,12 +26,17 @@ type Item = Readonly<Record<string, Exclude<Value, Buffer>>>;
  * hold, becomes the replacement character.
  */
 export function asItem<T extends Item>(values: T): T {
-  const clean = Object.entries(values).map(([name, value]) => {
-    if (typeof value !== 'string') return [name, value];
-    if (value.includes('\0')) throw new StoreError({ code: 'invalid_text' });
-    return [name, /\p{Surrogate}/u.test(value) ? Buffer.from(value).toString() : value];
-  });
-  return Object.fromEntries(clean) as T;
+  const clean: Record<string, Item[string]> = {};
+  for (const name in values) {
+    const value = values[name];
+    clean[name] = typeof value === 'string' ? cleanText(value) : (value ?? null);
+  }
+  return clean as T;
+}
+
+function cleanText(given: string): string {
+  if (given.includes('\0')) throw new StoreError({ code: 'invalid_text' });
+  return /\p{Surrogate}/u.test(given) ? Buffer.from(given).toString() : given;
 }
 
 /** `one` takes the organization and the item's values in the order of `columns`; `many` takes the organization and a JSON array of items. */

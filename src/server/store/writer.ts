@@ -1,8 +1,9 @@
 /**
- * Owns the order of writes: one transaction in flight per organization, and what arrives meanwhile goes into the next one together.
+ * Owns the order of writes: what arrives for an organization while a transaction is in flight goes into the next one together.
  *
  * Writers of one organization queue on its row in `heads`, and a crowd of them makes each other slower. So a server
- * sends one at a time; there is no timer to wait for: an idle organization's write goes out at once.
+ * sends one transaction at a time, and a second one behind it on the same connection when many wait, so that PostgreSQL has
+ * work while this process reads answers. There is no timer to wait for: an idle organization's write goes out at once.
  *
  * Two kinds of write:
  * - `quick`: decided and done by one statement. Alone it is its own transaction. Its snapshot may be older than the lock it then
@@ -14,7 +15,8 @@
  * write should meet, takes the shared transaction back, and its writes are run again one by one.
  */
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Lanes, Runner, Transactions } from './connection.ts';
+import { setImmediate } from 'node:timers/promises';
+import type { Lane, Lanes, Runner, Transactions } from './connection.ts';
 import { StoreError } from './errors.ts';
 import { toStoreError } from './failure.ts';
 import type { QuickRow, QuickWrite } from './quick.ts';
@@ -52,11 +54,29 @@ const maxBatch = 512;
 const maxBatchSize = 4 << 20;
 /** Bound of what waits for one organization; beyond it callers are told to come back. */
 const maxWaiting = 20_000;
+/** How many make a transaction worth sending behind another: fewer are better off together. */
+const enoughForSecond = 16;
+
+/** What is to be done for one organization. Its batches go through one lane: the later waits behind the earlier and stands in nobody's way. */
+interface Queue {
+  readonly waiting: Pending[];
+  readonly lane: Lane;
+  /** How many loops take from it: one, or two when many write. */
+  loops: number;
+  /** How many transactions are sent and not answered. */
+  inFlight: number;
+  /** Whether the one in flight thinks in between, on a connection of its own: what is sent behind it would only wait for its lock. */
+  thinking: boolean;
+}
+
+const newQueue = (lane: Lane): Queue => ({ waiting: [], lane, loops: 0, inFlight: 0, thinking: false });
 
 const sizeOf = (write: Write<unknown>): number =>
   write.kind === 'careful'
     ? 0
     : Object.values(write.item).reduce<number>((sum, value) => sum + (typeof value === 'string' ? value.length : 8), 0);
+
+const isQuick = ({ write }: Pending): boolean => write.kind === 'quick';
 
 const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
 
@@ -64,7 +84,7 @@ export class Writer {
   readonly #lanes: Lanes;
   readonly #transactions: Transactions;
   readonly #committed: (org: OrganizationId) => void;
-  readonly #waiting = new Map<OrganizationId, Pending[]>();
+  readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
 
   constructor(parts: { lanes: Lanes; transactions: Transactions; committed: (org: OrganizationId) => void }) {
@@ -75,72 +95,79 @@ export class Writer {
 
   write<T>(org: OrganizationId, write: Write<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const pending: Pending = { write, resolve: resolve as (value: unknown) => void, reject };
-      const waiting = this.#waiting.get(org);
-      if (waiting === undefined) {
-        this.#waiting.set(org, []);
-        void this.#drain(org, [pending]);
-      } else if (waiting.length < maxWaiting) waiting.push(pending);
-      else reject(new StoreError({ code: 'unavailable' }, { message: 'too many writes wait for one organization' }));
+      const queue = this.#queues.get(org) ?? newQueue(this.#lanes.pick());
+      if (queue.waiting.length >= maxWaiting) {
+        reject(new StoreError({ code: 'unavailable' }, { message: 'too many writes wait for one organization' }));
+        return;
+      }
+      this.#queues.set(org, queue);
+      queue.waiting.push({ write, resolve: resolve as (value: unknown) => void, reject });
+      if (queue.loops === 0) void this.#drain(org, queue);
+      else if (queue.loops === 1 && queue.waiting.length === enoughForSecond) void this.#drainToo(org, queue);
     });
   }
 
   /** Resolves when nothing is in flight. */
   async settle(): Promise<void> {
-    if (this.#waiting.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
+    if (this.#queues.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
   }
 
-  async #drain(org: OrganizationId, first: readonly Pending[]): Promise<void> {
-    for (let batch = first; batch.length > 0; batch = this.#next(org)) {
+  async #drain(org: OrganizationId, queue: Queue): Promise<void> {
+    queue.loops += 1;
+    for (let batch = next(queue); batch.length > 0; batch = next(queue)) {
+      if (queue.loops === 1 && queue.waiting.length >= enoughForSecond) void this.#drainToo(org, queue);
+      queue.inFlight += 1;
+      queue.thinking = !batch.every(isQuick);
       const outcomes = await this.#attempt(
         org,
+        queue.lane,
         batch.map(({ write }) => write),
       );
+      queue.inFlight -= 1;
       if ([...outcomes.values()].some(({ ok }) => ok)) this.#committed(org);
       for (const { write, resolve, reject } of batch) {
         const outcome = outcomes.get(write) ?? { ok: false, cause: new StoreError({ code: 'unexpected' }) };
         if (outcome.ok) resolve(outcome.value);
         else reject(toStoreError(outcome.cause));
       }
+      // Where many write, those just answered have more to write: let them say so, and share the next transaction.
+      if (batch.length > 1) await setImmediate();
     }
-    this.#waiting.delete(org);
-    if (this.#waiting.size === 0) this.#idle?.();
+    queue.loops -= 1;
+    if (queue.loops > 0) return;
+    this.#queues.delete(org);
+    if (this.#queues.size === 0) this.#idle?.();
   }
 
-  #next(org: OrganizationId): readonly Pending[] {
-    const waiting = this.#waiting.get(org) ?? [];
-    let count = 0;
-    for (let size = 0; count < Math.min(waiting.length, maxBatch) && size < maxBatchSize; count += 1) {
-      const pending = waiting[count];
-      if (pending !== undefined) size += sizeOf(pending.write);
-    }
-    return waiting.splice(0, count);
+  /** The second loop, begun when everybody who speaks just now has spoken. */
+  async #drainToo(org: OrganizationId, queue: Queue): Promise<void> {
+    queue.loops += 1;
+    await setImmediate();
+    queue.loops -= 1;
+    await this.#drain(org, queue);
   }
 
   /** Never rejects: every write gets its own outcome. */
-  async #attempt(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes> {
+  async #attempt(org: OrganizationId, lane: Lane, writes: readonly Write<unknown>[]): Promise<Outcomes> {
     const [only] = writes;
-    if (writes.length === 1 && only !== undefined) return new Map([[only, await this.#alone(org, only)]]);
+    if (writes.length === 1 && only !== undefined) return new Map([[only, await this.#alone(org, lane, only)]]);
     try {
-      const outcomes = await this.#together(org, writes);
+      const outcomes = await this.#together(org, lane, writes);
       if (outcomes !== undefined) return outcomes;
     } catch (cause) {
       // The connection went: whether it committed is unknown, and running it again could do it twice.
       return new Map(writes.map((write) => [write, { ok: false, cause }]));
     }
     const outcomes = new Map<Write<unknown>, Outcome>();
-    for (const write of writes) outcomes.set(write, await this.#alone(org, write));
+    for (const write of writes) outcomes.set(write, await this.#alone(org, lane, write));
     return outcomes;
   }
 
-  async #alone(org: OrganizationId, write: Write<unknown>): Promise<Outcome> {
+  async #alone(org: OrganizationId, lane: Lane, write: Write<unknown>): Promise<Outcome> {
     try {
       if (write.kind === 'quick') {
         const { operation, item } = write;
-        const [row] = await this.#lanes.run(operation.one, [
-          org,
-          ...operation.columns.map((column) => item[column] ?? null),
-        ]);
+        const [row] = await lane.run(operation.one, [org, ...operation.columns.map((column) => item[column] ?? null)]);
         // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
         if (row !== undefined) return decoded(write, row);
       }
@@ -152,16 +179,20 @@ export class Writer {
   }
 
   /** Undefined when the transaction was taken back because of an SQL error; throws when its fate is unknown or time may heal it. */
-  #together(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
+  #together(org: OrganizationId, lane: Lane, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
     const quick = writes.filter((write) => write.kind === 'quick');
-    return quick.length === writes.length ? this.#pipelined(org, quick) : this.#interleaved(org, writes);
+    return quick.length === writes.length ? this.#pipelined(org, lane, quick) : this.#interleaved(org, writes);
   }
 
   /** All quick: everything is sent in one piece, the commit included. */
-  async #pipelined(org: OrganizationId, writes: readonly QuickWrite<unknown>[]): Promise<Outcomes | undefined> {
+  async #pipelined(
+    org: OrganizationId,
+    lane: Lane,
+    writes: readonly QuickWrite<unknown>[],
+  ): Promise<Outcomes | undefined> {
     const sets = inWaves(writes).flat();
     const statements = sets.map((set) => ({ statement: set.operation.many, values: setValues(org, set) }));
-    const { rows, committed } = await this.#lanes.batch([{ statement: lockHead, values: [org] }, ...statements]);
+    const { rows, committed } = await lane.batch([{ statement: lockHead, values: [org] }, ...statements]);
     const failed = rows.find((answer) => answer.status === 'rejected');
     if (!committed || failed?.status === 'rejected') {
       const passing = rows.find(
@@ -203,6 +234,23 @@ export class Writer {
       return writes.length === 1 ? new Map(writes.map((write) => [write, { ok: false, cause }])) : undefined;
     }
   }
+}
+
+/**
+ * What goes into the next transaction. When none is in flight and many wait, half of them: the other half follows at once, so that
+ * PostgreSQL always has one to do while this process reads the answers of another. Behind one in flight only many together go.
+ */
+function next({ waiting, inFlight, thinking }: Queue): readonly Pending[] {
+  const divisible = waiting.length >= enoughForSecond && waiting.every(isQuick);
+  if (inFlight > 0 && (thinking || !divisible)) return [];
+  const half = inFlight === 0 && divisible && waiting.length >= 2 * enoughForSecond;
+  const share = half ? Math.ceil(waiting.length / 2) : waiting.length;
+  let count = 0;
+  for (let size = 0; count < Math.min(share, maxBatch) && size < maxBatchSize; count += 1) {
+    const pending = waiting[count];
+    if (pending !== undefined) size += sizeOf(pending.write);
+  }
+  return waiting.splice(0, count);
 }
 
 function decoded(write: QuickWrite<unknown>, row: QuickRow): Outcome {
