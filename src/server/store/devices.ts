@@ -17,6 +17,9 @@ export const listLimit: Readonly<Record<Phase, number>> = { 1: 0, 2: 1, 3: 64 };
 /** What makes a public key unique within its organization, in one column. */
 const keyDigest = (org: string, key: string): string => createHash('sha256').update(`${org}\n${key}`).digest('hex');
 
+const patchedDigest = (org: string, { public_key }: DevicePatch): string | null =>
+  public_key === undefined ? null : keyDigest(org, public_key);
+
 /** The fields as statements take them: absent ones are null. */
 function fieldItem(fields: Partial<DeviceFields>) {
   const { child_prefix } = fields;
@@ -34,28 +37,21 @@ function fieldItem(fields: Partial<DeviceFields>) {
   };
 }
 
-function newItem(context: Context, org: string, { user_id, fields, token }: NewDevice) {
-  return asItem({
-    id: context.newId(),
-    user_id,
-    ...fieldItem(fields),
-    key_digest: keyDigest(org, fields.public_key),
-    at: now(context),
-    token_id: context.newId(),
-    token_digest: token === undefined ? null : Buffer.from(token.digest).toString('hex'),
-    token_name: token?.name ?? '',
-  });
-}
+const newParts = (context: Context, { user_id, fields, token }: NewDevice, key_digest: string) =>
+  [
+    fieldItem(fields),
+    {
+      user_id,
+      key_digest,
+      at: now(context),
+      token_id: token === undefined ? null : context.newId(),
+      token_digest: token === undefined ? null : Buffer.from(token.digest).toString('hex'),
+      token_name: token?.name ?? null,
+    },
+  ] as const;
 
-function patchItem(context: Context, org: string, id: string, patch: DevicePatch) {
-  return asItem({
-    id,
-    ...fieldItem(patch),
-    prefix_given: patch.child_prefix !== undefined,
-    key_digest: patch.public_key === undefined ? null : keyDigest(org, patch.public_key),
-    at: now(context),
-  });
-}
+const patchParts = (context: Context, patch: DevicePatch, key_digest: string | null) =>
+  [fieldItem(patch), { prefix_given: patch.child_prefix !== undefined, key_digest, at: now(context) }] as const;
 
 /** Fails with every problem of the list at once. Gives the groups that enter everyone's view with this device. */
 export async function checkList(
@@ -104,10 +100,11 @@ async function admit(context: Context, ledger: Ledger, device: NewDevice): Promi
       list = key.security_groups.filter((id) => left.some((group) => group.id === id)).map((id) => parseGroupId(id));
     }
   }
-  const item = newItem(context, org, { ...device, user_id: parseUserId(user) });
+  const digest = keyDigest(org, device.fields.public_key);
+  const item = asItem(context.newId(), ...newParts(context, { ...device, user_id: parseUserId(user) }, digest));
   if ((await tx.run(sql.isMember, [org, user])).length === 0) return refuse({ code: 'not_a_member' });
   const entering = await checkList(ledger, context.phase, user, list);
-  if ((await tx.run(sql.findByKey, [Buffer.from(item.key_digest, 'hex')])).length > 0)
+  if ((await tx.run(sql.findByKey, [Buffer.from(digest, 'hex')])).length > 0)
     return refuse({ code: 'public_key_taken' });
   await enter(ledger, entering);
   const [row] = await tx.run(sql.insertDevice, [org, JSON.stringify(item), list, ledger.take()]);
@@ -115,7 +112,8 @@ async function admit(context: Context, ledger: Ledger, device: NewDevice): Promi
 }
 
 interface Change {
-  readonly item: ReturnType<typeof patchItem>;
+  readonly id: string;
+  readonly patch: DevicePatch;
   readonly list: readonly GroupId[];
   readonly if_match: number | undefined;
 }
@@ -123,26 +121,28 @@ interface Change {
 async function change(
   context: Context,
   ledger: Ledger,
-  { item, list, if_match }: Change,
+  { id, patch, list, if_match }: Change,
 ): Promise<Stored<DeviceRecord>> {
   const { org, tx } = ledger;
-  const [old] = await tx.run(sql.getDevice, [org, item.id]);
+  const [old] = await tx.run(sql.getDevice, [org, id]);
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
   if (if_match !== undefined && if_match !== old.revision)
     return refuse({ code: 'precondition_failed', revision: old.revision });
   const entering = await checkList(ledger, context.phase, old.user_id, list);
-  if (item.key_digest !== null && item.public_key !== old.public_key) {
-    const taken = await tx.run(sql.findByKey, [Buffer.from(item.key_digest, 'hex')]);
+  const digest = patchedDigest(org, patch);
+  if (digest !== null && patch.public_key !== old.public_key) {
+    const taken = await tx.run(sql.findByKey, [Buffer.from(digest, 'hex')]);
     if (taken.length > 0) return refuse({ code: 'public_key_taken' });
   }
   // A group enters only with a changed list, so a device that stays as it is takes no revision here either.
   await enter(ledger, entering);
+  const item = asItem(id, ...patchParts(context, patch, digest));
   const [row] = await tx.run(sql.putDevice, [org, JSON.stringify(item), list, ledger.take()]);
   if (row === undefined) {
     ledger.takeMany(-1);
     return stored(old);
   }
-  await tx.run(sql.relink, [item.id, list]);
+  await tx.run(sql.relink, [id, list]);
   await leave(
     ledger,
     old.security_groups.filter((group) => !list.some((kept) => kept === group)),
@@ -192,12 +192,14 @@ export function devicesIn(context: Context): Devices {
           inOrganization(context, org, by, (ledger) => admit(context, ledger, device), toldOf),
         );
       }
-      const item = { ...newItem(context, org, device), actor: by.user_id, ...quickItem(context, by.audit) };
+      const digest = keyDigest(org, device.fields.public_key);
+      const parts = newParts(context, device, digest);
+      const item = asItem(context.newId(), ...parts, { actor: by.user_id }, quickItem(context, by.audit));
       return writer.write(org, {
         kind: 'quick',
         operation: sql.createDevice,
         item,
-        touches: [item.key_digest],
+        touches: [digest],
         decode: read,
       });
     },
@@ -205,21 +207,17 @@ export function devicesIn(context: Context): Devices {
     async update(org, by, id, patch, options = {}) {
       const { if_match } = options;
       const list = patch.security_groups;
-      const asked = patchItem(context, org, id, patch);
       if (list !== undefined) {
         return writer.write(
           org,
-          inOrganization(
-            context,
-            org,
-            by,
-            (ledger) => change(context, ledger, { item: asked, list, if_match }),
-            toldOf,
-          ),
+          inOrganization(context, org, by, (ledger) => change(context, ledger, { id, patch, list, if_match }), toldOf),
         );
       }
-      const item = { ...asked, expected: if_match ?? null, actor: by.user_id, ...quickItem(context, by.audit) };
-      const touches = item.key_digest === null ? [id] : [id, item.key_digest];
+      const digest = patchedDigest(org, patch);
+      const asked = patchParts(context, patch, digest);
+      const rest = { expected: if_match ?? null, actor: by.user_id };
+      const item = asItem(id, ...asked, rest, quickItem(context, by.audit));
+      const touches = digest === null ? [id] : [id, digest];
       return writer.write(org, { kind: 'quick', operation: sql.updateDevice, item, touches, decode: read });
     },
 

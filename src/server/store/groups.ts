@@ -97,8 +97,7 @@ export function groupsIn(context: Context): Groups {
     async create(org, by, owner, group) {
       // reference 8 (1): the default group is the one group there is.
       if (context.phase === 1) return refuse({ code: 'phase_forbids' });
-      const item = asItem({
-        id: context.newId(),
+      const asked = {
         user_id: owner === 'organization' ? null : owner,
         group_name: group.group_name,
         group_description: group.group_description,
@@ -106,14 +105,13 @@ export function groupsIn(context: Context): Groups {
         outbound_rules: rulesText(group.outbound_rules),
         at: now(context),
         actor: by.user_id,
-        ...quickItem(context, by.audit),
-      });
+      };
+      const item = asItem(context.newId(), asked, quickItem(context, by.audit));
       return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, touches: [], decode: read });
     },
 
     async update(org, by, owner, id, patch, options = {}) {
-      const item = asItem({
-        id,
+      const asked = {
         owner: owner === 'organization' ? '' : owner,
         expected: options.if_match ?? null,
         group_name: patch.group_name ?? null,
@@ -122,8 +120,8 @@ export function groupsIn(context: Context): Groups {
         outbound_rules: patch.outbound_rules === undefined ? null : rulesText(patch.outbound_rules),
         at: now(context),
         actor: by.user_id,
-        ...quickItem(context, by.audit),
-      });
+      };
+      const item = asItem(id, asked, quickItem(context, by.audit));
       return writer.write(org, { kind: 'quick', operation: sql.updateGroup, item, touches: [id], decode: read });
     },
 

@@ -26,15 +26,8 @@ export function inWaves(writes: readonly QuickWrite<unknown>[]): readonly (reado
   return waves.map((sets) => [...sets].map(([operation, members]) => ({ operation, writes: members })));
 }
 
-/** An absent value is NULL to the statement, and cheaper than one that is spelled out. */
-function withoutNulls(item: QuickWrite<unknown>['item']): Record<string, unknown> {
-  const given: Record<string, unknown> = {};
-  for (const name in item) if (item[name] !== null) given[name] = item[name];
-  return given;
-}
-
 /** What the `many` form of an operation takes. */
 export const setValues = (org: string, set: QuickSet): Value[] => [
   org,
-  JSON.stringify(set.writes.map(({ item }) => withoutNulls(item))),
+  JSON.stringify(set.writes.map(({ item }) => item)),
 ];

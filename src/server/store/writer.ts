@@ -71,10 +71,15 @@ interface Queue {
 
 const newQueue = (lane: Lane): Queue => ({ waiting: [], lane, loops: 0, inFlight: 0, thinking: false });
 
-const sizeOf = (write: Write<unknown>): number =>
-  write.kind === 'careful'
-    ? 0
-    : Object.values(write.item).reduce<number>((sum, value) => sum + (typeof value === 'string' ? value.length : 8), 0);
+function sizeOf(write: Write<unknown>): number {
+  let size = 0;
+  if (write.kind === 'careful') return size;
+  for (const name in write.item) {
+    const value = write.item[name];
+    size += typeof value === 'string' ? value.length : 8;
+  }
+  return size;
+}
 
 const isQuick = ({ write }: Pending): boolean => write.kind === 'quick';
 
