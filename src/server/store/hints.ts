@@ -22,7 +22,7 @@ const channel = 'ringfence';
 const maxEntries = 90;
 const retryMs = 500;
 /** Between two NOTIFYs: each wakes every server, and takes from the writers' processor time. The first of a burst goes at once. */
-const paceMs = 3;
+const paceMs = 5;
 
 /** On the wire: a letter, then ids. `o` news in an organization, `c` a dead credential, `m` a removed member, `d` a deleted organization. */
 function encode(hint: Hint): string[] {
