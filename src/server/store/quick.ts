@@ -22,9 +22,9 @@ export interface QuickRow {
 type Item = Readonly<Record<string, Exclude<Value, Buffer>>>;
 
 /** PostgreSQL holds no NUL, and UTF-8 no half of a surrogate pair: one such text must not fail the set that it is in. */
-function clean(text: string): string {
-  if (text.includes('\0')) throw new StoreError({ code: 'invalid_text' });
-  return /\p{Surrogate}/u.test(text) ? Buffer.from(text).toString() : text;
+function clean(given: string): string {
+  if (given.includes('\0')) throw new StoreError({ code: 'invalid_text' });
+  return /\p{Surrogate}/u.test(given) ? Buffer.from(given).toString() : given;
 }
 
 /** The values of one write, from several parts. What is null is left out: to the statement it is the same, and cheaper. */
