@@ -83,6 +83,7 @@ const rows: { readonly [Id in OperationId]: Row } = {
     fails: ['username_taken'],
   },
   listUsers: { tag: 'users', summary: 'List users', query: PageQuery, answer: list(User) },
+  readUser: { tag: 'users', summary: 'Read a user', answer: record(User) },
   removeUser: { tag: 'users', summary: 'Remove a user for good', answer: deleted(User), fails: ['conflict'] },
   createMyToken: {
     tag: 'users',
@@ -99,6 +100,7 @@ const rows: { readonly [Id in OperationId]: Row } = {
     bodyOptional: true,
     answer: created(IssuedToken),
   },
+  readToken: { tag: 'users', summary: 'Read a token, without its secret', answer: record(Token) },
   rotateToken: { tag: 'users', summary: 'Give a token another secret', answer: record(IssuedToken) },
   revokeToken: { tag: 'users', summary: 'Revoke a token', answer: deleted(Token) },
 
@@ -137,6 +139,7 @@ const rows: { readonly [Id in OperationId]: Row } = {
     answer: created(Member),
     fails: ['already_member'],
   },
+  readMember: { tag: 'organizations', summary: 'Read a member', answer: record(Member) },
   removeMember: {
     tag: 'organizations',
     summary: "Remove a member, with that member's devices and groups in the organization",
@@ -192,6 +195,11 @@ const rows: { readonly [Id in OperationId]: Row } = {
     summary: 'List my enrollment keys',
     query: PageQuery,
     answer: list(EnrollmentKey),
+  },
+  readEnrollmentKey: {
+    tag: 'devices',
+    summary: 'Read an enrollment key, without its secret',
+    answer: record(EnrollmentKey),
   },
   revokeEnrollmentKey: { tag: 'devices', summary: 'Revoke an enrollment key', answer: deleted(EnrollmentKey) },
 

@@ -7,10 +7,12 @@ export const paths = {
   whoAmI: ['GET', '/api/users/me'],
   createUser: ['POST', '/api/users'],
   listUsers: ['GET', '/api/users'],
+  readUser: ['GET', '/api/users/{user_id}'],
   removeUser: ['DELETE', '/api/users/{user_id}'],
   createMyToken: ['POST', '/api/users/me/tokens'],
   listMyTokens: ['GET', '/api/users/me/tokens'],
   createUserToken: ['POST', '/api/users/{user_id}/tokens'],
+  readToken: ['GET', '/api/tokens/{token_id}'],
   rotateToken: ['POST', '/api/tokens/{token_id}/rotate'],
   revokeToken: ['DELETE', '/api/tokens/{token_id}'],
 
@@ -22,6 +24,7 @@ export const paths = {
 
   listMembers: ['GET', '/api/organizations/{org_id}/members'],
   addMember: ['POST', '/api/organizations/{org_id}/members'],
+  readMember: ['GET', '/api/organizations/{org_id}/members/{user_id}'],
   removeMember: ['DELETE', '/api/organizations/{org_id}/members/{user_id}'],
 
   createDevice: ['POST', '/api/organizations/{org_id}/devices'],
@@ -35,6 +38,7 @@ export const paths = {
 
   createEnrollmentKey: ['POST', '/api/organizations/{org_id}/enrollment_keys'],
   listEnrollmentKeys: ['GET', '/api/organizations/{org_id}/enrollment_keys'],
+  readEnrollmentKey: ['GET', '/api/organizations/{org_id}/enrollment_keys/{key_id}'],
   revokeEnrollmentKey: ['DELETE', '/api/organizations/{org_id}/enrollment_keys/{key_id}'],
 
   createSecurityGroup: ['POST', '/api/organizations/{org_id}/security_groups'],

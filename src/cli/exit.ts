@@ -42,6 +42,8 @@ const exitByStatus: ReadonlyMap<number | undefined, ExitName> = new Map<number |
 
 function exitOf(error: unknown): ExitName {
   if (error instanceof CliError) return error.exit;
+  // Who or what is named and is not there, is not found, also where the server only reads it in a body.
+  if (error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_user')) return 'notFound';
   return error instanceof RingfenceError ? (exitByStatus.get(error.status) ?? 'failed') : 'failed';
 }
 

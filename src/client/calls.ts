@@ -42,10 +42,12 @@ export interface Calls {
   readonly whoAmI: Call<WhoAmI>;
   readonly createUser: Call<User, AddUser>;
   readonly listUsers: Call<readonly User[], undefined, Page>;
+  readonly readUser: Call<User>;
   readonly removeUser: Call<User>;
   readonly createMyToken: Call<IssuedToken, AddToken>;
   readonly listMyTokens: Call<readonly Token[], undefined, Page>;
   readonly createUserToken: Call<IssuedToken, AddToken>;
+  readonly readToken: Call<Token>;
   readonly rotateToken: Call<IssuedToken>;
   readonly revokeToken: Call<Token>;
 
@@ -57,6 +59,7 @@ export interface Calls {
 
   readonly listMembers: Call<readonly Member[], undefined, Page>;
   readonly addMember: Call<Member, AddMember>;
+  readonly readMember: Call<Member>;
   readonly removeMember: Call<Member>;
 
   readonly createDevice: Call<RegisteredDevice, AddDevice>;
@@ -70,6 +73,7 @@ export interface Calls {
 
   readonly createEnrollmentKey: Call<IssuedEnrollmentKey, AddEnrollmentKey>;
   readonly listEnrollmentKeys: Call<readonly EnrollmentKey[], undefined, Page>;
+  readonly readEnrollmentKey: Call<EnrollmentKey>;
   readonly revokeEnrollmentKey: Call<EnrollmentKey>;
 
   readonly listAudit: Call<readonly AuditEntry[], undefined, Page>;

@@ -162,6 +162,8 @@ export class Client {
       this.#value('createUser', { params: {}, body, ...options }),
     list: (options: CallOptions & Page = {}): Promise<readonly User[]> => this.#list('listUsers', {}, options),
     each: (options: CallOptions & Page = {}): AsyncIterable<User> => this.#each('listUsers', {}, options),
+    get: (user_id: string, options: CallOptions = {}): Promise<User> =>
+      this.#value('readUser', { params: { user_id }, ...options }),
     remove: (user_id: string, options: CallOptions = {}): Promise<User> =>
       this.#value('removeUser', { params: { user_id }, ...options }),
   };
@@ -174,6 +176,8 @@ export class Client {
       this.#value('createUserToken', { params: { user_id }, body, ...options }),
     list: (options: CallOptions & Page = {}): Promise<readonly Token[]> => this.#list('listMyTokens', {}, options),
     each: (options: CallOptions & Page = {}): AsyncIterable<Token> => this.#each('listMyTokens', {}, options),
+    get: (token_id: string, options: CallOptions = {}): Promise<Token> =>
+      this.#value('readToken', { params: { token_id }, ...options }),
     /** Gives it another secret; the old one stops at once. */
     rotate: (token_id: string, options: CallOptions = {}): Promise<IssuedToken> =>
       this.#value('rotateToken', { params: { token_id }, ...options }),
@@ -203,6 +207,8 @@ export class Client {
       this.#each('listMembers', { org_id }, options),
     add: (org_id: string, body: AddMember, options: CallOptions = {}): Promise<Member> =>
       this.#value('addMember', { params: { org_id }, body, ...options }),
+    get: (org_id: string, user_id: string, options: CallOptions = {}): Promise<Member> =>
+      this.#value('readMember', { params: { org_id, user_id }, ...options }),
     remove: (org_id: string, user_id: string, options: CallOptions = {}): Promise<Member> =>
       this.#value('removeMember', { params: { org_id, user_id }, ...options }),
   };
@@ -239,6 +245,8 @@ export class Client {
       this.#list('listEnrollmentKeys', { org_id }, options),
     each: (org_id: string, options: CallOptions & Page = {}): AsyncIterable<EnrollmentKey> =>
       this.#each('listEnrollmentKeys', { org_id }, options),
+    get: (org_id: string, key_id: string, options: CallOptions = {}): Promise<EnrollmentKey> =>
+      this.#value('readEnrollmentKey', { params: { org_id, key_id }, ...options }),
     revoke: (org_id: string, key_id: string, options: CallOptions = {}): Promise<EnrollmentKey> =>
       this.#value('revokeEnrollmentKey', { params: { org_id, key_id }, ...options }),
   };

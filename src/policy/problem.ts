@@ -52,6 +52,7 @@ export function show(value: unknown): string {
   let text: string;
   if (typeof value === 'string') text = JSON.stringify(value.length > longest ? `${value.slice(0, longest)}…` : value);
   else if (typeof value === 'number' || typeof value === 'boolean' || value === null) text = String(value);
+  else if (value === undefined) text = 'nothing';
   else if (Array.isArray(value)) text = 'an array';
   else text = `${typeof value === 'object' ? 'an' : 'a value of type'} ${typeof value}`;
   // oxlint-disable-next-line no-control-regex -- these are exactly the characters that must not reach a terminal

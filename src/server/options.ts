@@ -492,8 +492,8 @@ export function serverConfig(
     Object.entries(serverOptions).map(([name, option]) => [name, fallbackOf(option)]),
   );
   const adminToken = env['RINGFENCE_ADMIN_TOKEN'];
-  if (adminToken !== undefined && adminToken !== '' && !/^[\x21-\x7e]{8,4096}$/.test(adminToken)) {
-    throw new Error('RINGFENCE_ADMIN_TOKEN must be at least 8 visible ASCII characters without spaces.');
+  if (adminToken !== undefined && adminToken !== '' && !/^[\x21-\x7e]{1,4096}$/.test(adminToken)) {
+    throw new Error('RINGFENCE_ADMIN_TOKEN must be visible ASCII characters without spaces, at most 4096.');
   }
   refuseHalves(values);
   if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {

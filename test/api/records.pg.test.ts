@@ -9,6 +9,7 @@ import {
   type TestPostgres,
   type TestServer,
 } from '../lib/server.ts';
+import type { Api } from '../lib/http.ts';
 
 let postgres: TestPostgres;
 let server: TestServer;
@@ -218,6 +219,27 @@ describe('organizations', () => {
     const device = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'k' });
     expect(await ids(server.nobody.as(device.device_token))).toEqual([org]);
   });
+});
+
+test('reference 4.5 (2): whatever is created can be read where its Location says, without its secret', async () => {
+  const { owner, base, org, stranger } = await newPlace(server);
+  const made: [Api, string, object][] = [
+    [server.admin, '/api/users', { username: `located ${org}` }],
+    [server.admin, `/api/users/${owner.id}/tokens`, {}],
+    [owner.api, '/api/users/me/tokens', { name: 'mine' }],
+    [owner.api, '/api/organizations', { name: 'located' }],
+    [owner.api, `${base}/members`, { user_id: stranger.id }],
+    [owner.api, `${base}/devices`, { public_key: 'located' }],
+    [owner.api, `${base}/enrollment_keys`, {}],
+    [owner.api, `${base}/security_groups`, { group_name: 'located' }],
+    [owner.api, `/api/user/${org}/security_groups`, { group_name: 'located' }],
+  ];
+  for (const [api, path, body] of made) {
+    const { status, headers, json } = await api.post(path, body);
+    const { token: _token, key: _key, device_token: _deviceToken, ...shown } = json;
+    const read = await api.get(headers.location ?? '');
+    expect([path, status, read.status, read.json]).toEqual([path, 201, 200, shown]);
+  }
 });
 
 describe('members', () => {

@@ -125,12 +125,16 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   whoAmI: () => ({}),
   createUser: () => ({ body: { username: unique() } }),
   listUsers: () => ({}),
+  readUser: () => ({ params: { user_id: holder.id } }),
   removeUser: async () => ({
     params: { user_id: (await server.admin.expect(201, 'POST', '/api/users', { username: unique() })).id },
   }),
   createMyToken: () => ({ body: {} }),
   listMyTokens: () => ({}),
   createUserToken: () => ({ params: { user_id: holder.id }, body: {} }),
+  readToken: async () => ({
+    params: { token_id: (await holder.api.expect(201, 'POST', '/api/users/me/tokens')).id },
+  }),
   rotateToken: async () => ({
     params: { token_id: (await holder.api.expect(201, 'POST', '/api/users/me/tokens')).id },
   }),
@@ -146,6 +150,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   addMember: async () => ({
     body: { user_id: (await server.admin.expect(201, 'POST', '/api/users', { username: unique() })).id },
   }),
+  readMember: async () => ({ params: { user_id: (await newMember()).id } }),
   removeMember: async (_kind, role) => ({
     params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
   }),
@@ -158,6 +163,9 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   listDeviceStatuses: () => ({}),
   createEnrollmentKey: () => ({ body: {} }),
   listEnrollmentKeys: () => ({}),
+  readEnrollmentKey: async () => ({
+    params: { key_id: (await holder.api.expect(201, 'POST', `${place.base}/enrollment_keys`)).id },
+  }),
   revokeEnrollmentKey: async () => ({
     params: { key_id: (await holder.api.expect(201, 'POST', `${place.base}/enrollment_keys`)).id },
   }),

@@ -173,6 +173,7 @@ describe('org and member', () => {
     const guest = await newPerson(server, 'guest');
     expect(await member.run(['member', 'add', guest.username])).toMatchObject({ code: 4 });
     expect(await owner.run(['member', 'add', guest.username])).toMatchObject({ code: 0 });
+    expect(await owner.run(['member', 'add', 'nobody-by-this-name'])).toMatchObject({ code: 3 });
     expect(await owner.run(['member', 'add', guest.id])).toMatchObject({ code: 5 });
     expect((await owner.run(['member', 'list'])).stdout).toContain(guest.username);
     expect((await owner.run(['member', 'show', guest.username, '-q'])).stdout).toBe(`${guest.id}\n`);

@@ -103,7 +103,7 @@ describe('refusing', () => {
     [['--data', '--check-config'], {}, /It must be a path/],
     [['--data', ''], {}, /It must be a path/],
     [[], { RINGFENCE_PHASE: '0' }, /'0' from env 'RINGFENCE_PHASE' is invalid/],
-    [[], { RINGFENCE_ADMIN_TOKEN: 'short' }, /RINGFENCE_ADMIN_TOKEN must be/],
+    [[], { RINGFENCE_ADMIN_TOKEN: 'of two' }, /RINGFENCE_ADMIN_TOKEN must be/],
   ] as const)('%j %j: one clear line and exit 2', async (args, env, line) => {
     const ended = await program.run(['server', ...args], env).ended;
     expect(ended.code).toBe(2);

@@ -114,7 +114,7 @@ function placeOf(id: OperationId, principal: Principal, params: Params, { member
 function rolesTowards({ subjects }: Found, id: OperationId, principal: Principal, params: Params): Role[] {
   const me = principal.user_id;
   if (principal.kind !== 'user') return [];
-  if (id === 'removeMember') return params.user_id === me ? ['owning_user'] : [];
+  if (id === 'removeMember' || id === 'readUser') return params.user_id === me ? ['owning_user'] : [];
   if (subjects.user_id !== me) return [];
   return [subjects.device === undefined ? 'owning_user' : 'device_user'];
 }

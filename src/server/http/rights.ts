@@ -32,10 +32,12 @@ const table: { readonly [Id in OperationId]: string } = {
   whoAmI:                    '-       -       -       -       yes     yes     yes     yes    ',
   createUser:                '-       -       -       -       no      no      yes     no     ',
   listUsers:                 '-       -       -       -       no      no      yes     no     ',
+  readUser:                  '-       -       yes     -       no      no      yes     no     ',
   removeUser:                '-       -       -       -       no      no      yes     no     ',
   createMyToken:             '-       -       -       -       no      no      yes     yes    ',
   listMyTokens:              '-       -       -       -       no      no      yes     yes    ',
   createUserToken:           '-       -       -       -       no      no      yes     no     ',
+  readToken:                 '-       -       yes     -       no      no      yes     hidden ',
   rotateToken:               '-       -       yes     -       no      no      yes     hidden ',
   revokeToken:               '-       -       yes     -       no      no      yes     hidden ',
 
@@ -47,6 +49,7 @@ const table: { readonly [Id in OperationId]: string } = {
 
   listMembers:               'yes     yes     -       -       no      no      hidden  hidden ',
   addMember:                 'yes     no      -       -       no      no      hidden  hidden ',
+  readMember:                'yes     yes     -       -       no      no      hidden  hidden ',
   removeMember:              'yes     no      yes     -       no      no      hidden  hidden ',
 
   createDevice:              'yes     yes     -       -       no      yes     hidden  hidden ',
@@ -59,6 +62,7 @@ const table: { readonly [Id in OperationId]: string } = {
 
   createEnrollmentKey:       'yes     yes     -       -       no      no      hidden  hidden ',
   listEnrollmentKeys:        'yes     yes     -       -       no      no      hidden  hidden ',
+  readEnrollmentKey:         'yes     hidden  yes     -       no      no      hidden  hidden ',
   revokeEnrollmentKey:       'yes     hidden  yes     -       no      no      hidden  hidden ',
 
   createSecurityGroup:       'yes     no      -       -       no      no      hidden  hidden ',

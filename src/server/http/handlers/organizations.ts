@@ -7,7 +7,7 @@ import { StoreError } from '../../store/errors.ts';
 import type { MemberRecord, OrganizationRecord } from '../../store/records.ts';
 import { lengthsOf, record, type Handler } from '../call.ts';
 import { expectedRevision } from '../conditions.ts';
-import { invalid, refuse } from '../errors.ts';
+import { invalid, notFound, refuse } from '../errors.ts';
 import { page, probe } from '../paging.ts';
 
 const answer = (organization: OrganizationRecord, location?: string) =>
@@ -75,7 +75,14 @@ const addMember: Handler = async (call, { store, limits }) => {
       const pointer = user_id === undefined ? '/username' : '/user_id';
       throw invalid([{ pointer, code: 'unknown_user', detail: 'There is no such user.' }]);
     });
-  return record(shown(member), { location: pathFor('removeMember', { org_id, user_id: member.user_id }) });
+  return record(shown(member), { location: pathFor('readMember', { org_id, user_id: member.user_id }) });
+};
+
+const readMember: Handler = async (call, { store }) => {
+  const members = await store.members.list(call.params.org_id);
+  const member = members.find(({ user_id }) => user_id === call.params.user_id);
+  if (member === undefined) throw notFound('member');
+  return record(shown(member));
 };
 
 const removeMember: Handler = async (call, { store }) =>
@@ -89,5 +96,6 @@ export const organizationHandlers = {
   deleteOrganization: remove,
   listMembers,
   addMember,
+  readMember,
   removeMember,
 } as const;

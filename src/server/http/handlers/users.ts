@@ -40,13 +40,15 @@ const whoAmI: Handler = async ({ principal }, { store }) => {
 const createUser: Handler = async (call, { store, limits }) => {
   refuse(check(AddUser, call.body, lengthsOf(limits)));
   const user = await store.users.create({ username: (call.body as AddUser).username }, call.by.audit);
-  return record(showUser(user), { location: `/api/users/${user.id}` });
+  return record(showUser(user), { location: pathFor('readUser', { user_id: user.id }) });
 };
 
 const listUsers: Handler = async (call, { store }) => {
   const users = await store.users.list(probe(call.query));
   return page(call, users, { id: (row) => row.id, json: (row) => JSON.stringify(showUser(row)) });
 };
+
+const readUser: Handler = async (call, { store }) => record(showUser(await store.users.get(call.params.user_id)));
 
 const showToken = ({
   id,
@@ -85,7 +87,7 @@ async function issueToken(call: Call, { store, random, limits, clock }: Services
   const { secret, digest } = mint('user', random);
   const fresh = { digest, name, scope, expires_at: futureExpiry(expires_at, clock) };
   const token = await store.tokens.issue(user, fresh, call.by.audit);
-  return record({ ...showToken(token), token: secret }, { location: pathFor('revokeToken', { token_id: token.id }) });
+  return record({ ...showToken(token), token: secret }, { location: pathFor('readToken', { token_id: token.id }) });
 }
 
 const createMyToken: Handler = (call, services) => issueToken(call, services, call.principal.user_id);
@@ -99,6 +101,8 @@ const listMyTokens: Handler = async (call, { store }) => {
   const tokens = await store.tokens.list(call.principal.user_id, probe(call.query));
   return page(call, tokens, { id: (row) => row.id, json: (row) => JSON.stringify(showToken(row)) });
 };
+
+const readToken: Handler = async (call, { store }) => record(showToken(await store.tokens.get(call.params.token_id)));
 
 const revokeToken: Handler = async (call, { store }) =>
   record(showToken(await store.tokens.revoke(call.params.token_id, call.by.audit)));
@@ -137,7 +141,7 @@ const createEnrollmentKey: Handler = async (call, { store, random, limits, clock
     expires_at: futureExpiry(expires_at, clock) ?? new Date(clock() + day),
     security_groups: security_groups.map(parseGroupId),
   });
-  const location = pathFor('revokeEnrollmentKey', { org_id, key_id: key.id });
+  const location = pathFor('readEnrollmentKey', { org_id, key_id: key.id });
   return record({ ...showKey(key), key: secret }, { location });
 };
 
@@ -150,6 +154,9 @@ const listEnrollmentKeys: Handler = async (call, { store }) => {
   });
   return page(call, keys, { id: (row) => row.id, json: (row) => JSON.stringify(showKey(row)) });
 };
+
+const readEnrollmentKey: Handler = async (call, { store }) =>
+  record(showKey(await store.enrollmentKeys.get(call.params.org_id, call.params.key_id)));
 
 const revokeEnrollmentKey: Handler = async (call, { store }) => {
   const { org_id, key_id } = call.params;
@@ -167,13 +174,16 @@ export const userHandlers = {
   whoAmI,
   createUser,
   listUsers,
+  readUser,
   removeUser,
   createMyToken,
   listMyTokens,
   createUserToken,
+  readToken,
   rotateToken,
   revokeToken,
   createEnrollmentKey,
   listEnrollmentKeys,
+  readEnrollmentKey,
   revokeEnrollmentKey,
 } as const;
