@@ -2,6 +2,7 @@
 import type { Clock } from '../client/clock.ts';
 import { samePolicy } from '../policy/same.ts';
 import { beginning, chargeOf, type Charge, type UntilFirstPolicy } from './charge.ts';
+import { countsOf, forgetOthers } from './counts.ts';
 import { chooseDriver, printSelector, type Driver, type Link, type Note, type Selector } from './driver.ts';
 import { Enforcer, type Failpoint, type Look, type Target } from './enforcer.ts';
 import type { KeptPolicy } from './kept.ts';
@@ -13,6 +14,7 @@ import type { PolicySource } from './source.ts';
 import type { StateFolder } from './state-folder.ts';
 import type { AgentStatus, Drift, Trouble } from './status.ts';
 import { nextStep, stepWords, type NotBefore, type StepKind } from './step.ts';
+import { Tally } from './tally.ts';
 import type { Touched } from './touched.ts';
 
 /** A watcher of the kernel that runs beside the loop. */
@@ -98,6 +100,7 @@ export class Agent {
   #appliedAt: number | undefined;
   #verifiedAt: number | undefined;
   #held: string | undefined;
+  #tally = new Tally();
   #lastError: Trouble | undefined;
 
   constructor(options: AgentOptions) {
@@ -133,7 +136,14 @@ export class Agent {
       signal.removeEventListener('abort', onAbort);
       end();
       await Promise.all([this.#links.stop(), this.#monitor.stop(), following]);
+      await this.#keepTally();
     }
+  }
+
+  /** Reads the counters, for a status that is of this moment. Where they cannot be read, the totals stay. */
+  async count(): Promise<void> {
+    const readings = await this.#options.nft.counters().catch(() => undefined);
+    if (readings !== undefined) this.#tally.see(readings);
   }
 
   /** Takes our table away. */
@@ -156,6 +166,7 @@ export class Agent {
       driftRepairs: this.#driftRepairs,
       lastDrift: this.#lastDrift,
       revokedConnections: this.#revoked,
+      counts: countsOf(this.#tally, charge),
       troubles: [...this.#failures.values()].map(({ trouble }) => trouble),
       lastError: this.#lastError,
       connection: this.#options.source.connection,
@@ -319,6 +330,9 @@ export class Agent {
         this.#driver = { name, index: undefined, neighbourDiscovery };
       }
       const kernel = await this.#enforcer.read();
+      // Before anything is put in force: counters that are not there now will begin anew.
+      if (state !== undefined) this.#tally = await state.readTally();
+      await this.count();
       const start = beginning({ kept, intent, kernel, driver: this.#driver, untilFirstPolicy });
       this.#charge = start.charge;
       this.#revokeFrom = start.unrevoked;
@@ -400,12 +414,23 @@ export class Agent {
       this.#found(look);
       this.#verifiedAt = clock.now();
       if (this.#enforcer.hasGarbage) this.#collectAt ??= now + collectAfter;
+      await this.#keepTally();
     },
     collect: async () => {
+      // Counters go too: what they have counted is read first, and kept of the groups that stay.
+      await this.count();
       await this.#enforcer.collect();
       this.#collectAt = undefined;
+      if (this.#inForce !== undefined) forgetOthers(this.#tally, this.#inForce.charge);
+      await this.#keepTally();
     },
   };
+
+  /** Counts, and writes the totals down. They are worth no trouble: what cannot be written is written the next time. */
+  async #keepTally(): Promise<void> {
+    await this.count();
+    if (!this.#unbegun) await this.#options.state?.keepTally(this.#tally).catch(() => {});
+  }
 
   #found({ findings }: Look): void {
     if (findings.length === 0) return;

@@ -183,6 +183,7 @@ describe('an update', () => {
 const bound = (nft: FakeNft) => ({
   run: (commands: readonly Command[]) => nft.run(commands),
   list: () => nft.list(),
+  counters: () => nft.counters(),
   owns: (pid: number) => nft.owns(pid),
   close: () => nft.close(),
 });

@@ -113,7 +113,9 @@ export class Enforcer {
   /** Whether there is something for `collect`. */
   get hasGarbage(): boolean {
     if (this.#inForce === undefined || this.#known?.installed === undefined) return false;
-    return this.#known.installed.chains.size > this.#inForce.ruleset.helpers.length + 2;
+    const { chains, objects } = this.#known.installed;
+    const { helpers, counters } = this.#inForce.ruleset;
+    return chains.size > helpers.length + 2 || objects.length > counters.length;
   }
 
   /** Reads the kernel, compares, and puts right what differs. */
@@ -225,7 +227,7 @@ const tableGone: Finding = { code: 'missing_chain', name: '', detail: 'the table
 const otherRules: Finding = { code: 'wrong_layout', name: '', detail: 'the table holds other rules than ours' };
 const callsForRepair = ({ code }: Finding): boolean => code !== 'unused_chain';
 
-/** The update that helps whatever the base chains hold, as long as these helpers are there. */
+/** The update that helps whatever the base chains hold, as long as these helpers and the counters are there. */
 function pessimistic(ruleset: Ruleset, helpers: Ruleset['helpers']): Pick<Update, 'stage' | 'flip'> {
   const bases = [ruleset.inbound, ruleset.outbound].map(({ name, hook }) => ({
     name,
@@ -237,7 +239,8 @@ function pessimistic(ruleset: Ruleset, helpers: Ruleset['helpers']): Pick<Update
     rules: rules.map((rule) => ({ kind: 'known' as const, rule })),
   }));
   const chains = new Map([...bases, ...sound].map((chain) => [chain.name as string, chain]));
-  const update = plan({ flagged: true, chains, objects: [] }, ruleset);
+  const objects = ruleset.counters.map((name) => ({ object: 'counter', name }));
+  const update = plan({ flagged: true, chains, objects }, ruleset);
   if (update.kind === 'tampered') throw new Error('chains of our own making cannot differ from themselves');
   return update;
 }

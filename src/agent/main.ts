@@ -4,7 +4,7 @@ import { fstatSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '../client/clock.ts';
+import { sleep, systemClock } from '../client/clock.ts';
 import { Client } from '../client/http.ts';
 import type { DeviceId } from '../policy/ids.ts';
 import { createNodeFetch } from '../node/fetch.ts';
@@ -111,8 +111,12 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
       file?.touch();
     },
   });
-  const status = (): Told => tell(agent.status, { config, device: source.who?.device, version, pid: process.pid });
-  const metrics = (): string => printMetrics(status(), { residentBytes: process.memoryUsage.rss() });
+  const status = async (): Promise<Told> => {
+    await atMost(agent.count());
+    return tell(agent.status, { config, device: source.who?.device, version, pid: process.pid });
+  };
+  const metrics = async (): Promise<string> =>
+    printMetrics(await status(), { residentBytes: process.memoryUsage.rss() });
   const file =
     metricsFile === undefined ? undefined : new MetricsFile({ path: metricsFile, print: metrics, clock, log });
   const socket = await openStatusSocket(state, { status, metrics }).catch((error: unknown) => {
@@ -123,9 +127,19 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
     await Promise.all([agent.run({ signal }), reporter.run({ signal })]);
     log('info', 'the agent stops; its rules stay in force');
   } finally {
-    await Promise.all([nft.close(), file?.stop(), socket?.close()]);
+    await Promise.all([file?.stop(), socket?.close()]);
+    await nft.close();
     await lock.release();
   }
+}
+
+/** Milliseconds for the counters: an operator who asks is told how things stand also where nft does not answer. */
+const patience = 2_000;
+
+async function atMost(work: Promise<void>): Promise<void> {
+  const end = new AbortController();
+  await Promise.race([work, sleep(systemClock, patience, end.signal).catch(() => {})]);
+  end.abort();
 }
 
 /** Where nothing says which device this is, waiting does not help. */

@@ -5,7 +5,7 @@ import { writeWholeFile } from './whole-file.ts';
 
 export interface MetricsFileOptions {
   readonly path: string;
-  readonly print: () => string;
+  readonly print: () => Promise<string>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -56,7 +56,7 @@ export class MetricsFile {
     const { path, print, log } = this.#options;
     try {
       // Others collect it.
-      await writeWholeFile(path, print(), { mode: 0o644, durable: false });
+      await writeWholeFile(path, await print(), { mode: 0o644, durable: false });
       this.#trouble = undefined;
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);

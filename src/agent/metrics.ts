@@ -30,6 +30,37 @@ const one = (name: string, kind: Kind, help: string, value: number | undefined):
   help,
   samples: value === undefined ? [] : [{ value }],
 });
+const directions = ['inbound', 'outbound'] as const;
+const units = ['packets', 'bytes'] as const;
+
+/** What is counted, once as packets and once as bytes. A direction that counts nothing has no samples. */
+function counters({ policy, packets }: Told): Metric[] {
+  return units.flatMap((unit): Metric[] => [
+    {
+      name: `ringfence_agent_group_${unit}_total`,
+      kind: 'counter',
+      help: `${unit === 'packets' ? 'Packets' : 'Bytes of packets'} that a rule of the group admitted: the first of each connection.`,
+      samples: policy.groups.flatMap(({ id, name, ...group }) =>
+        directions.flatMap((direction) => {
+          const count = group[`admitted_${direction}`];
+          return count === undefined ? [] : [{ labels: { direction, group: id, name }, value: count[unit] }];
+        }),
+      ),
+    },
+    {
+      name: `ringfence_agent_${unit}_total`,
+      kind: 'counter',
+      help: `${unit === 'packets' ? 'Packets' : 'Bytes of packets'} of established connections, of neighbour discovery, and refused ones.`,
+      samples: directions.flatMap((direction) =>
+        Object.entries(packets[direction] ?? {}).map(([fate, count]) => ({
+          labels: { direction, fate },
+          value: count[unit],
+        })),
+      ),
+    },
+  ]);
+}
+
 const seconds = (at: string | undefined): number | undefined => (at === undefined ? undefined : Date.parse(at) / 1_000);
 const flag = (is: boolean): number => (is ? 1 : 0);
 
@@ -79,6 +110,7 @@ export function printMetrics(told: Told, { residentBytes }: { readonly residentB
     one('troubles', 'gauge', 'What does not work at the moment.', told.troubles.length),
     one('stream_live', 'gauge', 'Whether changes come as they happen.', flag(stream.phase === 'live')),
     one('stream_failures', 'gauge', 'Failed attempts since the stream was last live.', stream.failures),
+    ...counters(told),
   ];
   return metrics.map(printMetric).join('');
 }

@@ -54,7 +54,7 @@ const shape = (installed: Installed | undefined): unknown =>
   };
 
 const attached = (hook: string) => ({ type: 'filter', hook, priority: 0, policy: 'accept' });
-const listed = (...chains: readonly (readonly [string, string | undefined, readonly Rule[]])[]): unknown => ({
+const listed = (...chains: readonly (readonly [string, string | undefined, readonly Rule[]])[]) => ({
   flagged: false,
   objects: [],
   chains: chains.map(([name, hook, rules]) => ({
@@ -198,6 +198,33 @@ export function nftContract(name: string, open: () => Promise<{ nft: Nft; close:
         await nft.run(batch);
         expect(shape(await nft.list())).toEqual(after);
       }
+    });
+
+    test('a counter counts for the rules that name it, goes with them only, and keeps its count when it is added again', async () => {
+      const counter = parseObjectName('in-refused');
+      const [count, countless]: [Command, Command] = [
+        { kind: 'addCounter', name: counter },
+        { kind: 'deleteObject', object: 'counter', name: counter },
+      ];
+      expect(await nft.counters()).toEqual([]);
+      const counted = rule([], accept, counter);
+      await expect(nft.run([table, chain(a), add(a, counted)])).rejects.toMatchObject({ code: 'refused' });
+      await nft.run([table, count, chain(a), add(a, counted)]);
+      expect(shape(await nft.list())).toEqual({
+        ...listed(['from-a', undefined, [counted]]),
+        objects: [{ object: 'counter', name: 'in-refused' }],
+      });
+      const [first] = await nft.counters();
+      expect(first).toMatchObject({ name: 'in-refused', packets: 0, bytes: 0 });
+      await nft.run([count]);
+      expect(await nft.counters()).toEqual([first]);
+      await expect(nft.run([countless])).rejects.toMatchObject({ code: 'refused' });
+      await nft.run([flush(a), countless]);
+      expect(await nft.counters()).toEqual([]);
+      await nft.run([{ kind: 'deleteTable' }]);
+      await nft.run([table, count]);
+      const [second] = await nft.counters();
+      expect(second?.incarnation).not.toBe(first?.incarnation);
     });
 
     test('a batch that is refused at its end changes nothing, however large it is', async () => {

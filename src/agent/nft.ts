@@ -1,6 +1,7 @@
 /** Owns the port to the kernel's packet filter: what the agent may ask of it, and how it may fail. */
 import type { Command } from '../nft/ast.ts';
 import type { Installed } from '../nft/listing.ts';
+import type { Reading } from '../nft/reading.ts';
 
 /**
  * The packet filter of one network namespace, narrowed to our table.
@@ -12,13 +13,15 @@ import type { Installed } from '../nft/listing.ts';
  * 2. **In order.** Calls take effect in the order in which they were made, one after the other.
  * 3. **Old or new.** After `refused`, `not_permitted` and `missing` nothing has changed. After `interrupted` everything
  *    has changed or nothing, and only a look tells which; the next call works again if it can.
- * 4. **Only ours.** No other table is ever written, and none is asked for by `list`.
+ * 4. **Only ours.** No other table is ever written, and of no other more is asked for than its name.
  */
 export interface Nft {
   /** Resolves when the kernel has taken the whole batch. An empty batch does nothing. */
   run(commands: readonly Command[]): Promise<void>;
   /** Our table as the kernel holds it at this moment; nothing where there is none. */
   list(): Promise<Installed | undefined>;
+  /** The counters of our table at this moment, ours and others'; none where there is no table. */
+  counters(): Promise<readonly Reading[]>;
   /** Whether the process, as the kernel names the author of a change, is one of this port. */
   owns(process: number): boolean;
   /** Waits for what is under way. What is installed stays. Later calls fail with `closed`. */

@@ -5,7 +5,8 @@ import type { Clock } from '../client/clock.ts';
 import type { Command } from '../nft/ast.ts';
 import { NoListing, parseListing, type Installed } from '../nft/listing.ts';
 import { printCommands } from '../nft/print.ts';
-import { batchLine, includeLine, listLine, readAnswer, type Answer } from '../nft/session.ts';
+import { parseReadings, type Reading } from '../nft/reading.ts';
+import { batchLine, countersLine, includeLine, listLine, readAnswer, tablesLine, type Answer } from '../nft/session.ts';
 import { NftError, type Nft } from './nft.ts';
 import { NftProcess } from './nft-process.ts';
 
@@ -53,16 +54,16 @@ export class RealNft implements Nft {
 
   list(): Promise<Installed | undefined> {
     return this.#inTurn(async () => {
-      const answer = await this.#ask(listLine);
-      if (answer.kind === 'absent') return undefined;
-      if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
-      if (answer.kind === 'refused') throw new NftError('unreadable', `nft did not list the table: ${answer.detail}`);
-      try {
-        return parseListing(JSON.parse(answer.json ?? ''));
-      } catch (error) {
-        if (!(error instanceof SyntaxError) && !(error instanceof NoListing)) throw error;
-        throw new NftError('unreadable', `nft listed something unreadable: ${error.message}`, { cause: error });
-      }
+      const listing = await this.#listing(listLine);
+      return listing === undefined ? undefined : readable(() => parseListing(listing));
+    });
+  }
+
+  counters(): Promise<readonly Reading[]> {
+    return this.#inTurn(async () => {
+      const tables = await this.#listing(tablesLine);
+      const counters = await this.#listing(countersLine);
+      return tables === undefined || counters === undefined ? [] : readable(() => parseReadings(tables, counters));
     });
   }
 
@@ -86,6 +87,15 @@ export class RealNft implements Nft {
 
   async #ask(line: string): Promise<Answer> {
     return readAnswer(await (await this.#running()).ask(line));
+  }
+
+  /** What the line lists; nothing where our table is not there. */
+  async #listing(line: string): Promise<unknown> {
+    const answer = await this.#ask(line);
+    if (answer.kind === 'absent') return undefined;
+    if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
+    if (answer.kind === 'refused') throw new NftError('unreadable', `nft did not list the table: ${answer.detail}`);
+    return readable(() => JSON.parse(answer.json ?? '') as unknown);
   }
 
   async #running(): Promise<NftProcess> {
@@ -124,6 +134,15 @@ export class RealNft implements Nft {
       await mkdir(this.#options.scratch, { mode: 0o700 });
       await write();
     }
+  }
+}
+
+function readable<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof SyntaxError) && !(error instanceof NoListing)) throw error;
+    throw new NftError('unreadable', `nft listed something unreadable: ${error.message}`, { cause: error });
   }
 }
 

@@ -22,6 +22,7 @@ const calm: AgentStatus = {
   driftRepairs: 0,
   lastDrift: undefined,
   revokedConnections: 0,
+  counts: {},
   troubles: [],
   lastError: undefined,
   connection: { phase: 'live', since: 0, failures: 0 },

@@ -2,6 +2,8 @@
 import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NotKept, parseKept, printKept, type KeptPolicy } from './kept.ts';
+import { Tally } from './tally.ts';
+import { writeWholeFile } from './whole-file.ts';
 
 /** The steps of a write; a test may stop the world at each. */
 export type StateFailpoint = 'state-written' | 'state-renamed';
@@ -16,7 +18,7 @@ export type Read =
   | { readonly kind: 'absent' }
   | { readonly kind: 'bad'; readonly why: string };
 
-const names = { policy: 'policy.json', intent: 'intent.json' } as const;
+const names = { policy: 'policy.json', intent: 'intent.json', counters: 'counters.json' } as const;
 type Name = keyof typeof names;
 
 /**
@@ -34,7 +36,7 @@ export class StateFolder {
     return join(this.#options.folder, names[name]);
   }
 
-  async read(name: Name): Promise<Read> {
+  async read(name: 'policy' | 'intent'): Promise<Read> {
     let text: string;
     try {
       text = await readFile(this.path(name), 'utf8');
@@ -81,6 +83,16 @@ export class StateFolder {
    */
   async intend(kept: KeptPolicy): Promise<void> {
     await this.#inFolder(() => writeFile(this.path('intent'), printKept(kept), { mode: 0o600 }));
+  }
+
+  /** What was counted up to the last time it was kept; nothing where that cannot be read. */
+  async readTally(): Promise<Tally> {
+    return Tally.parse(await readFile(this.path('counters'), 'utf8').catch(() => ''));
+  }
+
+  /** Not forced to the disk: after a crash of the machine, what the last minute counted is not worth the wait. */
+  async keepTally(tally: Tally): Promise<void> {
+    await this.#inFolder(() => writeWholeFile(this.path('counters'), tally.print(), { mode: 0o600, durable: false }));
   }
 
   async #inFolder(write: () => Promise<void>): Promise<void> {

@@ -8,8 +8,8 @@ import type { Told } from './told.ts';
 export const socketPath = (state: string): string => join(state, 'agent.sock');
 
 export interface StatusAnswers {
-  readonly status: () => Told;
-  readonly metrics: () => string;
+  readonly status: () => Promise<Told>;
+  readonly metrics: () => Promise<string>;
 }
 
 export interface StatusSocket {
@@ -26,12 +26,19 @@ export async function openStatusSocket(state: string, { status, metrics }: Statu
     const route = `${asked.method} ${asked.url?.split('?')[0]}`;
     asked.resume();
     answer.setHeader('connection', 'close');
+    const send = (type: string, text: Promise<string>): void => {
+      text.then(
+        (whole) => answer.setHeader('content-type', type).end(whole),
+        () => answer.destroy(),
+      );
+    };
     if (route === 'GET /status') {
-      answer.setHeader('content-type', 'application/json');
-      answer.end(`${JSON.stringify(status())}\n`);
+      send(
+        'application/json',
+        status().then((told) => `${JSON.stringify(told)}\n`),
+      );
     } else if (route === 'GET /metrics') {
-      answer.setHeader('content-type', metricsContentType);
-      answer.end(metrics());
+      send(metricsContentType, metrics());
     } else {
       answer.statusCode = 404;
       answer.end('there are /status and /metrics\n');

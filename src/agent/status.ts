@@ -1,8 +1,11 @@
 /** Owns what the agent tells about itself: one record, for the operator, for metrics and for the server. */
+import type { Fate } from '../nft/counters.ts';
+import type { Direction } from '../policy/rule.ts';
 import type { Charge } from './charge.ts';
 import type { Driver } from './driver.ts';
 import type { Connection } from './source.ts';
 import type { StepKind } from './step.ts';
+import type { Count } from './tally.ts';
 
 export interface Trouble {
   readonly step: StepKind;
@@ -16,6 +19,13 @@ export interface Drift {
   /** Who did it, as far as the kernel tells. */
   readonly by: string;
   readonly what: readonly string[];
+}
+
+/** What one direction has counted. */
+export interface DirectionCounts {
+  /** By the group's id: packets that its rules admitted, which are the first of their connections. */
+  readonly admitted: ReadonlyMap<string, Count>;
+  readonly fates: { readonly [F in Fate]: Count };
 }
 
 export interface AgentStatus {
@@ -34,6 +44,8 @@ export interface AgentStatus {
   readonly driftRepairs: number;
   readonly lastDrift: Drift | undefined;
   readonly revokedConnections: number;
+  /** As the counters were last read. A direction is absent where everything passes, because nothing is counted there. */
+  readonly counts: { readonly [D in Direction]?: DirectionCounts };
   /** What does not work at the moment. */
   readonly troubles: readonly Trouble[];
   readonly lastError: Trouble | undefined;

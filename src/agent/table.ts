@@ -1,5 +1,6 @@
 /** Owns the effect of commands on our table, in memory: what the kernel holds after a batch, or why it would refuse it. */
-import { targets, type Command, type Hook } from '../nft/ast.ts';
+import { targets, type Command, type Hook, type ObjectKind } from '../nft/ast.ts';
+import { countersOf } from '../nft/counters.ts';
 import { isAttachedTo, type Installed, type InstalledChain, type InstalledRule } from '../nft/listing.ts';
 
 /** Why the kernel would refuse a batch, in its words. */
@@ -17,6 +18,9 @@ const deepest = 16;
 
 const targetsOf = (rules: readonly InstalledRule[]): readonly string[] =>
   rules.flatMap((each) => (each.kind === 'known' ? targets(each.rule) : []));
+
+const countersIn = (rules: readonly InstalledRule[]): readonly string[] =>
+  countersOf([{ rules: rules.flatMap((each) => (each.kind === 'known' ? each.rule : [])) }]);
 
 /** A chain of a copy that is being changed. */
 type Draft = InstalledChain & { rules: InstalledRule[] };
@@ -70,8 +74,26 @@ class Table {
     for (const target of targetsOf([rule])) {
       if (this.find(target).attachment !== undefined) refuse('Operation not supported');
     }
+    for (const counter of countersIn([rule])) if (!this.#has('counter', counter)) refuse(noSuchFile);
     this.#count([rule], 1);
     draft.rules.push(rule);
+  }
+
+  addCounter(name: string): void {
+    if (!this.#has('counter', name)) this.objects = [...this.objects, { object: 'counter', name }];
+  }
+
+  deleteObject(object: ObjectKind, name: string): void {
+    if (!this.#has(object, name)) refuse(noSuchFile);
+    const chains = [...this.chains.values()];
+    if (object === 'counter' && chains.some(({ rules }) => countersIn(rules).includes(name))) {
+      refuse('Device or resource busy');
+    }
+    this.objects = this.objects.filter((each) => each.object !== object || each.name !== name);
+  }
+
+  #has(object: ObjectKind, name: string): boolean {
+    return this.objects.some((each) => each.object === object && each.name === name);
   }
 
   /** The kernel looks for loops from where packets come in. */
@@ -139,10 +161,12 @@ const handlers: Handlers = {
     table.append(chain, { kind: 'known', rule });
     return table;
   },
+  addCounter: (table, { name }) => {
+    table.addCounter(name);
+    return table;
+  },
   deleteObject: (table, { object, name }) => {
-    const rest = table.objects.filter((each) => each.object !== object || each.name !== name);
-    if (rest.length === table.objects.length) refuse(noSuchFile);
-    table.objects = rest;
+    table.deleteObject(object, name);
     return table;
   },
 };

@@ -91,6 +91,43 @@ describe('what is told', () => {
     await world.stop();
   });
 
+  test('of packets: what each group admitted, and what became of the others; nothing where nothing is counted', async () => {
+    const world = new World();
+    const [web, dns] = [groupOf(1, [written('tcp', 80, 80)]), groupOf(2, [written('udp', 53, 53)])];
+    world.source.know(1, web, dns);
+    await world.settle();
+    await world.nft.pass(`in-${web.id}`, 7);
+    await world.nft.pass('in-established', 20);
+    await world.nft.pass('in-refused', 3);
+    await world.agent.count();
+    const told = toldBy(world);
+    expect(told.policy.groups).toMatchObject([
+      { name: 'group 1', admitted_inbound: { packets: 7, bytes: 700 } },
+      { name: 'group 2', admitted_inbound: { packets: 0, bytes: 0 } },
+    ]);
+    expect(told.policy.groups[0]).not.toHaveProperty('admitted_outbound');
+    expect(told.packets).toEqual({
+      inbound: {
+        established: { packets: 20, bytes: 2_000 },
+        discovery: { packets: 0, bytes: 0 },
+        refused: { packets: 3, bytes: 300 },
+      },
+    });
+    const figures = samples(printMetrics(told, { residentBytes: 1 }));
+    expect(figures).toMatchObject({
+      [`ringfence_agent_group_packets_total{direction="inbound",group="${web.id}",name="group 1"}`]: 7,
+      [`ringfence_agent_group_bytes_total{direction="inbound",group="${web.id}",name="group 1"}`]: 700,
+      'ringfence_agent_packets_total{direction="inbound",fate="refused"}': 3,
+      'ringfence_agent_bytes_total{direction="inbound",fate="established"}': 2_000,
+    });
+    expect(Object.keys(figures).filter((name) => name.includes('direction="outbound",'))).toEqual([]);
+
+    world.source.know(2, groupOf(3, [written('ipv4', 0, 0), written('ipv6', 0, 0)]));
+    await world.settle();
+    expect(toldBy(world).packets).toEqual({});
+    await world.stop();
+  });
+
   test('as figures has help and type before each name, names each once, and keeps labels in their quotes', async () => {
     const world = new World();
     await world.settle();
@@ -128,7 +165,10 @@ describe('the socket', () => {
     const world = new World();
     await world.settle();
     await writeFile(socketPath(state), '');
-    const socket = await openStatusSocket(state, { status: () => toldBy(world), metrics: () => 'figures\n' });
+    const socket = await openStatusSocket(state, {
+      status: async () => toldBy(world),
+      metrics: async () => 'figures\n',
+    });
     expect(await askStatus(state)).toEqual(JSON.parse(JSON.stringify(toldBy(world))));
     expect(await get('/metrics')).toEqual({ status: 200, text: 'figures\n' });
     expect(await get('/etc/passwd')).toMatchObject({ status: 404 });

@@ -1,8 +1,11 @@
 /** Owns what the agent tells an operator about itself, as one document: the answer of its socket and of `ringfence agent status`. */
+import type { Fate } from '../nft/counters.ts';
+import type { Direction } from '../policy/rule.ts';
 import type { AgentConfig } from './options.ts';
 import type { AgentStatus, Trouble } from './status.ts';
 import { printSelector } from './driver.ts';
 import { stepWords } from './step.ts';
+import { nothing, type Count } from './tally.ts';
 
 export interface ToldTrouble {
   readonly what: string;
@@ -37,6 +40,9 @@ export interface Told {
       readonly name: string;
       readonly inbound_rules: number;
       readonly outbound_rules: number;
+      /** Packets that its rules admitted, which are the first of their connections. Absent where nothing is counted. */
+      readonly admitted_inbound?: Count;
+      readonly admitted_outbound?: Count;
     }[];
     readonly applied_at?: string;
     readonly verified_at?: string;
@@ -60,6 +66,8 @@ export interface Told {
     readonly last?: { readonly at: string; readonly by: string; readonly what: readonly string[] };
   };
   readonly revoked_connections: number;
+  /** Packets that no group admitted by itself. A direction is absent where everything passes uncounted. */
+  readonly packets: { readonly [D in Direction]?: { readonly [F in Fate]: Count } };
 }
 
 export interface TellOptions {
@@ -74,6 +82,7 @@ const trouble = ({ step, message, at }: Trouble): ToldTrouble => ({ what: stepWo
 
 export function tell(status: AgentStatus, { config, device, version, pid }: TellOptions): Told {
   const { driver, inForce, connection, lastDrift, lastError, held, appliedAt, verifiedAt } = status;
+  const { inbound: into, outbound: out } = status.counts;
   const { lastError: cut } = connection;
   return {
     running: true,
@@ -98,6 +107,8 @@ export function tell(status: AgentStatus, { config, device, version, pid }: Tell
         name,
         inbound_rules: inbound.length,
         outbound_rules: outbound.length,
+        ...(into && { admitted_inbound: into.admitted.get(id) ?? nothing }),
+        ...(out && { admitted_outbound: out.admitted.get(id) ?? nothing }),
       })),
       ...(appliedAt !== undefined && { applied_at: time(appliedAt) }),
       ...(verifiedAt !== undefined && { verified_at: time(verifiedAt) }),
@@ -118,5 +129,6 @@ export function tell(status: AgentStatus, { config, device, version, pid }: Tell
       ...(lastDrift && { last: { at: time(lastDrift.at), by: lastDrift.by, what: lastDrift.what } }),
     },
     revoked_connections: status.revokedConnections,
+    packets: { ...(into && { inbound: into.fates }), ...(out && { outbound: out.fates }) },
   };
 }

@@ -38,6 +38,8 @@ export type Match =
 export type Verdict =
   | { readonly kind: 'accept' }
   | { readonly kind: 'drop' }
+  /** The next rule decides. */
+  | { readonly kind: 'continue' }
   | { readonly kind: 'jump'; readonly chain: ObjectName }
   | { readonly kind: 'goto'; readonly chain: ObjectName };
 
@@ -63,9 +65,11 @@ export type VerdictMap =
       readonly entries: readonly PortEntry[];
     };
 
-/** Named counters will stand between matches and action: they keep a listing stable under traffic, inline ones do not. */
+/** A packet that meets all conditions is counted, where a counter is named, and acted upon. */
 export interface Rule {
   readonly matches: readonly Match[];
+  /** A counter of the table: it outlives the rule, and keeps a listing stable under traffic, which inline ones do not. */
+  readonly counter?: ObjectName;
   readonly action: Verdict | VerdictMap;
 }
 
@@ -84,14 +88,15 @@ export interface HelperChain {
   readonly rules: readonly Rule[];
 }
 
-/** The whole table. `helpers` come in an order in which each one's targets stand before it. */
+/** The whole table. `helpers` come in an order in which each one's targets stand before it; `counters` are those that rules name. */
 export interface Ruleset {
+  readonly counters: readonly ObjectName[];
   readonly inbound: BaseChain;
   readonly outbound: BaseChain;
   readonly helpers: readonly HelperChain[];
 }
 
-/** Objects besides chains that others may have put into our table, in nft's own words. */
+/** Objects besides chains that may stand in our table, in nft's own words. Of ours there are only counters. */
 export const objectKinds = [
   'set',
   'map',
@@ -111,6 +116,7 @@ export type ObjectKind = (typeof objectKinds)[number];
 export type Command =
   | { readonly kind: 'addTable' }
   | { readonly kind: 'deleteTable' }
+  | { readonly kind: 'addCounter'; readonly name: ObjectName }
   | { readonly kind: 'addBaseChain'; readonly name: ObjectName; readonly hook: Hook }
   | { readonly kind: 'addChain'; readonly name: ObjectName }
   | { readonly kind: 'flushChain'; readonly name: ObjectName }
@@ -128,9 +134,11 @@ export function node<const T extends object>(fields: T): T {
   return Object.freeze(fields);
 }
 
-export const rule = (matches: readonly Match[], action: Rule['action']): Rule => node({ matches, action });
+export const rule = (matches: readonly Match[], action: Rule['action'], counter?: ObjectName): Rule =>
+  node(counter === undefined ? { matches, action } : { matches, counter, action });
 export const accept: Verdict = node({ kind: 'accept' });
 export const drop: Verdict = node({ kind: 'drop' });
+export const goOn: Verdict = node({ kind: 'continue' });
 export const jump = (chain: ObjectName): Verdict => node({ kind: 'jump', chain });
 export const goto = (chain: ObjectName): Verdict => node({ kind: 'goto', chain });
 

@@ -3,6 +3,7 @@ import type { Direction, Family } from '../policy/rule.ts';
 import {
   accept,
   drop,
+  goOn,
   icmpType,
   icmpv6Type,
   inboundName,
@@ -15,6 +16,7 @@ import {
   type Match,
   type Rule,
 } from './ast.ts';
+import { fateCounter } from './counters.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
 
 /** What a base chain does. */
@@ -75,9 +77,13 @@ export function baseRules(direction: Direction, name: InterfaceName, content: Ba
       ];
     case 'closed':
       return [
-        rule([here, established], accept),
-        ...(content.neighbourDiscovery ? [rule([here, ...discovery], accept)] : []),
+        rule([here, established], accept, fateCounter(direction, 'established')),
+        ...(content.neighbourDiscovery
+          ? [rule([here, ...discovery], accept, fateCounter(direction, 'discovery'))]
+          : []),
         ...(content.dispatch === undefined ? [] : [rule([here], jump(content.dispatch))]),
+        // Counted by a rule of its own, so that the drop at the end reads as the reference gives it (1.2 (9), (10)).
+        rule([here], goOn, fateCounter(direction, 'refused')),
         rule([here], drop),
       ];
     default:

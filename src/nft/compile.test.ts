@@ -4,6 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { accept, makesSet, rule, targets, type Ruleset } from './ast.ts';
 import { compile } from './compile.ts';
 import { helperName, type HelperPurpose } from './helpers.ts';
+import { canonicalize } from '../policy/canonicalize.ts';
+import { parseGroupId } from '../policy/ids.ts';
 import { parseInterfaceName } from './names.ts';
 import { install } from './plan.ts';
 import { canonicalPolicy, defaultPolicy, nested, policyOf, written } from './policies.fixture.ts';
@@ -11,13 +13,15 @@ import { printCommands, printRule } from './print.ts';
 
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
 
-/** A ruleset as people read it: chains with their rules, and `1`, `2`, … for the digests in the names. */
+/** A ruleset as people read it: chains with their rules, `1`, `2`, … for the digests in the names, and short names of groups. */
 function readable({ inbound, outbound, helpers }: Ruleset): string {
   const text = [inbound, outbound, ...helpers.toReversed()]
     .map(({ name, rules }) => [`${name}:`, ...rules.map((each) => `  ${printRule(each)}`)].join('\n'))
     .join('\n');
   const digests = [...new Set(text.match(/[0-9a-f]{32}/g))];
-  return digests.reduce((shown, digest, i) => shown.replaceAll(digest, String(i + 1)), text);
+  return digests
+    .reduce((shown, digest, i) => shown.replaceAll(digest, String(i + 1)), text)
+    .replaceAll(/0{8}-0000-4000-8000-0{11}/g, 'group');
 }
 
 describe('the compiled ruleset', () => {
@@ -41,8 +45,9 @@ describe('the compiled ruleset', () => {
   test('of no inbound rules admits established traffic only, and discovery where the link needs it', () => {
     expect(readable(compile(policyOf([]), { ...options, neighbourDiscovery: true }))).toBe(
       `service-inbound:
-  iifname "wg0" ct state established,related accept
-  iifname "wg0" icmpv6 type 133-136 ip6 hoplimit 255 accept
+  iifname "wg0" ct state established,related counter name in-established accept
+  iifname "wg0" icmpv6 type 133-136 ip6 hoplimit 255 counter name in-discovery accept
+  iifname "wg0" counter name in-refused continue
   iifname "wg0" drop
 service-outbound:`,
     );
@@ -62,40 +67,73 @@ service-outbound:`,
     );
     expect(readable(compile(policy, options))).toBe(
       `service-inbound:
-  iifname "wg0" ct state established,related accept
+  iifname "wg0" ct state established,related counter name in-established accept
   iifname "wg0" jump inbound-1
+  iifname "wg0" counter name in-refused continue
   iifname "wg0" drop
 service-outbound:
-  oifname "wg0" ct state established,related accept
+  oifname "wg0" ct state established,related counter name out-established accept
   oifname "wg0" jump outbound-2
+  oifname "wg0" counter name out-refused continue
   oifname "wg0" drop
 outbound-2:
-  meta l4proto vmap { 6 : goto tcp-3, 17 : accept }
+  meta l4proto vmap { 6 : goto tcp-3, 17 : goto to-4 }
 tcp-3:
-  jump to-4
-  tcp dport vmap { 443 : accept }
+  jump to-5
+  tcp dport vmap { 443 : goto to-4 }
+to-5:
+  ip daddr 10.9.0.0/16 counter name out-group1 accept
 to-4:
-  ip daddr 10.9.0.0/16 accept
+  counter name out-group1 accept
 inbound-1:
-  jump from-5
-  meta l4proto vmap { 1 : goto ping-6, 6 : goto tcp-7, 17 : goto udp-8, 58 : goto ping6-9 }
-ping6-9:
-  icmpv6 type { echo-request, echo-reply } goto from-10
-from-10:
-  ip6 saddr fe80::1 accept
-udp-8:
-  udp dport vmap { 53 : goto from-11 }
-tcp-7:
-  tcp dport vmap { 22 : goto from-11, 80-84 : accept }
+  jump from-6
+  meta l4proto vmap { 1 : goto ping-7, 6 : goto tcp-8, 17 : goto udp-9, 58 : goto ping6-10 }
+ping6-10:
+  icmpv6 type { echo-request, echo-reply } goto from-11
 from-11:
-  ip saddr { 10.0.0.0/8, 192.168.0.1-192.168.0.9 } accept
-  ip6 saddr fd00::/8 accept
-ping-6:
-  icmp type { echo-reply, echo-request } goto from-12
+  ip6 saddr fe80::1 counter name in-group1 accept
+udp-9:
+  udp dport vmap { 53 : goto from-12 }
+tcp-8:
+  tcp dport vmap { 22 : goto from-12, 80-84 : goto from-13 }
+from-13:
+  counter name in-group1 accept
 from-12:
-  meta nfproto ipv4 accept
+  ip saddr { 10.0.0.0/8, 192.168.0.1-192.168.0.9 } counter name in-group1 accept
+  ip6 saddr fd00::/8 counter name in-group1 accept
+ping-7:
+  icmp type { echo-reply, echo-request } goto from-14
+from-14:
+  meta nfproto ipv4 counter name in-group1 accept
+from-6:
+  ip saddr 172.16.0.1 counter name in-group1 accept`,
+    );
+  });
+
+  test('counts what each group admits: one rule for each that has a share, in the order of the groups', () => {
+    const [one, two] = [1, 2].map((n) => parseGroupId(`00000000-0000-4000-8000-00000000000${n}`));
+    const groups = [
+      { id: one, inbound: [written('tcp', 22, 22, '10.0.0.0/8'), written('tcp', 80, 80)] },
+      { id: two, inbound: [written('tcp', 22, 23, '10.1.0.0/16', '12.0.0.1'), written('tcp', 80, 80, '10.0.0.9')] },
+    ].map(({ id = parseGroupId(''), inbound }) => ({ id, name: '', inbound, outbound: [] }));
+    expect(readable(compile(canonicalize({ source: 'list', groups }), options))).toBe(
+      `service-inbound:
+  iifname "wg0" ct state established,related counter name in-established accept
+  iifname "wg0" jump inbound-1
+  iifname "wg0" counter name in-refused continue
+  iifname "wg0" drop
+service-outbound:
+inbound-1:
+  meta l4proto vmap { 6 : goto tcp-2 }
+tcp-2:
+  tcp dport vmap { 22 : goto from-3, 23 : goto from-4, 80 : goto from-5 }
 from-5:
-  ip saddr 172.16.0.1 accept`,
+  counter name in-group1 accept
+from-4:
+  ip saddr { 10.1.0.0/16, 12.0.0.1 } counter name in-group2 accept
+from-3:
+  ip saddr 10.0.0.0/8 counter name in-group1 accept
+  ip saddr { 10.1.0.0/16, 12.0.0.1 } counter name in-group2 accept`,
     );
   });
 
@@ -116,8 +154,9 @@ from-5:
     const inbound = { ...closed, tcp: { anyPort: none, ports }, udp: nothing };
     expect(readable(compile({ inbound, outbound: { kind: 'open' } }, options))).toBe(
       `service-inbound:
-  iifname "wg0" ct state established,related accept
+  iifname "wg0" ct state established,related counter name in-established accept
   iifname "wg0" jump inbound-1
+  iifname "wg0" counter name in-refused continue
   iifname "wg0" drop
 service-outbound:
 inbound-1:
@@ -209,6 +248,16 @@ describe('every compiled ruleset', () => {
         seen.add(chain.name);
       }
       expect(helpers.filter(({ name }) => !used.has(name))).toEqual([]);
+    });
+  });
+
+  test('names its counters, and no others', () => {
+    check(({ counters, inbound, outbound, helpers }) => {
+      const named = [inbound, outbound, ...helpers].flatMap(({ rules }) =>
+        rules.flatMap(({ counter }) => counter ?? []),
+      );
+      expect(new Set(counters)).toEqual(new Set(named));
+      expect(new Set(counters).size).toBe(counters.length);
     });
   });
 

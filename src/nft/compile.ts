@@ -2,6 +2,7 @@
 import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../policy/canonical.ts';
 import { isWholeFamily, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
+import { isNobody, withoutFamilies } from '../policy/shares.ts';
 import {
   accept,
   goto,
@@ -20,6 +21,7 @@ import {
   type Verdict,
 } from './ast.ts';
 import { baseChain, echo, familyMatch, type BaseContent } from './base.ts';
+import { countersOf, groupCounter } from './counters.ts';
 import { Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
 
@@ -36,22 +38,36 @@ type Closed = Extract<DirectionPolicy, { kind: 'closed' }>;
 
 const families: readonly Family[] = [4, 6];
 const rangesOf = ({ v4, v6 }: Addresses, family: Family): RangeSet => (family === 4 ? v4 : v6);
-const isEmpty = ({ v4, v6 }: Addresses): boolean => v4.length === 0 && v6.length === 0;
 const isEverybody = (addresses: Addresses): boolean =>
   families.every((family) => isWholeFamily(rangesOf(addresses, family), family));
 
 /** By family: everybody, some ranges, or nobody. */
-function leafRules(addresses: Addresses, side: AddressSide): readonly Rule[] {
-  if (isEverybody(addresses)) return [rule([], accept)];
+function rulesFor(addresses: Addresses, side: AddressSide, counter?: ObjectName): readonly Rule[] {
+  if (isEverybody(addresses)) return [rule([], accept, counter)];
   return families.flatMap((family) => {
     const ranges = rangesOf(addresses, family);
     if (ranges.length === 0) return [];
     const match: Match = isWholeFamily(ranges, family)
       ? familyMatch[family]
       : node({ kind: 'address', family, side, ranges });
-    return [rule([match], accept)];
+    return [rule([match], accept, counter)];
   });
 }
+
+/** Share by share, so that each group counts its own; the first share that holds an address has it. */
+function leafRules(addresses: Addresses, direction: Direction): readonly Rule[] {
+  const side = direction === 'inbound' ? 'saddr' : 'daddr';
+  if (addresses.shares === undefined) return rulesFor(addresses, side);
+  return addresses.shares.flatMap((share) => rulesFor(share, side, groupCounter(direction, share.group)));
+}
+
+/** Whether the chain of reference 1.2 (10) says it: it stands to the letter, and so counts nothing. */
+const isDefault = (direction: Direction, policy: DirectionPolicy): boolean =>
+  policy.kind === 'closed' && direction === 'inbound' && isEverybody(policy.any);
+
+/** Whether packets of this direction are counted: everywhere but where everything passes. */
+export const isCounted = (direction: Direction, policy: DirectionPolicy): boolean =>
+  policy.kind === 'closed' && !isDefault(direction, policy);
 
 /** Compiles one direction; `helpers` is shared by both. */
 class DirectionCompiler {
@@ -73,7 +89,7 @@ class DirectionCompiler {
 
   #content(policy: DirectionPolicy): BaseContent {
     if (policy.kind === 'open') return policy;
-    if (this.#direction === 'inbound' && isEverybody(policy.any)) return { kind: 'default' };
+    if (isDefault(this.#direction, policy)) return { kind: 'default' };
     const { neighbourDiscovery } = this.#options;
     const rules = this.#dispatchRules(policy);
     if (rules.length === 0) return { kind: 'closed', neighbourDiscovery };
@@ -85,10 +101,10 @@ class DirectionCompiler {
     const everyProtocol = this.#addresses(policy.any, jump);
     if (everyProtocol !== undefined) rules.push(rule([], everyProtocol));
     const verdicts: readonly [number, Verdict | undefined][] = [
-      [protocolNumber.icmp, this.#ping(policy.echo.v4, 4)],
+      [protocolNumber.icmp, this.#ping(policy.echo, 4)],
       [protocolNumber.tcp, this.#transport(policy.tcp, 'tcp')],
       [protocolNumber.udp, this.#transport(policy.udp, 'udp')],
-      [protocolNumber.icmpv6, this.#ping(policy.echo.v6, 6)],
+      [protocolNumber.icmpv6, this.#ping(policy.echo, 6)],
     ];
     const entries = verdicts.flatMap(([protocol, verdict]): ProtocolEntry[] =>
       verdict === undefined ? [] : [{ protocol, verdict }],
@@ -97,8 +113,8 @@ class DirectionCompiler {
     return rules;
   }
 
-  #ping(ranges: RangeSet, family: Family): Verdict | undefined {
-    const verdict = this.#addresses({ v4: family === 4 ? ranges : [], v6: family === 6 ? ranges : [] }, goto);
+  #ping(addresses: Addresses, family: Family): Verdict | undefined {
+    const verdict = this.#addresses(withoutFamilies(addresses, { v4: family === 6, v6: family === 4 }), goto);
     if (verdict === undefined) return undefined;
     return goto(this.#helpers.add(family === 4 ? 'ping' : 'ping6', [rule([echo[family]], verdict)]));
   }
@@ -122,7 +138,7 @@ class DirectionCompiler {
     // A look-up for each length: what one level does not admit returns here and tries the next, so each is a jump.
     const levels = new Map<number, PortEntry[]>();
     for (const { length, value, addresses } of ports.nodes) {
-      if (isEmpty(addresses)) continue;
+      if (isNobody(addresses)) continue;
       const port = value << (16 - length);
       const entry = { from: port, to: port, verdict: jump(this.#leaf(addresses)) };
       const level = levels.get(length);
@@ -134,18 +150,18 @@ class DirectionCompiler {
     );
   }
 
-  /** The verdict on packets that only addresses can still part: none for nobody, plain accept for everybody. */
+  /** The verdict on packets that only addresses can still part: none for nobody, plain accept for everybody uncounted. */
   #addresses(addresses: Addresses, enter: typeof jump): Verdict | undefined {
-    if (isEmpty(addresses)) return undefined;
-    return isEverybody(addresses) ? accept : enter(this.#leaf(addresses));
+    if (isNobody(addresses)) return undefined;
+    return addresses.shares === undefined && isEverybody(addresses) ? accept : enter(this.#leaf(addresses));
   }
 
   /** The chain that accepts these addresses and returns for all others. */
   #leaf(addresses: Addresses): ObjectName {
     let name = this.#known.get(addresses);
     if (name === undefined) {
-      const inbound = this.#direction === 'inbound';
-      name = this.#helpers.add(inbound ? 'from' : 'to', leafRules(addresses, inbound ? 'saddr' : 'daddr'));
+      const purpose = this.#direction === 'inbound' ? 'from' : 'to';
+      name = this.#helpers.add(purpose, leafRules(addresses, this.#direction));
       this.#known.set(addresses, name);
     }
     return name;
@@ -160,5 +176,6 @@ export function compile(policy: CanonicalPolicy, options: CompileOptions): Rules
   const helpers = new Helpers(options.salt);
   const inbound = new DirectionCompiler('inbound', helpers, options).base(policy.inbound);
   const outbound = new DirectionCompiler('outbound', helpers, options).base(policy.outbound);
-  return node({ inbound, outbound, helpers: helpers.chains });
+  const { chains } = helpers;
+  return node({ counters: countersOf([inbound, outbound, ...chains]), inbound, outbound, helpers: chains });
 }

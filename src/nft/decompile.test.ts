@@ -187,6 +187,27 @@ describe('a table that was changed', () => {
       true,
     ],
     [
+      'a counter that is none of ours',
+      (all) => all.push({ counter: { ...own, name: 'mine', handle: 9, packets: 1, bytes: 1 } }),
+      ['foreign_object'],
+      true,
+    ],
+    [
+      'a counter of a group that has left',
+      (all) => all.push({ counter: { ...own, name: 'in-00000000-0000-4000-8000-000000000009', packets: 1, bytes: 1 } }),
+      [],
+      true,
+    ],
+    [
+      'an inline counter',
+      (all) =>
+        Object.assign(all.findLast(({ rule }) => rule?.['chain'] === 'service-inbound')?.['rule'] ?? {}, {
+          expr: [{ counter: { packets: 1, bytes: 1 } }, { drop: null }],
+        }),
+      ['foreign_rule'],
+      false,
+    ],
+    [
       'a helper chain that nothing uses',
       (all) => all.push({ chain: { ...own, name: 'x', handle: 9 } }),
       ['unused_chain'],
@@ -239,7 +260,8 @@ describe('a table that was changed', () => {
   test('in an address set tells the policy that it enforces now, not the one that was installed', () => {
     const installed = changed((all) => {
       const leaf = all.find(({ rule }) => JSON.stringify(rule?.['expr'])?.includes('12.0.0.1'))?.['rule'];
-      Object.assign(leaf ?? {}, { expr: [{ accept: null }] });
+      const counter = 'in-00000000-0000-4000-8000-000000000001';
+      Object.assign(leaf ?? {}, { expr: [{ counter }, { accept: null }] });
     });
     const { enforced } = decompile(installed);
     expect(enforced?.policy).toEqual({

@@ -8,11 +8,14 @@ import type {
   PortPrefix,
   TransportPolicy,
 } from '../policy/canonical.ts';
+import type { GroupId } from '../policy/ids.ts';
 import { wholeFamily, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
-import { protocolNumber, targets, type Rule, type TransportName, type Verdict } from './ast.ts';
+import { besideEachOther, mergeAddresses, sharedBy } from '../policy/shares.ts';
+import { protocolNumber, targets, type Match, type Rule, type TransportName, type Verdict } from './ast.ts';
 import { baseHook, baseName, baseRules, echo, type BaseContent } from './base.ts';
-import { isProperlyAttached, type Installed } from './listing.ts';
+import { readCounter } from './counters.ts';
+import { isProperlyAttached, type Installed, type InstalledObject } from './listing.ts';
 import type { InterfaceName } from './names.ts';
 import { printMatch, printRules } from './print.ts';
 
@@ -114,7 +117,7 @@ class Reader {
   }
 
   #dispatch(name: string | undefined): Extract<DirectionPolicy, { kind: 'closed' }> {
-    const rules = name === undefined ? [] : [...this.#rules(name)];
+    const rules = name === undefined ? [] : [...this.#uncounted(name)];
     const any = this.#leadingAddresses(rules);
     const [map, ...rest] = rules;
     const nothing: TransportPolicy = { anyPort: nobody, ports: noPorts };
@@ -122,19 +125,20 @@ class Reader {
     if (map === undefined) return policy;
     const { action, matches } = map;
     if (rest.length > 0 || matches.length > 0 || action.kind !== 'protocolMap') throw this.#unexpected(name);
+    let [ping, ping6] = [nobody, nobody];
     for (const { protocol, verdict } of action.entries) {
       if (protocol === protocolNumber.tcp) policy.tcp = this.#transport(verdict, 'tcp');
       else if (protocol === protocolNumber.udp) policy.udp = this.#transport(verdict, 'udp');
-      else if (protocol === protocolNumber.icmp) policy.echo = { ...policy.echo, v4: this.#ping(verdict, 4) };
-      else if (protocol === protocolNumber.icmpv6) policy.echo = { ...policy.echo, v6: this.#ping(verdict, 6) };
+      else if (protocol === protocolNumber.icmp) ping = this.#ping(verdict, 4);
+      else if (protocol === protocolNumber.icmpv6) ping6 = this.#ping(verdict, 6);
       else throw this.#unexpected(name);
     }
-    return policy;
+    return { ...policy, echo: besideEachOther(ping, ping6) };
   }
 
-  #ping(verdict: Verdict, family: Family): RangeSet {
+  #ping(verdict: Verdict, family: Family): Addresses {
     if (verdict.kind !== 'goto') throw this.#unexpected(undefined);
-    const [only, ...rest] = this.#rules(verdict.chain);
+    const [only, ...rest] = this.#uncounted(verdict.chain);
     if (only === undefined || rest.length > 0) throw this.#unexpected(verdict.chain);
     const { action, matches } = only;
     const [match, ...others] = matches;
@@ -142,9 +146,9 @@ class Reader {
     if ('entries' in action || action.kind !== 'goto' || printMatch(match) !== printMatch(echo[family])) {
       throw this.#unexpected(verdict.chain);
     }
-    const { v4, v6 } = this.#leaf(action.chain);
-    if ((family === 4 ? v6 : v4).length > 0) throw this.#unexpected(action.chain);
-    return family === 4 ? v4 : v6;
+    const addresses = this.#leaf(action.chain);
+    if (addresses[family === 4 ? 'v6' : 'v4'].length > 0) throw this.#unexpected(action.chain);
+    return addresses;
   }
 
   #transport(verdict: Verdict, transport: TransportName): TransportPolicy {
@@ -154,6 +158,7 @@ class Reader {
     if (!rules.some(({ action }) => action.kind === 'portMap')) {
       return { anyPort: this.#leaf(verdict.chain), ports: noPorts };
     }
+    if (rules.some(({ counter }) => counter !== undefined)) throw this.#unexpected(verdict.chain);
     const anyPort = this.#leadingAddresses(rules);
     return { anyPort, ports: this.#ports(rules, transport, verdict.chain) };
   }
@@ -191,23 +196,51 @@ class Reader {
     return action.kind === 'accept' ? everybody : this.#leaf(action.chain);
   }
 
+  /** What a chain about addresses alone admits: a run of rules for each group that has a share. */
   #leaf(name: string): Addresses {
-    const found: { v4?: RangeSet; v6?: RangeSet } = {};
-    for (const { matches, action } of this.#rules(name)) {
-      const [match] = matches;
+    const runs: { readonly group: GroupId | undefined; v4?: RangeSet; v6?: RangeSet }[] = [];
+    for (const { matches, action, counter } of this.#rules(name)) {
       if (matches.length > 1 || action.kind !== 'accept') throw this.#unexpected(name);
-      if (match === undefined) {
-        if (found.v4 !== undefined || found.v6 !== undefined) throw this.#unexpected(name);
-        Object.assign(found, everybody);
-      } else if (match.kind === 'family' || match.kind === 'address') {
-        const key = match.family === 4 ? 'v4' : 'v6';
-        const wrongSide =
-          match.kind === 'address' && match.side !== (this.#direction === 'inbound' ? 'saddr' : 'daddr');
-        if (wrongSide || found[key] !== undefined) throw this.#unexpected(name);
-        found[key] = match.kind === 'family' ? wholeFamily(match.family) : match.ranges;
-      } else throw this.#unexpected(name);
+      const group = counter === undefined ? undefined : this.#groupOf(counter, name);
+      let run = runs.at(-1);
+      if (run === undefined || run.group !== group) {
+        run = { group };
+        runs.push(run);
+      }
+      for (const [family, ranges] of this.#admitted(matches[0], name)) {
+        if (run[family] !== undefined) throw this.#unexpected(name);
+        run[family] = ranges;
+      }
     }
-    return { ...nobody, ...found };
+    const order = runs.flatMap(({ group }) => group ?? []);
+    const mixed = order.length > 0 && order.length < runs.length;
+    if (mixed || new Set(order).size < order.length) throw this.#unexpected(name);
+    return mergeAddresses(
+      runs.map(({ group, v4 = [], v6 = [] }) => (group === undefined ? { v4, v6 } : sharedBy({ v4, v6 }, group))),
+      order,
+    );
+  }
+
+  /** By family, whom one rule of such a chain admits. */
+  #admitted(match: Match | undefined, name: string): readonly (readonly ['v4' | 'v6', RangeSet])[] {
+    if (match === undefined) return [['v4', everybody.v4] as const, ['v6', everybody.v6] as const];
+    if (match.kind === 'family') return [[`v${match.family}`, wholeFamily(match.family)]];
+    const side = this.#direction === 'inbound' ? 'saddr' : 'daddr';
+    if (match.kind !== 'address' || match.side !== side) throw this.#unexpected(name);
+    return [[`v${match.family}`, match.ranges]];
+  }
+
+  #groupOf(counter: string, name: string): GroupId {
+    const counted = readCounter(counter);
+    if (counted?.direction !== this.#direction || typeof counted.what === 'string') throw this.#unexpected(name);
+    return counted.what.group;
+  }
+
+  /** The rules of a chain that only leads on. */
+  #uncounted(name: string): readonly Rule[] {
+    const rules = this.#rules(name);
+    if (rules.some(({ counter }) => counter !== undefined)) throw this.#unexpected(name);
+    return rules;
   }
 
   #rules(name: string): readonly Rule[] {
@@ -230,11 +263,15 @@ function prefixLengthOf(mask: number): number | undefined {
   return ((0xffff << (16 - length)) & 0xffff) === mask ? length : undefined;
 }
 
+/** Whether the object is a counter of ours: one that a rule names, or one that is left of an earlier policy. */
+export const isOurCounter = ({ object, name }: InstalledObject): boolean =>
+  object === 'counter' && readCounter(name) !== undefined;
+
 function strangers({ flagged, chains, objects }: Installed): Finding[] {
   const found: Finding[] = [];
   if (flagged)
     found.push({ code: 'table_flags', name: '', detail: 'the table carries flags, which may switch it off' });
-  for (const { object, name } of objects) {
+  for (const { object, name } of objects.filter((each) => !isOurCounter(each))) {
     found.push({ code: 'foreign_object', name, detail: `the table holds a ${object} that is not ours` });
   }
   for (const { name, attachment } of chains.values()) {

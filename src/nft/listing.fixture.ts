@@ -104,8 +104,9 @@ function mapJson(map: VerdictMap, taste: Taste): Json {
   return { vmap: { key, data: { set: shuffled(pairs, taste) } } };
 }
 
-function ruleJson({ matches, action }: Rule, taste: Taste): Json[] {
-  const conditions = matches.map((match) => matchJson(match, taste));
+function ruleJson({ matches, counter, action }: Rule, taste: Taste): Json[] {
+  const counted = counter === undefined ? [] : [{ counter }];
+  const conditions = [...matches.map((match) => matchJson(match, taste)), ...counted];
   if (!('entries' in action)) return [...conditions, verdictJson(action)];
   const implied =
     action.kind === 'portMap' && taste()
@@ -115,9 +116,15 @@ function ruleJson({ matches, action }: Rule, taste: Taste): Json[] {
 }
 
 /** The listing of the ruleset, with handles as a kernel would give them. */
-export function listingOf({ inbound, outbound, helpers }: Ruleset, taste: Taste = () => false): { nftables: Json[] } {
+export function listingOf(
+  { counters, inbound, outbound, helpers }: Ruleset,
+  taste: Taste = () => false,
+): { nftables: Json[] } {
   const own = { family: 'inet', table: 'service' };
   let handle = 0;
+  const counting = counters.map((name) => ({
+    counter: { ...own, name, handle: (handle += 1), packets: taste() ? handle : 0, bytes: 0 },
+  }));
   const chains: Json[] = [];
   const rules: Json[] = [];
   for (const chain of [...helpers, inbound, outbound]) {
@@ -131,6 +138,7 @@ export function listingOf({ inbound, outbound, helpers }: Ruleset, taste: Taste 
     nftables: [
       { metainfo: { version: '1.0.6', release_name: 'Lester Gooch #5', json_schema_version: 1 } },
       { table: { family: 'inet', name: 'service', handle: 1 } },
+      ...counting,
       ...chains,
       ...rules,
     ],

@@ -22,7 +22,7 @@ export interface InstalledChain {
   readonly rules: readonly InstalledRule[];
 }
 
-/** Anything besides chains and rules. We install none, so each is foreign. */
+/** Anything besides chains and rules. Of ours there are counters; what they have counted is no part of the rules. */
 export interface InstalledObject {
   /** In nft's words: `set`, `map`, `counter`, … */
   readonly object: string;

@@ -5,6 +5,7 @@ import type { Family } from '../policy/rule.ts';
 import {
   accept,
   drop,
+  goOn,
   goto,
   jump,
   node,
@@ -157,6 +158,7 @@ function parseMatch(expression: unknown): Match | undefined {
 function parseVerdict(expression: unknown): Verdict | undefined {
   if (tagged(expression, 'accept') === null) return accept;
   if (tagged(expression, 'drop') === null) return drop;
+  if (tagged(expression, 'continue') === null) return goOn;
   for (const [tag, make] of [
     ['jump', jump],
     ['goto', goto],
@@ -234,7 +236,11 @@ export function parseRule(expressions: unknown): Rule | undefined {
   const action = parseVerdict(last) ?? parseMap(last);
   if (action === undefined) return undefined;
   let conditions = expressions.slice(0, -1) as readonly unknown[];
+  // An inline counter is an object here; we write none.
+  const counter = tagged(conditions.at(-1), 'counter');
+  const counted = typeof counter === 'string' && isObjectName(counter) ? counter : undefined;
+  if (counted !== undefined) conditions = conditions.slice(0, -1);
   if (isImplied(conditions.at(-1), last)) conditions = conditions.slice(0, -1);
   const matches = every(conditions, parseMatch);
-  return matches === undefined ? undefined : rule(matches, action);
+  return matches === undefined ? undefined : rule(matches, action, counted);
 }

@@ -60,18 +60,21 @@ describe('a plan', () => {
   test('touches what changed only: new parts are staged, the chain that names them flips, old parts go', () => {
     const { stage, flip, collect } = update(installed(ssh), web);
     const [leaf, tcp, inbound] = ssh.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
-    const [sameLeaf, newTcp, newInbound] = web.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
+    const [sameLeaf, newLeaf, newTcp, newInbound] = web.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
     expect(sameLeaf).toBe(leaf);
     expect(shown(stage)).toBe(`add table inet service
+add chain inet service ${newLeaf}
+add rule inet service ${newLeaf} counter name in-00000000-0000-4000-8000-000000000001 accept
 add chain inet service ${newTcp}
-add rule inet service ${newTcp} tcp dport vmap { 22 : goto ${leaf}, 80 : accept }
+add rule inet service ${newTcp} tcp dport vmap { 22 : goto ${leaf}, 80 : goto ${newLeaf} }
 add chain inet service ${newInbound}
 add rule inet service ${newInbound} meta l4proto vmap { 6 : goto ${newTcp} }
 `);
     expect(shown(flip)).toBe(`add table inet service
 flush chain inet service service-inbound
-add rule inet service service-inbound iifname "wg0" ct state established,related accept
+add rule inet service service-inbound iifname "wg0" ct state established,related counter name in-established accept
 add rule inet service service-inbound iifname "wg0" jump ${newInbound}
+add rule inet service service-inbound iifname "wg0" counter name in-refused continue
 add rule inet service service-inbound iifname "wg0" drop
 `);
     expect(shown(collect)).toBe(`flush chain inet service ${tcp}
@@ -82,10 +85,10 @@ delete chain inet service ${inbound}
   });
 
   test('goes on after a stop between stage and flip, and does not load again what was staged', () => {
-    const half = installed({ ...closed, helpers: ssh.helpers });
+    const half = installed({ ...closed, counters: ssh.counters, helpers: ssh.helpers });
     const { stage, flip, collect } = update(half, ssh);
     expect(stage).toEqual([]);
-    expect(kinds(flip)).toEqual(['addTable', 'flushChain', 'addRule', 'addRule', 'addRule']);
+    expect(kinds(flip)).toEqual(['addTable', 'flushChain', 'addRule', 'addRule', 'addRule', 'addRule']);
     expect(collect).toEqual([]);
   });
 
@@ -177,10 +180,16 @@ describe('every plan', () => {
         expect(new Set(added)).toEqual(new Set([...now].filter((name) => !old.has(name))));
         const deleted = collect.flatMap((command) => (command.kind === 'deleteChain' ? [command.name] : []));
         expect(new Set(deleted)).toEqual(new Set([...old].filter((name) => !now.has(name))));
+        const counting = stage.flatMap((command) => (command.kind === 'addCounter' ? [command.name] : []));
+        expect(counting).toEqual(after.counters.filter((name) => !before.counters.includes(name)));
+        const uncounted = collect.flatMap((command) => (command.kind === 'deleteObject' ? [command.name] : []));
+        expect(uncounted).toEqual(before.counters.filter((name) => !after.counters.includes(name)));
         const literal = after.inbound.rules.length === 6 ? after.inbound.name : undefined;
         const sets = flip.filter((c) => c.kind === 'addRule' && c.chain !== literal && makesSet(c.rule));
         expect(sets).toEqual([]);
-        expect(kinds(stage).filter((kind) => !['addTable', 'addChain', 'addRule'].includes(kind))).toEqual([]);
+        expect(
+          kinds(stage).filter((kind) => !['addTable', 'addCounter', 'addChain', 'addRule'].includes(kind)),
+        ).toEqual([]);
       }),
       { numRuns: 200 },
     );

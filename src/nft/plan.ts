@@ -55,9 +55,13 @@ const loadBase = ({ name, hook, rules }: BaseChain): Command[] => [
   ...addRules(name, rules),
 ];
 
+const addCounters = (counters: readonly ObjectName[]): Command[] =>
+  counters.map((name) => ({ kind: 'addCounter', name }));
+
 /** The whole table from nothing, as one transaction. */
-export const install = ({ inbound, outbound, helpers }: Ruleset): readonly Command[] => [
+export const install = ({ counters, inbound, outbound, helpers }: Ruleset): readonly Command[] => [
   { kind: 'addTable' },
+  ...addCounters(counters),
   ...helpers.flatMap(loadHelper),
   ...loadBase(inbound),
   ...loadBase(outbound),
@@ -112,11 +116,17 @@ function needsRebuild({ chains, objects }: Installed, { inbound, outbound }: Rul
  * Rules go first, then maps, whose elements refer to chains, then chains, then what rules and maps referred to.
  * Within one transaction a reference ends with the command that ends it.
  */
-function collectAll({ chains, objects }: Installed, kept: ReadonlySet<string>): Command[] {
+function collectAll(
+  { chains, objects }: Installed,
+  kept: ReadonlySet<string>,
+  counters: ReadonlySet<string>,
+): Command[] {
   const dead = [...chains.keys()].filter((name): name is ObjectName => !kept.has(name) && isObjectName(name));
-  const named = objects.flatMap(({ object, name }): Command[] =>
-    isObjectKind(object) && isObjectName(name) ? [{ kind: 'deleteObject', object, name }] : [],
-  );
+  const named = objects
+    .filter(({ object, name }) => object !== 'counter' || !counters.has(name))
+    .flatMap(({ object, name }): Command[] =>
+      isObjectKind(object) && isObjectName(name) ? [{ kind: 'deleteObject', object, name }] : [],
+    );
   const isSet = (command: Command): boolean =>
     command.kind === 'deleteObject' && (command.object === 'set' || command.object === 'map');
   return [
@@ -129,7 +139,7 @@ function collectAll({ chains, objects }: Installed, kept: ReadonlySet<string>): 
 
 /** What to do so that the kernel holds `desired` and nothing else; `installed` is absent where there is no table yet. */
 export function plan(installed: Installed | undefined, desired: Ruleset): Update | Tampered {
-  const { inbound, outbound, helpers } = desired;
+  const { counters, inbound, outbound, helpers } = desired;
   if (installed !== undefined && needsRebuild(installed, desired)) {
     return { kind: 'update', stage: [], flip: rebuild(desired), collect: [] };
   }
@@ -143,13 +153,18 @@ export function plan(installed: Installed | undefined, desired: Ruleset): Update
   // Adding the table where it is does no harm, and clears flags such as `dormant`.
   const inTable = (commands: Command[]): Command[] =>
     commands.length === 0 ? [] : [{ kind: 'addTable' }, ...commands];
-  const stage = inTable(helpers.filter(({ name }) => !chains.has(name)).flatMap(loadHelper));
+  // A counter that is there goes on counting.
+  const counting = new Set((installed?.objects ?? []).flatMap((each) => (each.object === 'counter' ? each.name : [])));
+  const stage = inTable([
+    ...addCounters(counters.filter((name) => !counting.has(name))),
+    ...helpers.filter(({ name }) => !chains.has(name)).flatMap(loadHelper),
+  ]);
   const flip = [inbound, outbound].flatMap((chain) => flipBase(chains.get(chain.name), chain));
   const kept = new Set<string>([inbound, outbound, ...helpers].map(({ name }) => name));
   return {
     kind: 'update',
     stage,
     flip: installed?.flagged === true ? [{ kind: 'addTable' }, ...flip] : inTable(flip),
-    collect: installed === undefined ? [] : collectAll(installed, kept),
+    collect: installed === undefined ? [] : collectAll(installed, kept, new Set<string>(counters)),
   };
 }

@@ -4,9 +4,9 @@ import { printAddress, parseRange } from '../policy/address.ts';
 import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../policy/canonical.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { parseGroupId } from '../policy/ids.ts';
-import { sameAddresses } from '../policy/ports.ts';
-import { lastAddress, mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
+import { isWholeFamily, lastAddress, mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import { defaultInboundRules, type Family, type PolicyGroup, type StoredRule } from '../policy/rule.ts';
+import { byFamily, mergeAddresses, sameAddresses, sharedBy } from '../policy/shares.ts';
 
 const id = parseGroupId('00000000-0000-4000-8000-000000000001');
 
@@ -76,7 +76,24 @@ const rangeSet = (family: Family): fc.Arbitrary<RangeSet> =>
     { weight: 1, arbitrary: fc.constant([]) },
   );
 
-const addresses: fc.Arbitrary<Addresses> = fc.record({ v4: rangeSet(4), v6: rangeSet(6) });
+const plain: fc.Arbitrary<Addresses> = fc.record({ v4: rangeSet(4), v6: rangeSet(6) });
+const groups = [1, 2, 3].map((n) => parseGroupId(`00000000-0000-4000-8000-00000000000${n}`));
+
+/** Nobody's, one group's, or several groups'. */
+const addresses: fc.Arbitrary<Addresses> = fc.oneof(
+  plain,
+  fc
+    .tuple(fc.array(plain, { minLength: 1, maxLength: 3 }), fc.shuffledSubarray(groups, { minLength: 3, maxLength: 3 }))
+    .map(([sets, order]) =>
+      mergeAddresses(
+        sets.flatMap((set, i) => {
+          const owner = order[i];
+          return owner === undefined ? [] : sharedBy(set, owner);
+        }),
+        order,
+      ),
+    ),
+);
 const somebody = addresses.filter(({ v4, v6 }) => v4.length > 0 || v6.length > 0);
 
 /** Disjoint ascending intervals out of sorted borders; neighbours that touch and agree are no canonical form. */
@@ -114,8 +131,14 @@ const transport: fc.Arbitrary<TransportPolicy> = fc.record({
 });
 
 const closed: fc.Arbitrary<DirectionPolicy> = fc
-  .record({ kind: fc.constant('closed' as const), any: addresses, echo: addresses, tcp: transport, udp: transport })
-  .filter(({ any }) => !sameAddresses(any, { v4: wholeFamily(4), v6: wholeFamily(6) }));
+  .record({
+    kind: fc.constant('closed' as const),
+    any: addresses,
+    echo: addresses.map(byFamily),
+    tcp: transport,
+    udp: transport,
+  })
+  .filter(({ any }) => !isWholeFamily(any.v4, 4) || !isWholeFamily(any.v6, 6));
 
 /** Canonical forms at large, also such as no written rules give. */
 export const canonicalPolicy: fc.Arbitrary<CanonicalPolicy> = fc.record({

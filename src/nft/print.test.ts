@@ -5,6 +5,7 @@ import { mergeRanges, type Range, type RangeSet } from '../policy/range.ts';
 import {
   accept,
   drop,
+  goOn,
   goto,
   inboundName,
   jump,
@@ -58,6 +59,7 @@ const matches: readonly [Match, string, 'set' | 'no set'][] = [
 const actions: readonly [Rule['action'], string, 'set' | 'no set', readonly string[]][] = [
   [accept, 'accept', 'no set', []],
   [drop, 'drop', 'no set', []],
+  [goOn, 'continue', 'no set', []],
   [jump(leaf), 'jump a-1', 'no set', ['a-1']],
   [goto(leaf), 'goto a-1', 'no set', ['a-1']],
   [
@@ -91,6 +93,7 @@ const actions: readonly [Rule['action'], string, 'set' | 'no set', readonly stri
 const commands: { readonly [K in Command['kind']]: readonly [Extract<Command, { kind: K }>, string] } = {
   addTable: [{ kind: 'addTable' }, 'add table inet service\n'],
   deleteTable: [{ kind: 'deleteTable' }, 'delete table inet service\n'],
+  addCounter: [{ kind: 'addCounter', name: parseObjectName('in-refused') }, 'add counter inet service in-refused\n'],
   addBaseChain: [
     { kind: 'addBaseChain', name: inboundName, hook: 'input' },
     'add chain inet service service-inbound { type filter hook input priority filter; policy accept; }\n',
@@ -143,6 +146,13 @@ describe('the printer', () => {
     expect(printCommands([])).toBe('');
     expect(printCommands([{ kind: 'addTable' }, { kind: 'addChain', name: leaf }])).toBe(
       'add table inet service\nadd chain inet service a-1\n',
+    );
+  });
+
+  test('counts what meets all conditions before it acts', () => {
+    const counter = parseObjectName('in-refused');
+    expect(printRule(rule([{ kind: 'family', family: 6 }], drop, counter))).toBe(
+      'meta nfproto ipv6 counter name in-refused drop',
     );
   });
 

@@ -46,6 +46,7 @@ const ports = ({ from, to }: { from: number; to: number }): string => (from === 
 const actionPrinters: Printers<Verdict | VerdictMap> = {
   accept: () => 'accept',
   drop: () => 'drop',
+  continue: () => 'continue',
   jump: ({ chain }) => `jump ${chain}`,
   goto: ({ chain }) => `goto ${chain}`,
   protocolMap: ({ entries }) =>
@@ -65,7 +66,8 @@ const printed = new WeakMap<Rule, string>();
 export function printRule(rule: Rule): string {
   let text = printed.get(rule);
   if (text === undefined) {
-    text = [...rule.matches.map(printMatch), dispatch(actionPrinters, rule.action)].join(' ');
+    const counter = rule.counter === undefined ? [] : [`counter name ${rule.counter}`];
+    text = [...rule.matches.map(printMatch), ...counter, dispatch(actionPrinters, rule.action)].join(' ');
     printed.set(rule, text);
   }
   return text;
@@ -77,6 +79,7 @@ export const printRules = (rules: readonly Rule[]): string => rules.map((rule) =
 const commandPrinters: Printers<Command> = {
   addTable: () => `add table ${own}`,
   deleteTable: () => `delete table ${own}`,
+  addCounter: ({ name }) => `add counter ${own} ${name}`,
   addBaseChain: ({ name, hook }) =>
     `add chain ${own} ${name} { type filter hook ${hook} priority filter; policy accept; }`,
   addChain: ({ name }) => `add chain ${own} ${name}`,

@@ -5,6 +5,10 @@ import { printCommands } from './print.ts';
 /** Lists our table and nothing else. */
 export const listLine = `list table ${table.family} ${table.name}`;
 
+/** Which tables there are, by their names and numbers, and what the counters of ours have counted. */
+export const tablesLine = `list tables ${table.family}`;
+export const countersLine = `list counters table ${table.family} ${table.name}`;
+
 /** Success is silent, so this harmless question is sent after each line: its answer marks the end of the answer before. */
 export const markLine = 'describe udp dport';
 export const isMark = (line: string): boolean => line.includes('datatype inet_service');

@@ -1,10 +1,24 @@
 /** Owns the canonical form of a policy: what the rules mean, free of how they were written (order, overlap, doubles). */
+import type { GroupId } from './ids.ts';
 import type { RangeSet } from './range.ts';
 
-/** Addresses of both families. An empty set admits nobody; a whole family is one range. */
+/** What one group admits of an address set. */
+export interface Share {
+  readonly group: GroupId;
+  readonly v4: RangeSet;
+  readonly v6: RangeSet;
+}
+
+/**
+ * Addresses of both families. An empty set admits nobody; a whole family is one range.
+ * `shares` say which group admits whom, so that packets can be counted: in the order of the device's groups, together the
+ * whole set. They may overlap, and then the earlier one counts; one that earlier ones cover is left out. Absent where
+ * nobody is counted.
+ */
 export interface Addresses {
   readonly v4: RangeSet;
   readonly v6: RangeSet;
+  readonly shares?: readonly Share[];
 }
 
 /** A port interval, inclusive, with everybody it admits. */
@@ -44,7 +58,7 @@ export type DirectionPolicy =
       readonly kind: 'closed';
       /** Every protocol. */
       readonly any: Addresses;
-      /** Echo request and echo reply: `v4` by ICMP, `v6` by ICMPv6. */
+      /** Echo request and echo reply: `v4` by ICMP, `v6` by ICMPv6. They part before addresses do, so a share is of one family. */
       readonly echo: Addresses;
       readonly tcp: TransportPolicy;
       readonly udp: TransportPolicy;
@@ -52,7 +66,7 @@ export type DirectionPolicy =
 
 /**
  * Where `any` holds a whole family, `echo`, `tcp` and `udp` hold nothing of it; where `anyPort` does, `ports` do not.
- * Inbound that admits everything is `closed` with both whole families in `any` and all else empty.
+ * Inbound that admits everything is `closed` with both whole families in `any`, without shares, and all else empty.
  */
 export interface CanonicalPolicy {
   readonly inbound: DirectionPolicy;

@@ -2,20 +2,17 @@
 import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from './canonical.ts';
 import { isClosed, isDiscovery, rulesOf, type DecideOptions } from './decide.ts';
 import type { EffectivePolicy } from './effective.ts';
+import type { GroupId } from './ids.ts';
 import { isAnyPort, isEcho, ruleAddresses } from './match.ts';
 import type { Packet } from './packet.ts';
-import { mergeAddresses, toPortMap, type PortRule } from './ports.ts';
+import { toPortMap, type PortRule } from './ports.ts';
 import { hasAddress, isWholeFamily } from './range.ts';
 import type { Direction } from './rule.ts';
-
-export const nobody: Addresses = { v4: [], v6: [] };
+import { byFamily, mergeAddresses, sharedBy, withoutFamilies } from './shares.ts';
 
 /** What is left to say of the addresses once everybody of a whole family is admitted anyway. */
-function beside(addresses: Addresses, admitted: Addresses): Addresses {
-  const v4 = isWholeFamily(admitted.v4, 4) ? [] : addresses.v4;
-  const v6 = isWholeFamily(admitted.v6, 6) ? [] : addresses.v6;
-  return v4 === addresses.v4 && v6 === addresses.v6 ? addresses : { v4, v6 };
-}
+const beside = (addresses: Addresses, admitted: Addresses): Addresses =>
+  withoutFamilies(addresses, { v4: isWholeFamily(admitted.v4, 4), v6: isWholeFamily(admitted.v6, 6) });
 
 interface Collected {
   readonly any: Addresses[];
@@ -28,7 +25,7 @@ function collect(policy: EffectivePolicy, direction: Direction): Collected {
   const all: Collected = { any: [], echo: [], anyPort: { tcp: [], udp: [] }, ports: { tcp: [], udp: [] } };
   for (const group of policy.groups) {
     for (const rule of rulesOf(group, direction)) {
-      const addresses = ruleAddresses(rule);
+      const addresses = sharedBy(ruleAddresses(rule), group.id);
       const ports = { from: rule.from_port, to: rule.to_port, addresses };
       switch (rule.ip_protocol) {
         case 'tcp':
@@ -56,28 +53,35 @@ function collect(policy: EffectivePolicy, direction: Direction): Collected {
   return all;
 }
 
-function transportPolicy(anyPort: readonly Addresses[], ports: readonly PortRule[], any: Addresses): TransportPolicy {
-  const everyPort = beside(mergeAddresses([nobody, ...anyPort]), any);
-  return {
-    anyPort: everyPort,
-    ports: toPortMap(ports.map((rule) => ({ ...rule, addresses: beside(beside(rule.addresses, any), everyPort) }))),
+/** Brings together what the rules of all groups say of one direction. */
+function merge(all: Collected, order: readonly GroupId[]): Extract<DirectionPolicy, { kind: 'closed' }> {
+  const any = mergeAddresses(all.any, order);
+  const transport = (protocol: 'tcp' | 'udp'): TransportPolicy => {
+    const anyPort = beside(mergeAddresses(all.anyPort[protocol], order), any);
+    const rules = all.ports[protocol].map((rule) => ({
+      ...rule,
+      addresses: beside(beside(rule.addresses, any), anyPort),
+    }));
+    return { anyPort, ports: toPortMap(rules, order) };
   };
+  const echo = byFamily(beside(mergeAddresses(all.echo, order), any));
+  return { kind: 'closed', any, echo, tcp: transport('tcp'), udp: transport('udp') };
 }
 
 function directionPolicy(policy: EffectivePolicy, direction: Direction): DirectionPolicy {
   if (!isClosed(policy, direction)) return { kind: 'open' };
-  const all = collect(policy, direction);
-  const any = mergeAddresses([nobody, ...all.any]);
-  return {
-    kind: 'closed',
-    any,
-    echo: beside(mergeAddresses([nobody, ...all.echo]), any),
-    tcp: transportPolicy(all.anyPort.tcp, all.ports.tcp, any),
-    udp: transportPolicy(all.anyPort.udp, all.ports.udp, any),
-  };
+  const order = [...new Set(policy.groups.map(({ id }) => id))];
+  const closed = merge(collect(policy, direction), order);
+  // The chain that admits everything is given to the letter, and it counts nothing (reference 1.2 (10)).
+  const { v4, v6 } = closed.any;
+  const isOpen = direction === 'inbound' && isWholeFamily(v4, 4) && isWholeFamily(v6, 6);
+  return isOpen ? { ...closed, any: { v4, v6 } } : closed;
 }
 
-/** The canonical form of a policy: equal for groups and rules in any order, doubled, overlapping or split. */
+/**
+ * The canonical form of a policy: equal for rules in any order, doubled, overlapping or split. The order of groups tells
+ * to whom a packet is counted that several of them admit, and nothing else.
+ */
 export const canonicalize = (policy: EffectivePolicy): CanonicalPolicy => ({
   inbound: directionPolicy(policy, 'inbound'),
   outbound: directionPolicy(policy, 'outbound'),

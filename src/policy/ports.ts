@@ -1,6 +1,7 @@
 /** Owns the way from overlapping port rules to a port map: disjoint intervals, or a prefix tree where those explode. */
 import type { Addresses, PortInterval, PortMap, PortPrefix } from './canonical.ts';
-import { mergeRanges, sameRanges, type Range } from './range.ts';
+import type { GroupId } from './ids.ts';
+import { isNobody, mergeAddresses, sameAddresses } from './shares.ts';
 
 /** One rule's ports with whom it admits. Ports are 1–65535; any-port rules do not come here. */
 export interface PortRule {
@@ -16,23 +17,14 @@ const slack = 1_024;
 /** Ranges touched while merging, as a multiple of the input: bounds the time of a hostile policy. */
 const work = 256;
 
-const sizeOf = ({ v4, v6 }: Addresses): number => 1 + v4.length + v6.length;
-export const sameAddresses = (a: Addresses, b: Addresses): boolean => sameRanges(a.v4, b.v4) && sameRanges(a.v6, b.v6);
-
-export function mergeAddresses(all: readonly Addresses[]): Addresses {
-  const [only] = all;
-  if (all.length === 1 && only !== undefined) return only;
-  const v4: Range[] = [];
-  const v6: Range[] = [];
-  for (const each of all) {
-    for (const range of each.v4) v4.push(range);
-    for (const range of each.v6) v6.push(range);
-  }
-  return { v4: mergeRanges(v4), v6: mergeRanges(v6) };
-}
+/** How many ranges the kernel will hold for it. */
+const sizeOf = ({ v4, v6, shares = [] }: Addresses): number =>
+  shares.length > 1
+    ? shares.reduce((sum, share) => sum + share.v4.length + share.v6.length, 1)
+    : 1 + v4.length + v6.length;
 
 /** Rules with equal ports become one. */
-function joinEqual(rules: readonly PortRule[]): PortRule[] {
+function joinEqual(rules: readonly PortRule[], order: readonly GroupId[]): PortRule[] {
   const byPorts = new Map<number, PortRule[]>();
   for (const rule of rules) {
     const key = rule.from * 65_536 + rule.to;
@@ -43,12 +35,19 @@ function joinEqual(rules: readonly PortRule[]): PortRule[] {
   return [...byPorts.values()].map((same) => {
     const [first] = same;
     if (first === undefined) throw new Error('a group of rules is never empty');
-    return { from: first.from, to: first.to, addresses: mergeAddresses(same.map((rule) => rule.addresses)) };
+    return {
+      from: first.from,
+      to: first.to,
+      addresses: mergeAddresses(
+        same.map((rule) => rule.addresses),
+        order,
+      ),
+    };
   });
 }
 
 /** Ascending, disjoint intervals whose neighbours differ, or nothing where they would grow or cost too much. */
-function toIntervals(rules: readonly PortRule[]): PortInterval[] | undefined {
+function toIntervals(rules: readonly PortRule[], order: readonly GroupId[]): PortInterval[] | undefined {
   const input = rules.reduce((sum, rule) => sum + sizeOf(rule.addresses), 0);
   const borders = [...new Set(rules.flatMap((rule) => [rule.from, rule.to + 1]))].toSorted((a, b) => a - b);
   const starting = rules.toSorted((a, b) => a.from - b.from);
@@ -66,7 +65,10 @@ function toIntervals(rules: readonly PortRule[]): PortInterval[] | undefined {
     if (active.length === 0) continue;
     const to = (borders[index + 1] ?? 65_536) - 1;
     for (const rule of active) touched += sizeOf(rule.addresses);
-    const addresses = mergeAddresses(active.map((rule) => rule.addresses));
+    const addresses = mergeAddresses(
+      active.map((rule) => rule.addresses),
+      order,
+    );
     const before = intervals.at(-1);
     if (before !== undefined && before.to === from - 1 && sameAddresses(before.addresses, addresses)) {
       intervals[intervals.length - 1] = { from: before.from, to, addresses };
@@ -92,7 +94,7 @@ export function portPrefixes(from: number, to: number): { readonly length: numbe
   return prefixes;
 }
 
-function toPrefixes(rules: readonly PortRule[]): PortPrefix[] {
+function toPrefixes(rules: readonly PortRule[], order: readonly GroupId[]): PortPrefix[] {
   const nodes = new Map<number, { length: number; value: number; all: Addresses[] }>();
   for (const rule of rules) {
     for (const { length, value } of portPrefixes(rule.from, rule.to)) {
@@ -104,12 +106,17 @@ function toPrefixes(rules: readonly PortRule[]): PortPrefix[] {
   }
   return [...nodes.entries()]
     .toSorted(([a], [b]) => a - b)
-    .map(([, { length, value, all }]) => ({ length, value, addresses: mergeAddresses(all) }));
+    .map(([, { length, value, all }]) => ({ length, value, addresses: mergeAddresses(all, order) }));
 }
 
-/** The port map of any rules; those that admit nobody leave no trace. */
-export function toPortMap(rules: readonly PortRule[]): PortMap {
-  const joined = joinEqual(rules.filter(({ addresses }) => addresses.v4.length > 0 || addresses.v6.length > 0));
-  const intervals = toIntervals(joined);
-  return intervals === undefined ? { kind: 'prefixes', nodes: toPrefixes(joined) } : { kind: 'intervals', intervals };
+/** The port map of any rules; those that admit nobody leave no trace. `order` is that of the device's groups. */
+export function toPortMap(rules: readonly PortRule[], order: readonly GroupId[] = []): PortMap {
+  const joined = joinEqual(
+    rules.filter(({ addresses }) => !isNobody(addresses)),
+    order,
+  );
+  const intervals = toIntervals(joined, order);
+  return intervals === undefined
+    ? { kind: 'prefixes', nodes: toPrefixes(joined, order) }
+    : { kind: 'intervals', intervals };
 }

@@ -57,6 +57,17 @@ export function hasAddress(set: RangeSet, address: bigint): boolean {
   return false;
 }
 
+/** Whether the set holds every address of the other one. */
+export function holdsAll(set: RangeSet, other: RangeSet): boolean {
+  let at = 0;
+  for (const { first, last } of other) {
+    let range = set[at];
+    while (range !== undefined && range.last < first) range = set[++at];
+    if (range === undefined || range.first > first || range.last < last) return false;
+  }
+  return true;
+}
+
 export function sameRanges(a: RangeSet, b: RangeSet): boolean {
   return a.length === b.length && a.every((range, i) => range.first === b[i]?.first && range.last === b[i]?.last);
 }

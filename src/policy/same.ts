@@ -1,6 +1,6 @@
-/** Owns the question whether two canonical policies mean the same: canonical forms are equal part by part, or they differ. */
+/** Owns the question whether two canonical policies are the same, to whom they count a packet included: equal part by part, or they differ. */
 import type { CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from './canonical.ts';
-import { sameAddresses } from './ports.ts';
+import { sameAddresses } from './shares.ts';
 
 const sameList = <T>(a: readonly T[], b: readonly T[], same: (x: T, y: T) => boolean): boolean =>
   a.length === b.length && a.every((x, i) => same(x, b[i] as T));

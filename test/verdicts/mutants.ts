@@ -44,7 +44,8 @@ const byRuleset =
     rebuildText(mistake(compile(canonicalize(policy), options)));
 
 const eachRule = (mistake: (rule: Rule) => readonly Rule[]): Compiler =>
-  byRuleset(({ inbound, outbound, helpers }) => ({
+  byRuleset(({ counters, inbound, outbound, helpers }) => ({
+    counters,
     inbound: { ...inbound, rules: inbound.rules.flatMap(mistake) },
     outbound: { ...outbound, rules: outbound.rules.flatMap(mistake) },
     helpers: helpers.map(({ kind, name, rules }) => ({ kind, name, rules: rules.flatMap(mistake) })),

@@ -89,6 +89,7 @@ const table =
         ['stream', streamLine(told)],
         ['drift', driftLine(drift)],
         ['revoked', count(told.revoked_connections, 'connection')],
+        ['packets', directions.map((direction) => packetsLine(told, direction))],
         ...(told.held === undefined ? [] : ([['held', told.held]] as const)),
         ...(told.troubles.length === 0
           ? []
@@ -107,6 +108,27 @@ const table =
       paint,
     );
   };
+
+const directions = ['inbound', 'outbound'] as const;
+
+/** What passed in one direction and why, and what did not. */
+function packetsLine({ packets, policy }: Told, direction: (typeof directions)[number]): string {
+  const way = direction === 'inbound' ? 'in' : 'out';
+  const fates = packets[direction];
+  if (fates === undefined) return `${way}: everything passes and nothing is counted`;
+  const admitted = policy.groups.map(
+    (group) => `${group[`admitted_${direction}`]?.packets ?? 0} admitted by ${group.name}`,
+  );
+  const { established, discovery, refused } = fates;
+  const neighbours = discovery.packets > 0 ? [`${discovery.packets} of neighbour discovery`] : [];
+  const parts = [
+    ...admitted,
+    `${established.packets} of established connections`,
+    ...neighbours,
+    `${refused.packets} refused`,
+  ];
+  return `${way}: ${parts.join(', ')}`;
+}
 
 function streamLine({ stream, server }: Told): string {
   const since = `since ${shortTime(stream.since)}`;
