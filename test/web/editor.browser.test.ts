@@ -95,7 +95,7 @@ describe('editing a group', () => {
     await dialog.getByRole('tab', { name: '1 device' }).click();
     await expectShown(dialog.getByText('carrier'));
     await dialog.getByRole('tab', { name: 'nftables' }).click();
-    await expectShown(dialog.getByText(/8000-8100 : accept/));
+    await expectShown(dialog.getByText(/8000-8100 : goto from-/));
     await dialog.getByRole('button', { name: 'Save these changes' }).click();
     await expectShown(page.getByText('On its way to 1 device.'));
     expect((await read(group.id)).inbound_rules).toHaveLength(2);
