@@ -1,28 +1,11 @@
 /** Proves the error contract: problem+json with a request id for everything that can go wrong, and no secret anywhere. */
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { describe, expect, test } from 'vitest';
+import { useServer } from '../lib/stage.ts';
 import type { Answered } from '../lib/http.ts';
+import { startTestServer } from '../lib/server.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let place: Place;
-beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  place = await newPlace(server);
-});
-afterAll(async () => {
-  await server.close();
-  await postgres.stop();
-});
+const stage = useServer();
 
 /** A problem in the right form, of this status and code. */
 function expectProblem(answer: Answered, status: number, code: string): void {
@@ -42,7 +25,7 @@ const missing = '00000000-0000-4000-8000-000000000000';
 
 describe('each status', () => {
   test('400: malformed JSON, malformed path ids, broken percent encodings', async () => {
-    const post = (raw: string | Buffer) => place.owner.api.ask('POST', '/api/organizations', { raw });
+    const post = (raw: string | Buffer) => stage.place.owner.api.ask('POST', '/api/organizations', { raw });
     for (const raw of ['{', '{"name":}', "{'name':'x'}", '[1,2', 'nonsense', Buffer.from([0x22, 0xff, 0x22])]) {
       expectProblem(await post(raw), 400, 'malformed_json');
     }
@@ -52,14 +35,14 @@ describe('each status', () => {
     for (const path of [
       '/api/organizations/x',
       '/api/organizations/1/devices',
-      `${place.base}/devices/${place.org}x`,
+      `${stage.place.base}/devices/${stage.place.org}x`,
       `/api/user/x/security_groups`,
       '/api/tokens/-',
     ]) {
       const method = path.startsWith('/api/tokens') ? 'DELETE' : 'GET';
-      expectProblem(await place.owner.api.ask(method, path), 400, 'malformed_path');
+      expectProblem(await stage.place.owner.api.ask(method, path), 400, 'malformed_path');
     }
-    expectProblem(await place.owner.api.get('/api/organizations/%zz'), 400, 'malformed_path');
+    expectProblem(await stage.place.owner.api.get('/api/organizations/%zz'), 400, 'malformed_path');
   });
 
   test('401: no credential, a wrong one, another scheme; with a challenge', async () => {
@@ -73,42 +56,45 @@ describe('each status', () => {
       `Bearer ${'x'.repeat(9000)}`,
     ];
     for (const authorization of given) {
-      const answer = await server.nobody.get(place.base, authorization === undefined ? {} : { authorization });
+      const answer = await stage.server.nobody.get(
+        stage.place.base,
+        authorization === undefined ? {} : { authorization },
+      );
       expectProblem(answer, 401, 'unauthenticated');
       expect(answer.headers['www-authenticate']).toBe('Bearer realm="ringfence"');
     }
-    expect((await server.nobody.get('/api/users/me', { authorization: `bearer  ${place.owner.token}` })).status).toBe(
-      200,
-    );
+    expect(
+      (await stage.server.nobody.get('/api/users/me', { authorization: `bearer  ${stage.place.owner.token}` })).status,
+    ).toBe(200);
   });
 
   test('403: known but not allowed', async () => {
-    expectProblem(await place.member.api.patch(place.base, { name: 'x' }), 403, 'forbidden');
+    expectProblem(await stage.place.member.api.patch(stage.place.base, { name: 'x' }), 403, 'forbidden');
   });
 
   test('404: absent, of another organization, or no path at all', async () => {
-    expectProblem(await place.owner.api.get(`/api/organizations/${missing}`), 404, 'not_found');
-    expectProblem(await place.stranger.api.get(place.base), 404, 'not_found');
-    expectProblem(await server.admin.get(place.base), 404, 'not_found');
-    expectProblem(await place.owner.api.get(`${place.base}/devices/${missing}`), 404, 'not_found');
-    expectProblem(await place.owner.api.get('/api/nowhere'), 404, 'not_found');
-    expectProblem(await server.nobody.get('/nowhere'), 404, 'not_found');
-    expectProblem(await server.nobody.post('/api/nowhere', { a: 1 }), 404, 'not_found');
+    expectProblem(await stage.place.owner.api.get(`/api/organizations/${missing}`), 404, 'not_found');
+    expectProblem(await stage.place.stranger.api.get(stage.place.base), 404, 'not_found');
+    expectProblem(await stage.server.admin.get(stage.place.base), 404, 'not_found');
+    expectProblem(await stage.place.owner.api.get(`${stage.place.base}/devices/${missing}`), 404, 'not_found');
+    expectProblem(await stage.place.owner.api.get('/api/nowhere'), 404, 'not_found');
+    expectProblem(await stage.server.nobody.get('/nowhere'), 404, 'not_found');
+    expectProblem(await stage.server.nobody.post('/api/nowhere', { a: 1 }), 404, 'not_found');
   });
 
   test('405: a path that knows other methods, and says which', async () => {
-    const put = await place.owner.api.put(place.base, {});
+    const put = await stage.place.owner.api.put(stage.place.base, {});
     expectProblem(put, 405, 'method_not_allowed');
     expect(put.headers.allow).toBe('GET, HEAD, PATCH, DELETE');
-    const get = await place.owner.api.get(`${place.base}/events`);
+    const get = await stage.place.owner.api.get(`${stage.place.base}/events`);
     expectProblem(get, 405, 'method_not_allowed');
     expect(get.headers.allow).toBe('POST');
-    expect((await server.nobody.ask('OPTIONS', '/user/me/tokens')).headers.allow).toBe('POST, GET, HEAD');
-    expect((await server.nobody.ask('DELETE', '/healthz')).status).toBe(405);
+    expect((await stage.server.nobody.ask('OPTIONS', '/user/me/tokens')).headers.allow).toBe('POST, GET, HEAD');
+    expect((await stage.server.nobody.ask('DELETE', '/healthz')).status).toBe(405);
   });
 
   test('406: an Accept that JSON does not satisfy', async () => {
-    const accepting = (accept: string) => place.owner.api.get(place.base, { accept });
+    const accepting = (accept: string) => stage.place.owner.api.get(stage.place.base, { accept });
     expectProblem(await accepting('text/html'), 406, 'not_acceptable');
     expectProblem(await accepting('application/json;q=0, */*'), 406, 'not_acceptable');
     for (const accept of [
@@ -123,9 +109,9 @@ describe('each status', () => {
   });
 
   test('409: conflict', async () => {
-    await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'taken' });
+    await stage.place.owner.api.expect(201, 'POST', `${stage.place.base}/devices`, { public_key: 'taken' });
     expectProblem(
-      await place.owner.api.post(`${place.base}/devices`, { public_key: 'taken' }),
+      await stage.place.owner.api.post(`${stage.place.base}/devices`, { public_key: 'taken' }),
       409,
       'public_key_taken',
     );
@@ -133,34 +119,37 @@ describe('each status', () => {
 
   test('412: If-Match', async () => {
     for (const tag of ['"999"', '999', '"1", "999"', 'W/"999"', 'nonsense', '""', '']) {
-      const answer = await place.owner.api.patch(place.base, { name: 'x' }, { 'if-match': tag });
+      const answer = await stage.place.owner.api.patch(stage.place.base, { name: 'x' }, { 'if-match': tag });
       expectProblem(answer, 412, 'precondition_failed');
     }
     for (const form of ['"#"', '#', '*', '"1", "#"', ' "#" ,']) {
-      const { revision } = await place.owner.api.expect(200, 'GET', place.base);
+      const { revision } = await stage.place.owner.api.expect(200, 'GET', stage.place.base);
       const tag = form.replace('#', String(revision));
-      const answer = await place.owner.api.patch(place.base, { description: tag }, { 'if-match': tag });
+      const answer = await stage.place.owner.api.patch(stage.place.base, { description: tag }, { 'if-match': tag });
       expect(answer.status, tag).toBe(200);
     }
   });
 
   test('413: a body above 4 MiB; just below it is read', async () => {
     const name = 'n'.repeat(4 * 1024 * 1024 - 20);
-    expectProblem(await place.owner.api.post('/api/organizations', { name }), 422, 'invalid');
+    expectProblem(await stage.place.owner.api.post('/api/organizations', { name }), 422, 'invalid');
     for (const more of [20, 1_000_000, 20_000_000]) {
-      const answer = await place.owner.api.post('/api/organizations', { name: `${name}${'n'.repeat(more)}` });
+      const answer = await stage.place.owner.api.post('/api/organizations', { name: `${name}${'n'.repeat(more)}` });
       expectProblem(answer, 413, 'payload_too_large');
     }
   });
 
   test('415: a body that is not JSON by its type', async () => {
     const typed = (type: string) =>
-      place.owner.api.ask('POST', '/api/organizations', { raw: '{"name":"x"}', headers: { 'content-type': type } });
+      stage.place.owner.api.ask('POST', '/api/organizations', {
+        raw: '{"name":"x"}',
+        headers: { 'content-type': type },
+      });
     for (const type of ['text/plain', 'application/xml', 'application/x-www-form-urlencoded', 'nonsense']) {
       expectProblem(await typed(type), 415, 'unsupported_media_type');
     }
     const coded = (coding: string) =>
-      place.owner.api.ask('POST', '/api/organizations', {
+      stage.place.owner.api.ask('POST', '/api/organizations', {
         raw: '{"name":"x"}',
         headers: { 'content-type': 'application/json', 'content-encoding': coding },
       });
@@ -171,7 +160,7 @@ describe('each status', () => {
   });
 
   test('422: every problem at once; nothing is coerced', async () => {
-    const answer = await place.owner.api.post('/api/organizations', { name: 5, description: ['x'], more: null });
+    const answer = await stage.place.owner.api.post('/api/organizations', { name: 5, description: ['x'], more: null });
     expectProblem(answer, 422, 'invalid');
     expect(answer.json.errors).toEqual([
       { pointer: '/more', code: 'unknown_field', detail: expect.any(String) },
@@ -179,14 +168,14 @@ describe('each status', () => {
       { pointer: '/description', code: 'not_a_string', detail: expect.any(String) },
     ]);
     for (const raw of ['null', '5', '"x"', '[]', 'true']) {
-      expectProblem(await place.owner.api.ask('POST', '/api/organizations', { raw }), 422, 'invalid');
+      expectProblem(await stage.place.owner.api.ask('POST', '/api/organizations', { raw }), 422, 'invalid');
     }
-    expectProblem(await place.owner.api.post('/api/organizations'), 422, 'invalid');
+    expectProblem(await stage.place.owner.api.post('/api/organizations'), 422, 'invalid');
   });
 
   test('429: too many requests of one credential, with Retry-After; others are not slowed', async () => {
     let now = 1_900_000_000_000;
-    const limited = await startTestServer(postgres, { rateLimit: 2, rateBurst: 5, clock: () => now });
+    const limited = await startTestServer(stage.postgres, { rateLimit: 2, rateBurst: 5, clock: () => now });
     try {
       const statuses = await Promise.all(Array.from({ length: 8 }, () => limited.admin.get('/api/users/me')));
       const refused = statuses.filter((answer) => answer.status === 429);
@@ -204,7 +193,7 @@ describe('each status', () => {
   });
 
   test('408, 400 and 431 of requests that are no HTTP are problems too', async () => {
-    const { hostname, port } = new URL(server.url);
+    const { hostname, port } = new URL(stage.server.url);
     const exchange = (bytes: string): Promise<string> =>
       new Promise((resolve, reject) => {
         const socket = connect(Number(port), hostname, () => socket.write(bytes));
@@ -223,7 +212,7 @@ describe('each status', () => {
 
 describe('harmless', () => {
   test('duplicate keys, __proto__, deep JSON and huge numbers change nothing but their own request', async () => {
-    const post = (raw: string) => place.owner.api.ask('POST', '/api/organizations', { raw });
+    const post = (raw: string) => stage.place.owner.api.ask('POST', '/api/organizations', { raw });
     const twice = await post('{"name":"first","name":"second"}');
     expect([twice.status, twice.json.name]).toEqual([201, 'second']);
     const proto = await post('{"name":"x","__proto__":{"description":"polluted"},"constructor":{"prototype":{"a":1}}}');
@@ -232,7 +221,7 @@ describe('harmless', () => {
     expect(({} as { description?: string }).description).toBeUndefined();
     const deep = await post(`{"name":${'['.repeat(500_000)}${']'.repeat(500_000)}}`);
     expect(deep.status).toBe(422);
-    const huge = await place.owner.api.ask('POST', `${place.base}/security_groups`, {
+    const huge = await stage.place.owner.api.ask('POST', `${stage.place.base}/security_groups`, {
       raw: '{"group_name":"x","inbound_rules":[{"ip_protocol":"tcp","from_port":1e400,"to_port":9007199254740993}]}',
     });
     expect(huge.status).toBe(422);
@@ -243,30 +232,35 @@ describe('harmless', () => {
 
   test('a method override, a fragment or a second slash does not lead around the guard', async () => {
     const paths = [
-      `/${place.base}`,
-      `${place.base}/`,
-      `${place.base}//devices`,
-      `${place.base}/../${place.org}`,
+      `/${stage.place.base}`,
+      `${stage.place.base}/`,
+      `${stage.place.base}//devices`,
+      `${stage.place.base}/../${stage.place.org}`,
       `/API/users/me`,
     ];
-    for (const path of paths) expect((await server.nobody.get(path)).status, path).toBe(404);
-    expect((await server.nobody.post(place.base, {}, { 'x-http-method-override': 'PATCH' })).status).toBe(405);
+    for (const path of paths) expect((await stage.server.nobody.get(path)).status, path).toBe(404);
+    expect((await stage.server.nobody.post(stage.place.base, {}, { 'x-http-method-override': 'PATCH' })).status).toBe(
+      405,
+    );
   });
 });
 
 describe('what an answer carries', () => {
   test('a request id that the log has too: given by the caller if it is a plain one, else made', async () => {
-    const made = await place.owner.api.get('/api/users/me');
+    const made = await stage.place.owner.api.get('/api/users/me');
     expect(made.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
-    const given = await place.owner.api.get('/api/users/me', { 'x-request-id': 'trace-1' });
+    const given = await stage.place.owner.api.get('/api/users/me', { 'x-request-id': 'trace-1' });
     expect(given.headers['x-request-id']).toBe('trace-1');
-    const bad = await place.owner.api.get('/api/users/me', { 'x-request-id': 'a b"c' });
+    const bad = await stage.place.owner.api.get('/api/users/me', { 'x-request-id': 'a b"c' });
     expect(bad.headers['x-request-id']).not.toContain('"');
-    expect(server.logged()).toContain('"req":"trace-1"');
+    expect(stage.server.logged()).toContain('"req":"trace-1"');
   });
 
   test('headers that keep browsers and caches from doing more than asked', async () => {
-    for (const answer of [await place.owner.api.get('/api/users/me'), await server.nobody.get('/nowhere')]) {
+    for (const answer of [
+      await stage.place.owner.api.get('/api/users/me'),
+      await stage.server.nobody.get('/nowhere'),
+    ]) {
       expect(answer.headers).toMatchObject({
         'x-content-type-options': 'nosniff',
         'cache-control': 'no-store',
@@ -277,20 +271,20 @@ describe('what an answer carries', () => {
   });
 
   test('no secret reaches a log line or an error', async () => {
-    const { token } = await place.owner.api.expect(201, 'POST', '/api/users/me/tokens', {});
-    const { key } = await place.owner.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {});
-    const api = server.nobody.as(token);
+    const { token } = await stage.place.owner.api.expect(201, 'POST', '/api/users/me/tokens', {});
+    const { key } = await stage.place.owner.api.expect(201, 'POST', `${stage.place.base}/enrollment_keys`, {});
+    const api = stage.server.nobody.as(token);
     const answers = [
       await api.get('/api/users/me'),
       await api.get(`/api/organizations/${token}`),
       await api.ask('POST', '/api/organizations', { raw: `{"name": ${token}` }),
-      await server.nobody.as(key).get(`${place.base}/devices`),
-      await server.nobody.get('/api/users/me', { authorization: `Basic ${token}` }),
+      await stage.server.nobody.as(key).get(`${stage.place.base}/devices`),
+      await stage.server.nobody.get('/api/users/me', { authorization: `Basic ${token}` }),
     ];
     for (const answer of answers) expect(answer.text.replace(/rf_user_\.\.\./, '')).not.toContain(key);
     expect(answers[2]?.text).not.toContain(token);
-    for (const secret of [token, key, place.owner.token, server.adminToken]) {
-      expect(server.logged().includes(secret), 'the log holds a secret').toBe(false);
+    for (const secret of [token, key, stage.place.owner.token, stage.server.adminToken]) {
+      expect(stage.server.logged().includes(secret), 'the log holds a secret').toBe(false);
     }
   });
 });

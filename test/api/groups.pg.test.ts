@@ -1,27 +1,9 @@
 /** Proves the security group operations and the promises about groups, against the real server and PostgreSQL. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  newPerson,
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { describe, expect, test } from 'vitest';
+import { useServer } from '../lib/stage.ts';
+import { newPerson, newPlace } from '../lib/server.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let place: Place;
-beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres);
-  place = await newPlace(server);
-});
-afterAll(async () => {
-  await server.close();
-  await postgres.stop();
-});
+const stage = useServer();
 
 const ssh = { ip_protocol: 'tcp', from_port: 22, to_port: 22 };
 const device = (key: string, more: object = {}) => ({ public_key: key, ...more });
@@ -30,8 +12,12 @@ const newKey = (): string => `key-${(keys += 1)}`;
 
 describe('the default group', () => {
   test('is made with its organization and has the four open rules (reference 1.2 (11))', async () => {
-    const group = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups/${place.defaultGroup}`);
-    expect(group).toMatchObject({ id: place.defaultGroup, org_id: place.org, is_default: true });
+    const group = await stage.place.owner.api.expect(
+      200,
+      'GET',
+      `${stage.place.base}/security_groups/${stage.place.defaultGroup}`,
+    );
+    expect(group).toMatchObject({ id: stage.place.defaultGroup, org_id: stage.place.org, is_default: true });
     expect(group.inbound_rules).toEqual(
       ['ipv4', 'ipv6', 'icmp', 'icmpv6'].map((ip_protocol) => ({
         ip_protocol,
@@ -45,7 +31,7 @@ describe('the default group', () => {
   });
 
   test('is reset by a delete: it goes, and a fresh one takes its place', async () => {
-    const { owner, base, defaultGroup } = await newPlace(server);
+    const { owner, base, defaultGroup } = await newPlace(stage.server);
     await owner.api.expect(200, 'PATCH', `${base}/security_groups/${defaultGroup}`, { inbound_rules: [ssh] });
     const gone = await owner.api.expect(200, 'DELETE', `${base}/security_groups/${defaultGroup}`);
     expect(gone).toMatchObject({ id: defaultGroup, is_default: true, inbound_rules: [ssh] });
@@ -61,44 +47,44 @@ describe('the default group', () => {
 
 describe('creating', () => {
   test('answers 201 with the record, Location and ETag', async () => {
-    const answer = await place.owner.api.post(`${place.base}/security_groups`, {
+    const answer = await stage.place.owner.api.post(`${stage.place.base}/security_groups`, {
       group_name: 'web',
       group_description: 'web servers',
-      org_id: place.org,
+      org_id: stage.place.org,
       inbound_rules: [ssh],
     });
     expect(answer.status).toBe(201);
     const group = answer.json;
-    expect(answer.headers.location).toBe(`${place.base}/security_groups/${group.id}`);
+    expect(answer.headers.location).toBe(`${stage.place.base}/security_groups/${group.id}`);
     expect(answer.headers.etag).toBe(`"${group.revision}"`);
     expect(group).toEqual({
       id: group.id,
       group_name: 'web',
       group_description: 'web servers',
-      org_id: place.org,
+      org_id: stage.place.org,
       inbound_rules: [ssh],
       revision: expect.any(Number),
       created_at: expect.stringMatching(/^\d{4}-.*Z$/),
       updated_at: group.created_at,
     });
-    const read = await place.member.api.get(answer.headers.location ?? '');
+    const read = await stage.place.member.api.get(answer.headers.location ?? '');
     expect(read.json).toEqual(group);
     expect(read.headers.etag).toBe(answer.headers.etag);
   });
 
   test('an absent description is stored as the empty text, and empty rules are left out', async () => {
-    const group = await place.member.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, {
+    const group = await stage.place.member.api.expect(201, 'POST', `/api/user/${stage.place.org}/security_groups`, {
       group_name: 'mine',
       inbound_rules: [],
     });
-    expect(group).toMatchObject({ group_description: '', user_id: place.member.id });
+    expect(group).toMatchObject({ group_description: '', user_id: stage.place.member.id });
     expect(group).not.toHaveProperty('inbound_rules');
     expect(group).not.toHaveProperty('outbound_rules');
     expect(group).not.toHaveProperty('is_default');
   });
 
   test('an org_id that contradicts the path is 422', async () => {
-    const answer = await place.owner.api.post(`${place.base}/security_groups`, {
+    const answer = await stage.place.owner.api.post(`${stage.place.base}/security_groups`, {
       group_name: 'x',
       org_id: '00000000-0000-4000-8000-000000000000',
     });
@@ -107,7 +93,7 @@ describe('creating', () => {
   });
 
   test('rules are normalized before they are stored (reference 1.2 (15))', async () => {
-    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+    const group = await stage.place.owner.api.expect(201, 'POST', `${stage.place.base}/security_groups`, {
       group_name: 'normal',
       inbound_rules: [
         { ip_protocol: 'ICMPv4', from_port: 0, to_port: 0 },
@@ -129,7 +115,7 @@ describe('creating', () => {
   });
 
   test('every problem of a body comes back at once, each with pointer, code and sentence', async () => {
-    const answer = await place.owner.api.post(`${place.base}/security_groups`, {
+    const answer = await stage.place.owner.api.post(`${stage.place.base}/security_groups`, {
       group_name: '',
       colour: 'red',
       inbound_rules: [
@@ -173,7 +159,7 @@ describe('creating', () => {
 
   test('limits: 1,000 rules a direction, 10,000 ranges a group, names of 255 and descriptions of 4,096 characters', async () => {
     const create = (body: object) =>
-      place.owner.api.post(`${place.base}/security_groups`, { group_name: 'big', ...body });
+      stage.place.owner.api.post(`${stage.place.base}/security_groups`, { group_name: 'big', ...body });
     const rules = (count: number, ranges: number) =>
       Array.from({ length: count }, () => ({
         ...ssh,
@@ -190,13 +176,13 @@ describe('creating', () => {
 
 describe('updating', () => {
   test('an absent field stays, and null is 422', async () => {
-    const path = `${place.base}/security_groups`;
-    const group = await place.owner.api.expect(201, 'POST', path, {
+    const path = `${stage.place.base}/security_groups`;
+    const group = await stage.place.owner.api.expect(201, 'POST', path, {
       group_name: 'a',
       group_description: 'b',
       inbound_rules: [ssh],
     });
-    const updated = await place.owner.api.expect(200, 'PATCH', `${path}/${group.id}`, { group_name: 'c' });
+    const updated = await stage.place.owner.api.expect(200, 'PATCH', `${path}/${group.id}`, { group_name: 'c' });
     expect(updated).toEqual({
       ...group,
       group_name: 'c',
@@ -205,49 +191,57 @@ describe('updating', () => {
     });
     expect(updated.revision).toBeGreaterThan(group.revision);
     const nulls = { group_name: null, group_description: null, inbound_rules: null, outbound_rules: null };
-    const answer = await place.owner.api.patch(`${path}/${group.id}`, nulls);
+    const answer = await stage.place.owner.api.patch(`${path}/${group.id}`, nulls);
     expect(answer.status).toBe(422);
     expect(answer.json.errors).toHaveLength(4);
-    const emptied = await place.owner.api.expect(200, 'PATCH', `${path}/${group.id}`, { inbound_rules: [] });
+    const emptied = await stage.place.owner.api.expect(200, 'PATCH', `${path}/${group.id}`, { inbound_rules: [] });
     expect(emptied).not.toHaveProperty('inbound_rules');
   });
 
   test('two editors never overwrite each other unseen: If-Match, 412 on a mismatch', async () => {
-    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'edited' });
-    const path = `${place.base}/security_groups/${group.id}`;
-    const first = await place.owner.api.patch(path, { group_name: 'one' }, { 'if-match': `"${group.revision}"` });
+    const group = await stage.place.owner.api.expect(201, 'POST', `${stage.place.base}/security_groups`, {
+      group_name: 'edited',
+    });
+    const path = `${stage.place.base}/security_groups/${group.id}`;
+    const first = await stage.place.owner.api.patch(path, { group_name: 'one' }, { 'if-match': `"${group.revision}"` });
     expect(first.status).toBe(200);
-    const second = await place.owner.api.patch(path, { group_name: 'two' }, { 'if-match': `"${group.revision}"` });
+    const second = await stage.place.owner.api.patch(
+      path,
+      { group_name: 'two' },
+      { 'if-match': `"${group.revision}"` },
+    );
     expect(second.status).toBe(412);
     expect(second.json).toMatchObject({ status: 412, code: 'precondition_failed' });
     expect(second.headers.etag).toBe(first.headers.etag);
     const match = (header: string) =>
-      place.owner.api.patch(path, { group_description: header }, { 'if-match': header });
+      stage.place.owner.api.patch(path, { group_description: header }, { 'if-match': header });
     expect((await match('*')).status).toBe(200);
-    const { revision } = await place.owner.api.expect(200, 'GET', path);
+    const { revision } = await stage.place.owner.api.expect(200, 'GET', path);
     expect((await match(`"1", "${revision}", "x"`)).status).toBe(200);
     expect((await match(`W/"${revision + 1}"`)).status).toBe(412);
     expect((await match('"nonsense"')).status).toBe(412);
     expect((await match('nonsense')).status).toBe(412);
-    const removal = await place.owner.api.delete(path, { 'if-match': '"1"' });
+    const removal = await stage.place.owner.api.delete(path, { 'if-match': '"1"' });
     expect(removal.status).toBe(412);
-    expect((await place.owner.api.delete(path, { 'if-match': `"${revision + 1}"` })).status).toBe(200);
+    expect((await stage.place.owner.api.delete(path, { 'if-match': `"${revision + 1}"` })).status).toBe(200);
   });
 });
 
 describe('deleting', () => {
   test('answers the record as last known, with the revision of the deletion', async () => {
-    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'short' });
-    const answer = await place.owner.api.delete(`${place.base}/security_groups/${group.id}`);
+    const group = await stage.place.owner.api.expect(201, 'POST', `${stage.place.base}/security_groups`, {
+      group_name: 'short',
+    });
+    const answer = await stage.place.owner.api.delete(`${stage.place.base}/security_groups/${group.id}`);
     expect(answer.status).toBe(200);
     expect(answer.json).toEqual({ ...group, revision: answer.json.revision });
     expect(answer.json.revision).toBeGreaterThan(group.revision);
     expect(answer.headers.etag).toBe(`"${answer.json.revision}"`);
-    expect((await place.owner.api.get(`${place.base}/security_groups/${group.id}`)).status).toBe(404);
+    expect((await stage.place.owner.api.get(`${stage.place.base}/security_groups/${group.id}`)).status).toBe(404);
   });
 
   test('a group that devices still use is 409 naming the devices; detach takes it off them', async () => {
-    const { owner, base } = await newPlace(server);
+    const { owner, base } = await newPlace(stage.server);
     const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'used' });
     const used = await owner.api.expect(
       201,
@@ -269,7 +263,7 @@ describe('deleting', () => {
 
 describe('reading', () => {
   test("a user-owned group is its owner's alone until it is applied to a device, then every member's", async () => {
-    const { member, owner, base, org } = await newPlace(server);
+    const { member, owner, base, org } = await newPlace(stage.server);
     const group = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'private' });
     const seenBy = async (api: typeof owner.api) => ({
       one: (await api.get(`${base}/security_groups/${group.id}`)).status,
@@ -291,7 +285,7 @@ describe('reading', () => {
   });
 
   test('the user-scoped list holds the groups that the caller owns', async () => {
-    const { member, owner, org } = await newPlace(server);
+    const { member, owner, org } = await newPlace(stage.server);
     const mine = await member.api.expect(201, 'POST', `/api/users/${org}/security_groups`, { group_name: 'mine' });
     expect(await member.api.expect(200, 'GET', `/api/user/${org}/security_groups`)).toEqual([mine]);
     expect(await owner.api.expect(200, 'GET', `/api/user/${org}/security_groups`)).toEqual([]);
@@ -300,15 +294,15 @@ describe('reading', () => {
   });
 
   test('a group of another organization is 404 under this one', async () => {
-    const other = await newPlace(server);
-    const answer = await other.owner.api.get(`${other.base}/security_groups/${place.defaultGroup}`);
+    const other = await newPlace(stage.server);
+    const answer = await other.owner.api.get(`${other.base}/security_groups/${stage.place.defaultGroup}`);
     expect(answer.status).toBe(404);
   });
 });
 
 test("a device's list holds groups of its user or of the organization, never the default, never a foreign one, no duplicates", async () => {
-  const { owner, member, base, org, defaultGroup } = await newPlace(server);
-  const elsewhere = await newPlace(server);
+  const { owner, member, base, org, defaultGroup } = await newPlace(stage.server);
+  const elsewhere = await newPlace(stage.server);
   const mine = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'mine' });
   const theirs = await owner.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'theirs' });
   const common = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'common' });
@@ -340,7 +334,7 @@ test("a device's list holds groups of its user or of the organization, never the
 });
 
 test("a member's removal deletes that member's devices and groups in that organization", async () => {
-  const { owner, member, base, org } = await newPlace(server);
+  const { owner, member, base, org } = await newPlace(stage.server);
   const group = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'mine' });
   const gone = await member.api.expect(
     201,
@@ -353,11 +347,13 @@ test("a member's removal deletes that member's devices and groups in that organi
   expect((await owner.api.get(`${base}/devices/${gone.id}`)).status).toBe(404);
   expect((await owner.api.get(`${base}/security_groups/${group.id}`)).status).toBe(404);
   expect((await member.api.get(base)).status).toBe(404);
-  expect((await server.nobody.as(gone.device_token).get(`${base}/devices`)).status).toBe(401);
+  expect((await stage.server.nobody.as(gone.device_token).get(`${base}/devices`)).status).toBe(401);
 });
 
 test('a newcomer sees nothing of an organization', async () => {
-  const someone = await newPerson(server);
-  expect((await someone.api.get(`${place.base}/security_groups`)).status).toBe(404);
-  expect((await someone.api.post(`/api/user/${place.org}/security_groups`, { group_name: 'x' })).status).toBe(404);
+  const someone = await newPerson(stage.server);
+  expect((await someone.api.get(`${stage.place.base}/security_groups`)).status).toBe(404);
+  expect((await someone.api.post(`/api/user/${stage.place.org}/security_groups`, { group_name: 'x' })).status).toBe(
+    404,
+  );
 });

@@ -1,43 +1,25 @@
 /** Proves the records and management operations: devices, organizations, members, users, tokens, enrollment keys, lists. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  newPerson,
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { describe, expect, test } from 'vitest';
+import { useServer } from '../lib/stage.ts';
 import type { Api } from '../lib/http.ts';
+import { newPerson, newPlace } from '../lib/server.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let place: Place;
+const stage = useServer(() => ({ clock: () => now }));
 let now = Date.parse('2030-01-01T00:00:00Z');
-beforeAll(async () => {
-  postgres = await startPostgres();
-  server = await startTestServer(postgres, { clock: () => now });
-  place = await newPlace(server);
-});
-afterAll(async () => {
-  await server.close();
-  await postgres.stop();
-});
 
 const uuid = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/);
 
 describe('devices', () => {
   test('a create needs public_key; every other field has the zero value of its type when absent', async () => {
-    const answer = await place.member.api.post(`${place.base}/devices`, { public_key: 'zero' });
+    const answer = await stage.place.member.api.post(`${stage.place.base}/devices`, { public_key: 'zero' });
     expect(answer.status).toBe(201);
     const { device_token, ...device } = answer.json;
     expect(device_token).toMatch(/^rf_device_[A-Za-z0-9_-]{43}$/);
     expect(device).toEqual({
       id: uuid,
-      user_id: place.member.id,
-      organization_id: place.org,
+      user_id: stage.place.member.id,
+      organization_id: stage.place.org,
       public_key: 'zero',
       local_ip: '',
       tunnel_ip: '',
@@ -52,11 +34,11 @@ describe('devices', () => {
       created_at: time,
       updated_at: time,
     });
-    expect(answer.headers.location).toBe(`${place.base}/devices/${device.id}`);
+    expect(answer.headers.location).toBe(`${stage.place.base}/devices/${device.id}`);
     expect(answer.headers.etag).toBe(`"${device.revision}"`);
-    const read = await place.owner.api.get(`${place.base}/devices/${device.id}`);
+    const read = await stage.place.owner.api.get(`${stage.place.base}/devices/${device.id}`);
     expect(read.json).toEqual(device);
-    const missing = await place.member.api.post(`${place.base}/devices`, {});
+    const missing = await stage.place.member.api.post(`${stage.place.base}/devices`, {});
     expect(missing.json.errors).toMatchObject([{ pointer: '/public_key', code: 'missing_field' }]);
   });
 
@@ -73,50 +55,54 @@ describe('devices', () => {
       symmetric_nat: true,
       hostname: 'bastion',
     };
-    const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, {
+    const device = await stage.place.member.api.expect(201, 'POST', `${stage.place.base}/devices`, {
       ...fields,
-      organization_id: place.org,
-      user_id: place.member.id,
+      organization_id: stage.place.org,
+      user_id: stage.place.member.id,
     });
     expect(device).toMatchObject(fields);
-    const path = `${place.base}/devices/${device.id}`;
-    const patched = await place.member.api.expect(200, 'PATCH', path, { child_prefix: null, relay: false });
+    const path = `${stage.place.base}/devices/${device.id}`;
+    const patched = await stage.place.member.api.expect(200, 'PATCH', path, { child_prefix: null, relay: false });
     expect(patched).toMatchObject({ ...fields, child_prefix: null, relay: false });
-    const nulls = await place.member.api.patch(path, { hostname: null, relay: null, security_groups: null });
+    const nulls = await stage.place.member.api.patch(path, { hostname: null, relay: null, security_groups: null });
     expect(nulls.json.errors).toHaveLength(3);
-    const gone = await place.member.api.expect(200, 'DELETE', path);
+    const gone = await stage.place.member.api.expect(200, 'DELETE', path);
     expect(gone).toEqual({ ...patched, revision: gone.revision });
     expect(gone.revision).toBeGreaterThan(patched.revision);
   });
 
   test('public_key is unique within an organization (409), and free in another', async () => {
-    const other = await newPlace(server);
-    await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'unique' });
-    const second = await place.owner.api.post(`${place.base}/devices`, { public_key: 'unique' });
+    const other = await newPlace(stage.server);
+    await stage.place.member.api.expect(201, 'POST', `${stage.place.base}/devices`, { public_key: 'unique' });
+    const second = await stage.place.owner.api.post(`${stage.place.base}/devices`, { public_key: 'unique' });
     expect(second.status).toBe(409);
     expect(second.json.code).toBe('public_key_taken');
     await other.owner.api.expect(201, 'POST', `${other.base}/devices`, { public_key: 'unique' });
-    const another = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'another' });
-    const renamed = await place.member.api.patch(`${place.base}/devices/${another.id}`, { public_key: 'unique' });
+    const another = await stage.place.member.api.expect(201, 'POST', `${stage.place.base}/devices`, {
+      public_key: 'another',
+    });
+    const renamed = await stage.place.member.api.patch(`${stage.place.base}/devices/${another.id}`, {
+      public_key: 'unique',
+    });
     expect(renamed.status).toBe(409);
   });
 
   test('an owner may register a device for another member; a member for itself only; contradictions are 422', async () => {
-    const register = (api: typeof place.owner.api, body: object) =>
-      api.post(`${place.base}/devices`, { public_key: `for-${Math.random()}`, ...body });
-    const forMember = await register(place.owner.api, { user_id: place.member.id });
-    expect(forMember.json.user_id).toBe(place.member.id);
-    const forOwner = await register(place.member.api, { user_id: place.owner.id });
+    const register = (api: typeof stage.place.owner.api, body: object) =>
+      api.post(`${stage.place.base}/devices`, { public_key: `for-${Math.random()}`, ...body });
+    const forMember = await register(stage.place.owner.api, { user_id: stage.place.member.id });
+    expect(forMember.json.user_id).toBe(stage.place.member.id);
+    const forOwner = await register(stage.place.member.api, { user_id: stage.place.owner.id });
     expect(forOwner.json.errors).toMatchObject([{ pointer: '/user_id', code: 'contradiction' }]);
-    const forStranger = await register(place.owner.api, { user_id: place.stranger.id });
+    const forStranger = await register(stage.place.owner.api, { user_id: stage.place.stranger.id });
     expect(forStranger.status).toBe(422);
     expect(forStranger.json.errors).toMatchObject([{ pointer: '/user_id', code: 'not_a_member' }]);
-    const elsewhere = await register(place.member.api, { organization_id: place.member.id });
+    const elsewhere = await register(stage.place.member.api, { organization_id: stage.place.member.id });
     expect(elsewhere.json.errors).toMatchObject([{ pointer: '/organization_id', code: 'contradiction' }]);
   });
 
   test('addresses that are none are refused, all at once', async () => {
-    const answer = await place.member.api.post(`${place.base}/devices`, {
+    const answer = await stage.place.member.api.post(`${stage.place.base}/devices`, {
       public_key: 'p',
       local_ip: '10.0.0.1:99999',
       tunnel_ip: 'x',
@@ -136,26 +122,28 @@ describe('devices', () => {
   });
 
   test('a device reports its status, which members read; it takes no revision', async () => {
-    const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'reporting' });
-    const itself = server.nobody.as(device.device_token);
+    const device = await stage.place.member.api.expect(201, 'POST', `${stage.place.base}/devices`, {
+      public_key: 'reporting',
+    });
+    const itself = stage.server.nobody.as(device.device_token);
     const status = { state: 'applied', revision: device.revision, agent_version: '1' };
-    const report = await itself.expect(200, 'PUT', `${place.base}/devices/${device.id}/status`, status);
+    const report = await itself.expect(200, 'PUT', `${stage.place.base}/devices/${device.id}/status`, status);
     expect(report).toEqual({ device_id: device.id, reported_at: time, status });
-    const all = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
+    const all = await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/device_statuses`);
     expect(all).toContainEqual({ device_id: device.id, reported_at: time, status });
-    expect((await itself.put(`${place.base}/devices/${device.id}/status`, { state: 'fine' })).status).toBe(422);
-    expect(await itself.expect(200, 'GET', `${place.base}/devices/${device.id}`)).toMatchObject({
+    expect((await itself.put(`${stage.place.base}/devices/${device.id}/status`, { state: 'fine' })).status).toBe(422);
+    expect(await itself.expect(200, 'GET', `${stage.place.base}/devices/${device.id}`)).toMatchObject({
       revision: device.revision,
     });
   });
 });
 
 test('a report that races with the deletion of its device is 200, 401 or 404', async () => {
-  const { owner, base } = await newPlace(server);
+  const { owner, base } = await newPlace(stage.server);
   for (let round = 0; round < 20; round += 1) {
     const device = await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: `race ${round}` });
     const path = `${base}/devices/${device.id}`;
-    const itself = server.nobody.as(device.device_token);
+    const itself = stage.server.nobody.as(device.device_token);
     const reports = Array.from({ length: 4 }, () => itself.put(`${path}/status`, { state: 'applied' }));
     const [removal, ...answers] = await Promise.all([owner.api.delete(path), ...reports]);
     expect(removal.status).toBe(200);
@@ -165,7 +153,7 @@ test('a report that races with the deletion of its device is 200, 401 or 404', a
 
 describe('organizations', () => {
   test('any user creates one and becomes its owner; members read it; the owner changes and deletes it', async () => {
-    const owner = await newPerson(server);
+    const owner = await newPerson(stage.server);
     const answer = await owner.api.post('/api/organizations', { name: 'new', description: 'of mine' });
     expect(answer.status).toBe(201);
     expect(answer.json).toEqual({
@@ -192,7 +180,7 @@ describe('organizations', () => {
   });
 
   test("the record's security_groups are the organization's own, the default first; revision is the head", async () => {
-    const { owner, base, defaultGroup } = await newPlace(server);
+    const { owner, base, defaultGroup } = await newPlace(stage.server);
     const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'more' });
     const organization = await owner.api.expect(200, 'GET', base);
     expect(organization.security_groups).toEqual([defaultGroup, group.id]);
@@ -200,7 +188,7 @@ describe('organizations', () => {
   });
 
   test('revision is one counter for all kinds, without gaps', async () => {
-    const { owner, base } = await newPlace(server);
+    const { owner, base } = await newPlace(stage.server);
     const start = (await owner.api.expect(200, 'GET', base)).revision;
     const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'a' });
     const device = await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: 'a' });
@@ -210,22 +198,22 @@ describe('organizations', () => {
   });
 
   test('a list holds those one belongs to; a device token sees its own', async () => {
-    const { owner, member, org, base } = await newPlace(server);
+    const { owner, member, org, base } = await newPlace(stage.server);
     const second = await member.api.expect(201, 'POST', '/api/organizations', { name: 'second' });
     const ids = async (api: typeof owner.api) =>
       (await api.expect(200, 'GET', '/api/organizations')).map((o: { id: string }) => o.id);
     expect(await ids(owner.api)).toEqual([org]);
     expect(new Set(await ids(member.api))).toEqual(new Set([org, second.id]));
     const device = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'k' });
-    expect(await ids(server.nobody.as(device.device_token))).toEqual([org]);
+    expect(await ids(stage.server.nobody.as(device.device_token))).toEqual([org]);
   });
 });
 
 test('reference 4.5 (2): whatever is created can be read where its Location says, without its secret', async () => {
-  const { owner, base, org, stranger } = await newPlace(server);
+  const { owner, base, org, stranger } = await newPlace(stage.server);
   const made: [Api, string, object][] = [
-    [server.admin, '/api/users', { username: `located ${org}` }],
-    [server.admin, `/api/users/${owner.id}/tokens`, {}],
+    [stage.server.admin, '/api/users', { username: `located ${org}` }],
+    [stage.server.admin, `/api/users/${owner.id}/tokens`, {}],
     [owner.api, '/api/users/me/tokens', { name: 'mine' }],
     [owner.api, '/api/organizations', { name: 'located' }],
     [owner.api, `${base}/members`, { user_id: stranger.id }],
@@ -244,7 +232,7 @@ test('reference 4.5 (2): whatever is created can be read where its Location says
 
 describe('members', () => {
   test('come by user_id or username, are listed with their role, and may leave; the owner stays', async () => {
-    const { owner, member, stranger, base } = await newPlace(server);
+    const { owner, member, stranger, base } = await newPlace(stage.server);
     const added = await owner.api.post(`${base}/members`, { username: stranger.username });
     expect(added.status).toBe(201);
     expect(added.json).toEqual({ user_id: stranger.id, username: stranger.username, role: 'member', created_at: time });
@@ -269,18 +257,18 @@ describe('members', () => {
 
 describe('users and tokens', () => {
   test('the administrator creates and lists users; a name is taken once', async () => {
-    const answer = await server.admin.post('/api/users', { username: 'ada' });
+    const answer = await stage.server.admin.post('/api/users', { username: 'ada' });
     expect(answer.status).toBe(201);
     expect(answer.json).toEqual({ id: uuid, username: 'ada', created_at: time });
-    expect((await server.admin.post('/api/users', { username: 'ada' })).status).toBe(409);
-    const users = await server.admin.expect(200, 'GET', '/api/users');
+    expect((await stage.server.admin.post('/api/users', { username: 'ada' })).status).toBe(409);
+    const users = await stage.server.admin.expect(200, 'GET', '/api/users');
     expect(users).toContainEqual(answer.json);
-    expect((await place.owner.api.get('/api/users')).status).toBe(403);
-    expect((await place.owner.api.post('/api/users', { username: 'x' })).status).toBe(403);
+    expect((await stage.place.owner.api.get('/api/users')).status).toBe(403);
+    expect((await stage.place.owner.api.post('/api/users', { username: 'x' })).status).toBe(403);
   });
 
   test("a token's secret is shown once, works, is listed without it, and ends when revoked", async () => {
-    const { member } = await newPlace(server);
+    const { member } = await newPlace(stage.server);
     const answer = await member.api.post('/api/users/me/tokens', { name: 'laptop' });
     expect(answer.status).toBe(201);
     const { token, ...shown } = answer.json;
@@ -293,39 +281,39 @@ describe('users and tokens', () => {
       scope: 'full',
       created_at: time,
     });
-    const mine = await server.nobody.as(token).expect(200, 'GET', '/api/users/me/tokens');
+    const mine = await stage.server.nobody.as(token).expect(200, 'GET', '/api/users/me/tokens');
     expect(mine.map((t: { id: string }) => t.id)).toContain(shown.id);
     expect(JSON.stringify(mine)).not.toContain(token);
     await member.api.expect(200, 'DELETE', `/api/tokens/${shown.id}`);
-    expect((await server.nobody.as(token).get('/api/users/me')).status).toBe(401);
+    expect((await stage.server.nobody.as(token).get('/api/users/me')).status).toBe(401);
     expect((await member.api.delete(`/api/tokens/${shown.id}`)).status).toBe(404);
   });
 
   test("another's token is 404, but the administrator revokes it", async () => {
-    const { member, owner } = await newPlace(server);
+    const { member, owner } = await newPlace(stage.server);
     const issued = await member.api.expect(201, 'POST', '/api/users/me/tokens');
     expect((await owner.api.delete(`/api/tokens/${issued.id}`)).status).toBe(404);
-    await server.admin.expect(200, 'DELETE', `/api/tokens/${issued.id}`);
-    expect((await server.nobody.as(issued.token).get('/api/users/me')).status).toBe(401);
-    expect((await server.admin.post(`/api/users/${issued.id}/tokens`, {})).status).toBe(404);
+    await stage.server.admin.expect(200, 'DELETE', `/api/tokens/${issued.id}`);
+    expect((await stage.server.nobody.as(issued.token).get('/api/users/me')).status).toBe(401);
+    expect((await stage.server.admin.post(`/api/users/${issued.id}/tokens`, {})).status).toBe(404);
   });
 
   test('a token ends at its expiry; one in the past is 422', async () => {
-    const { member } = await newPlace(server);
+    const { member } = await newPlace(stage.server);
     const expires_at = new Date(now + 60_000).toISOString();
     const issued = await member.api.expect(201, 'POST', '/api/users/me/tokens', { expires_at });
     expect(issued.expires_at).toBe(expires_at);
-    expect((await server.nobody.as(issued.token).get('/api/users/me')).status).toBe(200);
+    expect((await stage.server.nobody.as(issued.token).get('/api/users/me')).status).toBe(200);
     now += 60_001;
-    expect((await server.nobody.as(issued.token).get('/api/users/me')).status).toBe(401);
+    expect((await stage.server.nobody.as(issued.token).get('/api/users/me')).status).toBe(401);
     const past = await member.api.post('/api/users/me/tokens', { expires_at });
     expect(past.json.errors).toMatchObject([{ pointer: '/expires_at', code: 'expiry_past' }]);
   });
 
   test('a read-only token reads and may not write', async () => {
-    const { owner, base } = await newPlace(server);
+    const { owner, base } = await newPlace(stage.server);
     const { token } = await owner.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only' });
-    const reader = server.nobody.as(token);
+    const reader = stage.server.nobody.as(token);
     await reader.expect(200, 'GET', base);
     expect((await reader.patch(base, { name: 'x' })).status).toBe(403);
     expect((await reader.post('/api/users/me/tokens', {})).status).toBe(403);
@@ -333,27 +321,29 @@ describe('users and tokens', () => {
   });
 
   test('who am I: any credential; a device token gets its user and device_id', async () => {
-    const me = await place.member.api.expect(200, 'GET', '/api/users/me');
-    expect(me).toMatchObject({ id: place.member.id, username: place.member.username });
+    const me = await stage.place.member.api.expect(200, 'GET', '/api/users/me');
+    expect(me).toMatchObject({ id: stage.place.member.id, username: stage.place.member.username });
     expect(me).not.toHaveProperty('device_id');
     const { scope, credential, ...user } = me;
     expect({ scope, credential }).toMatchObject({ scope: 'full', credential: { kind: 'user_token' } });
-    expect(await server.admin.expect(200, 'GET', '/api/users/me')).toMatchObject({
+    expect(await stage.server.admin.expect(200, 'GET', '/api/users/me')).toMatchObject({
       username: 'admin',
       is_administrator: true,
     });
-    const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'who' });
-    expect(await server.nobody.as(device.device_token).expect(200, 'GET', '/api/users/me')).toEqual({
+    const device = await stage.place.member.api.expect(201, 'POST', `${stage.place.base}/devices`, {
+      public_key: 'who',
+    });
+    expect(await stage.server.nobody.as(device.device_token).expect(200, 'GET', '/api/users/me')).toEqual({
       ...user,
       device_id: device.id,
-      organization_id: place.org,
+      organization_id: stage.place.org,
       scope: 'full',
       credential: { kind: 'device_token', id: expect.any(String) },
     });
-    const { key } = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`);
-    expect(await server.nobody.as(key).expect(200, 'GET', '/api/users/me')).toEqual({
+    const { key } = await stage.place.member.api.expect(201, 'POST', `${stage.place.base}/enrollment_keys`);
+    expect(await stage.server.nobody.as(key).expect(200, 'GET', '/api/users/me')).toEqual({
       ...user,
-      organization_id: place.org,
+      organization_id: stage.place.org,
       credential: { kind: 'enrollment_key', id: expect.any(String) },
     });
   });
@@ -361,7 +351,7 @@ describe('users and tokens', () => {
 
 describe('enrollment keys', () => {
   test('admit a device of their maker, as often as they say, until they expire', async () => {
-    const { member, owner, base } = await newPlace(server);
+    const { member, owner, base } = await newPlace(stage.server);
     const answer = await member.api.post(`${base}/enrollment_keys`, { uses: 2 });
     expect(answer.status).toBe(201);
     expect(answer.json).toMatchObject({
@@ -370,7 +360,7 @@ describe('enrollment keys', () => {
       expires_at: time,
       uses_left: 2,
     });
-    const agent = server.nobody.as(answer.json.key);
+    const agent = stage.server.nobody.as(answer.json.key);
     const device = await agent.expect(201, 'POST', `${base}/devices`, { public_key: 'e1', hostname: 'h' });
     expect(device).toMatchObject({
       user_id: member.id,
@@ -385,13 +375,13 @@ describe('enrollment keys', () => {
     const single = await owner.api.expect(201, 'POST', `${base}/enrollment_keys`);
     expect(single.uses_left).toBe(1);
     now += 25 * 3600 * 1000;
-    expect((await server.nobody.as(single.key).post(`${base}/devices`, { public_key: 'e4' })).status).toBe(401);
+    expect((await stage.server.nobody.as(single.key).post(`${base}/devices`, { public_key: 'e4' })).status).toBe(401);
   });
 
   test('a spent key admits nobody, however many ask at once', async () => {
-    const { member, base } = await newPlace(server);
+    const { member, base } = await newPlace(stage.server);
     const { key } = await member.api.expect(201, 'POST', `${base}/enrollment_keys`, { uses: 3 });
-    const agent = server.nobody.as(key);
+    const agent = stage.server.nobody.as(key);
     const statuses = await Promise.all(
       Array.from({ length: 12 }, async (_, i) => (await agent.post(`${base}/devices`, { public_key: `r${i}` })).status),
     );
@@ -400,14 +390,14 @@ describe('enrollment keys', () => {
   });
 
   test('do nothing else, choose no groups, and end when revoked; only their maker and the owner see them', async () => {
-    const { member, owner, stranger, base, org } = await newPlace(server);
+    const { member, owner, stranger, base, org } = await newPlace(stage.server);
     await owner.api.expect(201, 'POST', `${base}/members`, { user_id: stranger.id });
     const group = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'preset' });
     const key = await member.api.expect(201, 'POST', `${base}/enrollment_keys`, {
       uses: 5,
       security_groups: [group.id],
     });
-    const agent = server.nobody.as(key.key);
+    const agent = stage.server.nobody.as(key.key);
     expect((await agent.get(`${base}/devices`)).status).toBe(403);
     expect((await agent.post(`${base}/devices`, { public_key: 'x', security_groups: [group.id] })).status).toBe(403);
     const device = await agent.expect(201, 'POST', `${base}/devices`, { public_key: 'x' });
@@ -422,10 +412,10 @@ describe('enrollment keys', () => {
 
 describe('device tokens', () => {
   test('read their organization, change the endpoint fields of their own device, and write nothing else', async () => {
-    const { member, owner, base, org, defaultGroup } = await newPlace(server);
+    const { member, owner, base, org, defaultGroup } = await newPlace(stage.server);
     const own = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'own' });
     const other = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'other' });
-    const itself = server.nobody.as(own.device_token);
+    const itself = stage.server.nobody.as(own.device_token);
     for (const path of [
       '/devices',
       `/devices/${other.id}`,
@@ -470,7 +460,7 @@ describe('device tokens', () => {
 
 describe('lists', () => {
   test('page by limit and after with a Link to the next, come whole without, and filter by gt_revision', async () => {
-    const { owner, base } = await newPlace(server);
+    const { owner, base } = await newPlace(stage.server);
     const made = [];
     for (let i = 0; i < 7; i += 1)
       made.push(await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: `p${i}` }));
@@ -507,16 +497,16 @@ describe('lists', () => {
       ['gt_revision=-1', '/gt_revision'],
       ['gt_revision=99999999999999999999', '/gt_revision'],
     ]) {
-      const answer = await place.owner.api.get(`${place.base}/devices?${query}`);
+      const answer = await stage.place.owner.api.get(`${stage.place.base}/devices?${query}`);
       expect([answer.status, answer.json.errors?.[0]?.pointer], query).toEqual([422, pointer]);
     }
-    await place.owner.api.expect(200, 'GET', `${place.base}/devices?colour=red`);
+    await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/devices?colour=red`);
   });
 
   test('every list pages', async () => {
-    const paths = ['/api/users', '/api/users/me/tokens', '/api/organizations', `${place.base}/members`];
+    const paths = ['/api/users', '/api/users/me/tokens', '/api/organizations', `${stage.place.base}/members`];
     for (const path of paths) {
-      const api = path === '/api/users' ? server.admin : place.owner.api;
+      const api = path === '/api/users' ? stage.server.admin : stage.place.owner.api;
       const all = await api.expect(200, 'GET', path);
       const first = await api.get(`${path}?limit=1`);
       expect(first.json).toHaveLength(1);

@@ -1,40 +1,20 @@
 /** Proves the commands about oneself, organizations, members, tokens and enrollment keys, on a real server. */
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Program } from '../lib/program.ts';
-import {
-  newPerson,
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { describe, expect, it } from 'vitest';
+import { useProgram, useServer } from '../lib/stage.ts';
+import { newPerson } from '../lib/server.ts';
+import type { Program } from '../lib/program.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let program: Program;
-let place: Place;
-
-beforeAll(async () => {
-  [postgres, program] = await Promise.all([startPostgres(), Program.install()]);
-  server = await startTestServer(postgres);
-  place = await newPlace(server);
-});
-afterAll(async () => {
-  await server?.close();
-  await postgres?.stop();
-  await program?.remove();
-});
+const stage = useServer();
+const installed = useProgram();
 
 let homes = 0;
 /** The program of somebody who has signed in. */
 async function signedIn(token: string, ...args: readonly string[]): Promise<Program> {
   homes += 1;
-  const person = await program.as(`home-${homes}`);
-  const outcome = await person.run(['login', server.url, ...args], { input: `${token}\n` });
+  const person = await installed.program.as(`home-${homes}`);
+  const outcome = await person.run(['login', stage.server.url, ...args], { input: `${token}\n` });
   expect(outcome).toMatchObject({ code: 0, stdout: '' });
   return person;
 }
@@ -43,23 +23,25 @@ const profilesOf = ({ home }: Program): string => join(home, '.config/ringfence/
 
 describe('login', () => {
   it('checks the token, keeps it for its owner only, and chooses the only organization', async () => {
-    const owner = await signedIn(place.owner.token);
+    const owner = await signedIn(stage.place.owner.token);
     const file = profilesOf(owner);
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect((await stat(join(file, '..'))).mode & 0o777).toBe(0o700);
     expect(JSON.parse(await readFile(file, 'utf8'))).toEqual({
       current: 'default',
-      profiles: { default: { server: server.url, token: place.owner.token, organization: place.org } },
+      profiles: {
+        default: { server: stage.server.url, token: stage.place.owner.token, organization: stage.place.org },
+      },
     });
     const shown = await owner.run(['whoami']);
     expect(shown).toMatchObject({ code: 0, stderr: '' });
-    expect(shown.stdout).toContain(place.owner.username);
-    expect(shown.stdout).not.toContain(place.owner.token);
+    expect(shown.stdout).toContain(stage.place.owner.username);
+    expect(shown.stdout).not.toContain(stage.place.owner.token);
   });
 
   it('refuses a token that the server does not know, with code 4, and keeps nothing', async () => {
-    const nobody = await program.as('nobody');
-    const outcome = await nobody.run(['login', server.url], { input: 'rf_user_wrong' });
+    const nobody = await installed.program.as('nobody');
+    const outcome = await nobody.run(['login', stage.server.url], { input: 'rf_user_wrong' });
     expect(outcome.code).toBe(4);
     expect(outcome.stderr).toMatch(/^ringfence: \S.*\n$/);
     expect(outcome.stderr).not.toContain('rf_user_wrong');
@@ -73,59 +55,63 @@ describe('login', () => {
     [['login', 'http://127.0.0.1:1', '--profile', '../x'], /no name for a profile/],
     [['login', 'http://127.0.0.1:1', '--token-file', '/nowhere'], /cannot read the token file/],
   ])('answers wrong usage with one line and code 2: %j', async (args, message) => {
-    const outcome = await program.run(args, { input: 'x' });
+    const outcome = await installed.program.run(args, { input: 'x' });
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
     expect(outcome.stderr).toMatch(message);
     expect(outcome.stderr.trim().split('\n')).toHaveLength(1);
   });
 
   it('tells when there is no server, with code 1', async () => {
-    const outcome = await program.run(['login', 'http://127.0.0.1:65535'], { input: 'x' });
+    const outcome = await installed.program.run(['login', 'http://127.0.0.1:65535'], { input: 'x' });
     expect(outcome.code).toBe(1);
     expect(outcome.stderr).toMatch(/cannot reach http:\/\/127\.0\.0\.1:65535: .*ECONNREFUSED/);
   });
 
   it('in a terminal asks for the token without showing it', async () => {
-    const person = await program.as('typist');
-    const outcome = await person.inTerminal(['login', server.url], {
-      typed: [[/Token for/, `${place.member.token}\r`]],
+    const person = await installed.program.as('typist');
+    const outcome = await person.inTerminal(['login', stage.server.url], {
+      typed: [[/Token for/, `${stage.place.member.token}\r`]],
     });
     expect(outcome.code).toBe(0);
     expect(outcome.stdout).toContain('Token for');
-    expect(outcome.stdout).toContain(`as ${place.member.username}`);
-    expect(outcome.stdout).not.toContain(place.member.token);
+    expect(outcome.stdout).toContain(`as ${stage.place.member.username}`);
+    expect(outcome.stdout).not.toContain(stage.place.member.token);
   });
 
   it('keeps several profiles; logout forgets one', async () => {
-    const person = await signedIn(place.owner.token);
-    await person.run(['login', server.url, '--profile', 'other'], { input: place.member.token });
+    const person = await signedIn(stage.place.owner.token);
+    await person.run(['login', stage.server.url, '--profile', 'other'], { input: stage.place.member.token });
     expect((await person.run(['profile', 'list', '-q'])).stdout).toBe('default\nother\n');
-    expect((await person.run(['whoami', '-q'])).stdout).toBe(`${place.member.id}\n`);
-    expect((await person.run(['whoami', '-q', '--profile', 'default'])).stdout).toBe(`${place.owner.id}\n`);
+    expect((await person.run(['whoami', '-q'])).stdout).toBe(`${stage.place.member.id}\n`);
+    expect((await person.run(['whoami', '-q', '--profile', 'default'])).stdout).toBe(`${stage.place.owner.id}\n`);
     await person.run(['profile', 'use', 'default']);
-    expect((await person.run(['whoami', '-q'])).stdout).toBe(`${place.owner.id}\n`);
+    expect((await person.run(['whoami', '-q'])).stdout).toBe(`${stage.place.owner.id}\n`);
     expect(await person.run(['whoami', '--profile', 'lost'])).toMatchObject({ code: 3 });
     expect(await person.run(['logout'])).toMatchObject({ code: 0 });
-    expect(await readFile(profilesOf(person), 'utf8')).not.toContain(place.owner.token);
+    expect(await readFile(profilesOf(person), 'utf8')).not.toContain(stage.place.owner.token);
     expect((await person.run(['profile', 'list', '-q'])).stdout).toBe('other\n');
     expect(await person.run(['logout', '--profile', 'default'])).toMatchObject({ code: 3 });
   });
 
   it('never sends the token of a profile to another server', async () => {
-    const person = await signedIn(place.owner.token);
+    const person = await signedIn(stage.place.owner.token);
     const outcome = await person.run(['whoami', '--server', 'http://127.0.0.1:1']);
     expect(outcome.code).toBe(4);
     expect(outcome.stderr).toContain('no token for http://127.0.0.1:1');
   });
 
   it('works without a profile: by environment variables', async () => {
-    const env = { RINGFENCE_SERVER: server.url, RINGFENCE_TOKEN: place.member.token, RINGFENCE_OUTPUT: 'json' };
-    const outcome = await program.run(['whoami'], { env });
-    expect(JSON.parse(outcome.stdout)).toMatchObject({ id: place.member.id });
+    const env = {
+      RINGFENCE_SERVER: stage.server.url,
+      RINGFENCE_TOKEN: stage.place.member.token,
+      RINGFENCE_OUTPUT: 'json',
+    };
+    const outcome = await installed.program.run(['whoami'], { env });
+    expect(JSON.parse(outcome.stdout)).toMatchObject({ id: stage.place.member.id });
   });
 
   it('tells when the file of profiles is broken', async () => {
-    const person = await signedIn(place.owner.token);
+    const person = await signedIn(stage.place.owner.token);
     await writeFile(profilesOf(person), '{"current":1}');
     const outcome = await person.run(['whoami']);
     expect(outcome.code).toBe(1);
@@ -135,7 +121,7 @@ describe('login', () => {
 
 describe('org and member', () => {
   it('create, list, show, edit, use and delete an organization by name or id', async () => {
-    const someone = await newPerson(server);
+    const someone = await newPerson(stage.server);
     const person = await signedIn(someone.token);
     const made = await person.run(['org', 'create', 'globex', '--description', 'Globex, all sites', '-o', 'json']);
     const organization = JSON.parse(made.stdout);
@@ -155,7 +141,7 @@ describe('org and member', () => {
   });
 
   it('tell an ambiguous name with the choices, and a mistyped one with the nearest', async () => {
-    const person = await signedIn((await newPerson(server)).token);
+    const person = await signedIn((await newPerson(stage.server)).token);
     const first = (await person.run(['org', 'create', 'twins', '-q'])).stdout.trim();
     const second = (await person.run(['org', 'create', 'twins', '-q'])).stdout.trim();
     const ambiguous = await person.run(['org', 'show', 'twins']);
@@ -168,9 +154,9 @@ describe('org and member', () => {
   });
 
   it('add, list, show and remove members; a member may not, with code 4', async () => {
-    const owner = await signedIn(place.owner.token);
-    const member = await signedIn(place.member.token);
-    const guest = await newPerson(server, 'guest');
+    const owner = await signedIn(stage.place.owner.token);
+    const member = await signedIn(stage.place.member.token);
+    const guest = await newPerson(stage.server, 'guest');
     expect(await member.run(['member', 'add', guest.username])).toMatchObject({ code: 4 });
     expect(await owner.run(['member', 'add', guest.username])).toMatchObject({ code: 0 });
     expect(await owner.run(['member', 'add', 'nobody-by-this-name'])).toMatchObject({ code: 3 });
@@ -184,7 +170,7 @@ describe('org and member', () => {
 
 describe('user, token and key', () => {
   it('make users and tokens that work, and revoke them', async () => {
-    const admin = await signedIn(server.adminToken);
+    const admin = await signedIn(stage.server.adminToken);
     const created = await admin.run(['user', 'create', 'grace', '-q']);
     expect(created.code).toBe(0);
     expect(await admin.run(['user', 'create', 'grace'])).toMatchObject({ code: 5 });
@@ -220,37 +206,41 @@ describe('user, token and key', () => {
   });
 
   it('tell the owner who changed what', async () => {
-    const owner = await signedIn(place.owner.token);
+    const owner = await signedIn(stage.place.owner.token);
     await owner.run(['group', 'create', 'audited']);
     const shown = await owner.run(['audit', '--limit', '5']);
     expect(shown).toMatchObject({ code: 0, stderr: '' });
     expect(shown.stdout).toMatch(/TIME +WHO +DID +WHAT.*\n\S+Z +\S*owner\S* +createSecurityGroup +\S+/);
-    expect(await (await signedIn(place.member.token)).run(['audit'])).toMatchObject({ code: 4 });
-    const admin = await signedIn(server.adminToken);
+    expect(await (await signedIn(stage.place.member.token)).run(['audit'])).toMatchObject({ code: 4 });
+    const admin = await signedIn(stage.server.adminToken);
     expect((await admin.run(['audit', '--all-organizations', '-o', 'json'])).stdout).toContain('createUser');
     expect(await owner.run(['audit', '--limit', 'some'])).toMatchObject({ code: 2 });
   });
 
   it('issue enrollment keys that enroll a device, and revoke them', async () => {
-    const owner = await signedIn(place.owner.token);
+    const owner = await signedIn(stage.place.owner.token);
     const issued = await owner.run(['key', 'create', 'lab', '--uses', '2', '--expires', '7d', '-o', 'json']);
     const key = JSON.parse(issued.stdout);
     expect(key).toMatchObject({ name: 'lab', uses_left: 2 });
     expect(key.key).toMatch(/^rf_enroll_/);
-    await server.nobody.as(key.key).expect(201, 'POST', `${place.base}/devices`, { public_key: 'enrolled-1' });
+    await stage.server.nobody
+      .as(key.key)
+      .expect(201, 'POST', `${stage.place.base}/devices`, { public_key: 'enrolled-1' });
     const list = await owner.run(['key', 'list']);
     expect(list.stdout).toMatch(/lab +\S+ +1 /);
     expect(list.stdout).not.toContain('rf_enroll_');
     expect((await owner.run(['key', 'show', 'lab', '-q'])).stdout).toBe(`${key.id}\n`);
     expect(await owner.run(['key', 'create', '--uses', 'many'])).toMatchObject({ code: 2 });
     expect(await owner.run(['key', 'delete', 'lab', '--yes'])).toMatchObject({ code: 0 });
-    await server.nobody.as(key.key).expect(401, 'POST', `${place.base}/devices`, { public_key: 'enrolled-2' });
+    await stage.server.nobody
+      .as(key.key)
+      .expect(401, 'POST', `${stage.place.base}/devices`, { public_key: 'enrolled-2' });
   });
 });
 
 describe('a person at a terminal', () => {
   it('is asked before something is deleted, and nothing happens without a yes', async () => {
-    const owner = await signedIn(place.owner.token);
+    const owner = await signedIn(stage.place.owner.token);
     await owner.run(['key', 'create', 'asked']);
     const no = await owner.inTerminal(['key', 'delete', 'asked'], { typed: [[/\[y\/N\]/, 'n\r']] });
     expect(no.code).toBe(0);
@@ -262,7 +252,7 @@ describe('a person at a terminal', () => {
   });
 
   it('sees colours, a pipe does not, and NO_COLOR and --no-color take them away', async () => {
-    const owner = await signedIn(place.owner.token);
+    const owner = await signedIn(stage.place.owner.token);
     const escape = '\u001b[1m';
     expect((await owner.inTerminal(['org', 'list'])).stdout).toContain(escape);
     expect((await owner.run(['org', 'list'])).stdout).not.toContain(escape);
@@ -271,7 +261,7 @@ describe('a person at a terminal', () => {
   });
 
   it('who presses Ctrl-C at a question ends the command with 130 and nothing done', async () => {
-    const owner = await signedIn(place.owner.token);
+    const owner = await signedIn(stage.place.owner.token);
     const id = (await owner.run(['key', 'create', 'kept', '-o', 'json'])).stdout;
     const outcome = await owner.inTerminal(['key', 'delete', 'kept'], { typed: [[/\[y\/N\]/, '\u0003']] });
     expect(outcome.code).toBe(130);

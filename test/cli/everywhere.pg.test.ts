@@ -1,37 +1,17 @@
 /** Proves every client command on a real server twice, in a pipe as a script runs it and in a terminal as a person does; and Ctrl-C anywhere. */
 import { readdir } from 'node:fs/promises';
 import { Command } from 'commander';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { useProgram, useServer } from '../lib/stage.ts';
 import { addClientCommands } from '../../src/cli/client-commands.ts';
 import { readTree } from '../../src/cli/read-tree.ts';
 import { flatten } from '../../src/cli/tree.ts';
 import type { Json } from '../lib/http.ts';
-import { Program, type RunOptions } from '../lib/program.ts';
-import {
-  newPerson,
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { newPerson } from '../lib/server.ts';
+import type { Program, RunOptions } from '../lib/program.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let program: Program;
-let place: Place;
-
-beforeAll(async () => {
-  [postgres, program] = await Promise.all([startPostgres(), Program.install()]);
-  server = await startTestServer(postgres);
-  place = await newPlace(server);
-});
-afterAll(async () => {
-  await server?.close();
-  await postgres?.stop();
-  await program?.remove();
-});
+const stage = useServer();
+const installed = useProgram();
 
 interface Row {
   readonly path: string;
@@ -51,7 +31,12 @@ const yaml = 'groups:\n  - name: from-file\n    inbound: [tcp 80]\n';
 
 /** In the order of a life: what one row makes, later ones use. */
 const rows = (tag: string, guest: string): readonly Row[] => [
-  { path: 'login', args: [server.url, '--org', place.org], input: `${place.owner.token}\n`, shows: /Signed in/ },
+  {
+    path: 'login',
+    args: [stage.server.url, '--org', stage.place.org],
+    input: `${stage.place.owner.token}\n`,
+    shows: /Signed in/,
+  },
   { path: 'whoami', shows: /owner-/, data: true },
   { path: 'profile list', shows: /default/, data: true },
   { path: 'profile use', args: ['default'], shows: /default/ },
@@ -60,7 +45,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'org show', args: [`org-${tag}`], shows: /org-/, data: true },
   { path: 'org edit', args: [`org-${tag}`, '--description', 'x'], shows: /org-/, data: true },
   { path: 'org delete', args: [`org-${tag}`], asks: true, shows: /org-/ },
-  { path: 'org use', args: [place.org], shows: /acme/ },
+  { path: 'org use', args: [stage.place.org], shows: /acme/ },
   { path: 'user list', shows: /may not|not allowed|administrator/i },
   { path: 'user create', args: [`new-${tag}`], shows: /may not|not allowed|administrator/i },
   { path: 'user delete', args: [`new-${tag}`, '--yes'], shows: /may not|not allowed|administrator/i },
@@ -132,9 +117,9 @@ describe('every command', () => {
   });
 
   it('works in a pipe: data is JSON where asked for, nothing is coloured, nobody is asked', async () => {
-    const person = await program.as('pipe');
+    const person = await installed.program.as('pipe');
     await person.file('policy.yaml', yaml);
-    const guest = await newPerson(server);
+    const guest = await newPerson(stage.server);
     for (const { path, args = [], shows, data, asks, input, endless } of rows('pipe', guest.username)) {
       const line = [...path.split(' '), ...args, ...(data ? ['-o', 'json'] : []), ...(asks ? ['--yes'] : [])];
       const options: RunOptions = {
@@ -152,9 +137,9 @@ describe('every command', () => {
   });
 
   it('works in a terminal: a person is asked before something is lost, and Ctrl-C ends what goes on', async () => {
-    const person = await program.as('terminal');
+    const person = await installed.program.as('terminal');
     await person.file('policy.yaml', yaml);
-    const guest = await newPerson(server);
+    const guest = await newPerson(stage.server);
     for (const { path, args = [], shows, asks, input, endless } of rows('terminal', guest.username)) {
       const typed: RunOptions['typed'] = [
         ...(path === 'login' ? [[/Token for/, (input ?? '').replace('\n', '\r')] as const] : []),
@@ -173,10 +158,10 @@ describe('every command', () => {
 
 describe('Ctrl-C', () => {
   const signedIn = (name: string): Promise<Program> =>
-    program.as(name, {
-      RINGFENCE_SERVER: server.url,
-      RINGFENCE_TOKEN: place.owner.token,
-      RINGFENCE_ORG: place.org,
+    installed.program.as(name, {
+      RINGFENCE_SERVER: stage.server.url,
+      RINGFENCE_TOKEN: stage.place.owner.token,
+      RINGFENCE_ORG: stage.place.org,
     });
 
   it('in the editor ends the command, changes nothing and leaves no file', async () => {
@@ -184,7 +169,7 @@ describe('Ctrl-C', () => {
     await person.run(['group', 'create', 'edited', '--in', 'tcp 1']);
     await person.file('editor.sh', 'echo "tcp 2" >> "$1"; echo the-editor-runs; exec sleep 60\n');
     const temporary = `${person.home}/tmp`;
-    await (await program.as('editing/tmp')).file('.keep', '');
+    await (await installed.program.as('editing/tmp')).file('.keep', '');
     const { code } = await person.inTerminal(['group', 'edit', 'edited'], {
       env: { EDITOR: `sh ${person.home}/editor.sh`, TMPDIR: temporary },
       typed: [[/the-editor-runs/, '\u0003']],
@@ -200,7 +185,7 @@ describe('Ctrl-C', () => {
     const groups = Array.from({ length: count }, (_, n) => ({ name: `many-${n}`, inbound: ['tcp 80', 'tcp 443'] }));
     const file = await person.file('many.json', JSON.stringify({ groups }));
     const made = async (): Promise<readonly Json[]> =>
-      (await place.owner.api.expect(200, 'GET', `${place.base}/security_groups`)).filter((group: Json) =>
+      (await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/security_groups`)).filter((group: Json) =>
         group.group_name.startsWith('many-'),
       );
     const begun = async (): Promise<void> => {
@@ -234,10 +219,10 @@ describe('Ctrl-C', () => {
 
 describe('names for completion', () => {
   it('come from the server for the place where the cursor is, and a server that is away costs nothing but them', async () => {
-    const person = await program.as('completing', {
-      RINGFENCE_SERVER: server.url,
-      RINGFENCE_TOKEN: place.owner.token,
-      RINGFENCE_ORG: place.org,
+    const person = await installed.program.as('completing', {
+      RINGFENCE_SERVER: stage.server.url,
+      RINGFENCE_TOKEN: stage.place.owner.token,
+      RINGFENCE_ORG: stage.place.org,
     });
     await person.run(['group', 'create', 'two words', '--in', 'tcp 1']);
     await person.run(['device', 'create', 'named-host', '--public-key', 'named']);
@@ -249,7 +234,7 @@ describe('names for completion', () => {
     expect(await names('group', 'allow', 'two words')).toEqual(['in', 'out']);
     expect(await names('device', 'list', '--org')).toContain('acme');
     expect(await names('nft')).toEqual(expect.arrayContaining(['two words', 'named-host']));
-    expect(await names('member', 'remove')).toContain(place.member.username);
+    expect(await names('member', 'remove')).toContain(stage.place.member.username);
     expect(await names('group', 'create')).toEqual([]);
     expect(await names('group', 'show', '--org', 'nowhere')).toEqual([]);
     const away = await person.run(['names', '--', 'group', 'show'], {

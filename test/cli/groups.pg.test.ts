@@ -1,55 +1,16 @@
 /** Proves the commands about devices, groups and rules in words, on a real server. */
 import { chmod, readFile } from 'node:fs/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { Program, type Outcome } from '../lib/program.ts';
-import {
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { describe, expect, it } from 'vitest';
+import { done, json, usePeople } from './people.fixture.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let installed: Program;
-
-beforeAll(async () => {
-  [postgres, installed] = await Promise.all([startPostgres(), Program.install()]);
-  server = await startTestServer(postgres);
-});
-afterAll(async () => {
-  await server?.close();
-  await postgres?.stop();
-  await installed?.remove();
-});
-
-let homes = 0;
-let place: Place;
-let owner: Program;
-let member: Program;
-/** Every test has an organization of its own. */
-beforeEach(async () => {
-  homes += 1;
-  place = await newPlace(server);
-  const env = { RINGFENCE_SERVER: server.url, RINGFENCE_ORG: place.org };
-  owner = await installed.as(`owner-${homes}`, { ...env, RINGFENCE_TOKEN: place.owner.token });
-  member = await installed.as(`member-${homes}`, { ...env, RINGFENCE_TOKEN: place.member.token });
-});
+const people = usePeople();
 
 /** What a command printed, which must have succeeded. */
-async function done(outcome: Promise<Outcome>): Promise<string> {
-  const { code, stdout, stderr } = await outcome;
-  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-  return stdout;
-}
-const json = async (outcome: Promise<Outcome>) => JSON.parse(await done(outcome));
 
 describe('group', () => {
   it('is created with rules in words, listed, shown and deleted', async () => {
     const made = await json(
-      owner.run([
+      people.owner.run([
         'group',
         'create',
         'web',
@@ -68,7 +29,7 @@ describe('group', () => {
     expect(made).toMatchObject({
       group_name: 'web',
       group_description: 'front',
-      org_id: place.org,
+      org_id: people.place.org,
       inbound_rules: [
         { ip_protocol: 'tcp', from_port: 80, to_port: 80 },
         { ip_protocol: 'tcp', from_port: 443, to_port: 443 },
@@ -76,71 +37,77 @@ describe('group', () => {
       ],
       outbound_rules: [{ ip_protocol: 'udp', from_port: 53, to_port: 53 }],
     });
-    expect(await done(owner.run(['group', 'list']))).toMatch(/web +\S+ +organization +3 +1 +\d+ +front\n/);
-    const shown = await done(owner.run(['group', 'show', 'web']));
+    expect(await done(people.owner.run(['group', 'list']))).toMatch(/web +\S+ +organization +3 +1 +\d+ +front\n/);
+    const shown = await done(people.owner.run(['group', 'show', 'web']));
     expect(shown).toMatch(/in +tcp 80 from any\n +tcp 443 from any\n +icmp from any\nout +udp 53 to any\n/);
-    expect(await done(owner.run(['group', 'delete', 'web', '--yes', '-q']))).toBe(`${made.id}\n`);
-    expect(await owner.run(['group', 'show', made.id])).toMatchObject({ code: 3 });
+    expect(await done(people.owner.run(['group', 'delete', 'web', '--yes', '-q']))).toBe(`${made.id}\n`);
+    expect(await people.owner.run(['group', 'show', made.id])).toMatchObject({ code: 3 });
   });
 
   it('says what an empty direction means', async () => {
-    await done(owner.run(['group', 'create', 'closed']));
-    const shown = await done(owner.run(['group', 'show', 'closed']));
+    await done(people.owner.run(['group', 'create', 'closed']));
+    const shown = await done(people.owner.run(['group', 'show', 'closed']));
     expect(shown).toMatch(/in +nothing \(only replies come in\)\nout +everything \(no rule closes it\)\n/);
   });
 
   it('of a member is its own, and the organization is not the member to write to', async () => {
-    const refused = await member.run(['group', 'create', 'mine']);
+    const refused = await people.member.run(['group', 'create', 'mine']);
     expect(refused.code).toBe(4);
-    const mine = await json(member.run(['group', 'create', 'mine', '--mine', '--in', 'tcp 22', '-o', 'json']));
-    expect(mine.user_id).toBe(place.member.id);
-    await done(member.run(['group', 'allow', 'mine', 'in', 'tcp', '2222']));
-    expect((await json(member.run(['group', 'show', 'mine', '-o', 'json']))).inbound_rules).toHaveLength(2);
-    expect(await owner.run(['group', 'show', 'mine'])).toMatchObject({ code: 3 });
-    await done(member.run(['group', 'delete', 'mine', '-y']));
+    const mine = await json(people.member.run(['group', 'create', 'mine', '--mine', '--in', 'tcp 22', '-o', 'json']));
+    expect(mine.user_id).toBe(people.place.member.id);
+    await done(people.member.run(['group', 'allow', 'mine', 'in', 'tcp', '2222']));
+    expect((await json(people.member.run(['group', 'show', 'mine', '-o', 'json']))).inbound_rules).toHaveLength(2);
+    expect(await people.owner.run(['group', 'show', 'mine'])).toMatchObject({ code: 3 });
+    await done(people.member.run(['group', 'delete', 'mine', '-y']));
   });
 
   it('called default is the default group, and deleting it resets it', async () => {
-    const before = await json(owner.run(['group', 'show', 'default', '-o', 'json']));
-    expect(before).toMatchObject({ id: place.defaultGroup, is_default: true });
-    await done(owner.run(['group', 'revoke', 'default', 'in', 'ipv4']));
-    expect(await done(owner.run(['group', 'delete', 'default', '--yes']))).toContain('Reset group');
-    const after = await json(owner.run(['group', 'show', 'default', '-o', 'json']));
+    const before = await json(people.owner.run(['group', 'show', 'default', '-o', 'json']));
+    expect(before).toMatchObject({ id: people.place.defaultGroup, is_default: true });
+    await done(people.owner.run(['group', 'revoke', 'default', 'in', 'ipv4']));
+    expect(await done(people.owner.run(['group', 'delete', 'default', '--yes']))).toContain('Reset group');
+    const after = await json(people.owner.run(['group', 'show', 'default', '-o', 'json']));
     expect(after.id).not.toBe(before.id);
     expect(after.inbound_rules).toEqual(before.inbound_rules);
   });
 
   it('in use is not deleted, with code 5 and the devices named, unless detached', async () => {
-    await done(owner.run(['group', 'create', 'web']));
-    await done(owner.run(['device', 'create', 'edge-1', '--public-key', 'k1', '--group', 'web', '-q']));
-    const refused = await owner.run(['group', 'delete', 'web', '--yes']);
+    await done(people.owner.run(['group', 'create', 'web']));
+    await done(people.owner.run(['device', 'create', 'edge-1', '--public-key', 'k1', '--group', 'web', '-q']));
+    const refused = await people.owner.run(['group', 'delete', 'web', '--yes']);
     expect(refused.code).toBe(5);
-    const { id } = await json(owner.run(['device', 'show', 'edge-1', '-o', 'json']));
+    const { id } = await json(people.owner.run(['device', 'show', 'edge-1', '-o', 'json']));
     expect(refused.stderr).toContain(id);
-    expect(await done(owner.run(['group', 'show', 'web']))).toMatch(/devices +edge-1\n/);
-    await done(owner.run(['group', 'delete', 'web', '--yes', '--detach']));
-    expect(await done(owner.run(['device', 'list']))).toMatch(/edge-1 .*\(default\)/);
+    expect(await done(people.owner.run(['group', 'show', 'web']))).toMatch(/devices +edge-1\n/);
+    await done(people.owner.run(['group', 'delete', 'web', '--yes', '--detach']));
+    expect(await done(people.owner.run(['device', 'list']))).toMatch(/edge-1 .*\(default\)/);
   });
 });
 
 describe('rules in words', () => {
   it('are allowed and revoked, and saying so again changes nothing', async () => {
-    await done(owner.run(['group', 'create', 'web']));
+    await done(people.owner.run(['group', 'create', 'web']));
     const allow = ['group', 'allow', 'web', 'in', 'tcp', '443', 'from', '10.0.0.0/8,fd00::/8'];
-    expect(await done(owner.run(allow))).toMatch(/in +tcp 443 from 10\.0\.0\.0\/8, fd00::\/8\n/);
-    const { revision } = await json(owner.run(['group', 'show', 'web', '-o', 'json']));
-    const again = await owner.run(allow);
+    expect(await done(people.owner.run(allow))).toMatch(/in +tcp 443 from 10\.0\.0\.0\/8, fd00::\/8\n/);
+    const { revision } = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
+    const again = await people.owner.run(allow);
     expect(again.stderr).toContain('nothing was changed');
-    expect((await json(owner.run(['group', 'show', 'web', '-o', 'json']))).revision).toBe(revision);
-    expect(await done(owner.run(['group', 'allow', 'web', 'out', 'udp 53 to any']))).toMatch(/out +udp 53 to any\n/);
+    expect((await json(people.owner.run(['group', 'show', 'web', '-o', 'json']))).revision).toBe(revision);
+    expect(await done(people.owner.run(['group', 'allow', 'web', 'out', 'udp 53 to any']))).toMatch(
+      /out +udp 53 to any\n/,
+    );
     const spaced = ['group', 'allow', 'web', 'in', 'ip', '8000-8999', 'from', '10.1.0.1', '-', '10.1.0.9'];
-    expect(await done(owner.run(spaced))).toMatch(/tcp 8000-8999 from 10\.1\.0\.1-10\.1\.0\.9\n +udp 8000-8999 from/);
+    expect(await done(people.owner.run(spaced))).toMatch(
+      /tcp 8000-8999 from 10\.1\.0\.1-10\.1\.0\.9\n +udp 8000-8999 from/,
+    );
     const revoke = ['group', 'revoke', 'web', 'in', 'TCP', '443', 'from', 'fd00::/8,', '10.0.0.0/8'];
-    expect(await done(owner.run(revoke))).not.toContain('443');
-    const missing = await owner.run(revoke);
+    expect(await done(people.owner.run(revoke))).not.toContain('443');
+    const missing = await people.owner.run(revoke);
     expect(missing.code).toBe(3);
     expect(missing.stderr).toContain('tcp 8000-8999 from 10.1.0.1-10.1.0.9');
-    expect(await done(owner.run(['group', 'revoke', 'web', 'out', 'all']))).toContain('everything (no rule closes it)');
+    expect(await done(people.owner.run(['group', 'revoke', 'web', 'out', 'all']))).toContain(
+      'everything (no rule closes it)',
+    );
   });
 
   it.each([
@@ -156,7 +123,7 @@ describe('rules in words', () => {
     [['out', 'tcp', '80', 'from', 'any'], /goes `to`/],
     [['sideways', 'tcp'], /`in` or `out`/],
   ])('that are wrong are refused with one line and code 2 before anything is sent: %j', async (words, message) => {
-    const outcome = await owner.run(['group', 'allow', 'default', ...words]);
+    const outcome = await people.owner.run(['group', 'allow', 'default', ...words]);
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
     expect(outcome.stderr).toMatch(message);
     expect(outcome.stderr.trim().split('\n')).toHaveLength(1);
@@ -165,16 +132,16 @@ describe('rules in words', () => {
   it('say of a wrong rule what the server says of it', async () => {
     const rule = { ip_protocol: 'tcp', from_port: 9, to_port: 1 };
     const body = { group_name: 'x', inbound_rules: [rule] };
-    const { errors } = await place.owner.api.expect(422, 'POST', `${place.base}/security_groups`, body);
-    const outcome = await owner.run(['group', 'allow', 'default', 'in', 'tcp', '9-1']);
+    const { errors } = await people.place.owner.api.expect(422, 'POST', `${people.place.base}/security_groups`, body);
+    const outcome = await people.owner.run(['group', 'allow', 'default', 'in', 'tcp', '9-1']);
     expect(outcome.stderr).toBe(`ringfence: ${errors[0].detail}\n`);
   });
 
   it('of two people at once are both kept', async () => {
-    await done(owner.run(['group', 'create', 'web']));
+    await done(people.owner.run(['group', 'create', 'web']));
     const ports = ['1001', '1002', '1003', '1004'];
-    await Promise.all(ports.map((port) => done(owner.run(['group', 'allow', 'web', 'in', 'tcp', port]))));
-    const { inbound_rules } = await json(owner.run(['group', 'show', 'web', '-o', 'json']));
+    await Promise.all(ports.map((port) => done(people.owner.run(['group', 'allow', 'web', 'in', 'tcp', port]))));
+    const { inbound_rules } = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
     expect(inbound_rules.map(({ from_port }: { from_port: number }) => String(from_port)).toSorted()).toEqual(ports);
   });
 });
@@ -183,7 +150,7 @@ describe('group edit', () => {
   /** An editor that does to the file what a shell command says, one command a call. */
   async function editor(...scripts: readonly string[]): Promise<Record<string, string>> {
     const body = scripts.map((script, index) => `  ${index}) ${script} ;;`).join('\n');
-    const path = await owner.file(
+    const path = await people.owner.file(
       'editor.sh',
       `#!/bin/sh\nn=$(cat "$0.count" 2>/dev/null || echo 0)\necho $((n+1)) > "$0.count"\ncp "$1" "$0.seen.$n"\ncase $n in\n${body}\nesac\n`,
     );
@@ -192,76 +159,76 @@ describe('group edit', () => {
   }
 
   it('opens the group in $EDITOR and writes what was saved', async () => {
-    await done(owner.run(['group', 'create', 'web', '--in', 'tcp 80']));
+    await done(people.owner.run(['group', 'create', 'web', '--in', 'tcp 80']));
     const env = await editor(`sed -i 's/tcp 80/tcp 8080/; s/name: web/name: www/' "$1"`);
-    expect(await done(owner.run(['group', 'edit', 'web'], { env }))).toContain('Changed group www');
+    expect(await done(people.owner.run(['group', 'edit', 'web'], { env }))).toContain('Changed group www');
     const seen = await readFile(`${env['EDITOR']}.seen.0`, 'utf8');
     expect(seen).toContain('name: web\n');
     expect(seen).toContain('- tcp 80 from any\n');
-    const group = await json(owner.run(['group', 'show', 'www', '-o', 'json']));
+    const group = await json(people.owner.run(['group', 'show', 'www', '-o', 'json']));
     expect(group.inbound_rules).toMatchObject([{ from_port: 8080 }]);
   });
 
   it('gives a second chance, with what is wrong written above the text', async () => {
-    await done(owner.run(['group', 'create', 'web', '--in', 'tcp 80']));
+    await done(people.owner.run(['group', 'create', 'web', '--in', 'tcp 80']));
     const env = await editor(`sed -i 's/tcp 80/tcp 99999/' "$1"`, `sed -i 's/tcp 99999/tcp 81/' "$1"`);
-    await done(owner.run(['group', 'edit', 'web'], { env }));
+    await done(people.owner.run(['group', 'edit', 'web'], { env }));
     expect(await readFile(`${env['EDITOR']}.seen.1`, 'utf8')).toMatch(/# This cannot be applied:\n#.*65535/);
-    expect((await json(owner.run(['group', 'show', 'web', '-o', 'json']))).inbound_rules).toMatchObject([
+    expect((await json(people.owner.run(['group', 'show', 'web', '-o', 'json']))).inbound_rules).toMatchObject([
       { from_port: 81 },
     ]);
   });
 
   it('changes nothing when nothing was edited, when the text is left wrong, or when the editor fails', async () => {
-    const { revision } = await json(owner.run(['group', 'create', 'web', '--in', 'tcp 80', '-o', 'json']));
-    expect((await owner.run(['group', 'edit', 'web'], { env: { EDITOR: 'true' } })).stderr).toContain(
+    const { revision } = await json(people.owner.run(['group', 'create', 'web', '--in', 'tcp 80', '-o', 'json']));
+    expect((await people.owner.run(['group', 'edit', 'web'], { env: { EDITOR: 'true' } })).stderr).toContain(
       'Nothing was changed',
     );
-    const failed = await owner.run(['group', 'edit', 'web'], { env: { EDITOR: 'false' } });
+    const failed = await people.owner.run(['group', 'edit', 'web'], { env: { EDITOR: 'false' } });
     expect(failed).toMatchObject({ code: 1 });
-    const wrong = await owner.run(['group', 'edit', 'web'], {
+    const wrong = await people.owner.run(['group', 'edit', 'web'], {
       env: await editor(`echo 'inbound: [tcp x]' > "$1"`, 'true'),
     });
     expect(wrong.code).toBe(2);
     const kept = /kept in (\S+)/.exec(wrong.stderr)?.[1] ?? '';
     expect(await readFile(kept, 'utf8')).toContain('tcp x');
-    expect((await json(owner.run(['group', 'show', 'web', '-o', 'json']))).revision).toBe(revision);
+    expect((await json(people.owner.run(['group', 'show', 'web', '-o', 'json']))).revision).toBe(revision);
   });
 
   it('does not overwrite what somebody else wrote meanwhile: code 5, and the text is kept', async () => {
-    const { id } = await json(owner.run(['group', 'create', 'web', '--in', 'tcp 80', '-o', 'json']));
-    const other = `curl -sf -X PATCH -H 'authorization: Bearer ${place.owner.token}' -H 'content-type: application/json' -d '{"group_description":"other"}' ${server.url}${place.base}/security_groups/${id} >/dev/null`;
+    const { id } = await json(people.owner.run(['group', 'create', 'web', '--in', 'tcp 80', '-o', 'json']));
+    const other = `curl -sf -X PATCH -H 'authorization: Bearer ${people.place.owner.token}' -H 'content-type: application/json' -d '{"group_description":"other"}' ${people.server.url}${people.place.base}/security_groups/${id} >/dev/null`;
     const env = await editor(`${other} && sed -i 's/tcp 80/tcp 82/' "$1"`);
-    const outcome = await owner.run(['group', 'edit', 'web'], { env });
+    const outcome = await people.owner.run(['group', 'edit', 'web'], { env });
     expect(outcome.code).toBe(5);
     expect(outcome.stderr).toMatch(/somebody else has changed it/);
     expect(outcome.stderr).toMatch(/kept in \S+/);
-    const group = await json(owner.run(['group', 'show', 'web', '-o', 'json']));
+    const group = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
     expect(group).toMatchObject({ group_description: 'other', inbound_rules: [{ from_port: 80 }] });
   });
 
   it('takes options, a file or stdin instead of an editor', async () => {
-    await done(owner.run(['group', 'create', 'web']));
-    await done(owner.run(['group', 'edit', 'web', '--name', 'www', '--description', 'x']));
-    const file = await owner.file(
+    await done(people.owner.run(['group', 'create', 'web']));
+    await done(people.owner.run(['group', 'edit', 'web', '--name', 'www', '--description', 'x']));
+    const file = await people.owner.file(
       'rules.yaml',
       'inbound:\n  - tcp 443 from 10.0.0.0/8\noutbound_rules:\n  - {ip_protocol: udp, from_port: 53, to_port: 53}\n',
     );
-    await done(owner.run(['group', 'edit', 'www', '-f', file]));
-    const group = await json(owner.run(['group', 'show', 'www', '-o', 'json']));
+    await done(people.owner.run(['group', 'edit', 'www', '-f', file]));
+    const group = await json(people.owner.run(['group', 'show', 'www', '-o', 'json']));
     expect(group).toMatchObject({
       group_description: 'x',
       inbound_rules: [{ to_port: 443 }],
       outbound_rules: [{ to_port: 53 }],
     });
     const record = JSON.stringify({ ...group, inbound_rules: [] });
-    await done(owner.run(['group', 'edit', 'www', '-f', '-'], { input: record }));
-    expect(await json(owner.run(['group', 'show', 'www', '-o', 'json']))).not.toHaveProperty('inbound_rules');
-    expect(await owner.run(['group', 'edit', 'www', '-f', '-'], { input: 'inbound: [tcp 0-1' })).toMatchObject({
+    await done(people.owner.run(['group', 'edit', 'www', '-f', '-'], { input: record }));
+    expect(await json(people.owner.run(['group', 'show', 'www', '-o', 'json']))).not.toHaveProperty('inbound_rules');
+    expect(await people.owner.run(['group', 'edit', 'www', '-f', '-'], { input: 'inbound: [tcp 0-1' })).toMatchObject({
       code: 2,
     });
-    expect(await owner.run(['group', 'edit', 'www', '-f', '/nowhere'])).toMatchObject({ code: 2 });
-    const wrong = await owner.run(['group', 'edit', 'www', '-f', '-'], {
+    expect(await people.owner.run(['group', 'edit', 'www', '-f', '/nowhere'])).toMatchObject({ code: 2 });
+    const wrong = await people.owner.run(['group', 'edit', 'www', '-f', '-'], {
       input: 'inbound: [{ip_protocol: tcp, from_port: 1}]\ncolour: red',
     });
     expect(wrong.code).toBe(2);
@@ -273,7 +240,7 @@ describe('group edit', () => {
 describe('device', () => {
   it('is registered, listed, shown, edited and deleted, by any of its names', async () => {
     const made = await json(
-      owner.run([
+      people.owner.run([
         'device',
         'create',
         'edge-1',
@@ -297,49 +264,71 @@ describe('device', () => {
     });
     expect(made.device_token).toMatch(/^rf_device_/);
     for (const name of ['edge-1', 'pk-1', '100.64.0.7', made.id.toUpperCase()]) {
-      expect(await done(owner.run(['device', 'show', name, '-q']))).toBe(`${made.id}\n`);
+      expect(await done(people.owner.run(['device', 'show', name, '-q']))).toBe(`${made.id}\n`);
     }
-    expect(await done(owner.run(['device', 'show', 'edge-1']))).not.toContain('rf_device_');
+    expect(await done(people.owner.run(['device', 'show', 'edge-1']))).not.toContain('rf_device_');
     await done(
-      owner.run(['device', 'edit', 'edge-1', '--hostname', 'edge-01', '--child-prefix', 'none', '--relay', 'no']),
+      people.owner.run([
+        'device',
+        'edit',
+        'edge-1',
+        '--hostname',
+        'edge-01',
+        '--child-prefix',
+        'none',
+        '--relay',
+        'no',
+      ]),
     );
-    const edited = await json(owner.run(['device', 'show', 'edge-01', '-o', 'json']));
+    const edited = await json(people.owner.run(['device', 'show', 'edge-01', '-o', 'json']));
     expect(edited).toMatchObject({ child_prefix: null, relay: false, tunnel_ip: '100.64.0.7' });
-    expect(await owner.run(['device', 'edit', 'edge-01'])).toMatchObject({ code: 2 });
-    expect(await owner.run(['device', 'create', 'x', '--public-key', 'pk-1'])).toMatchObject({ code: 5 });
-    expect(await owner.run(['device', 'create', 'x'])).toMatchObject({ code: 2 });
-    expect(await member.run(['device', 'delete', 'edge-01', '-y'])).toMatchObject({ code: 4 });
-    await done(owner.run(['device', 'delete', 'edge-01', '-y']));
-    expect(await done(owner.run(['device', 'list', '-q']))).toBe('');
+    expect(await people.owner.run(['device', 'edit', 'edge-01'])).toMatchObject({ code: 2 });
+    expect(await people.owner.run(['device', 'create', 'x', '--public-key', 'pk-1'])).toMatchObject({ code: 5 });
+    expect(await people.owner.run(['device', 'create', 'x'])).toMatchObject({ code: 2 });
+    expect(await people.member.run(['device', 'delete', 'edge-01', '-y'])).toMatchObject({ code: 4 });
+    await done(people.owner.run(['device', 'delete', 'edge-01', '-y']));
+    expect(await done(people.owner.run(['device', 'list', '-q']))).toBe('');
   });
 
   it('for another member is registered by the owner', async () => {
     const made = await json(
-      owner.run(['device', 'create', 'm-1', '--public-key', 'm', '--user', place.member.username, '-o', 'json']),
+      people.owner.run([
+        'device',
+        'create',
+        'm-1',
+        '--public-key',
+        'm',
+        '--user',
+        people.place.member.username,
+        '-o',
+        'json',
+      ]),
     );
-    expect(made.user_id).toBe(place.member.id);
+    expect(made.user_id).toBe(people.place.member.id);
   });
 
   it('has groups set, added and removed by name; with none the default group applies', async () => {
-    for (const name of ['a', 'b', 'c']) await done(owner.run(['group', 'create', name]));
-    await done(owner.run(['device', 'create', 'edge-1', '--public-key', 'k', '-q']));
-    expect(await done(owner.run(['device', 'groups', 'set', 'edge-1', 'a', 'b']))).toContain('has a, b.');
-    expect(await done(owner.run(['device', 'groups', 'add', 'edge-1', 'b,c']))).toContain('has a, b, c.');
-    expect((await owner.run(['device', 'groups', 'add', 'edge-1', 'c'])).stderr).toContain('nothing was changed');
-    expect(await done(owner.run(['device', 'groups', 'remove', 'edge-1', 'a', 'c']))).toContain('has b.');
-    expect(await done(owner.run(['device', 'groups', 'set', 'edge-1']))).toContain('(default).');
-    expect(await owner.run(['device', 'groups', 'add', 'edge-1', 'default'])).toMatchObject({ code: 2 });
-    expect(await owner.run(['device', 'groups', 'add', 'edge-1', 'nope'])).toMatchObject({ code: 3 });
+    for (const name of ['a', 'b', 'c']) await done(people.owner.run(['group', 'create', name]));
+    await done(people.owner.run(['device', 'create', 'edge-1', '--public-key', 'k', '-q']));
+    expect(await done(people.owner.run(['device', 'groups', 'set', 'edge-1', 'a', 'b']))).toContain('has a, b.');
+    expect(await done(people.owner.run(['device', 'groups', 'add', 'edge-1', 'b,c']))).toContain('has a, b, c.');
+    expect((await people.owner.run(['device', 'groups', 'add', 'edge-1', 'c'])).stderr).toContain(
+      'nothing was changed',
+    );
+    expect(await done(people.owner.run(['device', 'groups', 'remove', 'edge-1', 'a', 'c']))).toContain('has b.');
+    expect(await done(people.owner.run(['device', 'groups', 'set', 'edge-1']))).toContain('(default).');
+    expect(await people.owner.run(['device', 'groups', 'add', 'edge-1', 'default'])).toMatchObject({ code: 2 });
+    expect(await people.owner.run(['device', 'groups', 'add', 'edge-1', 'nope'])).toMatchObject({ code: 3 });
   });
 
   it('tells what its agent reported', async () => {
-    const made = await json(owner.run(['device', 'create', 'edge-1', '--public-key', 'k', '-o', 'json']));
-    const agent = server.nobody.as(made.device_token);
-    await agent.expect(200, 'PUT', `${place.base}/devices/${made.id}/status`, {
+    const made = await json(people.owner.run(['device', 'create', 'edge-1', '--public-key', 'k', '-o', 'json']));
+    const agent = people.server.nobody.as(made.device_token);
+    await agent.expect(200, 'PUT', `${people.place.base}/devices/${made.id}/status`, {
       state: 'failed',
       revision: 4,
       detail: 'no nft',
     });
-    expect(await done(owner.run(['device', 'status']))).toMatch(/edge-1 +failed +4 +\S+Z +no nft\n/);
+    expect(await done(people.owner.run(['device', 'status']))).toMatch(/edge-1 +failed +4 +\S+Z +no nft\n/);
   });
 });

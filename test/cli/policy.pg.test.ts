@@ -3,51 +3,18 @@ import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { Program, type Outcome } from '../lib/program.ts';
-import {
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type Place,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { done, json, usePeople } from './people.fixture.ts';
 
-let postgres: TestPostgres;
-let server: TestServer;
-let installed: Program;
-beforeAll(async () => {
-  [postgres, installed] = await Promise.all([startPostgres(), Program.install()]);
-  server = await startTestServer(postgres);
-});
-afterAll(async () => {
-  await server?.close();
-  await postgres?.stop();
-  await installed?.remove();
-});
+const people = usePeople();
 
-let homes = 0;
-let place: Place;
-let owner: Program;
-let member: Program;
-beforeEach(async () => {
-  homes += 1;
-  place = await newPlace(server);
-  const env = { RINGFENCE_SERVER: server.url, RINGFENCE_ORG: place.org };
-  owner = await installed.as(`owner-${homes}`, { ...env, RINGFENCE_TOKEN: place.owner.token });
-  member = await installed.as(`member-${homes}`, { ...env, RINGFENCE_TOKEN: place.member.token });
-});
-
-async function done(outcome: Promise<Outcome>): Promise<string> {
-  const { code, stdout, stderr } = await outcome;
-  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-  return stdout;
-}
-const json = async (outcome: Promise<Outcome>) => JSON.parse(await done(outcome));
-const head = async (): Promise<number> => (await place.owner.api.expect(200, 'GET', place.base)).revision;
+const head = async (): Promise<number> => (await people.place.owner.api.expect(200, 'GET', people.place.base)).revision;
 const device = (hostname: string, more: object = {}) =>
-  place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: hostname, hostname, ...more });
+  people.place.owner.api.expect(201, 'POST', `${people.place.base}/devices`, {
+    public_key: hostname,
+    hostname,
+    ...more,
+  });
 
 const policy = `groups:
   - name: web
@@ -68,9 +35,9 @@ devices:
 describe('apply', () => {
   it('makes what a file says, and the second time nothing', async () => {
     await device('edge-1');
-    const file = await owner.file('policy.yaml', policy);
+    const file = await people.owner.file('policy.yaml', policy);
     const before = await head();
-    const dry = await done(owner.run(['apply', '-f', file, '--dry-run']));
+    const dry = await done(people.owner.run(['apply', '-f', file, '--dry-run']));
     expect(dry).toContain(
       '+ group web\n    + in  tcp 80 from any\n    + in  tcp 443 from any\n    + in  icmp from any\n    + out udp 53 to 10.0.0.53\n',
     );
@@ -78,44 +45,46 @@ describe('apply', () => {
     expect(dry).toContain('2 to be created, 1 to be changed. Nothing was written.\n');
     expect(await head()).toBe(before);
 
-    expect(await done(owner.run(['apply', '-f', file]))).toContain('2 created, 1 changed.\n');
-    const { security_groups } = await json(owner.run(['device', 'show', 'edge-1', '-o', 'json']));
+    expect(await done(people.owner.run(['apply', '-f', file]))).toContain('2 created, 1 changed.\n');
+    const { security_groups } = await json(people.owner.run(['device', 'show', 'edge-1', '-o', 'json']));
     expect(security_groups).toHaveLength(2);
     const after = await head();
-    expect(await done(owner.run(['apply', '-f', file]))).toBe('No changes: everything is as the files say.\n');
-    expect(await done(owner.run(['apply', '-f', file, '--prune']))).toBe(
+    expect(await done(people.owner.run(['apply', '-f', file]))).toBe('No changes: everything is as the files say.\n');
+    expect(await done(people.owner.run(['apply', '-f', file, '--prune']))).toBe(
       'No changes: everything is as the files say.\n',
     );
     expect(await head()).toBe(after);
   });
 
   it('shows what changes, rule by rule, and does not mind their order', async () => {
-    await done(owner.run(['group', 'create', 'web', '--in', 'tcp 80', '--in', 'tcp 443', '--description', 'old']));
+    await done(
+      people.owner.run(['group', 'create', 'web', '--in', 'tcp 80', '--in', 'tcp 443', '--description', 'old']),
+    );
     const same = 'groups: [{name: web, inbound: [tcp 443, tcp 80]}]';
-    expect(await done(owner.run(['apply', '-f', '-'], { input: same }))).toContain('No changes');
+    expect(await done(people.owner.run(['apply', '-f', '-'], { input: same }))).toContain('No changes');
     const other = 'groups: [{name: web, description: new, inbound: [tcp 443, tcp 8080 from 10.0.0.0/8]}]';
-    expect(await done(owner.run(['apply', '-f', '-', '--dry-run'], { input: other }))).toBe(
+    expect(await done(people.owner.run(['apply', '-f', '-', '--dry-run'], { input: other }))).toBe(
       '~ group web\n    ~ description "old" → "new"\n    - in  tcp 80 from any\n    + in  tcp 8080 from 10.0.0.0/8\n1 to be changed. Nothing was written.\n',
     );
-    const steps = await json(owner.run(['apply', '-f', '-', '-o', 'json'], { input: other }));
+    const steps = await json(people.owner.run(['apply', '-f', '-', '-o', 'json'], { input: other }));
     expect(steps).toMatchObject([{ action: 'update', kind: 'group', name: 'web' }]);
-    const group = await json(owner.run(['group', 'show', 'web', '-o', 'json']));
+    const group = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
     expect(group).toMatchObject({ group_description: 'new', inbound_rules: [{ to_port: 443 }, { to_port: 8080 }] });
   });
 
   it('prunes only when asked, only the owners that the files are about, and asks first', async () => {
-    for (const name of ['web', 'old']) await done(owner.run(['group', 'create', name]));
-    await done(owner.run(['group', 'create', 'own', '--mine']));
+    for (const name of ['web', 'old']) await done(people.owner.run(['group', 'create', name]));
+    await done(people.owner.run(['group', 'create', 'own', '--mine']));
     const input = 'groups: [{name: web}]';
-    await done(owner.run(['apply', '-f', '-'], { input }));
-    expect(await done(owner.run(['group', 'list']))).toContain('old');
-    const refused = await owner.run(['apply', '-f', '-', '--prune'], { input });
+    await done(people.owner.run(['apply', '-f', '-'], { input }));
+    expect(await done(people.owner.run(['group', 'list']))).toContain('old');
+    const refused = await people.owner.run(['apply', '-f', '-', '--prune'], { input });
     expect(refused).toMatchObject({ code: 2 });
     expect(refused.stderr).toContain('Delete group old?');
-    expect(await done(owner.run(['apply', '-f', '-', '--prune', '--yes'], { input }))).toBe(
+    expect(await done(people.owner.run(['apply', '-f', '-', '--prune', '--yes'], { input }))).toBe(
       '- group old\n1 deleted.\n',
     );
-    const names = (await json(owner.run(['group', 'list', '-o', 'json']))).map(
+    const names = (await json(people.owner.run(['group', 'list', '-o', 'json']))).map(
       ({ group_name }: { group_name: string }) => group_name,
     );
     expect(names.toSorted()).toEqual(['default', 'own', 'web']);
@@ -123,27 +92,29 @@ describe('apply', () => {
 
   it('sets the default group and groups of my own', async () => {
     const input = 'groups:\n  - {default: true, inbound: [icmp]}\n  - {name: mine, owner: me, inbound: [tcp 1]}\n';
-    await done(owner.run(['apply', '-f', '-'], { input }));
-    const groups = await json(owner.run(['group', 'list', '-o', 'json']));
+    await done(people.owner.run(['apply', '-f', '-'], { input }));
+    const groups = await json(people.owner.run(['group', 'list', '-o', 'json']));
     expect(groups).toMatchObject([
       { is_default: true, group_name: 'default', inbound_rules: [{ ip_protocol: 'icmp' }] },
-      { group_name: 'mine', user_id: place.owner.id },
+      { group_name: 'mine', user_id: people.place.owner.id },
     ]);
-    expect(await member.run(['apply', '-f', '-'], { input: 'groups: [{default: true}]' })).toMatchObject({ code: 4 });
-    await done(member.run(['apply', '-f', '-'], { input: 'groups: [{name: theirs, owner: me}]' }));
+    expect(await people.member.run(['apply', '-f', '-'], { input: 'groups: [{default: true}]' })).toMatchObject({
+      code: 4,
+    });
+    await done(people.member.run(['apply', '-f', '-'], { input: 'groups: [{name: theirs, owner: me}]' }));
   });
 
   it('reads folders, several documents, and records as `group show` prints them', async () => {
-    const folder = join(owner.home, 'policy');
+    const folder = join(people.owner.home, 'policy');
     await mkdir(folder);
     await writeFile(join(folder, 'a.yaml'), 'groups: [{name: a, inbound: [tcp 1]}]\n---\ngroups: [{name: b}]\n');
     await writeFile(join(folder, 'c.json'), JSON.stringify({ groups: [{ name: 'c' }] }));
     await writeFile(join(folder, 'README.md'), 'not this');
-    expect(await done(owner.run(['apply', '-f', folder]))).toContain('3 created.');
-    const record = await done(owner.run(['group', 'show', 'a', '-o', 'yaml']));
-    expect(await done(owner.run(['apply', '-f', '-'], { input: record }))).toContain('No changes');
+    expect(await done(people.owner.run(['apply', '-f', folder]))).toContain('3 created.');
+    const record = await done(people.owner.run(['group', 'show', 'a', '-o', 'yaml']));
+    expect(await done(people.owner.run(['apply', '-f', '-'], { input: record }))).toContain('No changes');
     const changed = record.replace('from_port: 1', 'from_port: 1').replace('to_port: 1', 'to_port: 9');
-    expect(await done(owner.run(['apply', '-f', '-'], { input: changed }))).toContain('+ in  tcp 1-9 from any');
+    expect(await done(people.owner.run(['apply', '-f', '-'], { input: changed }))).toContain('+ in  tcp 1-9 from any');
   });
 
   it('tells everything that is wrong at once, with its place, and changes nothing', async () => {
@@ -159,7 +130,7 @@ devices:
   - {device: edge-1, groups: web}
 things: []
 `;
-    const outcome = await owner.run(['apply', '-f', '-'], { input });
+    const outcome = await people.owner.run(['apply', '-f', '-'], { input });
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
     for (const part of [
       /stdin groups\[0\]: \/inbound_rules\/0\/from_port: from_port must lie between/,
@@ -175,46 +146,50 @@ things: []
       expect(outcome.stderr).toMatch(part);
     }
     expect(await head()).toBe(before);
-    expect(await owner.run(['apply'])).toMatchObject({ code: 2 });
-    expect(await owner.run(['apply', '-f', '-'], { input: '' })).toMatchObject({ code: 2 });
-    expect(await owner.run(['apply', '-f', '-'], { input: 'devices: [{device: ghost}]' })).toMatchObject({ code: 3 });
+    expect(await people.owner.run(['apply'])).toMatchObject({ code: 2 });
+    expect(await people.owner.run(['apply', '-f', '-'], { input: '' })).toMatchObject({ code: 2 });
+    expect(await people.owner.run(['apply', '-f', '-'], { input: 'devices: [{device: ghost}]' })).toMatchObject({
+      code: 3,
+    });
     const bomb = `a: &a [x,x]\n${'b: &b [*a,*a]\n'.repeat(2)}`;
-    expect(await owner.run(['apply', '-f', '-'], { input: bomb })).toMatchObject({ code: 2 });
+    expect(await people.owner.run(['apply', '-f', '-'], { input: bomb })).toMatchObject({ code: 2 });
   });
 
   it('rolls back from an exported file to exactly what was', async () => {
     await device('edge-1');
-    await done(owner.run(['apply', '-f', await owner.file('policy.yaml', policy)]));
-    const saved = await done(owner.run(['export']));
-    const backup = await owner.file('backup.yaml', saved);
-    expect(await done(owner.run(['apply', '-f', backup, '--prune']))).toContain('No changes');
-    await done(owner.run(['group', 'allow', 'web', 'in', 'tcp', '8080']));
-    await done(owner.run(['group', 'revoke', 'default', 'in', 'all']));
-    await done(owner.run(['device', 'groups', 'set', 'edge-1', 'web']));
-    await done(owner.run(['group', 'delete', 'ssh', '--yes']));
-    await done(owner.run(['group', 'create', 'extra']));
-    await done(owner.run(['apply', '-f', backup, '--prune', '--yes']));
-    expect(await done(owner.run(['export']))).toBe(saved);
-    expect(await json(owner.run(['export', '-o', 'json']))).toHaveProperty('groups');
+    await done(people.owner.run(['apply', '-f', await people.owner.file('policy.yaml', policy)]));
+    const saved = await done(people.owner.run(['export']));
+    const backup = await people.owner.file('backup.yaml', saved);
+    expect(await done(people.owner.run(['apply', '-f', backup, '--prune']))).toContain('No changes');
+    await done(people.owner.run(['group', 'allow', 'web', 'in', 'tcp', '8080']));
+    await done(people.owner.run(['group', 'revoke', 'default', 'in', 'all']));
+    await done(people.owner.run(['device', 'groups', 'set', 'edge-1', 'web']));
+    await done(people.owner.run(['group', 'delete', 'ssh', '--yes']));
+    await done(people.owner.run(['group', 'create', 'extra']));
+    await done(people.owner.run(['apply', '-f', backup, '--prune', '--yes']));
+    expect(await done(people.owner.run(['export']))).toBe(saved);
+    expect(await json(people.owner.run(['export', '-o', 'json']))).toHaveProperty('groups');
   });
 });
 
 describe('watch', () => {
   it('prints what is there, then every change as it happens, and ends in order on Ctrl-C', async () => {
     await device('edge-1');
-    const watching = owner.run(['watch'], { until: { pattern: /no more/, signal: 'SIGINT' } });
+    const watching = people.owner.run(['watch'], { until: { pattern: /no more/, signal: 'SIGINT' } });
     // The server tells the streams; nothing here waits for a clock.
-    await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+    await people.place.owner.api.expect(201, 'POST', `${people.place.base}/security_groups`, {
       group_name: 'web',
       inbound_rules: [{ ip_protocol: 'tcp', from_port: 443, to_port: 443 }],
     });
-    const groups = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups`);
+    const groups = await people.place.owner.api.expect(200, 'GET', `${people.place.base}/security_groups`);
     const { id } = groups.find(({ group_name }: { group_name: string }) => group_name === 'web');
     const ended = new AbortController();
     void watching.then(() => ended.abort());
     for (let port = 1; !ended.signal.aborted && port < 200; port += 1) {
       const inbound_rules = [{ ip_protocol: 'tcp', from_port: port, to_port: port }];
-      await place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${id}`, { inbound_rules });
+      await people.place.owner.api.expect(200, 'PATCH', `${people.place.base}/security_groups/${id}`, {
+        inbound_rules,
+      });
       await new Promise((resolve) => {
         setTimeout(resolve, 100);
       });
@@ -229,7 +204,7 @@ describe('watch', () => {
 
   it('prints lines of JSON in the form of the stream for programs', async () => {
     const { id } = await device('edge-1');
-    const outcome = await owner.run(['watch', 'devices', '-o', 'json'], {
+    const outcome = await people.owner.run(['watch', 'devices', '-o', 'json'], {
       until: { pattern: /edge-1.*\n/, signal: 'SIGTERM' },
     });
     expect(outcome).toMatchObject({ code: 0, stderr: '' });
@@ -242,30 +217,32 @@ describe('watch', () => {
   });
 
   it('refuses a kind that cannot be watched, and a stranger', async () => {
-    expect(await owner.run(['watch', 'gruops'])).toMatchObject({ code: 2 });
-    expect(await owner.run(['watch'], { env: { RINGFENCE_TOKEN: place.stranger.token } })).toMatchObject({ code: 3 });
-    expect(await owner.run(['watch'], { env: { RINGFENCE_TOKEN: 'rf_user_x' } })).toMatchObject({ code: 4 });
+    expect(await people.owner.run(['watch', 'gruops'])).toMatchObject({ code: 2 });
+    expect(await people.owner.run(['watch'], { env: { RINGFENCE_TOKEN: people.place.stranger.token } })).toMatchObject({
+      code: 3,
+    });
+    expect(await people.owner.run(['watch'], { env: { RINGFENCE_TOKEN: 'rf_user_x' } })).toMatchObject({ code: 4 });
   });
 });
 
 describe('nft', () => {
   it('prints a ruleset that nft itself accepts, for a device and for a group', async () => {
-    await done(owner.run(['group', 'create', 'web', '--in', 'tcp 80,443 from 10.0.0.0/8', '--out', 'udp 53']));
+    await done(people.owner.run(['group', 'create', 'web', '--in', 'tcp 80,443 from 10.0.0.0/8', '--out', 'udp 53']));
     await device('edge-1');
-    await done(owner.run(['device', 'groups', 'set', 'edge-1', 'web']));
-    const shown = await owner.run(['nft', 'edge-1', '--interface', 'tun7']);
+    await done(people.owner.run(['device', 'groups', 'set', 'edge-1', 'web']));
+    const shown = await people.owner.run(['nft', 'edge-1', '--interface', 'tun7']);
     expect(shown.code).toBe(0);
     expect(shown.stderr).toContain('device edge-1 on interface tun7, from web');
     expect(shown.stdout).toContain('service-inbound');
     expect(shown.stdout).toContain('"tun7"');
-    expect(await done(owner.run(['nft', 'web', '--interface', 'tun7']))).toBe(shown.stdout);
-    const file = await owner.file('rules.nft', shown.stdout);
+    expect(await done(people.owner.run(['nft', 'web', '--interface', 'tun7']))).toBe(shown.stdout);
+    const file = await people.owner.file('rules.nft', shown.stdout);
     await expect(promisify(execFile)('nft', ['-c', '-f', file])).resolves.toMatchObject({ stderr: '' });
-    expect(await done(owner.run(['nft', 'default']))).toContain('meta nfproto ipv4');
-    expect(await owner.run(['nft', 'nothing'])).toMatchObject({ code: 3 });
-    expect(await owner.run(['nft', 'web', '--interface', 'far too long a name'])).toMatchObject({ code: 2 });
+    expect(await done(people.owner.run(['nft', 'default']))).toContain('meta nfproto ipv4');
+    expect(await people.owner.run(['nft', 'nothing'])).toMatchObject({ code: 3 });
+    expect(await people.owner.run(['nft', 'web', '--interface', 'far too long a name'])).toMatchObject({ code: 2 });
     await device('web');
-    expect(await owner.run(['nft', 'web'])).toMatchObject({ code: 2 });
+    expect(await people.owner.run(['nft', 'web'])).toMatchObject({ code: 2 });
   });
 });
 
@@ -273,11 +250,11 @@ describe('explain', () => {
   beforeEach(async () => {
     await device('app', { tunnel_ip: '100.64.0.1' });
     await device('db', { tunnel_ip: '100.64.0.2' });
-    await done(owner.run(['group', 'create', 'db', '--in', 'tcp 5432 from 100.64.0.0/10']));
-    await done(owner.run(['group', 'create', 'app', '--out', 'tcp 5432 to 100.64.0.2']));
-    await done(owner.run(['device', 'groups', 'set', 'db', 'db']));
+    await done(people.owner.run(['group', 'create', 'db', '--in', 'tcp 5432 from 100.64.0.0/10']));
+    await done(people.owner.run(['group', 'create', 'app', '--out', 'tcp 5432 to 100.64.0.2']));
+    await done(people.owner.run(['device', 'groups', 'set', 'db', 'db']));
   });
-  const ask = (...args: readonly string[]) => owner.run(['explain', ...args]);
+  const ask = (...args: readonly string[]) => people.owner.run(['explain', ...args]);
 
   it('names the rule that admits, on each side', async () => {
     const outcome = await done(ask('--from', 'app', '--to', 'db', '--port', '5432', '--exit-code'));
@@ -294,7 +271,7 @@ describe('explain', () => {
     expect(refused.stdout).toMatch(
       /^refused: .*\n.*out of app: allowed.*\n.*into db: refused, no inbound rule of db admits it\n +db: tcp 5432 from/,
     );
-    await done(owner.run(['device', 'groups', 'set', 'app', 'app']));
+    await done(people.owner.run(['device', 'groups', 'set', 'app', 'app']));
     const out = await json(ask('--from', 'app', '--to', 'db', '--port', '80', '-o', 'json'));
     expect(out).toMatchObject({
       verdict: 'refused',

@@ -1,40 +1,23 @@
 /** What becomes of credentials when they are rotated, when their user goes, and when keys preset groups. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { audience, startProvider, type TestProvider } from '../lib/provider.ts';
-import {
-  newPerson,
-  newPlace,
-  startPostgres,
-  startTestServer,
-  type TestPostgres,
-  type TestServer,
-} from '../lib/server.ts';
+import { expect, it } from 'vitest';
+import { useProvider, useServer } from '../lib/stage.ts';
 import { EventStream } from '../lib/stream.ts';
+import { newPerson, newPlace, startTestServer } from '../lib/server.ts';
 
-let provider: TestProvider;
-let postgres: TestPostgres;
-let server: TestServer;
-beforeAll(async () => {
-  [provider, postgres] = await Promise.all([startProvider(), startPostgres()]);
-  server = await startTestServer(postgres, { oidcIssuer: [provider.issuer], oidcAudience: [audience] });
-});
-afterAll(async () => {
-  await server?.close();
-  await postgres?.stop();
-  await provider?.stop();
-});
+const identity = useProvider();
+const stage = useServer(identity.options);
 
 it('every credential is told what it is: its kind, its id, its scope and its end', async () => {
-  const place = await newPlace(server);
+  const place = await newPlace(stage.server);
   const expires_at = '2100-01-01T00:00:00.000Z';
   const issued = await place.member.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only', expires_at });
   const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'told' });
   const tokens = await place.member.api.expect(200, 'GET', '/api/users/me/tokens');
   const ofDevice = tokens.find(({ device_id }: { device_id?: string }) => device_id === device.id);
   const { id: key_id, key } = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {});
-  const { accessToken } = await provider.signIn('told');
+  const { accessToken } = await identity.provider.signIn('told');
   const told = async (secret: string) => {
-    const { scope, credential } = await server.nobody.as(secret).expect(200, 'GET', '/api/users/me');
+    const { scope, credential } = await stage.server.nobody.as(secret).expect(200, 'GET', '/api/users/me');
     return { scope, credential };
   };
   expect(await told(issued.token)).toEqual({
@@ -53,11 +36,11 @@ it('every credential is told what it is: its kind, its id, its scope and its end
 });
 
 it('a rotated token has a new secret and is otherwise the same; the old secret and its stream end, also on another server', async () => {
-  const place = await newPlace(server);
-  const replica = await startTestServer(postgres, { url: server.databaseUrl });
+  const place = await newPlace(stage.server);
+  const replica = await startTestServer(stage.postgres, { url: stage.server.databaseUrl });
   const body = { name: 'laptop', scope: 'read-only', expires_at: '2100-01-01T00:00:00.000Z' };
   const { token: old, ...before } = await place.owner.api.expect(201, 'POST', '/api/users/me/tokens', body);
-  const streams = [server, replica].map(({ url }) => new EventStream(url, old, place.org, [{ kind: 'device' }]));
+  const streams = [stage.server, replica].map(({ url }) => new EventStream(url, old, place.org, [{ kind: 'device' }]));
   try {
     await Promise.all(streams.map((stream) => stream.tail()));
     const { token: secret, ...after } = await place.owner.api.expect(200, 'POST', `/api/tokens/${before.id}/rotate`);
@@ -65,9 +48,9 @@ it('a rotated token has a new secret and is otherwise the same; the old secret a
     expect(secret).toMatch(/^rf_user_[\w-]{43}$/);
     expect(secret).not.toBe(old);
     await Promise.all(streams.map((stream) => stream.until('its end', ({ body: { ended } }) => ended)));
-    expect((await server.nobody.as(old).get('/api/users/me')).status).toBe(401);
-    expect((await server.nobody.as(secret).get('/api/users/me')).status).toBe(200);
-    expect((await server.nobody.as(secret).post('/api/organizations', { name: 'x' })).status).toBe(403);
+    expect((await stage.server.nobody.as(old).get('/api/users/me')).status).toBe(401);
+    expect((await stage.server.nobody.as(secret).get('/api/users/me')).status).toBe(200);
+    expect((await stage.server.nobody.as(secret).post('/api/organizations', { name: 'x' })).status).toBe(403);
   } finally {
     for (const stream of streams) stream.close();
     await replica.close();
@@ -75,44 +58,46 @@ it('a rotated token has a new secret and is otherwise the same; the old secret a
 });
 
 it('a rotated device token is a device token still', async () => {
-  const place = await newPlace(server);
+  const place = await newPlace(stage.server);
   const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'k' });
   const tokens = await place.member.api.expect(200, 'GET', '/api/users/me/tokens');
   const { id } = tokens.find(({ device_id }: { device_id?: string }) => device_id === device.id);
   const { token } = await place.member.api.expect(200, 'POST', `/api/tokens/${id}/rotate`);
   expect(token).toMatch(/^rf_device_/);
-  const api = server.nobody.as(token);
+  const api = stage.server.nobody.as(token);
   expect((await api.get('/api/users/me')).json.device_id).toBe(device.id);
   expect((await api.post(`${place.base}/security_groups`, { group_name: 'x' })).status).toBe(403);
-  expect((await server.nobody.as(device.device_token).get('/api/users/me')).status).toBe(401);
+  expect((await stage.server.nobody.as(device.device_token).get('/api/users/me')).status).toBe(401);
 });
 
 it('a removed user is out at once: tokens, devices, streams, sign-in', async () => {
-  const place = await newPlace(server);
-  const { accessToken } = await provider.signIn('removed');
-  const person = server.nobody.as(accessToken);
+  const place = await newPlace(stage.server);
+  const { accessToken } = await identity.provider.signIn('removed');
+  const person = stage.server.nobody.as(accessToken);
   const me = await person.expect(200, 'GET', '/api/users/me');
   await place.owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: me.id });
   const { token } = await person.expect(201, 'POST', '/api/users/me/tokens', {});
   const { key } = await person.expect(201, 'POST', `${place.base}/enrollment_keys`, {});
   const device = await person.expect(201, 'POST', `${place.base}/devices`, { public_key: 'gone' });
   const streams = [accessToken, token, device.device_token].map(
-    (credential) => new EventStream(server.url, credential, place.org, [{ kind: 'device' }]),
+    (credential) => new EventStream(stage.server.url, credential, place.org, [{ kind: 'device' }]),
   );
   try {
     await Promise.all(streams.map((stream) => stream.tail()));
-    expect((await server.admin.expect(200, 'DELETE', `/api/users/${me.id}`)).id).toBe(me.id);
+    expect((await stage.server.admin.expect(200, 'DELETE', `/api/users/${me.id}`)).id).toBe(me.id);
     await Promise.all(streams.map((stream) => stream.until('its end', ({ body }) => body.ended)));
     for (const credential of [accessToken, token, key, device.device_token]) {
-      expect((await server.nobody.as(credential).get('/api/users/me')).status).toBe(401);
+      expect((await stage.server.nobody.as(credential).get('/api/users/me')).status).toBe(401);
     }
-    const again = await server.nobody.as((await provider.signIn('removed')).accessToken).get('/api/users/me');
+    const again = await stage.server.nobody
+      .as((await identity.provider.signIn('removed')).accessToken)
+      .get('/api/users/me');
     expect([again.status, again.json.detail]).toEqual([401, 'This user was removed from this server.']);
     expect((await place.owner.api.get(`${place.base}/devices/${device.id}`)).status).toBe(404);
-    expect((await server.admin.post('/api/users', { username: me.username })).status).toBe(409);
-    expect((await server.admin.post(`/api/users/${me.id}/tokens`, {})).status).toBe(404);
+    expect((await stage.server.admin.post('/api/users', { username: me.username })).status).toBe(409);
+    expect((await stage.server.admin.post(`/api/users/${me.id}/tokens`, {})).status).toBe(404);
     expect((await place.owner.api.post(`${place.base}/members`, { user_id: me.id })).status).toBe(422);
-    const users = await server.admin.expect(200, 'GET', '/api/users');
+    const users = await stage.server.admin.expect(200, 'GET', '/api/users');
     expect(users.map(({ id }: { id: string }) => id)).not.toContain(me.id);
   } finally {
     for (const stream of streams) stream.close();
@@ -120,23 +105,23 @@ it('a removed user is out at once: tokens, devices, streams, sign-in', async () 
 });
 
 it('an owner of organizations is not removed, nor the administrator who asks', async () => {
-  const place = await newPlace(server);
-  expect((await server.admin.delete(`/api/users/${place.owner.id}`)).status).toBe(409);
-  const me = await server.admin.expect(200, 'GET', '/api/users/me');
-  expect((await server.admin.delete(`/api/users/${me.id}`)).status).toBe(409);
-  const nobody = await newPerson(server);
-  expect((await server.admin.delete(`/api/users/${nobody.id}`)).status).toBe(200);
-  expect((await server.admin.delete(`/api/users/${nobody.id}`)).status).toBe(404);
+  const place = await newPlace(stage.server);
+  expect((await stage.server.admin.delete(`/api/users/${place.owner.id}`)).status).toBe(409);
+  const me = await stage.server.admin.expect(200, 'GET', '/api/users/me');
+  expect((await stage.server.admin.delete(`/api/users/${me.id}`)).status).toBe(409);
+  const nobody = await newPerson(stage.server);
+  expect((await stage.server.admin.delete(`/api/users/${nobody.id}`)).status).toBe(200);
+  expect((await stage.server.admin.delete(`/api/users/${nobody.id}`)).status).toBe(404);
 });
 
 it('an enrollment key gives the devices it admits its groups, as often as it may be used', async () => {
-  const place = await newPlace(server);
+  const place = await newPlace(stage.server);
   const group = await place.member.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, {
     group_name: 'g',
   });
   const body = { uses: 2, security_groups: [group.id] };
   const { key, id } = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, body);
-  const enroll = server.nobody.as(key);
+  const enroll = stage.server.nobody.as(key);
   const first = await enroll.expect(201, 'POST', `${place.base}/devices`, { public_key: 'one' });
   expect(first).toMatchObject({ user_id: place.member.id, security_groups: [group.id] });
   const [listed] = await place.member.api.expect(200, 'GET', `${place.base}/enrollment_keys`);

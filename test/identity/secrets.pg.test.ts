@@ -1,22 +1,12 @@
 /** Looks for every secret of a run in everything that a run leaves behind. */
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { audience, startProvider, type TestProvider } from '../lib/provider.ts';
-import { newPlace, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { expect, it } from 'vitest';
+import { useProvider, useServer } from '../lib/stage.ts';
 import { EventStream } from '../lib/stream.ts';
+import { newPlace } from '../lib/server.ts';
 
-let provider: TestProvider;
-let postgres: TestPostgres;
-let server: TestServer;
-beforeAll(async () => {
-  [provider, postgres] = await Promise.all([startProvider(), startPostgres()]);
-  server = await startTestServer(postgres, { oidcIssuer: [provider.issuer], oidcAudience: [audience] });
-});
-afterAll(async () => {
-  await server?.close();
-  await postgres?.stop();
-  await provider?.stop();
-});
+const identity = useProvider();
+const stage = useServer(identity.options);
 
 /** Every row of every table, as text. */
 async function dump(url: string): Promise<string> {
@@ -50,8 +40,8 @@ function spellings(secret: string): readonly string[] {
 }
 
 it('no secret of a run is in its log, its metrics, its errors or its database', async () => {
-  const place = await newPlace(server);
-  const secrets = new Set([server.adminToken, place.owner.token, place.member.token, place.stranger.token]);
+  const place = await newPlace(stage.server);
+  const secrets = new Set([stage.server.adminToken, place.owner.token, place.member.token, place.stranger.token]);
   const answers: string[] = [];
   const keep = (secret: string): string => {
     secrets.add(secret);
@@ -66,21 +56,21 @@ it('no secret of a run is in its log, its metrics, its errors or its database', 
   keep(token);
   const rotated = keep((await place.owner.api.expect(200, 'POST', `/api/tokens/${id}/rotate`)).token);
   const key = keep((await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {})).key);
-  const device = await server.nobody.as(key).expect(201, 'POST', `${place.base}/devices`, { public_key: 'p' });
+  const device = await stage.server.nobody.as(key).expect(201, 'POST', `${place.base}/devices`, { public_key: 'p' });
   keep(device.device_token);
-  const { accessToken, idToken } = await provider.signIn('alice');
+  const { accessToken, idToken } = await identity.provider.signIn('alice');
   for (const signed of [accessToken, idToken]) for (const part of signed.split('.')) keep(part);
 
   // Each credential where it works, where it does not, and where people put credentials by mistake.
   for (const secret of [rotated, token, key, device.device_token, accessToken, idToken]) {
-    const api = server.nobody.as(secret);
+    const api = stage.server.nobody.as(secret);
     await tell(api.get(`${place.base}/members`));
     await tell(api.post(`${place.base}/security_groups`, { group_name: 1 }));
     await tell(api.ask('POST', `${place.base}/devices`, { raw: '{"public_key":' }));
-    await tell(server.nobody.get(`/api/users/me?access_token=${secret}`));
-    await tell(server.nobody.get('/api/users/me', { authorization: `Basic ${secret}` }));
-    await tell(server.nobody.get('/api/users/me', { authorization: `Bearer ${secret}x` }));
-    const stream = new EventStream(server.url, secret, place.org, [{ kind: 'device' }]);
+    await tell(stage.server.nobody.get(`/api/users/me?access_token=${secret}`));
+    await tell(stage.server.nobody.get('/api/users/me', { authorization: `Basic ${secret}` }));
+    await tell(stage.server.nobody.get('/api/users/me', { authorization: `Bearer ${secret}x` }));
+    const stream = new EventStream(stage.server.url, secret, place.org, [{ kind: 'device' }]);
     await stream.answered();
     stream.close();
   }
@@ -88,9 +78,13 @@ it('no secret of a run is in its log, its metrics, its errors or its database', 
   await tell(place.owner.api.get('/api/users/me/tokens'));
   await tell(place.member.api.get(`${place.base}/enrollment_keys`));
   await tell(place.owner.api.get(`${place.base}/devices`));
-  await tell(server.nobody.get('/metrics'));
+  await tell(stage.server.nobody.get('/metrics'));
 
-  const left = { log: server.logged(), answers: answers.join('\n'), database: await dump(server.databaseUrl) };
+  const left = {
+    log: stage.server.logged(),
+    answers: answers.join('\n'),
+    database: await dump(stage.server.databaseUrl),
+  };
   expect(left.log.length).toBeGreaterThan(1000);
   expect(left.database).toContain(device.id);
   for (const secret of secrets) {

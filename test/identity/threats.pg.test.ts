@@ -1,39 +1,31 @@
 /** What thieves of credentials can and cannot do, where no other test proves it; `docs/threat-model.md` names these by title. */
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { audience, startProvider, type TestProvider } from '../lib/provider.ts';
-import { newPlace, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { expect, it } from 'vitest';
+import { useProvider, useServer } from '../lib/stage.ts';
+import { newPlace } from '../lib/server.ts';
 
-let provider: TestProvider;
-let postgres: TestPostgres;
-let server: TestServer;
-beforeAll(async () => {
-  [provider, postgres] = await Promise.all([startProvider(), startPostgres()]);
-  server = await startTestServer(postgres, { oidcIssuer: [provider.issuer], oidcAudience: [audience] });
-});
-afterAll(async () => {
-  await server?.close();
-  await postgres?.stop();
-  await provider?.stop();
-});
+const identity = useProvider();
+const stage = useServer(identity.options);
 
 it('a full token can issue tokens that outlive it, and all of them are listed and can be revoked', async () => {
-  const { owner } = await newPlace(server);
+  const { owner } = await newPlace(stage.server);
   const stolen = await owner.api.expect(201, 'POST', '/api/users/me/tokens', { name: 'stolen' });
-  const planted = await server.nobody.as(stolen.token).expect(201, 'POST', '/api/users/me/tokens', { name: 'planted' });
+  const planted = await stage.server.nobody
+    .as(stolen.token)
+    .expect(201, 'POST', '/api/users/me/tokens', { name: 'planted' });
   await owner.api.expect(200, 'DELETE', `/api/tokens/${stolen.id}`);
-  expect((await server.nobody.as(stolen.token).get('/api/users/me')).status).toBe(401);
-  expect((await server.nobody.as(planted.token).get('/api/users/me')).status).toBe(200);
+  expect((await stage.server.nobody.as(stolen.token).get('/api/users/me')).status).toBe(401);
+  expect((await stage.server.nobody.as(planted.token).get('/api/users/me')).status).toBe(200);
   const listed = await owner.api.expect(200, 'GET', '/api/users/me/tokens');
   expect(listed.map(({ id }: { id: string }) => id)).toContain(planted.id);
   await owner.api.expect(200, 'DELETE', `/api/tokens/${planted.id}`);
-  expect((await server.nobody.as(planted.token).get('/api/users/me')).status).toBe(401);
+  expect((await stage.server.nobody.as(planted.token).get('/api/users/me')).status).toBe(401);
 });
 
 it('a read-only token changes nothing and issues no token', async () => {
-  const { owner, base, org } = await newPlace(server);
+  const { owner, base, org } = await newPlace(stage.server);
   const { token } = await owner.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only' });
-  const api = server.nobody.as(token);
+  const api = stage.server.nobody.as(token);
   const attempts: readonly [string, string, unknown][] = [
     ['POST', '/api/users/me/tokens', {}],
     ['POST', '/api/organizations', { name: 'x' }],
@@ -49,10 +41,10 @@ it('a read-only token changes nothing and issues no token', async () => {
 });
 
 it('a device token changes the endpoint fields of its own device and nothing else of it', async () => {
-  const { member, base } = await newPlace(server);
+  const { member, base } = await newPlace(stage.server);
   const own = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'own' });
   const other = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'other' });
-  const api = server.nobody.as(own.device_token);
+  const api = stage.server.nobody.as(own.device_token);
   const patches = [
     { security_groups: [] },
     { public_key: 'x' },
@@ -72,16 +64,16 @@ it('a device token changes the endpoint fields of its own device and nothing els
 });
 
 it('a device token is of no use once its device is deleted', async () => {
-  const { member, base } = await newPlace(server);
+  const { member, base } = await newPlace(stage.server);
   const device = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'k' });
   await member.api.expect(200, 'DELETE', `${base}/devices/${device.id}`);
-  expect((await server.nobody.as(device.device_token).get(`${base}/devices`)).status).toBe(401);
+  expect((await stage.server.nobody.as(device.device_token).get(`${base}/devices`)).status).toBe(401);
 });
 
 it('an enrollment key admits no more devices than its uses, however many come at once', async () => {
-  const { member, base } = await newPlace(server);
+  const { member, base } = await newPlace(stage.server);
   const { key } = await member.api.expect(201, 'POST', `${base}/enrollment_keys`, { uses: 3 });
-  const api = server.nobody.as(key);
+  const api = stage.server.nobody.as(key);
   const answers = await Promise.all(
     Array.from({ length: 20 }, (_, n) => api.post(`${base}/devices`, { public_key: `key-${n}` })),
   );
@@ -90,9 +82,9 @@ it('an enrollment key admits no more devices than its uses, however many come at
 });
 
 it('an enrollment key admits devices of its own user only, and its revocation ends it', async () => {
-  const { member, owner, base } = await newPlace(server);
+  const { member, owner, base } = await newPlace(stage.server);
   const { id, key } = await member.api.expect(201, 'POST', `${base}/enrollment_keys`, { uses: 5 });
-  const api = server.nobody.as(key);
+  const api = stage.server.nobody.as(key);
   const foreign = await api.post(`${base}/devices`, { public_key: 'a', user_id: owner.id });
   expect(foreign.status).toBe(422);
   const device = await api.expect(201, 'POST', `${base}/devices`, { public_key: 'b' });
@@ -102,24 +94,24 @@ it('an enrollment key admits devices of its own user only, and its revocation en
 });
 
 it('what the database keeps of a token opens nothing', async () => {
-  const { owner } = await newPlace(server);
+  const { owner } = await newPlace(stage.server);
   const digest = createHash('sha256').update(owner.token).digest();
   for (const spelled of [
     digest.toString('hex'),
     digest.toString('base64url'),
     `rf_user_${digest.toString('base64url')}`,
   ]) {
-    expect((await server.nobody.as(spelled).get('/api/users/me')).status).toBe(401);
+    expect((await stage.server.nobody.as(spelled).get('/api/users/me')).status).toBe(401);
   }
 });
 
 it('an access token can issue tokens that outlive it; removing its user ends them too', async () => {
-  const { accessToken } = await provider.signIn('mallory');
-  const api = server.nobody.as(accessToken);
+  const { accessToken } = await identity.provider.signIn('mallory');
+  const api = stage.server.nobody.as(accessToken);
   const { id } = await api.expect(200, 'GET', '/api/users/me');
   const { token } = await api.expect(201, 'POST', '/api/users/me/tokens', {});
-  expect((await server.nobody.as(token).get('/api/users/me')).status).toBe(200);
-  await server.admin.expect(200, 'DELETE', `/api/users/${id}`);
-  expect((await server.nobody.as(token).get('/api/users/me')).status).toBe(401);
+  expect((await stage.server.nobody.as(token).get('/api/users/me')).status).toBe(200);
+  await stage.server.admin.expect(200, 'DELETE', `/api/users/${id}`);
+  expect((await stage.server.nobody.as(token).get('/api/users/me')).status).toBe(401);
   expect((await api.get('/api/users/me')).status).toBe(401);
 });

@@ -1,8 +1,9 @@
 /** Owns what every test of the pages stands on: a server, a browser, and visits whose complaints fail the test that made them. */
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import { afterEach, expect } from 'vitest';
 import { startBrowser, visit, type Visit, type VisitOptions } from '../lib/browser.ts';
-import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import type { TestServer } from '../lib/server.ts';
+import { lasting, useServer } from '../lib/stage.ts';
 
 export interface Stage {
   readonly server: TestServer;
@@ -13,35 +14,24 @@ export interface Stage {
 
 /** Called once by a file, before its own `beforeAll`: it makes the stage before the file's tests and takes it away after them. */
 export function useStage(): Stage {
-  let postgres: TestPostgres;
-  let server: TestServer;
-  let browser: Browser;
+  const stage = useServer();
+  const browser = lasting(startBrowser, (one) => one.close());
   let visits: Visit[] = [];
-  beforeAll(async () => {
-    postgres = await startPostgres();
-    server = await startTestServer(postgres);
-    browser = await startBrowser();
-  });
   afterEach(async () => {
     const complaints = visits.flatMap((one) => one.complaints);
     await Promise.all(visits.map((one) => one.close()));
     visits = [];
     expect(complaints).toEqual([]);
   });
-  afterAll(async () => {
-    await browser.close();
-    await server.close();
-    await postgres.stop();
-  });
   return {
     get server() {
-      return server;
+      return stage.server;
     },
     get browser() {
-      return browser;
+      return browser();
     },
-    open: async (options = {}, url = server.url) => {
-      const one = await visit(browser, url, options);
+    open: async (options = {}, url = stage.server.url) => {
+      const one = await visit(browser(), url, options);
       visits.push(one);
       return one.page;
     },
