@@ -285,7 +285,7 @@ export const serverOptions = {
   oidcAudience: {
     flags: '--oidc-audience <name,...>',
     env: 'RINGFENCE_OIDC_AUDIENCE',
-    help: 'what access tokens must name as their audience, one of several with commas',
+    help: 'what access tokens must name as their audience, one of several with commas (default: ringfence or the public URL, unless --oidc-client-id is given)',
     read: readList,
   },
   oidcUsernameClaim: {
@@ -461,11 +461,6 @@ function refuseHalves(values: ServerValues): void {
   if (oidcAudience !== undefined && oidcIssuer === undefined) {
     throw new Error('--oidc-issuer and --oidc-audience go together: a token may be meant for somebody else.');
   }
-  if (oidcIssuer !== undefined && oidcAudience === undefined && oidcClientId === undefined) {
-    throw new Error(
-      '--oidc-issuer needs --oidc-audience, for access tokens (they may be meant for somebody else), or --oidc-client-id, for the web UI.',
-    );
-  }
   if (values.demoIdp === true) {
     if (oidcIssuer !== undefined)
       throw new Error('--demo-idp brings an identity provider of its own: leave --oidc-issuer out.');
@@ -510,6 +505,21 @@ export function serverConfig(
   return { ...config, data: config.data ?? defaultData(env, isRoot), ...(adminToken ? { adminToken } : {}) };
 }
 
+/**
+ * Whom access tokens must be meant for; undefined where none are accepted, as the provider is there for the web UI alone. Without a word
+ * of the operator's it is us, by names that nobody else has.
+ */
+export function audiencesOf({
+  oidcIssuer,
+  oidcAudience,
+  oidcClientId,
+  publicUrl,
+}: ServerConfig): readonly string[] | undefined {
+  if (oidcIssuer === undefined) return undefined;
+  if (oidcAudience !== undefined || oidcClientId !== undefined) return oidcAudience;
+  return ['ringfence', ...(publicUrl === undefined ? [] : [publicUrl])];
+}
+
 /** The configuration in words, for `--check-config` and the log; passwords stay out. */
 export function describeConfig(config: ServerConfig): readonly string[] {
   const database =
@@ -517,6 +527,7 @@ export function describeConfig(config: ServerConfig): readonly string[] {
       ? `embedded PostgreSQL in ${config.data}`
       : config.databaseUrl.replace(/(\/\/[^/:@]*):[^@/]*@/, '$1:***@').replace(/([?&]password=)[^&]*/g, '$1***');
   const { host, port } = config.listen;
+  const audiences = audiencesOf(config);
   return [
     `listen ${host.includes(':') ? `[${host}]` : host}:${port}`,
     ...(config.tlsCert === undefined ? [] : [`certificate ${config.tlsCert}`]),
@@ -528,11 +539,9 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,
     `deletions kept ${config.keepDeletions} days, the audit ${config.keepAudit} days`,
     `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s`,
-    ...(config.oidcIssuer === undefined
+    ...(audiences === undefined
       ? []
-      : config.oidcAudience === undefined
-        ? []
-        : [`access tokens of ${config.oidcIssuer.join(', ')} for ${config.oidcAudience.join(', ')}`]),
+      : [`access tokens of ${config.oidcIssuer?.join(', ') ?? ''} for ${audiences.join(', ')}`]),
     ...(config.oidcClientId === undefined
       ? []
       : [

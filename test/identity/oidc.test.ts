@@ -173,6 +173,24 @@ describe('refused is', () => {
     }
   });
 
+  it('less where the operator named no audience: a token may be plain, but no ID token, and for nobody else', async () => {
+    const bare = { scope: undefined, client_id: undefined };
+    const rows: readonly [Readonly<Record<string, unknown>>, string | undefined, 'vouched' | 'rejected'][] = [
+      [bare, 'JWT', 'vouched'],
+      [bare, undefined, 'vouched'],
+      [{ ...bare, aud: undefined }, undefined, 'vouched'],
+      [{ ...bare, aud: 'urn:somebody:else' }, undefined, 'rejected'],
+      [bare, 'logout+jwt', 'rejected'],
+      [{ ...bare, auth_time: 5 }, 'JWT', 'rejected'],
+      [{ ...bare, nonce: 'n' }, 'JWT', 'rejected'],
+      [{ ...bare, exp: undefined }, 'JWT', 'rejected'],
+    ];
+    for (const [claims, typ, kind] of rows) {
+      const token = await forge(claims, typ === undefined ? {} : { typ });
+      expect(await verifier({ plain: true })(token), JSON.stringify([claims, typ])).toMatchObject({ kind });
+    }
+  });
+
   it('what cannot be read, without a word of it in the answer', async () => {
     for (const token of ['eyJ.eyJ.', 'eyJhbGciOiJFUzI1NiJ9.bm90anNvbg.AAAA', `${accessToken}.x`]) {
       const answer = await verifier()(token);

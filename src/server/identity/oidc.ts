@@ -6,6 +6,8 @@ export interface OidcOptions extends Pick<IssuerOptions, 'clock' | 'fetch' | 'se
   readonly issuers: readonly string[];
   /** The token must be meant for one of these. */
   readonly audiences: readonly string[];
+  /** The operator named no audience: a token need not say whom it is meant for, nor of what kind it is. */
+  readonly plain?: boolean | undefined;
   /** The claim that suggests a user's name; without it the subject does. */
   readonly usernameClaim: string;
   /** By how much clocks may differ. */
@@ -66,15 +68,18 @@ export function nameFrom(payload: Readonly<Record<string, unknown>>, claim: stri
 /**
  * Whether a token is meant to open doors. Providers also sign ID tokens, logout tokens and refresh tokens, with the same keys and
  * perhaps for the same audience. RFC 9068 has a type of its own for access tokens; where a provider does not follow it, what the
- * token allows, or which client it was given to, tells one: neither stands in the others.
+ * token allows, or which client it was given to, tells one: neither stands in the others. A `plain` one
+ * may say nothing at all of its kind, if only it does not tell how somebody signed in.
  */
-function isAccessToken(header: JWTHeaderParameters, payload: JWTPayload): boolean {
+function isAccessToken(header: JWTHeaderParameters, payload: JWTPayload, plain: boolean): boolean {
   if (header.typ !== undefined && /^(application\/)?at\+jwt$/i.test(header.typ)) return true;
-  const foreign = ['nonce', 'at_hash', 'c_hash', 's_hash', 'events'];
-  if (foreign.some((claim) => payload[claim] !== undefined)) return false;
+  const has = (claim: string): boolean => payload[claim] !== undefined;
+  if (['nonce', 'at_hash', 'c_hash', 's_hash', 'events'].some(has)) return false;
   // One provider writes the type among the claims.
   if (payload['typ'] !== undefined) return payload['typ'] === 'Bearer';
-  return ['scope', 'scp', 'client_id', 'cid'].some((claim) => payload[claim] !== undefined);
+  if (['scope', 'scp', 'client_id', 'cid'].some(has)) return true;
+  const untyped = header.typ === undefined || /^(application\/)?jwt$/i.test(header.typ);
+  return plain && untyped && !['auth_time', 'azp', 'acr', 'amr', 'sid'].some(has);
 }
 
 const rejected = (why: string): Rejected => ({ kind: 'rejected', why });
@@ -110,33 +115,34 @@ function explain(error: unknown): Rejected {
   return rejected('The access token cannot be read.');
 }
 
-function issuerOf(token: string): unknown {
+/** What the token says, before anybody has looked whether it is true. */
+function claimsOf(token: string): JWTPayload {
   try {
-    return decodeJwt(token).iss;
+    return decodeJwt(token);
   } catch {
-    return undefined;
+    return {};
   }
 }
 
 export function tokenVerifier(options: OidcOptions): VerifyToken {
-  const { audiences, usernameClaim, toleranceSeconds, clock } = options;
+  const { audiences, plain = false, usernameClaim, toleranceSeconds, clock } = options;
   const issuers = new Map(options.issuers.map((issuer) => [issuer, new Issuer({ ...options, issuer })]));
   return async (token) => {
-    const named = issuerOf(token);
+    const { iss: named, aud } = claimsOf(token);
     const issuer = typeof named === 'string' ? issuers.get(named) : undefined;
     if (issuer === undefined) return rejected('The access token comes from an issuer that is not accepted here.');
     try {
       const { payload, protectedHeader } = await jwtVerify(token, issuer.keyFor, {
         algorithms,
         issuer: issuer.issuer,
-        audience: [...audiences],
+        ...(plain && aud === undefined ? {} : { audience: [...audiences] }),
         clockTolerance: toleranceSeconds,
         currentDate: new Date(clock()),
         requiredClaims: ['exp', 'sub'],
       });
       const { sub = '', exp = 0 } = payload;
       if (sub === '' || sub.length > longestName) return rejected('The access token has no good claim `sub`.');
-      if (!isAccessToken(protectedHeader, payload)) return rejected('This is no access token.');
+      if (!isAccessToken(protectedHeader, payload, plain)) return rejected('This is no access token.');
       const username = nameFrom(payload, usernameClaim, sub);
       const expiresAt = (exp + toleranceSeconds) * 1000;
       return { kind: 'vouched', issuer: issuer.issuer, subject: sub, username, expiresAt };

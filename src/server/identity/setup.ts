@@ -1,7 +1,7 @@
 /** Owns the way from the options to what signs people in: the verifier of access tokens, the browser's sign-in, and what is told of both. */
 import { readFile } from 'node:fs/promises';
 import { signInPaths, type SignInMethods } from '../../api/sign-in.ts';
-import type { ServerConfig } from '../options.ts';
+import { audiencesOf, type ServerConfig } from '../options.ts';
 import type { Store } from '../store/store.ts';
 import { Issuer, type IssuerSettings } from './issuer.ts';
 import { tokenVerifier, type VerifyToken } from './oidc.ts';
@@ -28,10 +28,12 @@ export interface BrowserSignIn {
 
 /** What verifies access tokens of identity providers; undefined where none is accepted. */
 export function verifierOf(config: ServerConfig, { clock, onWarning, settings }: SetupAround): VerifyToken | undefined {
-  if (config.oidcIssuer === undefined || config.oidcAudience === undefined) return undefined;
+  const audiences = audiencesOf(config);
+  if (audiences === undefined) return undefined;
   return tokenVerifier({
-    issuers: config.oidcIssuer,
-    audiences: config.oidcAudience,
+    issuers: config.oidcIssuer ?? [],
+    audiences,
+    plain: config.oidcAudience === undefined,
     usernameClaim: config.oidcUsernameClaim,
     toleranceSeconds: config.oidcClockTolerance,
     clock,
