@@ -10,6 +10,7 @@ import { takeJsonBodies } from './body.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './docs.ts';
 import { HttpError, problemBody, toHttpError } from './errors.ts';
+import { everywhere } from './headers.ts';
 import { registerHealth, type Health } from './health.ts';
 import type { Log } from './log.ts';
 import { Lookups } from './lookups.ts';
@@ -79,16 +80,9 @@ function answerBroken(error: Error & { readonly code?: string }, socket: Socket)
   socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }
 
-/** Every answer, whatever it is. */
-const everywhere = {
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-  'cache-control': 'no-store',
-} as const;
-
 function dress(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id);
-  for (const [name, value] of Object.entries(everywhere)) reply.header(name, value);
+  for (const [name, value] of everywhere) reply.header(name, value);
 }
 
 function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {

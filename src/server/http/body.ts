@@ -1,17 +1,20 @@
 /** Owns the reading of bodies: bytes to JSON, strictly. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
 import { HttpError } from './errors.ts';
 
 /**
  * JSON in UTF-8. Of a key written twice the last counts, as in every JavaScript program; `__proto__` becomes a field like
  * others, which no schema knows; numbers too large become Infinity, which no schema takes. So each is harmless further on.
  */
+const strict = new TextDecoder('utf-8', { fatal: true });
+
 export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length === 0) return undefined;
   let text: string;
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    text = strict.decode(bytes);
   } catch {
     throw new HttpError('malformed_json', 'The body is not UTF-8.');
   }
@@ -37,17 +40,34 @@ const patience = 16;
  * The whole body, up to the limit. What comes beyond is read and thrown away, within reason: many clients write their whole
  * body before they read an answer, and a connection closed in between would hide from them why they were refused.
  */
-async function readBody(body: AsyncIterable<Buffer>, limit: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size <= limit) chunks.push(chunk);
-    else if (size > limit * patience) break;
-    else chunks.length = 0;
-  }
-  if (size > limit) throw tooLarge(limit);
-  return Buffer.concat(chunks, size);
+function readBody(body: Readable, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const done = (): void => {
+      body.off('data', take).off('end', end).off('error', fail).off('close', fail);
+      if (size > limit) reject(tooLarge(limit));
+    };
+    const take = (chunk: Buffer): void => {
+      size += chunk.length;
+      if (size <= limit) chunks.push(chunk);
+      else if (size <= limit * patience) chunks.length = 0;
+      else {
+        body.pause();
+        done();
+      }
+    };
+    const end = (): void => {
+      done();
+      const [only] = chunks;
+      resolve(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks));
+    };
+    const fail = (cause?: Error): void => {
+      done();
+      reject(cause ?? Object.assign(new Error('the body broke off'), { code: 'ECONNRESET' }));
+    };
+    body.on('data', take).on('end', end).on('error', fail).on('close', fail);
+  });
 }
 
 const tooLarge = (limit: number): HttpError =>
@@ -58,7 +78,7 @@ export function takeJsonBodies(app: FastifyInstance, limit: number): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', async (_request: FastifyRequest, payload: IncomingMessage) => {
     const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
-    const bytes = await readBody(payload.iterator({ destroyOnReturn: false }), limit);
+    const bytes = await readBody(payload, limit);
     // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
     if (coding !== '' && coding !== 'identity') {
       throw new HttpError('unsupported_media_type', 'Send the body as it is, without a Content-Encoding.', {

@@ -19,13 +19,15 @@ export class Lookups {
   }
 
   authenticate(presented: Presented): ReturnType<Authenticate> {
-    const { authorization, session } = presented;
-    const key = authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`;
+    const { authorization, session, patient } = presented;
+    const secret = authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`;
+    const key = patient === true ? `patient ${secret}` : secret;
     return this.#principals.get(key, () => this.#authenticate(presented));
   }
 
-  membership(org: OrganizationId, user: UserId): Promise<Membership | undefined> {
-    return this.#memberships.get(`${org}/${user}`, () => this.store.members.of(org, user));
+  membership(org: OrganizationId, user: UserId, patient: boolean): Promise<Membership | undefined> {
+    const key = patient ? `${org}/${user}/patient` : `${org}/${user}`;
+    return this.#memberships.get(key, () => this.store.members.of(org, user, { patient }));
   }
 
   /** A group that the reader may see, and the reader's place in the organization. */

@@ -34,11 +34,19 @@ export function createMetrics(
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [registry],
   });
+  // Looking a set of labels up costs more than counting.
+  const counters = new Map<string, { inc(): void }>();
+  const timers = new Map<string, { observe(seconds: number): void }>();
   return {
     registry,
     request(operation, status, took) {
-      requests.inc({ operation, status: String(status) });
-      seconds.observe({ operation }, took);
+      const key = `${operation} ${status}`;
+      let counter = counters.get(key);
+      if (counter === undefined) counters.set(key, (counter = requests.labels(operation, String(status))));
+      let timer = timers.get(operation);
+      if (timer === undefined) timers.set(operation, (timer = seconds.labels(operation)));
+      counter.inc();
+      timer.observe(took);
     },
     async text() {
       if (others === undefined) return registry.metrics();

@@ -12,7 +12,7 @@ import { sessionCookie } from './cookies.ts';
 import { refuseForgery } from './csrf.ts';
 import { within } from './deadline.ts';
 import { HttpError, rejectedCredential, unauthenticated } from './errors.ts';
-import { admit, parseParams } from './guard.ts';
+import { admit, isPatient, parseParams } from './guard.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import { groupHandlers } from './handlers/groups.ts';
@@ -66,14 +66,14 @@ export async function enter(
   id: OperationId,
   request: {
     readonly presented: Presented;
-    readonly address: string;
+    readonly address: () => string;
     readonly params: Readonly<Record<string, unknown>>;
   },
   { lookups, limiter }: Pick<RouteOptions, 'lookups' | 'limiter'>,
 ): Promise<Admitted> {
   const asked = await lookups.authenticate(request.presented);
   const principal = asked?.kind === 'rejected' ? undefined : asked;
-  const wait = limiter.take(principal === undefined ? request.address : credentialId(principal));
+  const wait = limiter.take(principal === undefined ? request.address() : credentialId(principal));
   if (wait > 0) {
     throw new HttpError('rate_limited', `Too many requests with this credential. Wait ${wait} s.`, {
       headers: { 'Retry-After': String(wait) },
@@ -148,8 +148,8 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
         throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
       }
       const params = request.params as Record<string, unknown>;
-      const presented = presentedBy(request, options.publicUrl);
-      const entering = enter(id, { presented, address: addressOf(request), params }, options);
+      const presented = { ...presentedBy(request, options.publicUrl), patient: isPatient(id) };
+      const entering = enter(id, { presented, address: () => addressOf(request), params }, options);
       request.admitted = await within(entering, options.answerTimeoutMs);
       const { principal } = request.admitted;
       if (signIns.isFirst(principal)) {

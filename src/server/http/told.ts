@@ -14,6 +14,8 @@ export function tellAnswered(
   const operation = request.routeOptions.config.operation;
   const principal = request.admitted?.principal;
   metrics.request(operation ?? 'other', reply.statusCode, reply.elapsedTime / 1000);
+  // Most of the work is in the line.
+  if (!log.isLevelEnabled('info')) return;
   log.info(
     {
       req: request.id,

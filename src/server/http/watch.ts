@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { WatchRequest } from '../../api/watch.ts';
 import { HttpError, notFound, refuse } from './errors.ts';
+import { everywhere } from './headers.ts';
 import type { Admitted, StreamHandler } from './routes.ts';
 import type { Hub, Refusal } from '../watch/hub.ts';
 import { watchProblems } from '../watch/request.ts';
@@ -34,13 +35,14 @@ function refusal(why: Refusal): HttpError {
   }
 }
 
-/** Headers that every answer carries were set on the reply, which is not used: they are taken over. */
-function headersOf(reply: FastifyReply): Readonly<Record<string, string>> {
-  const given: Record<string, string> = { Date: new Date().toUTCString() };
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (typeof value === 'string' && name !== 'cache-control') given[name] = value;
-  }
-  return given;
+const common = everywhere.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+let date = { second: 0, line: '' };
+
+/** Headers that every answer carries, as lines. A date lasts a second. */
+function headerLines(id: string, now: number): string {
+  const second = Math.floor(now / 1_000);
+  if (date.second !== second) date = { second, line: `Date: ${new Date(now).toUTCString()}\r\n` };
+  return `${date.line}x-request-id: ${id}\r\n${common}`;
 }
 
 export interface StreamHandlerOptions {
@@ -54,13 +56,14 @@ export function streamHandler({ hub, clock, onOpen }: StreamHandlerOptions): Str
   return async (admitted, request, reply) => {
     refuse(watchProblems(request.body));
     const chunked = request.raw.httpVersionMajor > 1 || request.raw.httpVersionMinor >= 1;
+    const now = clock();
     const refused = await hub.open({
       org: admitted.params.org_id,
       items: request.body as WatchRequest,
       holder: holderOf(admitted),
-      admittedAt: clock() - reply.elapsedTime,
+      admittedAt: now - reply.elapsedTime,
       chunked,
-      preface: responseHead(chunked, headersOf(reply)),
+      preface: responseHead(chunked, headerLines(request.id, now)),
       accept: () => {
         onOpen(request, reply);
         reply.hijack();

@@ -38,6 +38,8 @@ export interface Presented {
   readonly authorization?: string | undefined;
   /** The secret in a browser's session cookie. */
   readonly session?: string | undefined;
+  /** Can wait a few milliseconds to be looked up with others. */
+  readonly patient?: boolean;
 }
 
 /** Says who the credential stands for at this moment; undefined for none, an unknown, revoked or expired one. */
@@ -71,14 +73,14 @@ export function authenticator(
   store: Pick<Store, 'tokens' | 'enrollmentKeys' | 'users'>,
   { verify, sessions }: { readonly verify?: VerifyToken | undefined; readonly sessions?: BrowserSessions | undefined },
 ): Authenticate {
-  return async ({ authorization, session }) => {
+  return async ({ authorization, session, patient = false }) => {
     if (authorization === undefined) return session === undefined ? undefined : sessions?.authenticate(session);
     if (authorization.length > longest) return undefined;
     const secret = bearer.exec(authorization)?.[1];
     if (secret === undefined) return undefined;
     if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, store);
     const digest = digestOf(secret);
-    if (!isEnrollmentKey(secret)) return await store.tokens.authenticate(digest);
+    if (!isEnrollmentKey(secret)) return await store.tokens.authenticate(digest, { patient });
     const key = await store.enrollmentKeys.authenticate(digest);
     if (key === undefined) return undefined;
     return { kind: 'enrollment', key_id: key.id, user_id: key.user_id, organization_id: key.organization_id };

@@ -1,5 +1,5 @@
 /** Owns the opaque secrets: how they are made, read and turned into the digests that are stored. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** Which credential a secret is, told by its first letters. */
 export type SecretKind = 'user' | 'device' | 'enroll' | 'session';
@@ -17,7 +17,7 @@ export interface Minted {
 }
 
 /** A plain digest suffices, because what it hides has 256 random bits: there is nothing to guess. */
-export const digestOf = (secret: string): Uint8Array => createHash('sha256').update(secret, 'utf8').digest();
+export const digestOf = (secret: string): Uint8Array => hash('sha256', secret, 'buffer');
 
 export function mint(kind: SecretKind, random: Random): Minted {
   const bytes = new Uint8Array(secretBytes);

@@ -1,6 +1,10 @@
 /** Proves that questions asked together share one answer, and that no answer is older than its question. */
-import { expect, test } from 'vitest';
-import { Gather } from './gather.ts';
+import { afterEach, expect, test, vi } from 'vitest';
+import { Gather, patienceMs } from './gather.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 /** A database that answers when it is told to. */
 function slow() {
@@ -53,4 +57,40 @@ test('a failure is everyone’s who shared the question, and nobody else’s', a
   const again = gather.get('d');
   asked[2]?.go();
   expect(await again).toBe('d 0');
+});
+
+test('the patient wait for each other: one goes out at once, the next after a while with all who came', async () => {
+  vi.useFakeTimers();
+  const { gather, asked } = slow();
+  const patient = { patient: true };
+  const answers = [gather.get('a', patient)];
+  expect(asked.map(({ keys }) => keys)).toEqual([['a']]);
+  asked[0]?.go();
+  await vi.advanceTimersByTimeAsync(patienceMs / 2);
+  answers.push(gather.get('b', patient), gather.get('c', patient));
+  await vi.advanceTimersByTimeAsync(patienceMs / 2 - 1);
+  expect(asked).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(asked.map(({ keys }) => keys)).toEqual([['a'], ['b', 'c']]);
+  asked[1]?.go();
+  expect(await Promise.all(answers)).toEqual(['a 0', 'b 0', 'c 0']);
+  // Long after the last one there is nobody to wait for.
+  await vi.advanceTimersByTimeAsync(patienceMs * 10);
+  void gather.get('d', patient);
+  expect(asked.at(-1)?.keys).toEqual(['d']);
+});
+
+test('somebody in a hurry takes the patient along', async () => {
+  vi.useFakeTimers();
+  const { gather, asked } = slow();
+  void gather.get('a', { patient: true });
+  asked[0]?.go();
+  await vi.advanceTimersByTimeAsync(0);
+  void gather.get('b', { patient: true });
+  expect(asked).toHaveLength(1);
+  void gather.get('c');
+  expect(asked.map(({ keys }) => keys)).toEqual([['a'], ['b', 'c']]);
+  asked[1]?.go();
+  await vi.advanceTimersByTimeAsync(patienceMs * 3);
+  expect(asked).toHaveLength(2);
 });

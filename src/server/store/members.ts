@@ -72,8 +72,8 @@ export function membersIn(context: Context): Members {
     },
   );
   return {
-    async of(org, user) {
-      const row = await places.get({ org, user });
+    async of(org, user, asking) {
+      const row = await places.get({ org, user }, asking);
       return row === undefined ? undefined : { owner_id: parseUserId(row.owner_id), is_member: row.is_member };
     },
 

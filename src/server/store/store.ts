@@ -14,6 +14,7 @@
  * - Lists are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page never repeats
  *   or skips a record that existed throughout.
  */
+import type { Asking } from './gather.ts';
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type { ChangeLog } from './changes.ts';
@@ -188,7 +189,7 @@ export interface Access {
 
 export interface Members {
   /** Undefined when the organization does not exist. */
-  of(org: OrganizationId, user: UserId): Promise<Membership | undefined>;
+  of(org: OrganizationId, user: UserId, asking?: Asking): Promise<Membership | undefined>;
   list(org: OrganizationId, query?: Page): Promise<readonly MemberRecord[]>;
   /** By id or by name. `already_member` when it is one, `not_found` when there is no such user. */
   add(
@@ -239,7 +240,7 @@ export interface NewToken {
 
 export interface Tokens {
   /** Who this digest belongs to; undefined when unknown, revoked or expired. Its use is recorded lazily. */
-  authenticate(digest: Digest): Promise<Credential | undefined>;
+  authenticate(digest: Digest, asking?: Asking): Promise<Credential | undefined>;
   issue(user: UserId, token: NewToken, audit?: AuditNote): Promise<TokenRecord>;
   /** A further token for a device (the first comes with its creation). */
   issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;

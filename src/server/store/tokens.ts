@@ -140,8 +140,8 @@ export function tokensIn(context: Context, uses: UseLog): Tokens {
     return digests.map((_, index) => byNumber.get(index + 1));
   });
   return {
-    async authenticate(digest) {
-      const row = await rows.get(Buffer.from(digest).toString('hex'));
+    async authenticate(digest, asking) {
+      const row = await rows.get(Buffer.from(digest).toString('hex'), asking);
       if (row === undefined) return undefined;
       uses.saw(row.id);
       return credential(row);

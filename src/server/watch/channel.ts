@@ -4,6 +4,7 @@ import type { OrganizationId } from '../../policy/ids.ts';
 import type { Head } from '../store/changes.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { framesOf, maskOf } from './frame.ts';
+import type { Asking } from './heads.ts';
 import { Log } from './log.ts';
 import { next, type Need, type View } from './place.ts';
 import { Ring } from './ring.ts';
@@ -22,7 +23,7 @@ export interface ChannelOptions {
   readonly pool: Pool;
   readonly now: () => number;
   /** A head as of now, shared with whoever else asks. */
-  readonly readHead: (org: OrganizationId) => Promise<Head | undefined>;
+  readonly readHead: (org: OrganizationId, asking?: Asking) => Promise<Head | undefined>;
   /** Asks for a turn. */
   readonly wantTurn: (channel: Channel) => void;
   readonly onWarning: (message: string, cause: unknown) => void;
@@ -71,7 +72,7 @@ export class Channel implements View, Home {
       source: options.source,
       stats: options.stats,
       now: options.now,
-      readHead: () => options.readHead(options.org),
+      readHead: (asking) => options.readHead(options.org, asking),
       onNews: () => this.#news(),
       onHole: () => this.#forget(),
     });

@@ -5,7 +5,7 @@ import type { OrganizationId } from '../../policy/ids.ts';
 import type { Head, Heads, Hint } from '../store/changes.ts';
 import { Channel } from './channel.ts';
 import { maskOf } from './frame.ts';
-import { HeadReader } from './heads.ts';
+import { HeadReader, type Asking } from './heads.ts';
 import { keepWithin } from './memory.ts';
 import { start } from './place.ts';
 import { Rights, type Verdict } from './rights.ts';
@@ -24,6 +24,8 @@ export interface HubOptions {
   readonly random: () => number;
   /** Runs something after other work had its turn; `setImmediate` in a server. */
   readonly defer: (run: () => void) => void;
+  /** Runs something after some milliseconds. Without it, streams that come one after the other do not wait for each other. */
+  readonly later?: (run: () => void, ms: number) => void;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
@@ -50,6 +52,8 @@ export type Refusal = 'not_found' | 'revision_gone' | 'draining';
 
 /** How long a connection may take to take its end before it is closed without. */
 const endingMs = 5_000;
+/** How long streams that come together may wait to be looked at together. */
+const gatherMs = 10;
 
 export class Hub {
   readonly stats = new WatchStats();
@@ -75,6 +79,7 @@ export class Hub {
       source: options.source,
       known: (org) => this.#channels.get(org)?.ring.head ?? 0,
       onRead: (heads, asked) => this.#onHeads(heads, asked),
+      spacing: options.later && { ms: gatherMs, now: options.clock.now, later: options.later },
     });
     this.#stopHints = options.source.onHint((hint) => this.#onHint(hint));
   }
@@ -99,7 +104,7 @@ export class Hub {
     const channel = await this.#channelOf(opening.org);
     if (channel === undefined) return 'not_found';
     // Whatever was written anywhere before this request is in the ring or behind it from here on.
-    const head = await channel.log.sync();
+    const head = await channel.log.sync({ patient: true });
     if (head === undefined) return 'not_found';
     if (this.#draining) return 'draining';
     // Forgotten while we waited, because nobody read from it.
@@ -150,7 +155,7 @@ export class Hub {
       stats: this.stats,
       pool: this.#pool,
       now: this.#o.clock.now,
-      readHead: (id) => this.#readHead(id),
+      readHead: (id, asking) => this.#readHead(id, asking),
       wantTurn: (one) => this.#turns.want(one),
       onWarning: this.#o.onWarning,
       onGone: () => this.#onGone(),
@@ -159,8 +164,8 @@ export class Hub {
     return channel;
   }
 
-  async #readHead(org: OrganizationId): Promise<Head | undefined> {
-    return (await this.#heads.read([org])).organizations.get(org);
+  async #readHead(org: OrganizationId, asking?: Asking): Promise<Head | undefined> {
+    return (await this.#heads.read([org], asking)).organizations.get(org);
   }
 
   #onGone(): void {

@@ -2,6 +2,7 @@
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { Entry, Head } from '../store/changes.ts';
 import { framesOf } from './frame.ts';
+import type { Asking } from './heads.ts';
 import type { Ring } from './ring.ts';
 import type { Source } from './source.ts';
 import type { WatchStats } from './stats.ts';
@@ -13,7 +14,7 @@ export interface LogOptions {
   readonly stats: WatchStats;
   readonly now: () => number;
   /** The head as of now; undefined when the organization is gone. */
-  readonly readHead: () => Promise<Head | undefined>;
+  readonly readHead: (asking?: Asking) => Promise<Head | undefined>;
   /** The ring has news. */
   readonly onNews: () => void;
   /** The log jumped: what was remembered of the state can no longer be brought up to date. */
@@ -44,8 +45,8 @@ export class Log {
   }
 
   /** Brings the ring to the head as of now or later; undefined when the organization is gone. */
-  async sync(): Promise<Head | undefined> {
-    const head = await this.#o.readHead();
+  async sync(asking?: Asking): Promise<Head | undefined> {
+    const head = await this.#o.readHead(asking);
     if (head === undefined) return undefined;
     while (this.#o.ring.head < head.revision) await this.wake();
     return head;

@@ -31,6 +31,7 @@ export function startWatch(options: WatchServiceOptions): WatchService {
     clock: { now: options.clock ?? Date.now },
     random: options.random ?? Math.random,
     defer: (run) => void setImmediate(run),
+    later: (run, ms) => void setTimeout(run, ms),
     onWarning: options.onWarning,
   });
   if (options.registry !== undefined) tellMetrics(hub, options.registry);

@@ -10,6 +10,10 @@ import type { Stream } from './stream.ts';
 const streamOf = Symbol('stream');
 type StreamSocket = Socket & { [streamOf]?: Stream };
 
+/** Up to this many bytes one copied buffer is quicker than several. */
+const small = 8_192;
+const sizeOf = (parts: readonly Buffer[]): number => parts.reduce((sum, part) => sum + part.length, 0);
+
 /** Written after bytes that the kernel did not take at once: it is through when they are. */
 const nothing = Buffer.alloc(0);
 
@@ -74,6 +78,7 @@ class SocketSink implements ConnectedSink {
     const socket = this.#socket;
     const [first] = bytes;
     if (bytes.length === 1 && first !== undefined) socket.write(first);
+    else if (bytes.length < 8 && sizeOf(bytes) < small) socket.write(Buffer.concat(bytes));
     else {
       socket.cork();
       for (const part of bytes) socket.write(part);

@@ -49,18 +49,14 @@ export const heartbeat = (chunked: boolean): Buffer => ready.heartbeat[chunked ?
 export const ending = (chunked: boolean): Buffer => ready.end[chunked ? 1 : 0] ?? Buffer.alloc(0);
 
 /**
- * The response's head. `Connection: close`, because a stream has its connection for itself; `X-Accel-Buffering` keeps
+ * The response's head, with further headers as lines. `Connection: close`, because a stream has its connection for itself; `X-Accel-Buffering` keeps
  * proxies of the nginx family from collecting documents before they pass them on.
  */
-export function responseHead(chunked: boolean, headers: Readonly<Record<string, string>>): Buffer {
-  const all = {
-    'Content-Type': watchContentType,
-    'Cache-Control': 'no-store',
-    'X-Accel-Buffering': 'no',
-    ...headers,
-    Connection: 'close',
-    ...(chunked ? { 'Transfer-Encoding': 'chunked' } : {}),
-  };
-  const text = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-  return Buffer.from(`HTTP/1.1 200 OK\r\n${text.join('')}\r\n`);
-}
+const heads = [false, true].map(
+  (chunked) =>
+    `HTTP/1.1 200 OK\r\nContent-Type: ${watchContentType}\r\nX-Accel-Buffering: no\r\n` +
+    `Connection: close\r\n${chunked ? 'Transfer-Encoding: chunked\r\n' : ''}`,
+);
+
+export const responseHead = (chunked: boolean, headers: string): Buffer =>
+  Buffer.from(`${heads[chunked ? 1 : 0] ?? ''}${headers}\r\n`, 'latin1');

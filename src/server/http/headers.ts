@@ -1,0 +1,7 @@
+/** Owns the headers of every answer, whatever it is. */
+
+export const everywhere = [
+  ['x-content-type-options', 'nosniff'],
+  ['referrer-policy', 'no-referrer'],
+  ['cache-control', 'no-store'],
+] as const;
