@@ -1,6 +1,8 @@
 /*
  * Sends TCP openings on an interface, each of another flow, and tells what they took: nanoseconds of the processor per packet, sending
- * and receiving together, because the far end of a virtual cable is served by whoever sends.
+ * and receiving together, because the far end of a virtual cable is served by whoever sends. A fifth as many go before, uncounted, so that
+ * caches are as full as they get. Prints two figures: of slices of 250 packets the one that a tenth of them stays below, which is what a
+ * packet costs while nobody else uses the processor's core, and the mean of all.
  * Arguments: interface, hardware address of the far end, packets, ranges, ports, first port.
  */
 #include <arpa/inet.h>
@@ -26,6 +28,19 @@ static uint16_t sum(const void *data, int length) {
   return ~total;
 }
 
+#define SLICE 250
+
+static double now(void) {
+  struct timespec at;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+  return at.tv_sec * 1e9 + at.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
 int main(int argc, char **argv) {
   if (argc < 7) return 2;
   const long packets = atol(argv[3]), ranges = atol(argv[4]), ports = atol(argv[5]), first = atol(argv[6]);
@@ -45,16 +60,22 @@ int main(int argc, char **argv) {
   tcp->syn = 1;
   tcp->window = htons(1000);
   uint64_t state = 88172645463325252ull;
-  struct timespec from, until;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
-  for (long n = 0; n < packets; n++) {
+  double *slices = calloc(packets / SLICE + 1, sizeof *slices), total = 0, from = 0;
+  long sliced = 0;
+  const long warm = packets / 5;
+  for (long n = -warm; n < packets; n++) {
+    if (n >= 0 && n % SLICE == 0) {
+      double at = now();
+      if (n > 0) total += slices[sliced++] = (at - from) / SLICE;
+      from = at;
+    }
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
     long range = ranges > 0 ? (long)(state % (uint64_t)ranges) : (long)(state % 10000);
     long used = ranges > 0 && ranges < ports ? ranges : ports;
     ip->saddr = htonl((10u << 24) + range * 64 + ((state >> 40) & 31));
     ip->check = 0;
     ip->check = sum(ip, 20);
-    tcp->source = htons(1024 + (n % 60000));
+    tcp->source = htons(1024 + (n + warm) % 60000);
     tcp->dest = htons(first + range % used);
     tcp->seq = htonl(n);
     tcp->check = 0;
@@ -62,7 +83,8 @@ int main(int argc, char **argv) {
     tcp->check = sum(&pseudo, sizeof pseudo);
     while (sendto(fd, frame, sizeof frame, 0, (void *)&to, sizeof to) < 0) usleep(10);
   }
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &until);
-  printf("%.1f\n", ((until.tv_sec - from.tv_sec) * 1e9 + (until.tv_nsec - from.tv_nsec)) / packets);
+  if (sliced == 0) return 2;
+  qsort(slices, sliced, sizeof *slices, ascending);
+  printf("%.1f %.1f\n", slices[sliced / 10], total / sliced);
   return 0;
 }

@@ -2,6 +2,7 @@
 import { prefixLength, printAddress } from '../policy/address.ts';
 import type { Range } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
+import { blocksOf, maskOf } from './blocks.ts';
 import type { Match, Rule, Ruleset, Verdict, VerdictMap } from './ast.ts';
 
 /** Answers each question of taste: whether to take the other way of telling the same. */
@@ -76,8 +77,15 @@ function matchJson(match: Match, taste: Taste): Json {
       return equal(payload('ip6', 'hoplimit'), match.value);
     case 'address': {
       const { family, side, ranges } = match;
+      const address = payload(family === 4 ? 'ip' : 'ip6', side);
+      const blocks = blocksOf(ranges, family);
+      if (blocks !== undefined && taste()) {
+        const items = blocks.firsts.map((first) => printAddress(family, first));
+        const mask = printAddress(family, maskOf(family, blocks.length));
+        return equal({ '&': [address, mask] }, setJson(items, taste));
+      }
       const items = ranges.flatMap((range) => rangeJson(range, family, taste));
-      return equal(payload(family === 4 ? 'ip' : 'ip6', side), setJson(items, taste));
+      return equal(address, setJson(items, taste));
     }
     default:
       return match satisfies never;

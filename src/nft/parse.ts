@@ -1,6 +1,6 @@
 /** Owns the way back from nft's JSON to rules: one AST for all the ways in which nft may tell the same rule. */
 import { parseAddress } from '../policy/address.ts';
-import { mergeRanges, type Range, type RangeSet } from '../policy/range.ts';
+import { lastAddress, mergeRanges, type Range, type RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import {
   accept,
@@ -96,6 +96,23 @@ function rangesOf(value: unknown, family: Family): RangeSet | undefined {
   return ranges === undefined || ranges.length === 0 ? undefined : mergeRanges(ranges);
 }
 
+/** Addresses under a mask: each stands for a block of that size. */
+function blockMatch(payload: unknown, mask: unknown, right: unknown): Match | undefined {
+  const [protocol, side] = isRecord(payload) ? [field(payload, 'protocol'), field(payload, 'field')] : [];
+  if ((protocol !== 'ip' && protocol !== 'ip6') || (side !== 'saddr' && side !== 'daddr')) return undefined;
+  const family = protocol === 'ip' ? 4 : 6;
+  const bits = addressOf(mask, family);
+  const host = bits === undefined ? 0n : lastAddress(family) - bits;
+  // The bits of a mask stand together at its front.
+  if (bits === undefined || (host & (host + 1n)) !== 0n) return undefined;
+  const blocks = every(itemsOf(right), (item): Range | undefined => {
+    const first = addressOf(item, family);
+    return first === undefined || (first & host) !== 0n ? undefined : { first, last: first | host };
+  });
+  if (blocks === undefined || blocks.length === 0) return undefined;
+  return node({ kind: 'address', family, side, ranges: mergeRanges(blocks) });
+}
+
 function icmpMatch(right: unknown, family: Family): Match | undefined {
   const names: Symbols = family === 4 ? symbols.icmp : symbols.icmpv6;
   const range = ends(right, (end) => byteOf(end, names));
@@ -150,6 +167,8 @@ function parseMatch(expression: unknown): Match | undefined {
       : undefined;
   }
   if (op !== '==') return undefined;
+  const masked = tagged(left, '&');
+  if (Array.isArray(masked) && masked.length === 2) return blockMatch(tagged(masked[0], 'payload'), masked[1], right);
   const payload = tagged(left, 'payload');
   if (isRecord(payload)) return payloadMatch(field(payload, 'protocol'), field(payload, 'field'), right);
   return metaMatch(tagged(tagged(left, 'meta'), 'key'), right);

@@ -69,8 +69,24 @@ const range = (family: Family): fc.Arbitrary<Range> =>
     fc.tuple(address(family), address(family)).map(([a, b]) => (a < b ? { first: a, last: b } : { first: b, last: a })),
   );
 
+/** Many blocks of one size, some of them side by side, and perhaps a range that does not fit in. */
+const blocks = (family: Family): fc.Arbitrary<RangeSet> =>
+  fc
+    .tuple(
+      fc.nat({ max: 9 }),
+      fc.uniqueArray(fc.bigInt({ min: 0n, max: 300n }), { minLength: 8, maxLength: 14 }),
+      fc.option(range(family), { freq: 3 }),
+    )
+    .map(([bits, starts, other]) =>
+      mergeRanges([
+        ...starts.map((start) => ({ first: start << BigInt(bits), last: ((start + 1n) << BigInt(bits)) - 1n })),
+        ...(other === null ? [] : [other]),
+      ]),
+    );
+
 const rangeSet = (family: Family): fc.Arbitrary<RangeSet> =>
   fc.oneof(
+    { weight: 1, arbitrary: blocks(family) },
     { weight: 4, arbitrary: fc.array(range(family), { maxLength: 6 }).map(mergeRanges) },
     { weight: 1, arbitrary: fc.constant(wholeFamily(family)) },
     { weight: 1, arbitrary: fc.constant([]) },

@@ -31,6 +31,9 @@ const ranges = (...texts: string[]): RangeSet =>
     }),
   );
 
+/** Enough to be worth a hash, and no two beside each other. */
+const evens = [0, 2, 4, 6, 8, 10, 12, 14, 16];
+
 const matches: readonly [Match, string, 'set' | 'no set'][] = [
   [{ kind: 'interface', side: 'iifname', name: eth0 }, 'iifname "eth0"', 'no set'],
   [{ kind: 'interface', side: 'oifname', name: eth0 }, 'oifname "eth0"', 'no set'],
@@ -47,6 +50,34 @@ const matches: readonly [Match, string, 'set' | 'no set'][] = [
   [
     { kind: 'address', family: 4, side: 'saddr', ranges: ranges('10.0.0.0-10.0.0.9', '1.2.3.4', '9.0.0.0/8') },
     'ip saddr { 1.2.3.4, 9.0.0.0-10.0.0.9 }',
+    'set',
+  ],
+  [
+    { kind: 'address', family: 4, side: 'saddr', ranges: ranges(...evens.map((n) => `10.0.${n}.0/24`)) },
+    `ip saddr & 255.255.255.0 == { ${evens.map((n) => `10.0.${n}.0`).join(', ')} }`,
+    'set',
+  ],
+  [
+    { kind: 'address', family: 4, side: 'saddr', ranges: ranges('10.0.0.3', ...evens.map((n) => `10.0.0.${n}`)) },
+    `ip saddr { 10.0.0.0, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.6, 10.0.0.8, 10.0.0.10, 10.0.0.12, 10.0.0.14, 10.0.0.16 }`,
+    'set',
+  ],
+  [
+    {
+      kind: 'address',
+      family: 6,
+      side: 'daddr',
+      ranges: ranges('fd01::/63', ...evens.map((n) => `fd00:0:0:${n}::/64`)),
+    },
+    `ip6 daddr & ffff:ffff:ffff:ffff:: == { fd00::, ${evens
+      .slice(1)
+      .map((n) => `fd00:0:0:${n}::`)
+      .join(', ')}, fd01::, fd01:0:0:1:: }`,
+    'set',
+  ],
+  [
+    { kind: 'address', family: 4, side: 'daddr', ranges: ranges('11.0.0.0/8', ...evens.map((n) => `10.0.${n}.0/24`)) },
+    `ip daddr { ${evens.map((n) => `10.0.${n}.0/24`).join(', ')}, 11.0.0.0/8 }`,
     'set',
   ],
   [

@@ -1,7 +1,8 @@
 /** Owns nft text: the one printer, from commands to exact bytes. Nothing else in the project writes nft. */
-import { printRange } from '../policy/address.ts';
+import { printAddress, printRange } from '../policy/address.ts';
 import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
+import { blocksOf, familyBits, maskOf } from './blocks.ts';
 import { table, type Command, type Match, type Rule, type Verdict, type VerdictMap } from './ast.ts';
 
 type Printers<Node extends { readonly kind: string }> = {
@@ -21,8 +22,14 @@ const icmp = (family: Family): string => (family === 4 ? 'icmp' : 'icmpv6');
 const braced = (elements: readonly string[]): string =>
   elements.length === 1 ? (elements[0] ?? '') : `{ ${elements.join(', ')} }`;
 
-const printRanges = (ranges: RangeSet, family: Family): string =>
-  braced(ranges.map((range) => printRange(family, range)));
+/** What follows the address: blocks of one size under their mask, or ranges as they are. */
+function printRanges(ranges: RangeSet, family: Family): string {
+  const blocks = blocksOf(ranges, family);
+  if (blocks === undefined) return braced(ranges.map((range) => printRange(family, range)));
+  const { length, firsts } = blocks;
+  const mask = length === familyBits(family) ? '' : `& ${printAddress(family, maskOf(family, length))} == `;
+  return `${mask}${braced(firsts.map((first) => printAddress(family, first)))}`;
+}
 
 /** The names that nft itself prints; any other type is a number. */
 const icmpNames: { readonly [F in Family]: { readonly [type: number]: string } } = {

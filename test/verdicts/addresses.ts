@@ -72,6 +72,20 @@ function prefixAround(family: Family, address: bigint, length: number): [bigint,
   return [first, first | host];
 }
 
+/** Prefixes of one length, near one another: some touch, most do not. */
+export function drawBlocks(random: Random, family: Family, near: readonly bigint[], count: number): DrawnRange[] {
+  const length = random.pick(prefixLengths[family].filter((each) => each > 15));
+  const size = 1n << BigInt(bitsOf(family) - length);
+  const [home] = prefixAround(family, random.pick(near), length);
+  return random
+    .many(count, () => home + size * BigInt(random.int(0, count * 2)))
+    .filter((first) => first + size - 1n <= highest(family))
+    .map((first) => {
+      const range = { family, first, last: first + size - 1n };
+      return { ...range, text: writeRange(random, range) };
+    });
+}
+
 /** Equal, adjacent on either side, a gap of one, overlapping, inside. */
 function relatedTo(random: Random, { first, last }: DrawnRange): [bigint, bigint] {
   const length = BigInt(random.int(0, 9));

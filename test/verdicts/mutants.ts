@@ -106,6 +106,7 @@ export const mutants: Readonly<Record<string, Compiler>> = {
         ]
       : [match],
   ),
+  'reads a block of addresses as its first': byText((text) => text.replaceAll(/ & [0-9a-f:.]+ == /g, ' ')),
   'admits one address too many': byRule((rule) =>
     rule.ip_ranges === undefined
       ? rule

@@ -30,7 +30,7 @@ describe('on random policies', () => {
 
   test('every kind of policy is drawn, and some need a tree of port prefixes', () => {
     const kinds = new Set(scenarios.map(({ kind }) => kind));
-    expect(kinds).toEqual(new Set(['mixed', 'untouched default', 'many ranges', 'nested ports']));
+    expect(kinds).toEqual(new Set(['mixed', 'untouched default', 'many ranges', 'many blocks', 'nested ports']));
     const trees = scenarios.filter((scenario) => {
       const { inbound, outbound } = canonicalize(policyOf(scenario));
       return [inbound, outbound].some(

@@ -21,6 +21,7 @@ const packetsFor: Readonly<Record<Scenario['kind'], number>> = {
   mixed: 100,
   'untouched default': 100,
   'many ranges': 400,
+  'many blocks': 200,
   'nested ports': 400,
 };
 

@@ -11,7 +11,7 @@ import {
   type SecurityRule,
 } from '../../src/policy/rule.ts';
 import { Random } from '../lib/random.ts';
-import { drawAnchors, drawRange, type DrawnRange } from './addresses.ts';
+import { drawAnchors, drawBlocks, drawRange, type DrawnRange } from './addresses.ts';
 
 /** A rule as drawn: no ranges mean any address. */
 export interface DrawnRule {
@@ -25,7 +25,7 @@ export type DrawnGroup = Readonly<Record<Direction, readonly DrawnRule[]>>;
 
 export interface Scenario {
   readonly seed: number;
-  readonly kind: 'mixed' | 'untouched default' | 'many ranges' | 'nested ports';
+  readonly kind: 'mixed' | 'untouched default' | 'many ranges' | 'many blocks' | 'nested ports';
   /** What applies while `applied` is empty. */
   readonly defaultGroup: DrawnGroup;
   readonly applied: readonly DrawnGroup[];
@@ -53,6 +53,13 @@ const protocolsDrawn: readonly Protocol[] = [
   'ip',
 ];
 
+function drawKind(roll: number): Scenario['kind'] {
+  if (roll < 2) return 'untouched default';
+  if (roll < 5) return 'many ranges';
+  if (roll < 8) return 'nested ports';
+  return roll < 12 ? 'many blocks' : 'mixed';
+}
+
 export function drawScenario(seed: number): Scenario {
   const random = new Random(seed);
   const around: Surroundings = {
@@ -61,14 +68,15 @@ export function drawScenario(seed: number): Scenario {
     ports: [...random.shuffled(wellKnownPorts).slice(0, random.int(2, 4)), random.int(1, 65_535)],
     ranges: [],
   };
-  const roll = random.bits() % 100;
-  const kind = roll < 2 ? 'untouched default' : roll < 5 ? 'many ranges' : roll < 8 ? 'nested ports' : 'mixed';
+  const kind = drawKind(random.bits() % 100);
   const defaultGroup = kind === 'untouched default' || random.chance(0.8) ? asCreated : drawGroup(around);
   const neighbourDiscovery = random.chance(0.5);
   const rest = { seed, kind, defaultGroup, neighbourDiscovery } as const;
   switch (kind) {
     case 'untouched default':
       return { ...rest, applied: [] };
+    case 'many blocks':
+      return { ...rest, applied: [manyBlocks(around), drawGroup(around)] };
     case 'many ranges':
       return { ...rest, applied: [drawGroup(around), manyRanges(around)] };
     case 'nested ports':
@@ -136,6 +144,20 @@ function manyRanges(around: Surroundings): DrawnGroup {
       to,
       ranges: random.many(random.int(150, 300), () => drawNear(around, random.pick([4, 6]))),
     };
+  };
+  return { inbound: [rule()], outbound: random.chance(0.5) ? [rule()] : [] };
+}
+
+/** Prefixes that are all of one length, which are looked up by another way than ranges are. */
+function manyBlocks(around: Surroundings): DrawnGroup {
+  const { random } = around;
+  const rule = (): DrawnRule => {
+    const [from, to] = drawPorts(random, around.ports);
+    const ranges = ([4, 6] as const).flatMap((family) =>
+      drawBlocks(random, family, around.anchors[family], random.int(12, 60)),
+    );
+    around.ranges.push(...random.many(8, () => random.pick(ranges)));
+    return { protocol: random.pick(['tcp', 'udp', 'ip']), from, to, ranges };
   };
   return { inbound: [rule()], outbound: random.chance(0.5) ? [rule()] : [] };
 }

@@ -1,0 +1,38 @@
+/** Owns the cutting of address ranges into blocks of one size: those a hash can look up, where a tree must be walked for ranges. */
+import type { RangeSet } from '../policy/range.ts';
+import type { Family } from '../policy/rule.ts';
+
+/** Every address of the set, and no other, shares this many leading bits with one of these. */
+export interface Blocks {
+  readonly length: number;
+  /** Ascending. */
+  readonly firsts: readonly bigint[];
+}
+
+/** Fewer ranges are walked through as quickly, and are easier to read. */
+const fewest = 8;
+/** Blocks that a range may become on average: a hash of very many costs more than the tree of few. */
+const growth = 2;
+
+export const familyBits = (family: Family): number => (family === 4 ? 32 : 128);
+
+/** The leading bits, as an address. */
+export const maskOf = (family: Family, length: number): bigint => {
+  const bits = BigInt(familyBits(family));
+  return (1n << bits) - (1n << (bits - BigInt(length)));
+};
+
+/** The set in blocks of the largest size that fits all of it; nothing where they would be too many, or the ranges are few. */
+export function blocksOf(ranges: RangeSet, family: Family): Blocks | undefined {
+  if (ranges.length < fewest) return undefined;
+  let borders = 0n;
+  for (const { first, last } of ranges) borders |= first | (last + 1n);
+  const size = borders & -borders;
+  const most = ranges.length * growth;
+  const firsts: bigint[] = [];
+  for (const { first, last } of ranges) {
+    if ((last - first) / size >= BigInt(most - firsts.length)) return undefined;
+    for (let at = first; at <= last; at += size) firsts.push(at);
+  }
+  return { length: familyBits(family) - (size.toString(2).length - 1), firsts };
+}
