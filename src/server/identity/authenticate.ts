@@ -53,10 +53,11 @@ async function vouchedFor(
   token: string,
   verify: VerifyToken,
   store: Pick<Store, 'users'>,
+  patient: boolean,
 ): Promise<Principal | Rejected> {
   const claims = await verify(token);
   if (claims.kind === 'rejected') return claims;
-  const user = await store.users.forIdentity(claims);
+  const user = await store.users.forIdentity(claims, { patient });
   return {
     kind: 'user',
     issuer: claims.issuer,
@@ -74,11 +75,12 @@ export function authenticator(
   { verify, sessions }: { readonly verify?: VerifyToken | undefined; readonly sessions?: BrowserSessions | undefined },
 ): Authenticate {
   return async ({ authorization, session, patient = false }) => {
-    if (authorization === undefined) return session === undefined ? undefined : sessions?.authenticate(session);
+    if (authorization === undefined)
+      return session === undefined ? undefined : sessions?.authenticate(session, { patient });
     if (authorization.length > longest) return undefined;
     const secret = bearer.exec(authorization)?.[1];
     if (secret === undefined) return undefined;
-    if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, store);
+    if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, store, patient);
     const digest = digestOf(secret);
     if (!isEnrollmentKey(secret)) return await store.tokens.authenticate(digest, { patient });
     const key = await store.enrollmentKeys.authenticate(digest);

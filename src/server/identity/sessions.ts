@@ -57,10 +57,13 @@ export class BrowserSessions {
   }
 
   /** Who a cookie stands for; undefined for none, an unknown, ended or expired session. */
-  async authenticate(secret: string): Promise<(Credential & { readonly kind: 'user' }) | undefined> {
+  async authenticate(
+    secret: string,
+    asking: { readonly patient?: boolean } = {},
+  ): Promise<(Credential & { readonly kind: 'user' }) | undefined> {
     if (!isSessionSecret(secret)) return undefined;
     const { store, clock, idleMs, checkMs, onWarning } = this.#options;
-    const session = await store.sessions.authenticate(digestOf(secret), idleMs);
+    const session = await store.sessions.authenticate(digestOf(secret), idleMs, asking);
     if (session === undefined) return undefined;
     if (clock() - Date.parse(session.checked_at) > checkMs && !this.#checking.has(session.id)) {
       this.#checking.add(session.id);

@@ -1,6 +1,7 @@
 /** Owns browsers' sessions in the store: digests of their secrets, whom they stand for, and when they end. */
 import { parseTokenId, parseUserId, type TokenId } from '../../policy/ids.ts';
 import { now, refuse, type Context } from './context.ts';
+import { Gather } from './gather.ts';
 import { statement } from './sql.ts';
 import type { Sessions } from './store.ts';
 
@@ -20,12 +21,12 @@ const insertSession = statement<{ id: string }>(
   `INSERT INTO sessions (id, digest, user_id, sealed, created_at, seen_at, checked_at, expires_at)
    SELECT $1, $2, u.id, $4, $5, $5, $5, $6 FROM users u WHERE u.id = $3 AND u.removed_at IS NULL RETURNING id`,
 );
-/** Values: digest, now, seen since. */
-const findSession = statement<SessionRow>(
-  'find_session',
-  `SELECT s.id, s.user_id, u.username, u.is_admin, s.seen_at, s.checked_at, s.expires_at
-   FROM sessions s JOIN users u ON u.id = s.user_id
-   WHERE s.digest = $1 AND s.expires_at > $2 AND s.seen_at > $3 AND u.removed_at IS NULL`,
+/** Values: digests in hexadecimal, now. `n` says which of them, from 1. */
+const findSessions = statement<SessionRow & { readonly n: number }>(
+  'find_sessions',
+  `SELECT d.n, s.id, s.user_id, u.username, u.is_admin, s.seen_at, s.checked_at, s.expires_at
+   FROM unnest($1::text[]) WITH ORDINALITY AS d (hex, n) JOIN sessions s ON s.digest = decode(d.hex, 'hex') JOIN users u ON u.id = s.user_id
+   WHERE s.expires_at > $2 AND u.removed_at IS NULL`,
 );
 const seeSession = statement<never>(
   'see_session',
@@ -58,6 +59,10 @@ export function sessionsIn(context: Context, onWarning: (message: string, cause:
   const { reads, writes, hints, clock } = context;
   const tellEnded = (rows: readonly { readonly id: string }[]): void =>
     hints.tell({ credentials: rows.map(({ id }): TokenId => parseTokenId(id)) });
+  const found = new Gather<string, SessionRow | undefined>(async (digests) => {
+    const byNumber = new Map((await reads.run(findSessions, [digests, now(context)])).map((row) => [row.n, row]));
+    return digests.map((_, index) => byNumber.get(index + 1));
+  });
   return {
     async begin(user, { digest, sealed, expires_at }) {
       const id = context.newId();
@@ -66,11 +71,12 @@ export function sessionsIn(context: Context, onWarning: (message: string, cause:
       return made.length === 0 ? refuse({ code: 'not_found', what: 'user' }) : parseTokenId(id);
     },
 
-    async authenticate(digest, idleMs) {
-      const since = new Date(clock() - idleMs).toISOString();
-      const [row] = await reads.run(findSession, [Buffer.from(digest), now(context), since]);
+    async authenticate(digest, idleMs, asking) {
+      const row = await found.get(Buffer.from(digest).toString('hex'), asking);
       if (row === undefined) return undefined;
-      if (clock() - Date.parse(row.seen_at) > Math.min(seenEveryMs, idleMs / 4)) {
+      const idle = clock() - Date.parse(row.seen_at);
+      if (idle >= idleMs) return undefined;
+      if (idle > Math.min(seenEveryMs, idleMs / 4)) {
         writes
           .run(seeSession, [row.id, now(context)])
           .catch((cause: unknown) => onWarning('the last use of a session was not recorded', cause));

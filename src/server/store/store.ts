@@ -213,11 +213,10 @@ export interface Users {
    * The user that an identity provider names, made at first sight. The username is what the provider suggests; taken by another,
    * it gets a short suffix. `user_removed` when the user was removed: it does not come back by signing in.
    */
-  forIdentity(identity: {
-    readonly issuer: string;
-    readonly subject: string;
-    readonly username: string;
-  }): Promise<UserRecord>;
+  forIdentity(
+    identity: { readonly issuer: string; readonly subject: string; readonly username: string },
+    asking?: Asking,
+  ): Promise<UserRecord>;
   /**
    * Ends every membership (as `members.remove`, organization by organization) and every token, then hides the user for good: its name and
    * identity stay taken. `owns_organizations` while it owns any. Where this fails half-way, it can be repeated.
@@ -260,7 +259,7 @@ export interface Sessions {
     session: { readonly digest: Digest; readonly sealed?: Uint8Array | undefined; readonly expires_at: Date },
   ): Promise<TokenId>;
   /** The session of this digest; undefined when unknown, ended, expired, or not seen for longer than `idleMs`. That it was seen is recorded lazily. */
-  authenticate(digest: Digest, idleMs: number): Promise<SessionRecord | undefined>;
+  authenticate(digest: Digest, idleMs: number, asking?: Asking): Promise<SessionRecord | undefined>;
   /**
    * Takes the turn to ask the provider: gives what was sealed to one caller of all servers, undefined to the others and where nothing
    * was sealed.

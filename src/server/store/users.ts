@@ -3,6 +3,7 @@ import { parseGroupId, parseOrganizationId, parseTokenId, parseUserId } from '..
 import { auditValue, insertAudit, withEntry, type Told } from './audit-entry.ts';
 import type { Runner } from './connection.ts';
 import { now, pageValues, refuse, type Context } from './context.ts';
+import { Gather } from './gather.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from './records.ts';
 import { endSessionsOf } from './sessions.ts';
@@ -19,14 +20,18 @@ interface UserRow {
   readonly removed: boolean;
 }
 
-const select = `
-  SELECT u.id, u.username, u.is_admin, u.created_at, u.removed_at IS NOT NULL AS removed,
-    ARRAY(SELECT g.id FROM security_groups g WHERE g.user_id = u.id ORDER BY g.id) AS security_groups
-  FROM users u`;
+const columns = `u.id, u.username, u.is_admin, u.created_at, u.removed_at IS NOT NULL AS removed,
+    ARRAY(SELECT g.id FROM security_groups g WHERE g.user_id = u.id ORDER BY g.id) AS security_groups`;
+const select = `SELECT ${columns} FROM users u`;
 
 const getUser = statement<UserRow>('get_user', `${select} WHERE u.id = $1 AND u.removed_at IS NULL`);
 const userByName = statement<UserRow>('user_by_name', `${select} WHERE u.username = $1 AND u.removed_at IS NULL`);
-const userByIdentity = statement<UserRow>('user_by_identity', `${select} WHERE u.issuer = $1 AND u.subject = $2`);
+/** Values: issuers, subjects. `n` says which of them, from 1. */
+const usersByIdentity = statement<UserRow & { readonly n: number }>(
+  'users_by_identity',
+  `SELECT i.n, ${columns} FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS i (issuer, subject, n)
+   JOIN users u ON u.issuer = i.issuer AND u.subject = i.subject`,
+);
 const listUsers = statement<UserRow>(
   'list_users',
   `${select} WHERE u.id > $1 AND u.removed_at IS NULL ORDER BY u.id LIMIT $2`,
@@ -71,6 +76,13 @@ const told = ({ id }: UserRecord): Told => ({ subject_id: id, org_id: null });
 
 export function usersIn(context: Context, members: Members): Users {
   const { reads, writes, transactions, hints } = context;
+  const identities = new Gather<{ readonly issuer: string; readonly subject: string }, UserRow | undefined>(
+    async (asked) => {
+      const values = [asked.map(({ issuer }) => issuer), asked.map(({ subject }) => subject)];
+      const byNumber = new Map((await reads.run(usersByIdentity, values)).map((row) => [row.n, row]));
+      return asked.map((_, index) => byNumber.get(index + 1));
+    },
+  );
   return {
     async create(user, audit) {
       const id = context.newId();
@@ -101,10 +113,12 @@ export function usersIn(context: Context, members: Members): Users {
       return row === undefined ? undefined : record(row);
     },
 
-    async forIdentity({ issuer, subject, username }) {
+    async forIdentity({ issuer, subject, username }, asking) {
+      // Here, because the question is asked together with those of others.
+      if (`${issuer}${subject}`.includes('\0')) return refuse({ code: 'invalid_text' });
       // Another server may make the same user at the same moment, or the name may be taken: look, try, look again.
       for (let attempt = 0; attempt < 5; attempt += 1) {
-        const [known] = await reads.run(userByIdentity, [issuer, subject]);
+        const known = await identities.get({ issuer, subject }, asking);
         if (known?.removed) return refuse({ code: 'user_removed' });
         if (known !== undefined) return record(known);
         const id = context.newId();
