@@ -79,6 +79,15 @@ const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(quickCo
   .map((column) => `n.${column}`)
   .join(', ')}`;
 
+/** Moves the head if it still stands as `seen`; gives the revision before the first that is taken. */
+const bumpOne = `UPDATE heads h SET revision = h.revision + 1, version = h.version + 1
+      WHERE h.org_id = $1 AND h.version = (SELECT version FROM seen WHERE refusal IS NULL)
+      RETURNING h.revision - 1 AS base`;
+const bumpMany = `UPDATE heads h SET revision = h.revision + a.count, version = h.version + 1
+      FROM (SELECT min(version) AS version, count(*) AS count FROM seen WHERE refusal IS NULL) a
+      WHERE h.org_id = $1 AND h.version = a.version
+      RETURNING h.revision - a.count AS base`;
+
 function text(parts: Parts, source: string, many: boolean): string {
   return `
     WITH seen AS MATERIALIZED (
@@ -86,10 +95,7 @@ function text(parts: Parts, source: string, many: boolean): string {
         ${audited}
       FROM heads h CROSS JOIN ${source} ${parts.from ?? ''} WHERE h.org_id = $1),
     bump AS (
-      UPDATE heads h SET revision = h.revision + a.count, version = h.version + 1
-      FROM (SELECT min(version) AS version, count(*) AS count FROM seen WHERE refusal IS NULL) a
-      WHERE h.org_id = $1 AND h.version = a.version
-      RETURNING h.revision - a.count AS base),
+      ${many ? bumpMany : bumpOne}),
     accepted AS MATERIALIZED (
       SELECT seen.*, bump.base + ${many ? 'row_number() OVER ()' : '1'} AS revision FROM seen, bump WHERE seen.refusal IS NULL),
     ${parts.write}
