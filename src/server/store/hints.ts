@@ -4,7 +4,7 @@
  * NOTIFY inside a writing transaction would take a lock over the whole cluster at commit; sent afterwards, gathered, on a
  * connection of its own, it costs writers nothing. It may be lost with that connection: nothing depends on it but speed.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import {
   parseOrganizationId,
@@ -145,6 +145,8 @@ export class Hints {
     if (this.#sending || client === undefined) return;
     this.#sending = true;
     try {
+      // Whoever was just answered may go on first, and all that is told in this moment goes together.
+      await setImmediate();
       while (this.#unsent.size > 0 && !this.#closed) {
         const entries = [...this.#unsent].slice(0, maxEntries);
         for (const entry of entries) this.#unsent.delete(entry);

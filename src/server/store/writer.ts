@@ -83,6 +83,7 @@ function sizeOf(write: Write<unknown>): number {
 
 const isQuick = ({ write }: Pending): boolean => write.kind === 'quick';
 
+const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'unexpected' }) });
 const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
 
 export class Writer {
@@ -123,18 +124,14 @@ export class Writer {
       if (queue.loops === 1 && queue.waiting.length >= enoughForSecond) void this.#drainToo(org, queue);
       queue.inFlight += 1;
       queue.thinking = !batch.every(isQuick);
-      const outcomes = await this.#attempt(
-        org,
-        queue.lane,
-        batch.map(({ write }) => write),
-      );
+      const outcomes = await this.#attempt(org, queue.lane, batch);
       queue.inFlight -= 1;
-      if ([...outcomes.values()].some(({ ok }) => ok)) this.#committed(org);
-      for (const { write, resolve, reject } of batch) {
-        const outcome = outcomes.get(write) ?? { ok: false, cause: new StoreError({ code: 'unexpected' }) };
+      if (outcomes.some(({ ok }) => ok)) this.#committed(org);
+      batch.forEach(({ resolve, reject }, index) => {
+        const outcome = outcomes[index] ?? unforeseen();
         if (outcome.ok) resolve(outcome.value);
         else reject(toStoreError(outcome.cause));
-      }
+      });
       // Where many write, those just answered have more to write: let them say so, and share the next transaction.
       if (batch.length > 1) await setImmediate();
     }
@@ -152,19 +149,20 @@ export class Writer {
     await this.#drain(org, queue);
   }
 
-  /** Never rejects: every write gets its own outcome. */
-  async #attempt(org: OrganizationId, lane: Lane, writes: readonly Write<unknown>[]): Promise<Outcomes> {
-    const [only] = writes;
-    if (writes.length === 1 && only !== undefined) return new Map([[only, await this.#alone(org, lane, only)]]);
+  /** Never rejects: every write gets its own outcome, in their order. */
+  async #attempt(org: OrganizationId, lane: Lane, batch: readonly Pending[]): Promise<readonly Outcome[]> {
+    const [only] = batch;
+    if (batch.length === 1 && only !== undefined) return [await this.#alone(org, lane, only.write)];
+    const writes = batch.map(({ write }) => write);
     try {
       const outcomes = await this.#together(org, lane, writes);
-      if (outcomes !== undefined) return outcomes;
+      if (outcomes !== undefined) return writes.map((write) => outcomes.get(write) ?? unforeseen());
     } catch (cause) {
       // The connection went: whether it committed is unknown, and running it again could do it twice.
-      return new Map(writes.map((write) => [write, { ok: false, cause }]));
+      return writes.map(() => ({ ok: false, cause }));
     }
-    const outcomes = new Map<Write<unknown>, Outcome>();
-    for (const write of writes) outcomes.set(write, await this.#alone(org, lane, write));
+    const outcomes: Outcome[] = [];
+    for (const write of writes) outcomes.push(await this.#alone(org, lane, write));
     return outcomes;
   }
 
@@ -177,7 +175,7 @@ export class Writer {
         if (row !== undefined) return decoded(write, row);
       }
       const outcomes = await this.#interleaved(org, [write]);
-      return outcomes?.get(write) ?? { ok: false, cause: new StoreError({ code: 'unexpected' }) };
+      return outcomes?.get(write) ?? unforeseen();
     } catch (cause) {
       return { ok: false, cause };
     }
