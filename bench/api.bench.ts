@@ -16,7 +16,8 @@ import { Api } from '../test/lib/http.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';
 import { httpLoad, type LoadResult } from './lib/http-load.ts';
-import { asFunction, pgbench, updateCall, updateFunction } from './lib/pgbench.ts';
+import { median } from './lib/median.ts';
+import { asFunction, pgbench, updateCall, updateFunction, updateNote } from './lib/pgbench.ts';
 import { table } from './lib/table.ts';
 
 const connections = 64;
@@ -36,9 +37,6 @@ async function cpuOf(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
-
-const median = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
 const membership =
   'SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) FROM organizations o WHERE o.id = $1';
@@ -138,14 +136,7 @@ async function throughput(program: Program): Promise<void> {
     const store = await openStore({ url: database.url, phase: 3 });
     const at = (list: readonly Target[], c: number): Target => list[c % list.length] as Target;
     const user_id = parseUserId(me);
-    const audit = {
-      operation: 'updateDevice',
-      user_id,
-      fields: ['hostname'],
-      credential: { kind: 'user_token' as const, id: user_id },
-      address: '127.0.0.1',
-      request_id: 'request',
-    };
+    const audit = updateNote(user_id);
     const actor: Actor = { user_id, audit };
     const write = (list: readonly Target[]) => (c: number, n: number) =>
       store.devices.update(parseOrganizationId(at(list, c).org), actor, parseDeviceId(at(list, c).device), {

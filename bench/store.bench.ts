@@ -12,7 +12,8 @@ import { openStore } from '../src/server/store/open.ts';
 import type { Actor } from '../src/server/store/store.ts';
 import { device } from '../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
-import { pgbench, updateCall, updateFunction } from './lib/pgbench.ts';
+import { median } from './lib/median.ts';
+import { pgbench, updateCall, updateFunction, updateNote } from './lib/pgbench.ts';
 import { figure, table } from './lib/table.ts';
 
 const crowd = 64;
@@ -67,23 +68,13 @@ async function alternately<Name extends string>(
   return Object.fromEntries(names.map((name) => [name, result(times.get(name) ?? [])])) as Record<Name, Result>;
 }
 
-const median = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
-
 const dir = await temporaryDirectory();
 const database = await openDatabase({ dir, settings: { max_connections: '300' } });
 const store = await openStore({ url: database.url, phase: 3 });
 const clients: Client[] = [];
 try {
   const { id: user_id } = await store.users.create({ username: 'bench' });
-  const audit = {
-    operation: 'updateDevice',
-    user_id,
-    fields: ['hostname'],
-    credential: { kind: 'user_token' as const, id: user_id },
-    address: '127.0.0.1',
-    request_id: 'request',
-  };
+  const audit = updateNote(user_id);
   const by: Actor = { user_id, audit };
   const { id: org } = await store.organizations.create(user_id, { name: 'bench', description: '' });
   const devices = await Promise.all(

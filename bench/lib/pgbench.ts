@@ -3,8 +3,10 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { UserId } from '../../src/policy/ids.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
 import { updateDevice } from '../../src/server/store/device-statements.ts';
+import type { AuditNote } from '../../src/server/store/store.ts';
 
 const run = promisify(execFile);
 
@@ -23,6 +25,16 @@ export const updateFunction = (): string => {
   const row = 'id uuid, refusal text, standing bigint, revision bigint, body text';
   return asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row);
 };
+
+/** What the audit is told of that change, by those sides that go through the store. */
+export const updateNote = (user_id: UserId): AuditNote => ({
+  operation: 'updateDevice',
+  user_id,
+  fields: ['hostname'],
+  credential: { kind: 'user_token', id: user_id },
+  address: '127.0.0.1',
+  request_id: 'request',
+});
 
 const given: Readonly<Record<string, string>> = {
   hostname: "'host ' || :n",

@@ -1,8 +1,7 @@
 /** Proves that a write and its audit entry happen together or not at all: alone, grouped, in several steps, and outside of organizations. */
-import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts';
-import { device, group, makeWorld, problemOf, someDigest, type World } from './store.fixture.ts';
+import { type World, device, group, makeWorld, problemOf, query, someDigest } from './store.fixture.ts';
 import type { Actor, AuditNote } from './store.ts';
 
 let postgres: TestPostgres;
@@ -20,16 +19,6 @@ const noteBy = ({ user_id }: Actor, operation: string): AuditNote => ({
   request_id: 'r-1',
 });
 const told = (actor: Actor, operation: string): Actor => ({ ...actor, audit: noteBy(actor, operation) });
-
-async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query<Row>(text)).rows;
-  } finally {
-    await client.end();
-  }
-}
 
 /** Everything in the database but the audit, by table. */
 async function everything({ url }: World): Promise<unknown> {

@@ -6,7 +6,7 @@ import { StoreError, type StoreProblem } from './errors.ts';
 import type { Hints } from './hints.ts';
 import { statement } from './sql.ts';
 import type { Actor, Page, Phase } from './store.ts';
-import { careful, type CarefulWrite, type Writer } from './writer.ts';
+import { careful, type Writer } from './writer.ts';
 
 export interface Context {
   readonly phase: Phase;
@@ -68,13 +68,13 @@ export interface Ledger {
  * the audit.
  */
 export function inOrganization<T>(
-  context: Pick<Context, 'newId' | 'clock'>,
+  context: Pick<Context, 'newId' | 'clock' | 'writer'>,
   org: OrganizationId,
   by: Actor,
   work: (ledger: Ledger) => Promise<T>,
   told: (result: T) => Omit<Told, 'org_id'> & Partial<Told>,
-): CarefulWrite<T> {
-  return careful(async (tx) => {
+): Promise<T> {
+  const write = careful(async (tx) => {
     const [row] = await tx.run(openHead, [org, by.user_id]);
     if (row === undefined) return refuse({ code: 'not_found', what: 'organization' });
     if (!row.is_member) return refuse({ code: 'not_a_member' });
@@ -95,4 +95,5 @@ export function inOrganization<T>(
     else await tx.run(closeHeadTold, [org, last, auditValue(context, by.audit, { org_id: org, ...told(result) })]);
     return result;
   });
+  return context.writer.write(org, write);
 }

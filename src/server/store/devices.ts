@@ -187,10 +187,7 @@ export function devicesIn(context: Context): Devices {
 
     async create(org, by, device) {
       if (device.security_groups.length > 0 || device.enrollment_key !== undefined) {
-        return writer.write(
-          org,
-          inOrganization(context, org, by, (ledger) => admit(context, ledger, device), toldOf),
-        );
+        return inOrganization(context, org, by, (ledger) => admit(context, ledger, device), toldOf);
       }
       const digest = keyDigest(org, device.fields.public_key);
       const parts = newParts(context, device, digest);
@@ -208,9 +205,12 @@ export function devicesIn(context: Context): Devices {
       const { if_match } = options;
       const list = patch.security_groups;
       if (list !== undefined) {
-        return writer.write(
+        return inOrganization(
+          context,
           org,
-          inOrganization(context, org, by, (ledger) => change(context, ledger, { id, patch, list, if_match }), toldOf),
+          by,
+          (ledger) => change(context, ledger, { id, patch, list, if_match }),
+          toldOf,
         );
       }
       const digest = patchedDigest(org, patch);
@@ -222,15 +222,12 @@ export function devicesIn(context: Context): Devices {
     },
 
     async delete(org, by, id, options = {}) {
-      const { gone, tokens } = await writer.write(
+      const { gone, tokens } = await inOrganization(
+        context,
         org,
-        inOrganization(
-          context,
-          org,
-          by,
-          (ledger) => remove(ledger, id, options.if_match),
-          (result) => toldOf(result.gone),
-        ),
+        by,
+        (ledger) => remove(ledger, id, options.if_match),
+        (result) => toldOf(result.gone),
       );
       if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });
       return gone;

@@ -57,7 +57,7 @@ const found = (row: KeyRow | undefined): EnrollmentKeyRecord =>
   row === undefined ? refuse({ code: 'not_found', what: 'enrollment_key' }) : record(row);
 
 export function enrollmentKeysIn(context: Context): EnrollmentKeys {
-  const { reads, writer } = context;
+  const { reads } = context;
   return {
     async authenticate(digest) {
       const [row] = await reads.run(authenticateKey, [Buffer.from(digest), now(context)]);
@@ -65,30 +65,27 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
     },
 
     async issue(org, by, key) {
-      return writer.write(
+      return inOrganization(
+        context,
         org,
-        inOrganization(
-          context,
-          org,
-          by,
-          async (ledger) => {
-            await checkList(ledger, context.phase, by.user_id, key.security_groups);
-            const digest = Buffer.from(key.digest);
-            const limits = [key.expires_at.toISOString(), key.uses];
-            const values = [
-              context.newId(),
-              digest,
-              org,
-              by.user_id,
-              key.name,
-              ...limits,
-              key.security_groups,
-              now(context),
-            ];
-            return found((await ledger.tx.run(insertKey, values))[0]);
-          },
-          (made) => ({ subject_id: made.id }),
-        ),
+        by,
+        async (ledger) => {
+          await checkList(ledger, context.phase, by.user_id, key.security_groups);
+          const digest = Buffer.from(key.digest);
+          const limits = [key.expires_at.toISOString(), key.uses];
+          const values = [
+            context.newId(),
+            digest,
+            org,
+            by.user_id,
+            key.name,
+            ...limits,
+            key.security_groups,
+            now(context),
+          ];
+          return found((await ledger.tx.run(insertKey, values))[0]);
+        },
+        (made) => ({ subject_id: made.id }),
       );
     },
 
@@ -101,15 +98,12 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
     },
 
     async revoke(org, by, id) {
-      return writer.write(
+      return inOrganization(
+        context,
         org,
-        inOrganization(
-          context,
-          org,
-          by,
-          async (ledger) => found((await ledger.tx.run(deleteKey, [org, id]))[0]),
-          () => ({ subject_id: id }),
-        ),
+        by,
+        async (ledger) => found((await ledger.tx.run(deleteKey, [org, id]))[0]),
+        () => ({ subject_id: id }),
       );
     },
   };

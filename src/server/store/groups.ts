@@ -126,10 +126,7 @@ export function groupsIn(context: Context): Groups {
     },
 
     async delete(org, by, owner, id, options = {}) {
-      return writer.write(
-        org,
-        inOrganization(context, org, by, (ledger) => remove(context, ledger, { owner, id, options }), toldOf),
-      );
+      return inOrganization(context, org, by, (ledger) => remove(context, ledger, { owner, id, options }), toldOf);
     },
   };
 }

@@ -63,7 +63,7 @@ async function get(ledger: Ledger, user: string): Promise<MemberRecord> {
 }
 
 export function membersIn(context: Context): Members {
-  const { reads, writer, hints } = context;
+  const { reads, hints } = context;
   const places = new Gather<{ readonly org: string; readonly user: string }, MembershipRow | undefined>(
     async (pairs) => {
       const found = await reads.run(memberships, [pairs.map(({ org }) => org), pairs.map(({ user }) => user)]);
@@ -82,47 +82,41 @@ export function membersIn(context: Context): Members {
     },
 
     async add(org, by, user) {
-      return writer.write(
+      return inOrganization(
+        context,
         org,
-        inOrganization(
-          context,
-          org,
-          by,
-          async (ledger) => {
-            const key = 'user_id' in user ? [user.user_id, null] : [null, user.username];
-            const [found] = await ledger.tx.run(findUser, key);
-            if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
-            const [already] = await ledger.tx.run(getMember, [org, found.id]);
-            if (already !== undefined) return refuse({ code: 'already_member' });
-            await ledger.tx.run(insertMember, [org, found.id, now(context)]);
-            return get(ledger, found.id);
-          },
-          (member) => ({ subject_id: member.user_id }),
-        ),
+        by,
+        async (ledger) => {
+          const key = 'user_id' in user ? [user.user_id, null] : [null, user.username];
+          const [found] = await ledger.tx.run(findUser, key);
+          if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
+          const [already] = await ledger.tx.run(getMember, [org, found.id]);
+          if (already !== undefined) return refuse({ code: 'already_member' });
+          await ledger.tx.run(insertMember, [org, found.id, now(context)]);
+          return get(ledger, found.id);
+        },
+        (member) => ({ subject_id: member.user_id }),
       );
     },
 
     async remove(org, by, user) {
-      const { gone, tokens } = await writer.write(
+      const { gone, tokens } = await inOrganization(
+        context,
         org,
-        inOrganization(
-          context,
-          org,
-          by,
-          async (ledger) => {
-            const { tx } = ledger;
-            const member = await get(ledger, user);
-            if (member.is_owner) return refuse({ code: 'owner_must_stay' });
-            const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
-            const ended = await tx.run(endTokensOfUser, [org, user]);
-            // Devices first: no reader meets a device that names a deleted group.
-            await tx.run(deleteDevicesOf, [org, user, ledger.takeMany(count.devices)]);
-            await tx.run(deleteGroupsOf, [org, user, ledger.takeMany(count.groups)]);
-            await tx.run(deleteMember, [org, user]);
-            return { gone: member, tokens: ended };
-          },
-          () => ({ subject_id: user }),
-        ),
+        by,
+        async (ledger) => {
+          const { tx } = ledger;
+          const member = await get(ledger, user);
+          if (member.is_owner) return refuse({ code: 'owner_must_stay' });
+          const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
+          const ended = await tx.run(endTokensOfUser, [org, user]);
+          // Devices first: no reader meets a device that names a deleted group.
+          await tx.run(deleteDevicesOf, [org, user, ledger.takeMany(count.devices)]);
+          await tx.run(deleteGroupsOf, [org, user, ledger.takeMany(count.groups)]);
+          await tx.run(deleteMember, [org, user]);
+          return { gone: member, tokens: ended };
+        },
+        () => ({ subject_id: user }),
       );
       hints.tell({
         removed_members: [{ organization_id: org, user_id: user }],

@@ -1,28 +1,17 @@
 /** Proves that a database of any earlier version, or none, is brought to this version by any number of servers, and a later one is left alone. */
-import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts';
 import { StoreError } from './errors.ts';
 import { migrate } from './migrate.ts';
 import { openStore } from './open.ts';
 import { migrations } from './schema.ts';
-import { openTestStore, problemOf } from './store.fixture.ts';
+import { openTestStore, problemOf, query } from './store.fixture.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
   postgres = await startPostgres();
 });
 afterAll(() => postgres.stop());
-
-async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query<Row>(text)).rows;
-  } finally {
-    await client.end();
-  }
-}
 
 const latest = Math.max(...migrations.map(({ version }) => version));
 

@@ -105,7 +105,7 @@ function checkHead(ledger: Ledger, expected: number | undefined): void {
 }
 
 export function organizationsIn(context: Context): Organizations {
-  const { reads, writer, transactions, hints } = context;
+  const { reads, transactions, hints } = context;
   return {
     async create(owner, organization, audit) {
       const make = (tx: Runner) => makeOrganization(context, tx, { owner, ...organization });
@@ -122,45 +122,39 @@ export function organizationsIn(context: Context): Organizations {
     },
 
     async update(org, by, patch, options = {}) {
-      const head = await writer.write(
+      const head = await inOrganization(
+        context,
         org,
-        inOrganization(
-          context,
-          org,
-          by,
-          async (ledger) => {
-            checkHead(ledger, options.if_match);
-            const revision = ledger.take();
-            const values = [org, patch.name ?? null, patch.description ?? null, now(context), revision];
-            const changed = await ledger.tx.run(updateOrganization, values);
-            if (changed.length === 0) ledger.takeMany(-1);
-            return { record: await get(ledger.tx, org), revision: changed.length === 0 ? ledger.head : revision };
-          },
-          (result) => ({ subject_id: org, revision: result.revision }),
-        ),
+        by,
+        async (ledger) => {
+          checkHead(ledger, options.if_match);
+          const revision = ledger.take();
+          const values = [org, patch.name ?? null, patch.description ?? null, now(context), revision];
+          const changed = await ledger.tx.run(updateOrganization, values);
+          if (changed.length === 0) ledger.takeMany(-1);
+          return { record: await get(ledger.tx, org), revision: changed.length === 0 ? ledger.head : revision };
+        },
+        (result) => ({ subject_id: org, revision: result.revision }),
       );
       return { ...head.record, revision: head.revision };
     },
 
     async delete(org, by, options = {}) {
-      const { gone, tokens } = await writer.write(
+      const { gone, tokens } = await inOrganization(
+        context,
         org,
-        inOrganization(
-          context,
-          org,
-          by,
-          async (ledger) => {
-            checkHead(ledger, options.if_match);
-            // The counter ends with this revision, which nothing else takes.
-            const last = { ...(await get(ledger.tx, org)), revision: ledger.take() };
-            const ended = await ledger.tx.run(endTokensOfOrganization, [org]);
-            for (const step of emptying) await ledger.tx.run(step, [org]);
-            await ledger.tx.run(deleteOrganization, [org]);
-            return { gone: last, tokens: ended };
-            // Its end outlives it, and is told where the administrator reads.
-          },
-          ({ gone: { revision } }) => ({ subject_id: org, revision, org_id: null }),
-        ),
+        by,
+        async (ledger) => {
+          checkHead(ledger, options.if_match);
+          // The counter ends with this revision, which nothing else takes.
+          const last = { ...(await get(ledger.tx, org)), revision: ledger.take() };
+          const ended = await ledger.tx.run(endTokensOfOrganization, [org]);
+          for (const step of emptying) await ledger.tx.run(step, [org]);
+          await ledger.tx.run(deleteOrganization, [org]);
+          return { gone: last, tokens: ended };
+          // Its end outlives it, and is told where the administrator reads.
+        },
+        ({ gone: { revision } }) => ({ subject_id: org, revision, org_id: null }),
       );
       hints.tell({ deleted_organizations: [org], credentials: tokens.map(({ token_id }) => parseTokenId(token_id)) });
       return gone;

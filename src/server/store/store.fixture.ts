@@ -1,5 +1,6 @@
 /** Owns what the store's tests start from: an opened store with an organization, an owner and a member. */
 import { createHash, randomBytes } from 'node:crypto';
+import { Client } from 'pg';
 import { onTestFinished } from 'vitest';
 import type { TestPostgres } from '../../../test/lib/postgres.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
@@ -22,6 +23,17 @@ export async function openTestStore(url: string, options: Partial<StoreOptions> 
   const store = await openStore({ url, phase: 3, ...options });
   onTestFinished(() => store.close());
   return store;
+}
+
+/** Looks past the store, on a connection of its own. */
+export async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
 }
 
 /** Another user who is a member of the organization. */
