@@ -158,9 +158,9 @@ try {
   console.log(table(['side', 'writes/s', 'worst/s', 'p50 ms'], rows));
   /** The median of what each round says: its sides were measured one right after the other. */
   const ratio = (name: string, ...others: readonly string[]): string => {
-    const of = (which: string, index: number): number => results.get(which)?.[index]?.perSecond ?? Number.NaN;
+    const found = (which: string, index: number): number => results.get(which)?.[index]?.perSecond ?? Number.NaN;
     const each = (results.get(name) ?? []).map(
-      ({ perSecond }, index) => perSecond / Math.max(...others.map((other) => of(other, index))),
+      ({ perSecond }, index) => perSecond / Math.max(...others.map((other) => found(other, index))),
     );
     return figure(median(each));
   };
