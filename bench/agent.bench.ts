@@ -6,9 +6,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { measureApply } from './agent/apply.ts';
-import { goalTable, type Goal } from './agent/figures.ts';
 import { measureLive } from './agent/live.ts';
 import { measurePackets } from './agent/packets.ts';
+import { goalTable, type Goal } from './lib/goals.ts';
 import { buildOurs } from './watch/tools.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-agent-'));

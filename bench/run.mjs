@@ -1,4 +1,7 @@
-/** Runs the benchmarks, all or those named: `npm run bench`, `npm run bench -- compile watch`, `npm run bench -- --list`. */
+/**
+ * Runs the benchmarks, all or those named: `npm run bench`, `npm run bench -- compile watch`, `npm run bench -- --list`.
+ * Of a long one, parts can be named: `npm run bench -- watch:listing,replicas`.
+ */
 import { build } from 'esbuild';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
@@ -12,6 +15,13 @@ const files = readdirSync(here)
   .filter((file) => ending.test(file))
   .toSorted();
 const nameOf = (/** @type {string} */ file) => file.replace(ending, '');
+
+/**
+ * What is asked of each benchmark by name: the parts, when some are named.
+ * @param {readonly string[]} args
+ */
+const partsOf = (args) =>
+  new Map(args.map((arg) => /** @type {const} */ ([arg.split(':')[0] ?? '', arg.split(':')[1]?.split(',') ?? []])));
 
 /** @param {readonly string[]} names */
 function choose(names) {
@@ -54,14 +64,16 @@ const args = process.argv.slice(2);
 if (args.includes('--list')) {
   for (const file of files) console.log(nameOf(file));
 } else {
-  const chosen = choose(args);
+  const asked = partsOf(args);
+  const chosen = choose([...asked.keys()]);
   console.log(`Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}`);
   /** @type {string[]} */
   const failed = [];
   for (const file of chosen) {
     console.log(`\n# ${nameOf(file)}`);
     const program = await runnable(file);
-    const { status } = spawnSync(process.execPath, ['--expose-gc', '--enable-source-maps', program], {
+    const parts = asked.get(nameOf(file)) ?? [];
+    const { status } = spawnSync(process.execPath, ['--expose-gc', '--enable-source-maps', program, ...parts], {
       stdio: 'inherit',
     });
     if (status !== 0) failed.push(nameOf(file));

@@ -12,7 +12,7 @@ import { install } from '../../src/nft/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';
 import { Namespace } from '../../test/lib/netns.ts';
 import { table } from '../lib/table.ts';
-import { median, type Goal } from './figures.ts';
+import { median, type Goal } from '../lib/goals.ts';
 import { policyOfSize } from './ranges.ts';
 
 const where = { interface: parseInterfaceName('rf0'), neighbourDiscovery: true };

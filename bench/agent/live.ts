@@ -8,7 +8,7 @@ import type { Namespace } from '../../src/cli/lab/namespace.ts';
 import { watch } from '../../src/client/watch.ts';
 import { table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
-import { at, median, type Goal } from './figures.ts';
+import { at, median, type Goal } from '../lib/goals.ts';
 
 const changes = 100;
 /** Between two changes, so that the agent is at rest again: it has connections to end, a disk to write and a kernel to read. */

@@ -11,7 +11,7 @@ import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import { connect, hardwareAddress, Namespace } from '../../test/lib/netns.ts';
 import { table } from '../lib/table.ts';
 import { compile as compileProgram } from '../watch/tools.ts';
-import { median, type Goal } from './figures.ts';
+import { median, type Goal } from '../lib/goals.ts';
 import { firstPort, policyOfSize, ports } from './ranges.ts';
 
 const where = { interface: parseInterfaceName('rf0'), neighbourDiscovery: true, salt: '' };

@@ -1,9 +1,10 @@
 /*
  * Owns the load: opens thousands of streams from one thread and counts what arrives on each, at little cost of its own.
  *
- *   load http|nats|grpc|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]
+ *   load http|nats|grpc|gateway|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]
  *
- * With `bytes` READY-TEXT is a number of bytes, and what arrives is thrown away unseen: for listings of gigabytes.
+ * With `bytes` READY-TEXT is a number of bytes, and what arrives is thrown away unseen: for listings of gigabytes. `gateway` is
+ * HTTP whose documents stand there in base64. Where the request has "########", each stream sends its own number.
  *
  * Every document carries a marker, "@@" and sixteen hexadecimal digits: the monotonic time, in nanoseconds, at which it was
  * written. Counting markers is the same work for every protocol.
@@ -31,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum protocol { HTTP, NATS, GRPC, BYTES };
+enum protocol { HTTP, NATS, GRPC, GATEWAY, BYTES };
 
 struct stream {
   int fd;
@@ -47,6 +48,9 @@ struct stream {
   unsigned char head[9];
   int have;
   uint32_t left;
+  /* NATS: the line that is being read; with the gateway, a marker in base64. */
+  char line[192];
+  int length;
 };
 
 static enum protocol protocol;
@@ -55,6 +59,9 @@ static int total, ready_count, open_count, epoll_fd;
 static char *request, *ready_text;
 static size_t request_size, ready_size;
 static long long ready_bytes;
+/* Where a stream's number goes in the request. */
+static char *numbered[16];
+static int numbered_count;
 static uint64_t markers, bytes_read, waiting_for;
 static struct sockaddr_in to;
 
@@ -141,6 +148,43 @@ static void scan(struct stream *s, const char *p, size_t n) {
   }
 }
 
+static int sextet(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* The same where documents are in base64. A marker begins its document: its 18 bytes are 24 characters, the first "QEA". */
+static void scan_base64(struct stream *s, const char *p, size_t n) {
+  int sampled = ((s - streams) & 15) == 0;
+  const char *end = p + n;
+  while (p < end) {
+    if (s->length == 0) {
+      p = memchr(p, 'Q', (size_t)(end - p));
+      if (!p) return;
+    }
+    char c = *p++;
+    if (s->length < 3 ? c != "QEA"[s->length] : sextet(c) < 0) {
+      s->length = 0;
+      continue;
+    }
+    s->line[s->length++] = c;
+    if (s->length < 24) continue;
+    s->length = 0;
+    s->stamp = 0;
+    for (int i = 0; i < 24; i += 4) {
+      uint32_t three = 0;
+      for (int k = 0; k < 4; k++) three = three << 6 | (uint32_t)sextet(s->line[i + k]);
+      for (int k = 0; k < 3; k++) {
+        char d = (char)(three >> (16 - 8 * k));
+        if (d != '@') s->stamp = s->stamp << 4 | (uint64_t)(d <= '9' ? d - '0' : d - 'a' + 10);
+      }
+    }
+    mark(s, sampled);
+  }
+}
+
 static void be_ready(struct stream *s) {
   if (s->ready) return;
   s->ready = 1;
@@ -160,6 +204,54 @@ static void look_for_ready(struct stream *s, const char *p, size_t n) {
   size_t keep = n < sizeof s->before ? n : sizeof s->before;
   memcpy(s->before, p + n - keep, keep);
   s->matched = (int)keep;
+}
+
+static void answer(struct stream *s, const char *text, size_t size) {
+  if (send(s->fd, text, size, MSG_NOSIGNAL) != (ssize_t)size) die("answer");
+}
+
+/* What a client of NATS does about a line: answers pings and the server's flow control, learns how long a message is. */
+static void nats_line(struct stream *s) {
+  char *line = s->line, *words[6] = {0};
+  if (!s->ready && strstr(line, ready_text)) be_ready(s);
+  if (!strncmp(line, "PING", 4)) return answer(s, "PONG\r\n", 6);
+  if (!strncmp(line, "-ERR", 4)) {
+    fprintf(stderr, "load: %s\n", line);
+    exit(1);
+  }
+  int headed = !strncmp(line, "HMSG ", 5), count = 0;
+  if (!headed && strncmp(line, "MSG ", 4)) return;
+  for (char *word = strtok(line, " \r\n"); word && count < 6; word = strtok(NULL, " \r\n")) words[count++] = word;
+  s->left = (uint32_t)atoi(words[count - 1]) + 2;
+  /* Headers, a subject to answer to and no content: the server asks whether we keep up. */
+  if (headed && count == 6 && !strcmp(words[4], words[5])) {
+    char reply[256];
+    answer(s, reply, (size_t)snprintf(reply, sizeof reply, "PUB %s 0\r\n\r\n", words[3]));
+  }
+}
+
+static void messages(struct stream *s, const char *p, size_t n) {
+  while (n > 0) {
+    size_t part = n < s->left ? n : s->left;
+    if (part > 0) {
+      if (!s->ready) look_for_ready(s, p, part);
+      scan(s, p, part);
+      s->left -= (uint32_t)part;
+    } else {
+      const char *end = memchr(p, '\n', n);
+      part = end ? (size_t)(end - p) + 1 : n;
+      size_t room = sizeof s->line - 1 - (size_t)s->length, take = part < room ? part : room;
+      memcpy(s->line + s->length, p, take);
+      s->length += (int)take;
+      if (end) {
+        s->line[s->length] = 0;
+        s->length = 0;
+        nats_line(s);
+      }
+    }
+    p += part;
+    n -= part;
+  }
 }
 
 /* Enough of HTTP/2: acknowledge settings and pings, look into data, pass over the rest. */
@@ -193,7 +285,6 @@ static void frames(struct stream *s, const unsigned char *p, size_t n) {
 }
 
 static char buffer[1 << 18];
-static void be_ready(struct stream *s);
 
 static void read_stream(struct stream *s) {
   for (;;) {
@@ -209,9 +300,11 @@ static void read_stream(struct stream *s) {
     if (protocol == BYTES) {
       if (s->bytes >= (uint64_t)ready_bytes) be_ready(s);
     } else if (protocol == GRPC) frames(s, (unsigned char *)buffer, (size_t)n);
+    else if (protocol == NATS) messages(s, buffer, (size_t)n);
     else {
       if (!s->ready) look_for_ready(s, buffer, (size_t)n);
-      scan(s, buffer, (size_t)n);
+      if (protocol == GATEWAY) scan_base64(s, buffer, (size_t)n);
+      else scan(s, buffer, (size_t)n);
     }
     reach(s);
     if ((size_t)n < sizeof buffer) return;
@@ -221,6 +314,9 @@ static void read_stream(struct stream *s) {
 static void send_request(int index) {
   struct stream *s = &streams[index];
   if (!s->sent) {
+    char number[9];
+    snprintf(number, sizeof number, "%08d", index);
+    for (int i = 0; i < numbered_count; i++) memcpy(numbered[i], number, 8);
     ssize_t n = send(s->fd, request, request_size, MSG_NOSIGNAL);
     if (n < 0 && errno == EAGAIN) return;
     if (n != (ssize_t)request_size) die("send");
@@ -288,12 +384,19 @@ static void read_file(const char *path) {
   request = malloc(1 << 16);
   request_size = fread(request, 1, 1 << 16, f);
   fclose(f);
+  for (char *at = request; numbered_count < 16; at += 8) {
+    at = memmem(at, request_size - (size_t)(at - request), "########", 8);
+    if (!at) break;
+    numbered[numbered_count++] = at;
+  }
 }
 
 int main(int argc, char **argv) {
-  if (argc < 6) return fprintf(stderr, "usage: load http|nats|grpc|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]\n"), 2;
+  if (argc < 6) return fprintf(stderr, "usage: load http|nats|grpc|gateway|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]\n"), 2;
   signal(SIGPIPE, SIG_IGN);
-  protocol = !strcmp(argv[1], "nats") ? NATS : !strcmp(argv[1], "grpc") ? GRPC : !strcmp(argv[1], "bytes") ? BYTES : HTTP;
+  static const char *const names[] = {"http", "nats", "grpc", "gateway", "bytes"};
+  for (int i = 0; i < 5; i++)
+    if (!strcmp(argv[1], names[i])) protocol = (enum protocol)i;
   to.sin_family = AF_INET;
   to.sin_port = htons((uint16_t)atoi(argv[3]));
   inet_pton(AF_INET, argv[2], &to.sin_addr);

@@ -68,15 +68,16 @@ export class Talker {
   #waiting: { readonly word: string; readonly resolve: (line: string) => void; readonly reject: (e: Error) => void }[] =
     [];
   #error = '';
+  #over: Error | undefined;
 
   constructor(command: readonly string[], cpu: string, env: NodeJS.ProcessEnv = {}) {
     this.child = spawn(...mortal('taskset', ['-c', cpu, ...command]), { env: { ...process.env, ...env } });
     createInterface({ input: this.child.stdout }).on('line', (line) => this.#hear(line));
     this.child.stderr.on('data', (chunk: Buffer) => (this.#error = (this.#error + chunk.toString()).slice(-2_000)));
     this.child.on('exit', (code) => {
-      for (const { reject, word } of this.#waiting) {
-        reject(new Error(`${command[0]} ended with ${code} instead of saying "${word}": ${this.#error}`));
-      }
+      this.#over = new Error(`${command[0]} ended with ${code}: ${this.#error}`);
+      for (const { reject } of this.#waiting) reject(this.#over);
+      this.#waiting = [];
     });
   }
 
@@ -91,9 +92,10 @@ export class Talker {
   }
 
   /** The next line that holds a word. */
-  hears(word: string, timeoutMs = 180_000): Promise<string> {
+  hears(word: string, timeoutMs = 60_000): Promise<string> {
     const index = this.#lines.findIndex((line) => line.includes(word));
     if (index >= 0) return Promise.resolve(this.#lines.splice(index, 1)[0] ?? '');
+    if (this.#over !== undefined) return Promise.reject(this.#over);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error(`waited for "${word}" in vain`)), timeoutMs);
       this.#waiting.push({
@@ -102,7 +104,10 @@ export class Talker {
           clearTimeout(timer);
           resolve(line);
         },
-        reject,
+        reject: (error) => {
+          clearTimeout(timer);
+          reject(error);
+        },
       });
     });
   }
@@ -118,6 +123,9 @@ export class Talker {
     await gone;
   }
 }
+
+/** What the load generator speaks. */
+export type Protocol = 'http' | 'nats' | 'grpc' | 'gateway' | 'bytes';
 
 export interface Reached {
   readonly first: number;
@@ -140,7 +148,7 @@ export class Load {
   static async open(options: {
     readonly program: string;
     readonly folder: string;
-    readonly protocol: 'http' | 'nats' | 'grpc' | 'bytes';
+    readonly protocol: Protocol;
     readonly port: number;
     readonly streams: number;
     readonly request: Buffer;

@@ -1,5 +1,5 @@
-/** Owns how the agent's benchmark sums up what it measured, and sets it beside the goals. */
-import { table, figure } from '../lib/table.ts';
+/** Owns how a benchmark sums up what it measured and sets it beside its goals. */
+import { table, figure } from './table.ts';
 
 export const at = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? Number.NaN;
