@@ -60,11 +60,20 @@ export class Recorder {
     }
   }
 
-  /** How far deletions are forgotten. */
+  /** How far deletions are forgotten; asked again while the database is away, which it may be at any moment here. */
   async purged(): Promise<number> {
-    const client = await this.#open();
-    const { rows } = await client.query<{ purged: string }>('SELECT purged FROM heads WHERE org_id = $1', [this.#org]);
-    return Number(rows[0]?.purged ?? 0);
+    for (let tries = 1; ; tries += 1) {
+      try {
+        const client = await this.#open();
+        const sql = 'SELECT purged FROM heads WHERE org_id = $1';
+        const { rows } = await client.query<{ purged: string }>(sql, [this.#org]);
+        return Number(rows[0]?.purged ?? 0);
+      } catch (cause) {
+        if (tries === 600) throw cause;
+        this.#client = undefined;
+        await sleep(100);
+      }
+    }
   }
 
   async #follow(): Promise<void> {
