@@ -19,6 +19,18 @@ export interface Wanted {
   readonly newest: boolean;
 }
 
+const everyWanted = new Map<number, Wanted>();
+
+const variantOf = ({ mask, format, newest }: Wanted): number => mask * 8 + formatKey(format) * 2 + (newest ? 1 : 0);
+
+/** One object for all who want the same, so that a round over thousands of streams asks once. */
+export function sharedWanted(wanted: Wanted): Wanted {
+  const known = everyWanted.get(variantOf(wanted));
+  if (known !== undefined) return known;
+  everyWanted.set(variantOf(wanted), wanted);
+  return wanted;
+}
+
 /** About what one write should carry: enough to make the system call worth it, little enough to hold back for a slow reader. */
 export const batchBytes = 65_536;
 
@@ -72,6 +84,8 @@ export class Batches {
   #head = -1;
   #bytes = 0;
   readonly #memo = new Map<number, Map<number, Memo>>();
+  /** What was asked for last, and in a round is asked for again at once. Not for those to whom it looks different. */
+  #last: { readonly revision: number; readonly wanted: Wanted; readonly batch: Batch } | undefined;
 
   constructor(ring: Ring) {
     this.#ring = ring;
@@ -80,11 +94,13 @@ export class Batches {
   /** What a reader whose cursor the ring covers is owed. Readers with the same rights get the same buffer. */
   after(revision: number, wanted: Wanted, reader: UserId): Batch {
     if (this.#head !== this.#ring.head || this.#bytes > memoBytes) this.#forget();
-    const variant = wanted.mask * 8 + formatKey(wanted.format) * 2 + (wanted.newest ? 1 : 0);
+    if (this.#last?.revision === revision && this.#last.wanted === wanted) return this.#last.batch;
+    const variant = variantOf(wanted);
     let byCursor = this.#memo.get(variant);
     if (byCursor === undefined) this.#memo.set(variant, (byCursor = new Map()));
     let memo = byCursor.get(revision);
     if (memo === undefined) byCursor.set(revision, (memo = this.#make(revision, wanted)));
+    if (memo.owners.size === 0) this.#last = { revision, wanted, batch: memo.batch };
     if (!memo.owners.has(reader)) return memo.batch;
     let batch = memo.personal.get(reader);
     if (batch === undefined) memo.personal.set(reader, (batch = this.#collect(revision, wanted, reader)));
@@ -115,6 +131,7 @@ export class Batches {
   #forget(): void {
     this.#head = this.#ring.head;
     this.#bytes = 0;
+    this.#last = undefined;
     this.#memo.clear();
   }
 }

@@ -15,6 +15,7 @@ import type { Source } from './source.ts';
 import { WatchStats } from './stats.ts';
 import { Stream, type Holder, type Sink } from './stream.ts';
 import { Turns } from './turns.ts';
+import { formatOf } from './wire.ts';
 
 export interface HubOptions {
   readonly source: Source;
@@ -127,7 +128,12 @@ export class Hub {
     const stream = new Stream({
       home: channel,
       sink,
-      reader: { user: holder.user, kinds, mask: maskOf(kinds), format: { withKind: items.length > 1, chunked } },
+      reader: {
+        user: holder.user,
+        kinds,
+        mask: maskOf(kinds),
+        format: formatOf({ withKind: items.length > 1, chunked }),
+      },
       holder,
       place: start(items),
       preface,

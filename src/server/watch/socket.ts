@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { learn, shortWay, writeShort, type Handle } from './direct.ts';
 import type { ConnectedSink } from './hub.ts';
 import type { Stream } from './stream.ts';
 
@@ -13,6 +14,8 @@ type StreamSocket = Socket & { [streamOf]?: Stream };
 /** Up to this many bytes one copied buffer is quicker than several. */
 const small = 8_192;
 const sizeOf = (parts: readonly Buffer[]): number => parts.reduce((sum, part) => sum + part.length, 0);
+const joined = (parts: readonly Buffer[]): Buffer | undefined =>
+  parts.length < 8 && sizeOf(parts) < small ? Buffer.concat(parts) : undefined;
 
 /** Written after bytes that the kernel did not take at once: it is through when they are. */
 const nothing = Buffer.alloc(0);
@@ -63,9 +66,12 @@ function detach(socket: Socket, response: ServerResponse): void {
 
 class SocketSink implements ConnectedSink {
   readonly #socket: StreamSocket;
+  /** Once all that went the ordinary way is with the kernel. */
+  #short: Handle | undefined;
 
   constructor(socket: StreamSocket) {
     this.#socket = socket;
+    if (socket.writableLength === 0) this.#short = shortWay(socket);
   }
 
   connect(stream: Stream): void {
@@ -76,19 +82,31 @@ class SocketSink implements ConnectedSink {
 
   write(bytes: readonly Buffer[]): boolean {
     const socket = this.#socket;
-    const [first] = bytes;
-    if (bytes.length === 1 && first !== undefined) socket.write(first);
-    else if (bytes.length < 8 && sizeOf(bytes) < small) socket.write(Buffer.concat(bytes));
+    const one = bytes.length === 1 ? bytes[0] : joined(bytes);
+    if (one !== undefined && this.#short !== undefined) {
+      const outcome = writeShort(this.#short, one, this);
+      if (outcome === 'failed') socket.destroy();
+      return outcome === 'taken';
+    }
+    learn(socket);
+    if (one !== undefined) socket.write(one);
     else {
       socket.cork();
       for (const part of bytes) socket.write(part);
       socket.uncork();
     }
-    if (socket.writableLength === 0) return true;
+    if (socket.writableLength === 0) {
+      this.#short ??= shortWay(socket);
+      return true;
+    }
     socket.write(nothing, (error) => {
-      if (!error) socket[streamOf]?.flushed();
+      if (!error) this.flushed();
     });
     return false;
+  }
+
+  flushed(): void {
+    this.#socket[streamOf]?.flushed();
   }
 
   end(bytes: Buffer): void {

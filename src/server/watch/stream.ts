@@ -1,6 +1,6 @@
 /** Owns one open stream: a connection, a reader, and the place it has reached. It holds no events, ever. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
-import type { Wanted } from './batch.ts';
+import { sharedWanted, type Wanted } from './batch.ts';
 import type { Place, Reader } from './place.ts';
 import { ending, heartbeat } from './wire.ts';
 
@@ -88,7 +88,7 @@ export class Stream {
     this.wroteAt = options.now;
     this.endsAt = options.endsAt;
     this.preface = options.preface;
-    this.wanted = { mask: options.reader.mask, format: options.reader.format, newest: false };
+    this.wanted = sharedWanted({ mask: options.reader.mask, format: options.reader.format, newest: false });
   }
 
   get open(): boolean {

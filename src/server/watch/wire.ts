@@ -11,6 +11,13 @@ export interface Format {
 /** Formats as small numbers, to key shared buffers by. */
 export const formatKey = (format: Format): number => (format.withKind ? 1 : 0) + (format.chunked ? 2 : 0);
 
+const formats: readonly Format[] = [0, 1, 2, 3].map((key) => ({ withKind: (key & 1) > 0, chunked: (key & 2) > 0 }));
+
+/** One object for each format: thousands of streams share it, and it stays in the processor's cache. */
+export function formatOf(format: Format): Format {
+  return formats[formatKey(format)] ?? format;
+}
+
 const kindName = (mask: Mask): string => watchKinds[Math.log2(mask)] ?? '';
 
 function opening(type: Frame['type'], mask: Mask, withKind: boolean): string {

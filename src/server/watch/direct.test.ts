@@ -1,0 +1,83 @@
+/** Proves the short way to the kernel on real sockets: the same bytes in the same order, waiting told, a broken connection too. */
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { learn, shortWay, writeShort, type Handle } from './direct.ts';
+
+let socket: Socket;
+let client: Socket;
+const server = createServer();
+
+beforeEach(async () => {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [accepted] = (await once(server, 'connection')) as [Socket];
+  socket = accepted.on('error', () => {});
+});
+
+afterEach(async () => {
+  socket.destroy();
+  client.destroy();
+  server.close();
+  await once(server, 'close');
+});
+
+function way(): Handle {
+  learn(socket);
+  socket.write(Buffer.from('first '));
+  const handle = shortWay(socket);
+  if (handle === undefined) throw new Error('this Node has no short way');
+  return handle;
+}
+
+const nobody = { flushed: (): void => expect.unreachable('nobody waits') };
+
+async function everything(): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for await (const part of client) parts.push(part as Buffer);
+  return Buffer.concat(parts);
+}
+
+it('is learned from one ordinary write, and bytes of both ways arrive in their order', async () => {
+  const handle = way();
+  expect(writeShort(handle, Buffer.from('second '), nobody)).toBe('taken');
+  expect(writeShort(handle, Buffer.from('third '), nobody)).toBe('taken');
+  socket.end('last');
+  expect((await everything()).toString()).toBe('first second third last');
+});
+
+it('tells when the kernel has taken what it did not take at once', async () => {
+  const handle = way();
+  const much = Buffer.alloc(64 * 1_048_576, 'x');
+  const flushed = new Promise<void>((resolve) => {
+    expect(writeShort(handle, much, { flushed: resolve })).toBe('waiting');
+  });
+  const received = everything();
+  await flushed;
+  expect(writeShort(handle, Buffer.from('after'), nobody)).toBe('taken');
+  socket.end();
+  expect((await received).length).toBe('first '.length + much.length + 'after'.length);
+});
+
+it('lets an end follow what still waits', async () => {
+  const much = Buffer.alloc(64 * 1_048_576, 'x');
+  expect(writeShort(way(), much, { flushed: () => {} })).toBe('waiting');
+  socket.end('last');
+  expect((await everything()).subarray(-5).toString()).toBe('xlast');
+});
+
+it('tells nobody of what a closed connection did not take, and fails afterwards', async () => {
+  const handle = way();
+  expect(writeShort(handle, Buffer.alloc(64 * 1_048_576), nobody)).toBe('waiting');
+  socket.destroy();
+  await once(socket, 'close');
+  expect(writeShort(handle, Buffer.from('x'), nobody)).toBe('failed');
+});
+
+it('is not taken where a socket looks otherwise', () => {
+  way();
+  expect(shortWay({ _handle: {} } as unknown as Socket)).toBeUndefined();
+  expect(shortWay({ _handle: null } as unknown as Socket)).toBeUndefined();
+  expect(shortWay(Object.assign(Object.create(socket) as Socket, { encrypted: true }))).toBeUndefined();
+});

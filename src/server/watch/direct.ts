@@ -1,0 +1,69 @@
+/**
+ * Owns the short way to the kernel for bytes that go to thousands of sockets. `socket.write` keeps a request and a tick for each
+ * write, which is a fifth of what a broadcast costs; when the kernel takes all bytes at once, as it does for every reader that keeps up,
+ * none of that is needed. Where Node does not look as expected here, there is no short way and `socket.write` is used.
+ */
+import type { Socket } from 'node:net';
+
+/** A write under way, as Node's own streams make it. */
+interface WriteRequest {
+  oncomplete?: (this: WriteRequest, status: number) => void;
+  /** Kept alive until the kernel has it. */
+  buffer?: Buffer;
+}
+type WriteRequestClass = new () => WriteRequest;
+
+/** What lies under a socket. */
+export interface Handle {
+  writeBuffer(request: WriteRequest, bytes: Buffer): number;
+  readonly writeQueueSize: number;
+}
+
+export type Outcome = 'taken' | 'waiting' | 'failed';
+
+let requestClass: WriteRequestClass | undefined;
+/** Used for every write that the kernel takes at once: it leaves no trace in its request. */
+let spare: WriteRequest | undefined;
+
+function under(socket: Socket): Partial<Handle> | undefined {
+  if ('encrypted' in socket) return undefined;
+  const { _handle: handle } = socket as Socket & { _handle?: Partial<Handle> | null };
+  return handle ?? undefined;
+}
+
+/** Learns from one ordinary write of this socket what a request is made of. To be called just before that write. */
+export function learn(socket: Socket): void {
+  const handle = under(socket);
+  const original = handle?.writeBuffer;
+  if (requestClass !== undefined || handle === undefined || original === undefined) return;
+  handle.writeBuffer = (request, bytes) => {
+    delete handle.writeBuffer;
+    const made = request.constructor as WriteRequestClass;
+    if (made.name === 'WriteWrap') requestClass = made;
+    return original.call(handle as Handle, request, bytes);
+  };
+}
+
+/** The short way to this socket, if there is one. */
+export function shortWay(socket: Socket): Handle | undefined {
+  const handle = under(socket);
+  if (requestClass === undefined || typeof handle?.writeBuffer !== 'function') return undefined;
+  return typeof handle.writeQueueSize === 'number' ? (handle as Handle) : undefined;
+}
+
+/**
+ * Writes past the socket's own queue, which must be empty. `waiting`: the kernel has not taken all; the writer is told when it has.
+ * `failed`: the connection is broken or closed.
+ */
+export function writeShort(handle: Handle, bytes: Buffer, writer: { flushed(): void }): Outcome {
+  if (requestClass === undefined) return 'failed';
+  const request = (spare ??= new requestClass());
+  if (handle.writeBuffer(request, bytes) !== 0) return 'failed';
+  if (handle.writeQueueSize === 0) return 'taken';
+  spare = undefined;
+  request.buffer = bytes;
+  request.oncomplete = (status) => {
+    if (status === 0) writer.flushed();
+  };
+  return 'waiting';
+}
