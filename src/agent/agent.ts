@@ -59,6 +59,8 @@ const minute = 60_000;
 const settleTime = 1_000;
 /** A packet on its way through old chains is gone by then. */
 const collectAfter = 1_000;
+/** Reading the kernel takes longer with each old part; from so many on it is worth waiting until they are gone. */
+const crowd = 200;
 /** A look may take this part of the agent's time: at 100,000 ranges it takes a second. */
 const lookShare = 200;
 const firstWait = 250;
@@ -275,6 +277,7 @@ export class Agent {
         unverified: this.#unverified,
         lookAt: this.#lookAt,
         collectAt: this.#collectAt,
+        crowded: this.#enforcer.garbage > crowd,
       },
     });
   }
@@ -373,7 +376,9 @@ export class Agent {
       this.#applies++;
       this.#appliedAt = clock.now();
       this.#unverified = true;
-      if (this.#enforcer.hasGarbage) this.#collectAt ??= monotonic() + collectAfter;
+      // What an agent before us left has been out of use for long enough.
+      if (this.#enforcer.garbage > 0)
+        this.#collectAt ??= monotonic() + (before === undefined && !changed ? 0 : collectAfter);
       log('info', changed ? 'a policy was put in force' : 'the policy is in force already', {
         origin: charge.origin,
         revision: charge.revision,
@@ -413,7 +418,7 @@ export class Agent {
       if (this.#lookAt <= from) this.#lookAt = now + Math.max(lookEvery, (now - from) * lookShare);
       this.#found(look);
       this.#verifiedAt = clock.now();
-      if (this.#enforcer.hasGarbage) this.#collectAt ??= now + collectAfter;
+      if (this.#enforcer.garbage > 0) this.#collectAt ??= now + collectAfter;
       await this.#keepTally();
     },
     collect: async () => {

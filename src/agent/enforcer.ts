@@ -110,12 +110,12 @@ export class Enforcer {
     await this.#options.failpoint?.('collected');
   }
 
-  /** Whether there is something for `collect`. */
-  get hasGarbage(): boolean {
-    if (this.#inForce === undefined || this.#known?.installed === undefined) return false;
+  /** How much there is for `collect`, in chains and objects. */
+  get garbage(): number {
+    if (this.#inForce === undefined || this.#known?.installed === undefined) return 0;
     const { chains, objects } = this.#known.installed;
     const { helpers, counters } = this.#inForce.ruleset;
-    return chains.size > helpers.length + 2 || objects.length > counters.length;
+    return Math.max(chains.size - helpers.length - 2, 0) + Math.max(objects.length - counters.length, 0);
   }
 
   /** Reads the kernel, compares, and puts right what differs. */

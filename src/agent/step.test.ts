@@ -13,6 +13,7 @@ const quiet: Marks = {
   unverified: false,
   lookAt: 1_000,
   collectAt: undefined,
+  crowded: false,
 };
 const at = (now: number, marks: Partial<Marks> = {}, rest: Partial<Situation> = {}): Situation => ({
   now,
@@ -49,7 +50,10 @@ const cases: readonly [string, Situation, StepKind | number][] = [
   ['ends connections before it writes', at(0, { unrevoked: true, unkept: true }), 'revoke'],
   ['writes before it reads back', at(0, { unkept: true, unverified: true }), 'keep'],
   ['reads back before it looks around', at(2_000, { unverified: true }), 'verify'],
-  ['looks before it collects', at(2_000, { collectAt: 0 }), 'look'],
+  ['collects before it reads back or looks', at(2_000, { collectAt: 0, unverified: true }), 'collect'],
+  ['reads back before it may collect', at(0, { collectAt: 400, unverified: true }), 'verify'],
+  ['but not through a crowd of old parts', at(0, { collectAt: 400, unverified: true, crowded: true }), 400],
+  ['nor looks through them', at(1_000, { collectAt: 1_400, crowded: true }), 1_400],
   [
     'lets others have a turn between two repairs',
     at(0, { touched: true, unapplied: true }, { last: 'repair' }),
@@ -80,6 +84,7 @@ describe('the next step', () => {
       unverified: fc.boolean(),
       lookAt: time,
       collectAt: fc.option(time, { nil: undefined }),
+      crowded: fc.boolean(),
     });
     const notBefore = fc.dictionary(fc.constantFrom(...steps), time);
     fc.assert(

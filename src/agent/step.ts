@@ -1,7 +1,7 @@
 /** Owns the order of the agent's work: from what is marked and due, the one step to take next. No effects. */
 
 /** Everything the agent ever does by itself. Earlier ones go first. */
-export const steps = ['links', 'begin', 'repair', 'apply', 'revoke', 'keep', 'verify', 'look', 'collect'] as const;
+export const steps = ['links', 'begin', 'repair', 'apply', 'revoke', 'keep', 'collect', 'verify', 'look'] as const;
 export type StepKind = (typeof steps)[number];
 
 /** The steps in words that an operator understands. */
@@ -37,6 +37,8 @@ export interface Marks {
   readonly lookAt: number;
   /** When old parts may be taken away. */
   readonly collectAt: number | undefined;
+  /** The old parts are so many that reading the rules takes long while they are there. */
+  readonly crowded: boolean;
 }
 
 /** When each step failed last, it waits until then. */
@@ -52,6 +54,10 @@ export interface Situation {
 
 const whenMarked = (marked: boolean): number | undefined => (marked ? Number.NEGATIVE_INFINITY : undefined);
 
+/** Nothing can be put in force while the kernel is read, so a long reading waits until the old parts are gone. */
+const unlessCrowded = (at: number, { crowded, collectAt = at }: Pick<Marks, 'crowded' | 'collectAt'>): number =>
+  crowded ? Math.max(at, collectAt) : at;
+
 /** From when on each step is due; never, where there is no answer. */
 const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = {
   links: ({ linksChanged }) => whenMarked(linksChanged),
@@ -60,9 +66,9 @@ const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = 
   apply: ({ unapplied }) => whenMarked(unapplied),
   revoke: ({ unrevoked }) => whenMarked(unrevoked),
   keep: ({ unkept }) => whenMarked(unkept),
-  verify: ({ unverified }) => whenMarked(unverified),
-  look: ({ lookAt }) => lookAt,
   collect: ({ collectAt }) => collectAt,
+  verify: ({ unverified, ...garbage }) => (unverified ? unlessCrowded(Number.NEGATIVE_INFINITY, garbage) : undefined),
+  look: ({ lookAt, ...garbage }) => unlessCrowded(lookAt, garbage),
 };
 
 export type Next =
