@@ -60,6 +60,26 @@ it('tells when the kernel has taken what it did not take at once', async () => {
   expect((await received).length).toBe('first '.length + much.length + 'after'.length);
 });
 
+it('never uses a request again that is under way, even if nothing seems to wait', async () => {
+  const real = way();
+  const much = Buffer.alloc(64 * 1_048_576, 'x');
+  // As when a reader makes room in the moment between two tries of one write.
+  const hasty = {
+    writeBuffer: (request, bytes) => real.writeBuffer(request, bytes),
+    writeQueueSize: 0,
+  } satisfies Handle & {
+    writeQueueSize: number;
+  };
+  const flushed = new Promise<void>((resolve) => {
+    expect(writeShort(hasty, much, { flushed: resolve })).toBe('waiting');
+  });
+  expect(writeShort(hasty, much, { flushed: () => {} })).toBe('waiting');
+  const received = everything();
+  await flushed;
+  socket.end();
+  expect((await received).length).toBe('first '.length + 2 * much.length);
+});
+
 it('lets an end follow what still waits', async () => {
   const much = Buffer.alloc(64 * 1_048_576, 'x');
   expect(writeShort(way(), much, { flushed: () => {} })).toBe('waiting');

@@ -7,6 +7,8 @@ import type { Socket } from 'node:net';
 
 /** A write under way, as Node's own streams make it. */
 interface WriteRequest {
+  /** Of a request that is under way; -1 of one that never was, since the kernel took all bytes at once. */
+  getAsyncId(): number;
   oncomplete?: (this: WriteRequest, status: number) => void;
   /** Kept alive until the kernel has it. */
   buffer?: Buffer;
@@ -16,7 +18,6 @@ type WriteRequestClass = new () => WriteRequest;
 /** What lies under a socket. */
 export interface Handle {
   writeBuffer(request: WriteRequest, bytes: Buffer): number;
-  readonly writeQueueSize: number;
 }
 
 export type Outcome = 'taken' | 'waiting' | 'failed';
@@ -39,7 +40,7 @@ export function learn(socket: Socket): void {
   handle.writeBuffer = (request, bytes) => {
     delete handle.writeBuffer;
     const made = request.constructor as WriteRequestClass;
-    if (made.name === 'WriteWrap') requestClass = made;
+    if (made.name === 'WriteWrap' && typeof request.getAsyncId === 'function') requestClass = made;
     return original.call(handle as Handle, request, bytes);
   };
 }
@@ -48,7 +49,7 @@ export function learn(socket: Socket): void {
 export function shortWay(socket: Socket): Handle | undefined {
   const handle = under(socket);
   if (requestClass === undefined || typeof handle?.writeBuffer !== 'function') return undefined;
-  return typeof handle.writeQueueSize === 'number' ? (handle as Handle) : undefined;
+  return handle as Handle;
 }
 
 /**
@@ -58,12 +59,15 @@ export function shortWay(socket: Socket): Handle | undefined {
 export function writeShort(handle: Handle, bytes: Buffer, writer: { flushed(): void }): Outcome {
   if (requestClass === undefined) return 'failed';
   const request = (spare ??= new requestClass());
-  if (handle.writeBuffer(request, bytes) !== 0) return 'failed';
-  if (handle.writeQueueSize === 0) return 'taken';
+  const status = handle.writeBuffer(request, bytes);
+  // The request itself must say it: bytes may leave the queue before they are told to, and Node ends the process over a request
+  // that is used again while it is under way.
+  if (request.getAsyncId() === -1) return status === 0 ? 'taken' : 'failed';
   spare = undefined;
+  if (status !== 0) return 'failed';
   request.buffer = bytes;
-  request.oncomplete = (status) => {
-    if (status === 0) writer.flushed();
+  request.oncomplete = (ended) => {
+    if (ended === 0) writer.flushed();
   };
   return 'waiting';
 }
