@@ -51,6 +51,7 @@ function setUp(server: FakeServer, overrides: Partial<EnrollmentOptions> = {}) {
         publicKey: undefined,
         makeKey: () => `made-${(keys += 1)}`,
         hostname: 'web-1',
+        tunnelAddress: async () => undefined,
         register: (body) => server.register(body),
         clock,
         log: (_, message) => logged.push(message),
@@ -62,6 +63,12 @@ function setUp(server: FakeServer, overrides: Partial<EnrollmentOptions> = {}) {
 }
 
 describe('an enrollment', () => {
+  test('names the address that the device has in the tunnel already', async () => {
+    const server = new FakeServer();
+    await setUp(server, { tunnelAddress: async () => '100.64.0.1' }).run();
+    expect(server.asked).toEqual([{ public_key: 'made-1', hostname: 'web-1', tunnel_ip: '100.64.0.1' }]);
+  });
+
   test('registers the device under its host name, and keeps id and token for its own user only', async () => {
     const server = new FakeServer();
     const { identity, run } = setUp(server);

@@ -13,6 +13,8 @@ export interface EnrollmentOptions {
   readonly publicKey: string | undefined;
   readonly makeKey: () => string;
   readonly hostname: string;
+  /** The device's address in the tunnel, where it has one already. */
+  readonly tunnelAddress: () => Promise<string | undefined>;
   readonly register: (body: AddDevice, signal: AbortSignal) => Promise<RegisteredDevice>;
   readonly clock: Clock;
   readonly log: Log;
@@ -36,7 +38,15 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
   const publicKey = options.publicKey ?? again ?? options.makeKey();
   if (again !== publicKey) await folder.apply({ organization, publicKey });
   try {
-    const device = await options.register({ public_key: publicKey, hostname: options.hostname }, signal);
+    const tunnelAddress = await options.tunnelAddress();
+    const device = await options.register(
+      {
+        public_key: publicKey,
+        hostname: options.hostname,
+        ...(tunnelAddress !== undefined && { tunnel_ip: tunnelAddress }),
+      },
+      signal,
+    );
     const identity = { organization, device: device.id, token: device.device_token, publicKey };
     log('info', 'the device is enrolled', { device: device.id, organization });
     await keep(identity, options, signal);

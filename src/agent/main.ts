@@ -39,6 +39,7 @@ import { runThrough } from './run.ts';
 import { StateFolder } from './state-folder.ts';
 import { openStatusSocket } from './status-socket.ts';
 import { tell, type Told } from './told.ts';
+import { tunnelAddress } from './tunnel-address.ts';
 
 /** Exit codes (reference 10 (4)). */
 const done = 0;
@@ -78,7 +79,8 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
   process.umask(0o077);
   const lock = await lockState(state, (why) => log('error', why));
   const nft = new RealNft({ clock, scratch: await scratchFolder(state) });
-  const { source, devices } = sourceOf(config, { folder, log, version });
+  const driver = (): string | undefined => agent.status.driver?.name;
+  const { source, devices } = sourceOf(config, { folder, log, version, driver });
   const reporter = new Reporter({
     send: async (report, within) => {
       const { device, client } = source.who ?? {};
@@ -162,6 +164,8 @@ interface SourceSurroundings {
   readonly folder: IdentityFolder;
   readonly log: Log;
   readonly version: string;
+  /** The driver interface, once it is known. */
+  readonly driver: () => string | undefined;
 }
 
 interface Who {
@@ -171,7 +175,7 @@ interface Who {
 
 function sourceOf(
   config: AgentConfig,
-  { folder, log, version }: SourceSurroundings,
+  { folder, log, version, driver }: SourceSurroundings,
 ): { readonly source: IdentifiedSource<Who>; readonly devices: () => number } {
   const { server, organization, proof, tlsCa } = config;
   const fetch = createNodeFetch(tlsCa === undefined ? {} : { authorities: () => readFile(tlsCa, 'utf8') });
@@ -198,6 +202,7 @@ function sourceOf(
               // Nobody's tunnel key, only a name that no other device has: its shape is that of a WireGuard key.
               makeKey: () => randomBytes(32).toString('base64'),
               hostname: hostname().slice(0, 255),
+              tunnelAddress: () => tunnelAddress(runThrough([]), driver()),
               register: (body, within) => clientWith(proof.key).devices.create(organization, body, { signal: within }),
               clock: systemClock,
               log,

@@ -85,6 +85,7 @@ describe('an enrolled agent', () => {
     await device.untilOpen('22 443', agent);
 
     const [record] = await place.owner.api.expect(200, 'GET', `${place.base}/devices`);
+    expect(record.tunnel_ip).toBe('100.64.0.1');
     expect(await status()).toMatchObject({
       running: true,
       version: '7.7.7',
