@@ -57,6 +57,8 @@ export class Channel implements View, Home {
   /** The slot up to which live streams are still to be visited in this round, and whether another round is due. */
   #walk = -1;
   #again = false;
+  /** Whether this round follows upon another. */
+  #underLoad = false;
   #behindSince = 0;
   #rows = pageRows.first;
 
@@ -143,7 +145,8 @@ export class Channel implements View, Home {
   /** Serves up to so many streams; true when there is more to do. */
   turn(budget: number): boolean {
     const now = this.#o.now();
-    let left = this.#serveReady(budget, now);
+    const most = this.#underLoad ? Math.min(budget, this.#o.settings.sliceUnderLoad) : budget;
+    let left = this.#serveReady(most, now);
     for (; left > 0 && this.#walk >= 0; this.#walk -= 1) {
       const stream = this.#live[this.#walk];
       if (stream === undefined) continue;
@@ -152,8 +155,10 @@ export class Channel implements View, Home {
     }
     if (this.#walk < 0 && this.#again) {
       this.#again = false;
+      this.#underLoad = true;
       this.#walk = this.#live.length - 1;
     } else if (this.#walk < 0 && this.#behindSince > 0) {
+      this.#underLoad = false;
       this.#o.stats.onLag((this.#o.now() - this.#behindSince) / 1_000);
       this.#behindSince = 0;
     }

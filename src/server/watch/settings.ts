@@ -21,6 +21,11 @@ export interface WatchSettings {
   readonly lingerMs: number;
   /** How many streams are served before other work gets its turn. */
   readonly slice: number;
+  /**
+   * The same while changes come quicker than a round over an organization's streams: the writes behind them wait for turns too,
+   * several of them each, and with long ones everything comes late.
+   */
+  readonly sliceUnderLoad: number;
 }
 
 export const defaultWatchSettings: WatchSettings = {
@@ -35,4 +40,5 @@ export const defaultWatchSettings: WatchSettings = {
   pageBytes: 2 * 1_048_576,
   lingerMs: 60_000,
   slice: 1_000,
+  sliceUnderLoad: 200,
 };
