@@ -63,6 +63,7 @@ function tryLock(folder: string, onLost: LockOptions['onLost']): Promise<FolderL
   const script = "trap '' INT TERM HUP; echo held && exec cat";
   const args = ['--nonblock', '--conflict-exit-code', String(taken), '--no-fork', folder, 'sh', '-c', script];
   const holder = spawn('flock', args, { stdio: ['pipe', 'pipe', 'pipe'], env: programEnvironment });
+  const parts = [holder, holder.stdin, holder.stdout, holder.stderr];
   holder.stdin.on('error', () => {});
   let said = '';
   holder.stderr.setEncoding('utf8').on('data', (text: string) => (said = `${said}${text}`.slice(0, 300)));
@@ -73,12 +74,12 @@ function tryLock(folder: string, onLost: LockOptions['onLost']): Promise<FolderL
     holder.stdout.once('data', () => {
       held = true;
       // The lock must not keep us running.
-      holder.unref();
-      for (const stream of [holder.stdin, holder.stdout, holder.stderr]) unref(stream);
+      for (const part of parts) turn(part, 'unref');
       resolve({
         release: async () => {
           released = true;
-          holder.ref();
+          // Its end is waited for, so it counts again, to the last byte: else we might end in the middle of waiting.
+          for (const part of parts) turn(part, 'ref');
           holder.stdin.end();
           await gone;
         },
@@ -94,6 +95,8 @@ function tryLock(folder: string, onLost: LockOptions['onLost']): Promise<FolderL
   });
 }
 
-const unref = (stream: object): void => {
-  if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
-};
+/** Lets something keep this process running, or not. The pipes of a process can do both, though their types do not say so. */
+function turn(part: object, way: 'ref' | 'unref'): void {
+  const { [way]: call } = part as { readonly ref?: () => void; readonly unref?: () => void };
+  call?.call(part);
+}
