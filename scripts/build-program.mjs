@@ -17,7 +17,7 @@ export async function buildProgram({ outdir }) {
     target: 'node20',
     format: 'esm',
     sourcemap: true,
-    // A third of what Node would read at each start is comments and indentation.
+    // Half of what Node would read at each start is comments and indentation.
     minifyWhitespace: true,
     legalComments: 'none',
     // A failure that nobody foresaw shows its line.
@@ -31,7 +31,7 @@ export async function buildProgram({ outdir }) {
   const parts = partsOfTheDoor();
   // The agent has a beginning of its own: it runs on every device for months, and an eighth of its memory would be for the rest.
   const agent = build({ ...common, banner: {}, entryPoints: { agent: 'src/agent/start.ts' } });
-  // The door is one file: commands, options, help. Of twenty small files Node would open each, for 20 ms together.
+  // The door is one file: commands, options, help. Of a dozen small files Node would resolve, open and link each.
   await build({ ...common, entryPoints: { ringfence: 'src/cli/main.ts' }, plugins: [parts.plugin] });
   // What a command does is loaded when it runs. Rooms share no file, so that none is split for the sake of another.
   const entries = [...parts.found];

@@ -4,12 +4,12 @@ import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { HttpError } from './errors.ts';
 
+const strict = new TextDecoder('utf-8', { fatal: true });
+
 /**
  * JSON in UTF-8. Of a key written twice the last counts, as in every JavaScript program; `__proto__` becomes a field like
  * others, which no schema knows; numbers too large become Infinity, which no schema takes. So each is harmless further on.
  */
-const strict = new TextDecoder('utf-8', { fatal: true });
-
 export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length === 0) return undefined;
   let text: string;

@@ -1,6 +1,7 @@
 /** Owns membership in the store. A member who goes takes its devices, groups and keys along. */
 import { parseTokenId, parseUserId } from '../../policy/ids.ts';
-import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from './context.ts';
+import type { Runner } from './connection.ts';
+import { inOrganization, now, pageValues, refuse, type Context } from './context.ts';
 import { countOf, deleteDevicesOf, endTokensOfUser } from './device-statements.ts';
 import { deleteGroupsOf } from './group-statements.ts';
 import { Gather } from './gather.ts';
@@ -57,8 +58,8 @@ const deleteMember = statement<never>(
 
 const record = (row: MemberRow): MemberRecord => ({ ...row, user_id: parseUserId(row.user_id) });
 
-async function get(ledger: Ledger, user: string): Promise<MemberRecord> {
-  const [row] = await ledger.tx.run(getMember, [ledger.org, user]);
+async function get(tx: Runner, org: string, user: string): Promise<MemberRecord> {
+  const [row] = await tx.run(getMember, [org, user]);
   return row === undefined ? refuse({ code: 'not_found', what: 'member' }) : record(row);
 }
 
@@ -77,6 +78,8 @@ export function membersIn(context: Context): Members {
       return row === undefined ? undefined : { owner_id: parseUserId(row.owner_id), is_member: row.is_member };
     },
 
+    get: (org, user) => get(reads, org, user),
+
     async list(org, query) {
       return (await reads.run(listMembers, [org, ...pageValues(query)])).map((row) => record(row));
     },
@@ -93,7 +96,7 @@ export function membersIn(context: Context): Members {
           const [already] = await ledger.tx.run(getMember, [org, found.id]);
           if (already !== undefined) return refuse({ code: 'already_member' });
           await ledger.tx.run(insertMember, [org, found.id, now(context)]);
-          return get(ledger, found.id);
+          return get(ledger.tx, org, found.id);
         },
         (member) => ({ subject_id: member.user_id }),
       );
@@ -106,7 +109,7 @@ export function membersIn(context: Context): Members {
         by,
         async (ledger) => {
           const { tx } = ledger;
-          const member = await get(ledger, user);
+          const member = await get(ledger.tx, org, user);
           if (member.is_owner) return refuse({ code: 'owner_must_stay' });
           const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
           const ended = await tx.run(endTokensOfUser, [org, user]);

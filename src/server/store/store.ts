@@ -190,6 +190,7 @@ export interface Access {
 export interface Members {
   /** Undefined when the organization does not exist. */
   of(org: OrganizationId, user: UserId, asking?: Asking): Promise<Membership | undefined>;
+  get(org: OrganizationId, user: UserId): Promise<MemberRecord>;
   list(org: OrganizationId, query?: Page): Promise<readonly MemberRecord[]>;
   /** By id or by name. `already_member` when it is one, `not_found` when there is no such user. */
   add(

@@ -7,7 +7,7 @@ import { StoreError } from '../../store/errors.ts';
 import type { MemberRecord, OrganizationRecord } from '../../store/records.ts';
 import { lengthsOf, record, type Handler } from '../call.ts';
 import { expectedRevision } from '../conditions.ts';
-import { invalid, notFound, refuse } from '../errors.ts';
+import { invalid, refuse } from '../errors.ts';
 import { page, probe } from '../paging.ts';
 
 const answer = (organization: OrganizationRecord, location?: string) =>
@@ -78,12 +78,8 @@ const addMember: Handler = async (call, { store, limits }) => {
   return record(shown(member), { location: pathFor('readMember', { org_id, user_id: member.user_id }) });
 };
 
-const readMember: Handler = async (call, { store }) => {
-  const members = await store.members.list(call.params.org_id);
-  const member = members.find(({ user_id }) => user_id === call.params.user_id);
-  if (member === undefined) throw notFound('member');
-  return record(shown(member));
-};
+const readMember: Handler = async (call, { store }) =>
+  record(shown(await store.members.get(call.params.org_id, call.params.user_id)));
 
 const removeMember: Handler = async (call, { store }) =>
   record(shown(await store.members.remove(call.params.org_id, call.by, call.params.user_id)));
