@@ -1,6 +1,6 @@
 /** Owns the command `ringfence server`: one process that serves, or one that watches over several, until it is told to stop. */
 import { once } from 'node:events';
-import { createLog } from './http/log.ts';
+import { createLog } from './http/observe/log.ts';
 import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
 import { prepare, startServer, Undo, type RunningServer, type Surroundings } from './serve.ts';
 import { StartError } from './start-error.ts';

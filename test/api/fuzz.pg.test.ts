@@ -8,7 +8,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { operations } from '../../src/api/operations.ts';
 import type { OperationId } from '../../src/api/paths.ts';
-import { isAudited } from '../../src/server/http/audit.ts';
+import { isAudited } from '../../src/server/http/observe/audit-entry.ts';
 import { Client } from 'pg';
 import { Values, type Schema } from '../lib/from-schema.ts';
 import type { Answered, Api, Asked, Json } from '../lib/http.ts';

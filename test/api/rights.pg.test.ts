@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operations } from '../../src/api/operations.ts';
 import type { OperationId } from '../../src/api/paths.ts';
-import { rights, roles, writes, type Cell, type Role } from '../../src/server/http/rights.ts';
+import { rights, roles, writes, type Cell, type Role } from '../../src/server/http/guard/rights.ts';
 import type { Api } from '../lib/http.ts';
 import { Person } from '../lib/person.ts';
 import { audience, startProvider, webClient, type TestProvider } from '../lib/provider.ts';

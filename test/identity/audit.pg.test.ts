@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { operations } from '../../src/api/operations.ts';
 import { operationIds } from '../../src/api/paths.ts';
-import { isAudited } from '../../src/server/http/audit.ts';
+import { isAudited } from '../../src/server/http/observe/audit-entry.ts';
 import type { Json } from '../lib/http.ts';
 import { audience, startProvider, type TestProvider } from '../lib/provider.ts';
 import { newPlace, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';

@@ -1,7 +1,7 @@
 /** Owns the server that tests ask: the real one, listening on a free port, on a real PostgreSQL. */
 import { rm } from 'node:fs/promises';
 import { Writable } from 'node:stream';
-import { createLog } from '../../src/server/http/log.ts';
+import { createLog } from '../../src/server/http/observe/log.ts';
 import { startServer, type RunningServer, type Surroundings } from '../../src/server/serve.ts';
 import { serverConfig, type ServerValues } from '../../src/server/options.ts';
 import { Api } from './http.ts';

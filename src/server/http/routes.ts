@@ -3,24 +3,24 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { credentialId, type Presented, type Principal } from '../identity/authenticate.ts';
-import { acceptsJson } from './accept.ts';
-import { addressOf } from './address.ts';
-import { isAudited, noteOf, SignIns, signInOf } from './audit.ts';
+import { acceptsJson } from './request/accept.ts';
+import { addressOf } from './request/address.ts';
+import { isAudited, noteOf, SignIns, signInOf } from './observe/audit-entry.ts';
 import type { Answer, Handler, Params, Services, Subjects } from './call.ts';
-import { parseIfMatch } from './conditions.ts';
-import { sessionCookie } from './cookies.ts';
-import { refuseForgery } from './csrf.ts';
-import { within } from './deadline.ts';
+import { parseIfMatch } from './request/conditions.ts';
+import { sessionCookie } from './request/cookies.ts';
+import { refuseForgery } from './request/csrf.ts';
+import { within } from './request/deadline.ts';
 import { HttpError, rejectedCredential, unauthenticated } from './errors.ts';
-import { admit, isPatient, parseParams } from './guard.ts';
+import { admit, isPatient, parseParams } from './guard/admit.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import { groupHandlers } from './handlers/groups.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { userHandlers } from './handlers/users.ts';
-import type { Lookups } from './lookups.ts';
-import { parseQuery } from './paging.ts';
-import type { RateLimiter } from './ratelimit.ts';
+import type { Lookups } from './guard/lookups.ts';
+import { parseQuery } from './request/paging.ts';
+import type { RateLimiter } from './guard/rate-limit.ts';
 
 /** Every operation but the stream, which takes the socket over. */
 const handlers: { readonly [Id in Exclude<OperationId, 'watchEvents'>]: Handler } = {

@@ -1,8 +1,8 @@
 /** Owns the workers of a server: they share its port, are replaced when they die, and end together. */
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Log } from '../http/log.ts';
-import type { Measures } from '../http/metrics.ts';
+import type { Log } from '../http/observe/log.ts';
+import type { Measures } from '../http/observe/metrics.ts';
 import { StartError } from '../start-error.ts';
 import { mustRest, restMs, type Share } from './shares.ts';
 import { variable, type Order, type Task, type Word } from './words.ts';

@@ -1,7 +1,7 @@
 /** Owns a worker's side: the orders it takes from the server's first process, and what it tells it. */
 import cluster from 'node:cluster';
-import type { Gate } from '../http/gate.ts';
-import type { Measures } from '../http/metrics.ts';
+import type { Gate } from '../http/listener/gate.ts';
+import type { Measures } from '../http/observe/metrics.ts';
 import { restMs, tellMs } from './shares.ts';
 import { variable, type Order, type Task, type Word } from './words.ts';
 

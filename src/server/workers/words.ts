@@ -1,5 +1,5 @@
 /** Owns what a server's first process and its workers say to each other. */
-import type { Measures } from '../http/metrics.ts';
+import type { Measures } from '../http/observe/metrics.ts';
 
 /** What a worker needs to know besides the options, which it reads itself. */
 export interface Task {

@@ -1,7 +1,7 @@
 /** Owns the reading of the audit, newest first. */
 import type { AuditRecord } from '../../store/records.ts';
 import type { Call, Handler, ListAnswer } from '../call.ts';
-import { page, probe } from '../paging.ts';
+import { page, probe } from '../request/paging.ts';
 
 /** An audit grows without end: without a limit this many come back, and a link to the rest. */
 const defaultLimit = 1_000;

@@ -16,9 +16,9 @@ import { StoreError } from '../../store/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/records.ts';
 import type { DevicePatch } from '../../store/store.ts';
 import { lengthsOf, record, stored, type Call, type Handler } from '../call.ts';
-import { expectedRevision } from '../conditions.ts';
+import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
-import { page, probe } from '../paging.ts';
+import { page, probe } from '../request/paging.ts';
 
 /** Every field that the body leaves out has the zero value of its type. */
 const fieldsOf = (body: AddDevice): DeviceFields => ({

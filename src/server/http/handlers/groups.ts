@@ -4,9 +4,9 @@ import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import type { GroupRecord, Stored } from '../../store/records.ts';
 import type { GroupOwner } from '../../store/store.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
-import { expectedRevision } from '../conditions.ts';
+import { expectedRevision } from '../request/conditions.ts';
 import { invalid } from '../errors.ts';
-import { page, probe } from '../paging.ts';
+import { page, probe } from '../request/paging.ts';
 
 /** The rules as they stand; read only when the body leaves one direction as it is. */
 const standing = (now: Stored<GroupRecord>) => ({

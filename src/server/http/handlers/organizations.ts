@@ -6,9 +6,9 @@ import { parseUserId } from '../../../policy/ids.ts';
 import { StoreError } from '../../store/errors.ts';
 import type { MemberRecord, OrganizationRecord } from '../../store/records.ts';
 import { lengthsOf, record, type Handler } from '../call.ts';
-import { expectedRevision } from '../conditions.ts';
+import { expectedRevision } from '../request/conditions.ts';
 import { invalid, refuse } from '../errors.ts';
-import { page, probe } from '../paging.ts';
+import { page, probe } from '../request/paging.ts';
 
 const answer = (organization: OrganizationRecord, location?: string) =>
   record(organization, { revision: organization.revision, ...(location === undefined ? {} : { location }) });

@@ -13,10 +13,10 @@ import { check } from '../../../api/validate.ts';
 import { parseGroupId, type UserId } from '../../../policy/ids.ts';
 import { mint } from '../../identity/secret.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/records.ts';
-import { credentialOf } from '../audit.ts';
+import { credentialOf } from '../observe/audit-entry.ts';
 import { lengthsOf, record, type Call, type Handler, type Services } from '../call.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
-import { page, probe } from '../paging.ts';
+import { page, probe } from '../request/paging.ts';
 
 const showUser = ({ id, username, is_admin, security_groups, created_at }: UserRecord): User => ({
   id,

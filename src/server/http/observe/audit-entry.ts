@@ -1,10 +1,10 @@
 /** Owns what the audit is told of requests: every write that succeeded, and the first sight of each access token. Never a value, never a secret. */
 import type { FastifyRequest } from 'fastify';
-import type { OperationId } from '../../api/paths.ts';
-import type { Principal } from '../identity/authenticate.ts';
-import type { AuditNote } from '../store/store.ts';
-import { addressOf } from './address.ts';
-import { writes } from './rights.ts';
+import type { OperationId } from '../../../api/paths.ts';
+import type { Principal } from '../../identity/authenticate.ts';
+import type { AuditNote } from '../../store/store.ts';
+import { addressOf } from '../request/address.ts';
+import { writes } from '../guard/rights.ts';
 
 /** An agent's report changes no record and takes no revision; there would be one a minute from every device. */
 export const isAudited = (id: OperationId, method: string): boolean =>

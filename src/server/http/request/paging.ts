@@ -1,9 +1,9 @@
 /** Owns lists: reading their query, cutting a page, and pointing to the next. */
-import type { RequestProblem } from '../../api/codes.ts';
-import type { Operation } from '../../api/operations.ts';
-import { check } from '../../api/validate.ts';
-import type { Call, ListAnswer, Query } from './call.ts';
-import { refuse } from './errors.ts';
+import type { RequestProblem } from '../../../api/codes.ts';
+import type { Operation } from '../../../api/operations.ts';
+import { check } from '../../../api/validate.ts';
+import type { Call, ListAnswer, Query } from '../call.ts';
+import { refuse } from '../errors.ts';
 
 /** Turns the text of a parameter into what its schema wants, where it plainly is that; else leaves it for the check to refuse. */
 function read(schema: { readonly type?: string }, text: unknown): unknown {

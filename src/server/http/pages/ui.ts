@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { HttpError } from './errors.ts';
+import { HttpError } from '../errors.ts';
 import { page, pageHeaders } from './html.ts';
 
 const placeholder = page(
@@ -81,7 +81,7 @@ export function readAssets(folder: string): Assets | undefined {
 /** Beside the bundle where it was built; in `dist` where the sources run as they are. */
 export const findAssets = (): Assets | undefined =>
   readAssets(fileURLToPath(new URL('./ui', import.meta.url))) ??
-  readAssets(fileURLToPath(new URL('../../../dist/ui', import.meta.url)));
+  readAssets(fileURLToPath(new URL('../../../../dist/ui', import.meta.url)));
 
 /** Whether the header names the encoding, and not with a weight of nothing. */
 const accepts = (header: string | undefined, encoding: string): boolean =>

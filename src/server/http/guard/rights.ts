@@ -1,5 +1,5 @@
 /** Owns the rights: one table, every operation × everyone who may ask, and how a caller's roles are read from it. */
-import { operationIds, type OperationId } from '../../api/paths.ts';
+import { operationIds, type OperationId } from '../../../api/paths.ts';
 
 /**
  * Who asks, seen from what is asked for. A caller may have several roles; the best verdict counts.

@@ -1,7 +1,7 @@
 /** Owns the answer to paths and methods that lead nowhere: 404, or 405 with what would be allowed. */
-import { operations } from '../../api/operations.ts';
-import { operationIds, pathsOf } from '../../api/paths.ts';
-import { HttpError } from './errors.ts';
+import { operations } from '../../../api/operations.ts';
+import { operationIds, pathsOf } from '../../../api/paths.ts';
+import { HttpError } from '../errors.ts';
 
 interface Known {
   readonly pattern: RegExp;

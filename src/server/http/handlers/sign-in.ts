@@ -1,18 +1,18 @@
 /** Owns the ways in and out of a browser's session: what the server offers, to the provider, back from it, and signing out. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { signInPaths, type SignedOut, type SignInMethods } from '../../api/sign-in.ts';
-import { SignInError } from '../identity/relying-party.ts';
-import type { BrowserSignIn } from '../identity/setup.ts';
-import { ticketSeconds } from '../identity/ticket.ts';
-import { StoreError } from '../store/errors.ts';
-import type { Store } from '../store/store.ts';
-import { addressOf } from './address.ts';
-import { cookieName, readCookie, writeCookie, type CookieName } from './cookies.ts';
-import { refuseForgery } from './csrf.ts';
-import { HttpError, unauthenticated } from './errors.ts';
-import { escape, page, pageHeaders } from './html.ts';
-import type { Log } from './log.ts';
-import type { RateLimiter } from './ratelimit.ts';
+import { signInPaths, type SignedOut, type SignInMethods } from '../../../api/sign-in.ts';
+import { SignInError } from '../../identity/relying-party.ts';
+import type { BrowserSignIn } from '../../identity/setup.ts';
+import { ticketSeconds } from '../../identity/ticket.ts';
+import { StoreError } from '../../store/errors.ts';
+import type { Store } from '../../store/store.ts';
+import { addressOf } from '../request/address.ts';
+import { cookieName, readCookie, writeCookie, type CookieName } from '../request/cookies.ts';
+import { refuseForgery } from '../request/csrf.ts';
+import { HttpError, unauthenticated } from '../errors.ts';
+import { escape, page, pageHeaders } from '../pages/html.ts';
+import type { Log } from '../observe/log.ts';
+import type { RateLimiter } from '../guard/rate-limit.ts';
 
 export interface SignInRouteOptions {
   readonly methods: SignInMethods;

@@ -1,5 +1,5 @@
 /** Owns the longest wait for the database: a caller is told to come back rather than left hanging. */
-import { HttpError } from './errors.ts';
+import { HttpError } from '../errors.ts';
 
 /**
  * The outcome of the work, or 503 when it takes longer. The work itself goes on: whether a write happened is

@@ -1,7 +1,7 @@
 /** Proves that a turn shares its lookups and the next turn looks again. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Turn } from './turn.ts';
+import { Turn } from './coalesce.ts';
 
 test('those who ask in one turn share one lookup, failures included; the next turn looks again', async () => {
   const turn = new Turn<number>();

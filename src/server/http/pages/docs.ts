@@ -1,10 +1,10 @@
 /** Owns the readable API docs: one page without script, written from the same OpenAPI that machines read. */
 import type { FastifyInstance } from 'fastify';
-import { allProblemCodes, errors } from '../../api/codes.ts';
-import { openApi, type OpenApi } from '../../api/openapi.ts';
-import { operations, type Operation } from '../../api/operations.ts';
-import { operationIds } from '../../api/paths.ts';
-import { signInPathIds, signInPaths } from '../../api/sign-in.ts';
+import { allProblemCodes, errors } from '../../../api/codes.ts';
+import { openApi, type OpenApi } from '../../../api/openapi.ts';
+import { operations, type Operation } from '../../../api/operations.ts';
+import { operationIds } from '../../../api/paths.ts';
+import { signInPathIds, signInPaths } from '../../../api/sign-in.ts';
 import { escape, page, pageHeaders, style } from './html.ts';
 
 type Schema = Readonly<Record<string, unknown>>;

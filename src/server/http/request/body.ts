@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
-import { HttpError } from './errors.ts';
+import { HttpError } from '../errors.ts';
 
 const strict = new TextDecoder('utf-8', { fatal: true });
 

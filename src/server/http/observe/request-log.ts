@@ -1,6 +1,6 @@
 /** Owns what is told of every answered request: one line in the log, one count in the metrics. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { withoutSecrets } from '../identity/secret.ts';
+import { withoutSecrets } from '../../identity/secret.ts';
 import type { Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
 

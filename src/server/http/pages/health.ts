@@ -1,7 +1,7 @@
 /** Owns what a supervisor asks: does the process live, can it serve, what does it measure. */
 import type { FastifyInstance } from 'fastify';
-import { HttpError } from './errors.ts';
-import type { Metrics } from './metrics.ts';
+import { HttpError } from '../errors.ts';
+import type { Metrics } from '../observe/metrics.ts';
 
 /** Something that must be true before requests should come. Resolves when it is; rejects or takes too long otherwise. */
 export interface ReadyCheck {

@@ -1,5 +1,5 @@
 /** Owns conditional requests: `If-Match` against a record's revision (RFC 9110, 13.1.1). */
-import { changed } from './errors.ts';
+import { changed } from '../errors.ts';
 
 /** Absent, `*`, or the revisions named; entity tags that can be no revision of ours are dropped, since they match nothing. */
 export type IfMatch = undefined | '*' | readonly number[];

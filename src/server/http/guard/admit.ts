@@ -1,6 +1,6 @@
 /** Owns the way in: who asks, what they ask for, and whether the table of rights lets them. */
-import type { OperationId } from '../../api/paths.ts';
-import { operations } from '../../api/operations.ts';
+import type { OperationId } from '../../../api/paths.ts';
+import { operations } from '../../../api/operations.ts';
 import {
   NotAnId,
   parseDeviceId,
@@ -9,12 +9,12 @@ import {
   parseOrganizationId,
   parseTokenId,
   parseUserId,
-} from '../../policy/ids.ts';
-import type { Principal } from '../identity/authenticate.ts';
-import { StoreError } from '../store/errors.ts';
-import type { Membership } from '../store/store.ts';
-import type { Params, Subjects } from './call.ts';
-import { HttpError, notFound } from './errors.ts';
+} from '../../../policy/ids.ts';
+import type { Principal } from '../../identity/authenticate.ts';
+import { StoreError } from '../../store/errors.ts';
+import type { Membership } from '../../store/store.ts';
+import type { Params, Subjects } from '../call.ts';
+import { HttpError, notFound } from '../errors.ts';
 import type { Lookups } from './lookups.ts';
 import { decideRights, writes, type Role } from './rights.ts';
 

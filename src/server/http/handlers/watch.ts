@@ -1,14 +1,14 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { WatchRequest } from '../../api/watch.ts';
-import { HttpError, notFound, refuse } from './errors.ts';
-import { everywhere } from './headers.ts';
-import type { Admitted, StreamHandler } from './routes.ts';
-import type { Hub, Refusal } from '../watch/hub.ts';
-import { watchProblems } from '../watch/request.ts';
-import { takeOver } from '../watch/socket.ts';
-import type { Holder } from '../watch/stream.ts';
-import { responseHead } from '../watch/wire.ts';
+import type { WatchRequest } from '../../../api/watch.ts';
+import { HttpError, notFound, refuse } from '../errors.ts';
+import { everywhere } from '../headers.ts';
+import type { Admitted, StreamHandler } from '../routes.ts';
+import type { Hub, Refusal } from '../../watch/hub.ts';
+import { watchProblems } from '../../watch/request.ts';
+import { takeOver } from '../../watch/socket.ts';
+import type { Holder } from '../../watch/stream.ts';
+import { responseHead } from '../../watch/wire.ts';
 
 function holderOf({ principal }: Admitted): Holder {
   // The table of rights lets no enrollment key in; without a token there would be nothing to revoke.

@@ -3,8 +3,8 @@
  * cookie must also carry a header that only our own pages can set, and must come from them by the browser's own word (reference 5 (13)).
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { csrfHeader } from '../../api/sign-in-paths.ts';
-import { HttpError } from './errors.ts';
+import { csrfHeader } from '../../../api/sign-in-paths.ts';
+import { HttpError } from '../errors.ts';
 
 const reading: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 

@@ -1,6 +1,6 @@
 /** Owns the log: JSON lines with request ids, and never a secret in them. */
 import { pino, type DestinationStream, type Logger } from 'pino';
-import { withoutSecrets } from '../identity/secret.ts';
+import { withoutSecrets } from '../../identity/secret.ts';
 
 export type Log = Logger;
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
