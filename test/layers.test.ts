@@ -2,11 +2,11 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { circlesBetween, crowdedFolders, medianLines, tooLong } from './lib/house.ts';
 import {
   cycleIn,
   importsOf,
   roomOf,
-  tooLong,
   withoutOpening,
   wrongArrows,
   type Room,
@@ -175,6 +175,24 @@ const sourcesIn = (folder: string): readonly Source[] =>
 const src = sourcesIn('src');
 const everything = ['src', 'test', 'scripts', 'bench'].flatMap(sourcesIn);
 
+/** What the house does not keep yet; each entry goes with the change that mends it, and the lists end empty. */
+const toGo: Readonly<Record<'circles' | 'crowded' | 'long', readonly string[]>> = {
+  circles: [
+    // Goes when the store has rooms and a writer that its context does not know.
+    'src/server/store/audit-entry.ts src/server/store/context.ts src/server/store/quick.ts src/server/store/waves.ts src/server/store/writer.ts',
+  ],
+  // Each goes when the room is divided into folders.
+  crowded: ['src/agent', 'src/cli', 'src/server/http', 'src/server/store'],
+  // Each goes when the file is divided.
+  long: [
+    'src/agent/agent.test.ts',
+    'src/agent/agent.ts',
+    'src/client/informer.test.ts',
+    'src/server/options.ts',
+    'src/server/watch/hub.test.ts',
+  ],
+};
+
 describe('the house', () => {
   it('has arrows only where the map shows them', () => {
     expect(src.length).toBeGreaterThan(0);
@@ -190,8 +208,19 @@ describe('the house', () => {
     expect(withoutOpening(everything)).toEqual([]);
   });
 
-  it('has no file past 600 lines', () => {
+  it('has no circle between files, imports of types included', () => {
+    const ties = circlesBetween(everything).filter((circle) => !toGo.circles.includes(circle.join(' ')));
+    expect(ties).toEqual([]);
+  });
+
+  it('has no folder with more than 25 source files', () => {
+    expect(crowdedFolders(src, 25).filter((folder) => !toGo.crowded.includes(folder))).toEqual([]);
+  });
+
+  it('has no source file past 400 lines, no other file past 600, and a median under 100', () => {
+    expect(tooLong(src, 400).filter((path) => !toGo.long.includes(path))).toEqual([]);
     expect(tooLong(everything, 600)).toEqual([]);
+    expect(medianLines(src)).toBeLessThan(100);
   });
 });
 
@@ -359,10 +388,5 @@ describe('the check of the house', () => {
     };
     const sources = Object.entries(texts).map(([path, text]) => ({ path, text }));
     expect(withoutOpening(sources)).toEqual(['none', 'late', 'empty', 'word', 'plain']);
-  });
-
-  it('finds files that are too long', () => {
-    const lines = (path: string, count: number): Source => ({ path, text: 'x\n'.repeat(count) });
-    expect(tooLong([lines('short', 600), lines('long', 601)], 600)).toEqual(['long']);
   });
 });

@@ -30,7 +30,8 @@ export interface Source {
 const builtins = new Set(builtinModules.map((name) => name.replace(/^node:/, '')));
 const startsProcesses = new Set(['child_process', 'cluster']);
 const sqlClients = new Set(['pg', 'kysely', 'postgres', 'knex', 'drizzle-orm']);
-const isTest = (path: string): boolean => /\.(test|fixture|contract)\.(ts|tsx)$/.test(path);
+/** Tests, fixtures and contract suites: they may use what they need; nothing may use them. */
+export const isTest = (path: string): boolean => /\.(test|fixture|contract)\.(ts|tsx)$/.test(path);
 
 /** `undefined` marks an import whose target is computed. */
 export function importsOf(source: Source): readonly (string | undefined)[] {
@@ -171,9 +172,4 @@ export function withoutOpening(sources: readonly Source[]): readonly string[] {
     return sentence.length >= 20 && /[.:!?)]/.test(sentence);
   };
   return sources.filter((source) => !opens(source)).map((source) => source.path);
-}
-
-/** The paths of files so long that they want to be two rooms. */
-export function tooLong(sources: readonly Source[], limit: number): readonly string[] {
-  return sources.filter((source) => source.text.split('\n').length - 1 > limit).map((source) => source.path);
 }

@@ -1,0 +1,68 @@
+/** Owns the measures of the house: circles between files, folders that hold too much, files that are too long. */
+import { posix } from 'node:path';
+import { importsOf, isTest, type Source } from './layers.ts';
+
+/** Files that import each other in a circle, each circle sorted; imports of types count, because they tie files together too. */
+export function circlesBetween(sources: readonly Source[]): readonly (readonly string[])[] {
+  const known = new Set(sources.map((source) => source.path));
+  const targets = new Map(
+    sources.map((source) => {
+      const folder = posix.dirname(source.path);
+      const relative = importsOf(source).filter((target) => target?.startsWith('.') === true);
+      const paths = relative.map((target) => posix.join(folder, target ?? ''));
+      return [source.path, paths.filter((path) => known.has(path))];
+    }),
+  );
+  return strongComponents(targets).filter(
+    (component) => component.length > 1 || component.some((path) => targets.get(path)?.includes(path)),
+  );
+}
+
+/** Tarjan's algorithm: the largest sets of nodes in which each reaches each other. */
+function strongComponents(edges: ReadonlyMap<string, readonly string[]>): readonly (readonly string[])[] {
+  const components: (readonly string[])[] = [];
+  const number = new Map<string, number>();
+  const stack: string[] = [];
+  const open = new Set<string>();
+  const walk = (node: string): number => {
+    const mine = number.size;
+    number.set(node, mine);
+    stack.push(node);
+    open.add(node);
+    let lowest = mine;
+    for (const next of edges.get(node) ?? []) {
+      if (!number.has(next)) lowest = Math.min(lowest, walk(next));
+      else if (open.has(next)) lowest = Math.min(lowest, number.get(next) ?? mine);
+    }
+    if (lowest === mine) {
+      const component = stack.splice(stack.indexOf(node));
+      for (const member of component) open.delete(member);
+      components.push(component.toSorted());
+    }
+    return lowest;
+  };
+  for (const node of edges.keys()) if (!number.has(node)) walk(node);
+  return components;
+}
+
+/** Folders that hold more source files than one sentence can say; tests and fixtures do not count, nor do folders below. */
+export function crowdedFolders(sources: readonly Source[], most: number): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const { path } of sources.filter((source) => !isTest(source.path))) {
+    const folder = posix.dirname(path);
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  return [...counts].filter(([, count]) => count > most).map(([folder]) => folder);
+}
+
+export const linesOf = (source: Source): number => source.text.split('\n').length - 1;
+
+/** The paths of files so long that they want to be two. */
+export const tooLong = (sources: readonly Source[], most: number): readonly string[] =>
+  sources.filter((source) => linesOf(source) > most).map((source) => source.path);
+
+/** The length in the middle, of the files that are no tests. */
+export function medianLines(sources: readonly Source[]): number {
+  const lengths = sources.filter((source) => !isTest(source.path)).map(linesOf);
+  return lengths.toSorted((a, b) => a - b)[Math.floor(lengths.length / 2)] ?? 0;
+}
