@@ -131,7 +131,7 @@ const rooms: Rooms = {
     processes: true,
     why: 'devices in network namespaces, for trying and for tests',
   },
-  'cli/editor.ts': {
+  'cli/group/editor.ts': {
     may: [],
     npm: [],
     node: true,
@@ -139,7 +139,7 @@ const rooms: Rooms = {
     why: "starts the person's own editor, and nothing else",
   },
   cli: {
-    may: ['cli/editor.ts', 'node', 'client', 'nft', 'policy', 'api'],
+    may: ['cli/group/editor.ts', 'node', 'client', 'nft', 'policy', 'api'],
     npm: ['commander', 'yaml'],
     node: true,
     why: 'a client like any other',

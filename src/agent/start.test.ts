@@ -1,7 +1,7 @@
 /** Proves that the lean start reads a right command line as the whole program does, and leaves every other to it. */
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { toOption } from '../cli/options.ts';
+import { toOption } from '../cli/command-line/options.ts';
 import { agentOptions } from './options.ts';
 import { readPlainly } from './start.ts';
 

@@ -1,12 +1,12 @@
 /** Owns the list of client commands: everything that an operator types, besides running a server or an agent. */
 import type { Command } from 'commander';
-import { addAccountCommands } from './commands/account.ts';
-import { addDescriptionCommands } from './commands/description.ts';
-import { addDeviceCommands } from './commands/device.ts';
-import { addGroupCommands } from './commands/group.ts';
-import { addOrganizationCommands } from './commands/organization.ts';
-import { addPolicyCommands } from './commands/policy.ts';
-import type { Family } from './family.ts';
+import { addAccountCommands } from './account/command.ts';
+import { addDescriptionCommands } from './completion/command.ts';
+import { addDeviceCommands } from './device/command.ts';
+import { addGroupCommands } from './group/command.ts';
+import { addOrganizationCommands } from './organization/command.ts';
+import { addPolicyCommands } from './policy/command.ts';
+import type { Family } from './command-line/family.ts';
 
 export const clientFamilies: readonly Family[] = [
   { words: ['login', 'logout', 'whoami', 'profile', 'user', 'token'], add: addAccountCommands },

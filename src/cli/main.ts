@@ -3,9 +3,9 @@ import { Command, CommanderError } from 'commander';
 import { serverOptions, type ServerValues } from '../server/options.ts';
 import { addAgentCommands } from './agent/command.ts';
 import { clientFamilies } from './client-commands.ts';
-import { addFamilies, type Family } from './family.ts';
-import { addLabCommands } from './lab/commands.ts';
-import { toOption } from './options.ts';
+import { addFamilies, type Family } from './command-line/family.ts';
+import { addLabCommands } from './lab/command.ts';
+import { toOption } from './command-line/options.ts';
 import { isOff } from '../node/environment.ts';
 import { programVersion } from '../node/version.ts';
 

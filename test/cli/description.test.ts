@@ -5,8 +5,8 @@ import { promisify } from 'node:util';
 import { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { addClientCommands } from '../../src/cli/client-commands.ts';
-import { readTree } from '../../src/cli/read-tree.ts';
-import { flatten } from '../../src/cli/tree.ts';
+import { readTree } from '../../src/cli/command-line/read-tree.ts';
+import { flatten } from '../../src/cli/command-line/tree.ts';
 import { Program } from '../lib/program.ts';
 
 /** Never called: it tells the test runner that this file depends on every command and option of the program. */

@@ -1,9 +1,9 @@
 /** Owns the commands of the agent: the one that runs it, and those that ask a running one. */
 import { Option, type Command } from 'commander';
 import { agentOptions, type AgentValues } from '../../agent/options.ts';
-import { addExamples } from '../command.ts';
-import { toOption } from '../options.ts';
-import { outputs, type Output } from '../output.ts';
+import { addExamples } from '../command-line/client-command.ts';
+import { toOption } from '../command-line/options.ts';
+import { outputs, type Output } from '../terminal/output.ts';
 import { programVersion } from '../../node/version.ts';
 
 export function addAgentCommands(program: Command): void {

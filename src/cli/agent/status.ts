@@ -3,12 +3,12 @@ import { stateOf } from '../../agent/options.ts';
 import { askStatus, NoAnswer } from '../../agent/status-socket.ts';
 import { tellStopped, type Stopped } from '../../agent/stopped.ts';
 import type { Told } from '../../agent/told.ts';
-import { CliError, exitCodes } from '../exit.ts';
-import { runAction } from '../run.ts';
-import type { GlobalValues, Session } from '../session.ts';
-import { renderFields } from '../table.ts';
-import type { Paint } from '../text.ts';
-import { shortTime } from '../time.ts';
+import { CliError, exitCodes } from '../terminal/exit.ts';
+import { runAction } from '../session/run.ts';
+import type { GlobalValues, Session } from '../session/session.ts';
+import { renderFields } from '../terminal/table.ts';
+import type { Paint } from '../terminal/text.ts';
+import { shortTime } from '../terminal/time.ts';
 
 export const runStatus = (values: GlobalValues, given: string | undefined): Promise<void> =>
   runAction(values, (session) => showStatus(session, given));

@@ -3,10 +3,10 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Answer, Deed } from './hands.ts';
+import type { Answer, Deed } from './traffic.ts';
 import type { Namespace, Outcome } from './namespace.ts';
 import { addressesOf, door, driverName, type Addresses } from './topology.ts';
-import { Worker } from './worker.ts';
+import { Worker } from './child-program.ts';
 
 export interface LabDeviceOptions {
   readonly number: number;

@@ -12,7 +12,7 @@ import { Namespace } from './namespace.ts';
 import { Relay } from './relay.ts';
 import { layHub, plugDriver, plugUnderlay, plugUplink } from './topology.ts';
 import { makeKey, openTunnel } from './wireguard.ts';
-import { Worker, type Ending } from './worker.ts';
+import { Worker, type Ending } from './child-program.ts';
 
 export type Tunnel = 'veth' | 'wireguard';
 

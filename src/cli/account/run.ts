@@ -1,0 +1,197 @@
+/** Owns what the commands about oneself, profiles and users do. */
+import type { WhoAmI } from '../../api/user.ts';
+import type { Client } from '../../client/http.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+import { findOne } from '../session/find-one.ts';
+import { profileName, readProfiles, writeProfiles, type Profile } from '../session/profile.ts';
+import { endAt, providerAt, signInAt } from './provider-sign-in.ts';
+import { clientOf, readServer, readTokenFile, type Session } from '../session/session.ts';
+import { renderFields, renderTable } from '../terminal/table.ts';
+import { shortTime } from '../terminal/time.ts';
+
+/** How `login` is to sign in; without any of these by whatever the server offers and the terminal allows. */
+export interface LoginOptions {
+  readonly device?: boolean;
+  readonly browser?: boolean;
+  readonly withToken?: boolean;
+}
+
+export async function login(session: Session, given: string | undefined, options: LoginOptions): Promise<void> {
+  const { signal, values } = session;
+  const stored = await readProfiles(session.profilesFile);
+  const name = values.profile ?? stored.current;
+  if (!profileName.test(name)) throw usageError(`\`${name}\` is no name for a profile: letters, digits, . _ and -`);
+  const before: Profile | undefined = stored.profiles[name];
+  const server = given ?? values.server ?? before?.server;
+  if (server === undefined) throw usageError('say which server: ringfence login https://ringfence.example');
+  const url = readServer(server);
+  const credential = await newCredential(session, url, options);
+  const client = clientOf(url, credential.token);
+  const me = await client.whoAmI({ signal });
+  const organization = await organizationFor(session, client, me);
+  const profile: Profile = {
+    server: url,
+    ...credential,
+    ...(organization !== undefined && { organization: organization.id }),
+  };
+  await writeProfiles(session.profilesFile, { current: name, profiles: { ...stored.profiles, [name]: profile } });
+  session.say(
+    `Signed in to ${url} as ${me.username}${organization === undefined ? '' : `, organization ${organization.name}`} (profile ${name}).`,
+  );
+}
+
+async function newCredential(
+  session: Session,
+  url: string,
+  { device, browser, withToken }: LoginOptions,
+): Promise<Pick<Profile, 'token' | 'sign_in'>> {
+  const { terminal, values } = session;
+  const ways = [device, browser, withToken].filter((way) => way === true).length;
+  if (ways > 1) throw usageError('--device, --browser and --with-token exclude each other');
+  const given = values.tokenFile !== undefined || (terminal.env['RINGFENCE_TOKEN']?.trim() ?? '') !== '';
+  const asked = device === true || browser === true;
+  // A script that pipes a token in, or names one, is not asked how to sign in.
+  if (!asked && (withToken === true || given || !terminal.isInteractive))
+    return { token: await newToken(session, url) };
+  const provider = await providerAt(session, url, asked);
+  if (provider === undefined) return { token: await newToken(session, url) };
+  return signInAt(session, provider, browser === true ? 'browser' : 'device');
+}
+
+async function newToken(session: Session, url: string): Promise<string> {
+  const { terminal, values, signal } = session;
+  if (values.tokenFile !== undefined) return readTokenFile(values.tokenFile);
+  const fromEnv = terminal.env['RINGFENCE_TOKEN']?.trim() ?? '';
+  if (fromEnv !== '') return fromEnv;
+  const typed = terminal.isInteractive
+    ? await terminal.secret(`Token for ${url}: `, { signal })
+    : (await terminal.input({ signal })).trim();
+  if (typed === '') throw usageError('no token was given: type it, pipe it in, or use RINGFENCE_TOKEN or --token-file');
+  if (/\s/.test(typed)) throw usageError('a token has no blanks in it');
+  return typed;
+}
+
+/** The one that was asked for, or the only one there is. */
+async function organizationFor(
+  { values, signal }: Session,
+  client: Client,
+  me: WhoAmI,
+): Promise<{ readonly id: string; readonly name: string } | undefined> {
+  const all = await client.organizations.list({ signal });
+  if (values.org !== undefined) {
+    return findOne('organization', values.org, all, ({ id, name }) => ({ id, names: [name] }));
+  }
+  const own = all.filter(({ id, owner_id }) => id === me.organization_id || owner_id === me.id);
+  const [only, second] = all.length === 1 ? all : own;
+  return second === undefined ? only : undefined;
+}
+
+export async function logout(session: Session): Promise<void> {
+  const { current, profiles } = await readProfiles(session.profilesFile);
+  const name = session.values.profile ?? current;
+  const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+  if (profile === undefined) throw new CliError('notFound', `there is no profile ${name}`);
+  const rest = Object.fromEntries(Object.entries(profiles).filter(([other]) => other !== name));
+  const next = name === current ? (Object.keys(rest)[0] ?? 'default') : current;
+  // First here: what cannot be reached must not keep a credential on this disk.
+  await writeProfiles(session.profilesFile, { current: next, profiles: rest });
+  if (profile.sign_in !== undefined) {
+    return session.say(`Forgot profile ${name}. ${await endAt(profile.sign_in, session.signal)}`);
+  }
+  return session.say(
+    `Forgot profile ${name}. Its token still works where it is known: \`ringfence token delete\` revokes one.`,
+  );
+}
+
+export async function whoami(session: Session): Promise<void> {
+  const client = await session.client();
+  const me = await client.whoAmI({ signal: session.signal });
+  await session.print({
+    data: me,
+    ids: [me.id],
+    table: (paint) =>
+      renderFields(
+        [
+          ['user', me.username],
+          ['id', me.id],
+          ...(me.is_administrator ? [['rights', 'administrator of the server'] as const] : []),
+          ...(me.scope === 'read-only' ? [['scope', 'read-only'] as const] : []),
+          ...(me.device_id === undefined ? [] : [['device', me.device_id] as const]),
+          ...(me.organization_id === undefined ? [] : [['organization', me.organization_id] as const]),
+          ['server', client.transport.url],
+        ],
+        paint,
+      ),
+  });
+}
+
+export async function listProfiles(session: Session): Promise<void> {
+  const { current, profiles } = await readProfiles(session.profilesFile);
+  const rows = Object.entries(profiles).map(([name, { server, organization }]) => ({
+    name,
+    current: name === current,
+    server,
+    ...(organization !== undefined && { organization }),
+  }));
+  await session.print({
+    data: rows,
+    ids: rows.map(({ name }) => name),
+    table: (paint) =>
+      renderTable(
+        [
+          { head: '', text: (row) => (row.current ? '*' : '') },
+          { head: 'NAME', text: ({ name }) => name },
+          { head: 'SERVER', text: ({ server }) => server },
+          { head: 'ORGANIZATION', text: ({ organization }) => organization ?? '' },
+        ],
+        rows,
+        paint,
+      ),
+  });
+}
+
+export async function useProfile(session: Session, name: string): Promise<void> {
+  const stored = await readProfiles(session.profilesFile);
+  findOne('profile', name, Object.keys(stored.profiles), (id) => ({ id, names: [id] }));
+  await writeProfiles(session.profilesFile, { ...stored, current: name });
+  session.say(`Profile ${name} is in force.`);
+}
+
+export async function listUsers(session: Session): Promise<void> {
+  const users = await (await session.client()).users.list({ signal: session.signal });
+  await session.print({
+    data: users,
+    ids: users.map(({ id }) => id),
+    table: (paint) =>
+      renderTable(
+        [
+          { head: 'USERNAME', text: ({ username }) => username },
+          { head: 'ID', text: ({ id }) => id },
+          { head: 'RIGHTS', text: ({ is_administrator }) => (is_administrator ? 'administrator' : '') },
+          { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
+        ],
+        users,
+        paint,
+      ),
+  });
+}
+
+export async function createUser(session: Session, username: string): Promise<void> {
+  const user = await (await session.client()).users.create({ username }, { signal: session.signal });
+  await session.print({
+    data: user,
+    ids: [user.id],
+    table: () => `Created user ${user.username} (${user.id}).\n`,
+  });
+}
+
+export async function removeUser(session: Session, text: string): Promise<void> {
+  const { signal } = session;
+  const client = await session.client();
+  const users = await client.users.list({ signal });
+  const found = findOne('user', text, users, ({ id, username }) => ({ id, names: [username] }));
+  const question = `Delete user ${found.username}, with all its tokens, devices and groups?`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const user = await client.users.remove(found.id, { signal });
+  return session.print({ data: user, ids: [user.id], table: () => `Deleted user ${user.username} (${user.id}).\n` });
+}

@@ -1,0 +1,30 @@
+/** Proves that the words of a family are its commands, so that nobody's command is hidden by another family's word. */
+import { Command } from 'commander';
+import { expect, it } from 'vitest';
+import { clientFamilies } from './client-commands.ts';
+import { addFamilies } from './command-line/family.ts';
+
+const added = (word: string | undefined): readonly string[] => {
+  const program = new Command('ringfence');
+  addFamilies(program, clientFamilies, word);
+  return program.commands.map((command) => command.name());
+};
+
+it.each(
+  clientFamilies.filter(({ words }) => words.length > 0).map((family) => [family.words.join(', '), family] as const),
+)('the words %s are the commands of their family', (_, { words, add }) => {
+  const program = new Command('ringfence');
+  add(program);
+  expect(program.commands.map((command) => command.name())).toEqual(words);
+});
+
+it('a word of a family brings its family only, any other word and none bring all', () => {
+  expect(added('group')).toEqual(['group']);
+  expect(added('whoami')).toContain('token');
+  expect(added('whoami')).not.toContain('group');
+  const all = added(undefined);
+  expect(all).toContain('completion');
+  expect(new Set(all).size).toBe(all.length);
+  expect(added('grup')).toEqual(all);
+  expect(added('completion')).toEqual(all);
+});

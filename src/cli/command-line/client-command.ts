@@ -1,0 +1,93 @@
+/** Owns the making of client commands: the options that all of them take, their examples, and how they are run. */
+import { Option, type Command } from 'commander';
+import { outputs } from '../terminal/output.ts';
+import type { GlobalValues, Session } from '../session/session.ts';
+
+/** What commands do when they run, loaded only then: help must not wait for it. */
+export type Work = typeof import('../work.ts');
+
+export interface Invocation<Options> {
+  /** The arguments, those that may be many spread out. */
+  readonly args: readonly string[];
+  readonly options: Options;
+}
+
+const heading = 'Options of every command:';
+
+/** Made once: the commands are many, and each start pays for every option. */
+const globalOptions: readonly Option[] = [
+  new Option('--server <url>', 'the server, instead of the one in the profile').env('RINGFENCE_SERVER'),
+  new Option('--token-file <file>', 'read the token from a file (RINGFENCE_TOKEN holds one itself)').env(
+    'RINGFENCE_TOKEN_FILE',
+  ),
+  new Option('--org <name|id>', 'the organization, instead of the one in the profile').env('RINGFENCE_ORG'),
+  new Option('--profile <name>', 'the profile that `ringfence login` stored').env('RINGFENCE_PROFILE'),
+  new Option('-o, --output <form>', 'how to print').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
+  new Option('-q, --quiet', 'print ids only; of something new that is secret, the secret').env('RINGFENCE_QUIET'),
+  new Option('--no-color', 'no colours (NO_COLOR works too; pipes never get any)'),
+].map((option) => option.helpGroup(heading));
+
+const helpOption = new Option('-h, --help', 'print this help').helpGroup(heading);
+const yesOption = new Option('-y, --yes', 'do not ask, go on').env('RINGFENCE_YES').helpGroup(heading);
+
+export interface CommandSpec {
+  /** Name and arguments as commander reads them: `show <group>`. */
+  readonly usage: string;
+  readonly summary: string;
+  /** What may be said beyond the summary. */
+  readonly about?: string;
+  readonly options?: readonly Option[];
+  readonly examples: readonly string[];
+  /** Asks before it acts, so it takes `--yes`. */
+  readonly destructive?: true;
+  /** For programs: help does not show it. */
+  readonly hidden?: true;
+}
+
+/** One client command. */
+export function addCommand<Options extends object = object>(
+  parent: Command,
+  spec: CommandSpec,
+  run: (session: Session, invocation: Invocation<Options>, work: Work) => Promise<void>,
+): Command {
+  const command = parent.command(spec.usage, { hidden: spec.hidden === true }).summary(spec.summary);
+  command.description(spec.about === undefined ? sentence(spec.summary) : `${sentence(spec.summary)}\n\n${spec.about}`);
+  command.addHelpOption(helpOption);
+  for (const option of [...(spec.options ?? []), ...(spec.destructive ? [yesOption] : []), ...globalOptions]) {
+    command.addOption(option);
+  }
+  addExamples(command, spec.examples);
+  return command.action(async () => {
+    const options = command.opts();
+    const work = await import('../work.ts');
+    await work.runAction(options as unknown as GlobalValues, (session) =>
+      run(session, { args: command.processedArgs.flat().filter(isText), options: options as Options }, work),
+    );
+  });
+}
+
+const sentence = (summary: string): string => `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`;
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+
+/** An option that may be given several times. (Commander's own way would also swallow the arguments that follow.) */
+export const repeated = (flags: string, help: string): Option =>
+  new Option(flags, `${help}; may be repeated`).argParser((text: string, before: readonly string[] | undefined) => [
+    ...(before ?? []),
+    text,
+  ]);
+
+/** A word that only has commands below it. */
+export const addNoun = (parent: Command, name: string, summary: string): Command =>
+  parent.command(name).summary(summary).description(sentence(summary));
+
+const examples = new WeakMap<Command, readonly string[]>();
+
+/** The examples that the command's help shows. */
+export const examplesOf = (command: Command): readonly string[] => examples.get(command) ?? [];
+
+export function addExamples(command: Command, lines: readonly string[]): void {
+  examples.set(command, lines);
+  const shown = lines.map((line) => `  $ ${line}\n`).join('');
+  command.addHelpText('after', `\n${lines.length === 1 ? 'Example' : 'Examples'}:\n${shown}`.trimEnd());
+}

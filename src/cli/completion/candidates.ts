@@ -1,0 +1,69 @@
+/** Owns what stands at the end of a half-typed command line: which kind of name, or which of a few words. */
+import type { CommandNode, OptionNode } from '../command-line/tree.ts';
+
+export const nameKinds = ['device', 'group', 'org', 'token', 'key', 'member', 'user', 'profile'] as const;
+export type NameKind = (typeof nameKinds)[number];
+
+/** What may stand there: names that are asked for, and words that are known. */
+export interface Offer {
+  readonly kinds: readonly NameKind[];
+  readonly words: readonly string[];
+}
+
+const isKind = (text: string): text is NameKind => nameKinds.some((kind) => kind === text);
+const ofKinds = (...kinds: readonly NameKind[]): Offer => ({ kinds, words: [] });
+const ofWords = (...words: readonly string[]): Offer => ({ kinds: [], words });
+
+/** By the names that help gives to arguments; `<group|device>` may be either. */
+export function offerOf(path: string, { name, choices }: CommandNode['arguments'][number]): Offer | undefined {
+  if (choices.length > 0) return ofWords(...choices);
+  if (name === 'direction') return ofWords('in', 'out');
+  if (name === 'kinds') return ofWords('device', 'security-groups');
+  if (name === 'user' && path.startsWith('member ') && path !== 'member add') return ofKinds('member');
+  const kinds = name.split('|').map((word) => word.replace(/s$/, ''));
+  return kinds.every(isKind) ? ofKinds(...kinds) : undefined;
+}
+
+const optionKinds: Readonly<Record<string, NameKind>> = {
+  '--org': 'org',
+  '--group': 'group',
+  '--user': 'member',
+  '--profile': 'profile',
+  '--from': 'device',
+  '--to': 'device',
+};
+
+export function offerOfOption({ long, choices }: OptionNode): Offer | undefined {
+  const kind = optionKinds[long];
+  return choices.length > 0 ? ofWords(...choices) : kind === undefined ? undefined : ofKinds(kind);
+}
+
+export interface Wanted {
+  readonly offer: Offer | undefined;
+  /** Options given on the line so far, by their long names. */
+  readonly given: Readonly<Record<string, string>>;
+}
+
+/** What belongs after these words, the program's own name left out. */
+export function wantedAfter(root: CommandNode, words: readonly string[]): Wanted {
+  let node = root;
+  let position = 0;
+  const given: Record<string, string> = {};
+  for (let index = 0; index < words.length; index += 1) {
+    const word = words[index] ?? '';
+    const child = position === 0 ? node.children.find(({ name }) => name === word) : undefined;
+    if (child !== undefined) {
+      node = child;
+    } else if (word.startsWith('-') && word !== '-') {
+      const [flag = '', inline] = word.split(/=(.*)/s);
+      const option = node.options.find(({ long, short }) => long === flag || short === flag);
+      if (option?.takesValue !== true) continue;
+      const value = inline ?? words[(index += 1)];
+      if (value === undefined) return { offer: offerOfOption(option), given };
+      given[option.long] = value;
+    } else position += 1;
+  }
+  const last = node.arguments.at(-1);
+  const argument = node.arguments[position] ?? (last?.isMany === true ? last : undefined);
+  return { offer: argument === undefined ? undefined : offerOf(node.path, argument), given };
+}

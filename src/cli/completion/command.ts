@@ -1,0 +1,42 @@
+/** Owns the commands that describe the commands: completion for shells, and the reference. */
+import { Argument, type Command } from 'commander';
+import { addCommand, addExamples } from '../command-line/client-command.ts';
+import { readTree } from '../command-line/read-tree.ts';
+
+const shells = ['bash', 'zsh', 'fish'] as const;
+
+export function addDescriptionCommands(program: Command): void {
+  const completion = program
+    .command('completion')
+    .summary('print the completion script of a shell')
+    .description(
+      'Print the completion script of a shell.\n\nNames of groups, devices, organizations, members, tokens and keys are asked of the server while you type; one that does not answer at once costs nothing but them.',
+    )
+    .addArgument(new Argument('<shell>', 'which shell').choices(shells))
+    .action(async (shell: (typeof shells)[number]) => {
+      const { completionScript } = await import('../work.ts');
+      process.stdout.write(completionScript(shell, readTree(program)));
+    });
+  addExamples(completion, [
+    'source <(ringfence completion bash)',
+    'ringfence completion zsh > "${fpath[1]}/_ringfence"',
+    'ringfence completion fish > ~/.config/fish/completions/ringfence.fish',
+  ]);
+  addCommand(
+    program,
+    {
+      usage: 'names [words...]',
+      summary: 'print what may follow a half-typed command line, one name on each line',
+      hidden: true,
+      examples: ['ringfence names -- group show'],
+    },
+    (session, { args }, work) => work.printNames(session, readTree(program), args),
+  );
+  program
+    .command('reference', { hidden: true })
+    .description('Print docs/cli.md.')
+    .action(async () => {
+      const { writeReference } = await import('../work.ts');
+      process.stdout.write(writeReference(readTree(program)));
+    });
+}

@@ -1,0 +1,54 @@
+/** Owns the names that a shell offers while a person types: asked of the server, quickly or not at all. */
+import { readProfiles } from '../session/profile.ts';
+import { Session } from '../session/session.ts';
+import type { CommandNode } from '../command-line/tree.ts';
+import { wantedAfter, type NameKind } from './candidates.ts';
+import { allDevices, deviceName } from '../device/lookup.ts';
+import { allGroups } from '../group/lookup.ts';
+
+/** Whoever presses a key does not wait longer than this for a server that is away. */
+const patience = 1_500;
+
+const unnamed = ({ id, name }: { readonly id: string; readonly name: string }): string => name || id;
+
+const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly string[]> } = {
+  device: async (session) => (await allDevices(session)).map(deviceName),
+  group: async (session) => (await allGroups(session)).map(({ group_name }) => group_name),
+  org: async (session) => (await (await session.client()).organizations.list({ signal: session.signal })).map(unnamed),
+  token: async (session) => (await (await session.client()).tokens.list({ signal: session.signal })).map(unnamed),
+  key: async (session) => {
+    const client = await session.client();
+    return (await client.enrollmentKeys.list(await session.organization(), { signal: session.signal })).map(unnamed);
+  },
+  member: async (session) => {
+    const client = await session.client();
+    const members = await client.members.list(await session.organization(), { signal: session.signal });
+    return members.map(({ username }) => username);
+  },
+  user: async (session) =>
+    (await (await session.client()).users.list({ signal: session.signal })).map(({ username }) => username),
+  profile: async ({ profilesFile }) => Object.keys((await readProfiles(profilesFile)).profiles),
+};
+
+/** One name on each line; nothing, and no complaint, where they cannot be had. */
+export async function printNames(session: Session, root: CommandNode, words: readonly string[]): Promise<void> {
+  const { offer, given } = wantedAfter(root, words);
+  if (offer === undefined) return;
+  const { values, terminal } = session;
+  const { '--server': server, '--org': org, '--profile': profile, '--token-file': tokenFile } = given;
+  const asking = new Session({
+    terminal,
+    signal: AbortSignal.any([session.signal, AbortSignal.timeout(patience)]),
+    values: {
+      ...values,
+      ...(server !== undefined && { server }),
+      ...(org !== undefined && { org }),
+      ...(profile !== undefined && { profile }),
+      ...(tokenFile !== undefined && { tokenFile }),
+    },
+  });
+  const found = await Promise.all(offer.kinds.map((kind) => lists[kind](asking).catch(() => [])));
+  const names = new Set([...offer.words, ...found.flat()]);
+  // A name with a line break or a control character in it is nothing to type.
+  for (const name of names) if (!/[\p{Cc}\u2028\u2029]/u.test(name)) terminal.out(`${name}\n`);
+}

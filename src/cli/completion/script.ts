@@ -1,0 +1,187 @@
+/** Owns the completion scripts for shells, written from the commands as they are. */
+import { flatten, type CommandNode, type OptionNode } from '../command-line/tree.ts';
+import { offerOf, offerOfOption } from './candidates.ts';
+
+export const shells = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof shells)[number];
+
+export function completionScript(shell: Shell, root: CommandNode): string {
+  const nodes = flatten(root);
+  switch (shell) {
+    case 'bash':
+      return bash(nodes);
+    case 'zsh':
+      return zsh(nodes);
+    case 'fish':
+      return fish(nodes);
+    default:
+      return shell satisfies never;
+  }
+}
+
+const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+const firstLine = (text: string): string => text.split('\n')[0] ?? '';
+const flagsOf = ({ long, short }: OptionNode): readonly string[] => [long, ...(short === undefined ? [] : [short])];
+
+/** Walks the words before the cursor: a word that leads to a command goes there, any other is an argument. */
+const pathCases = (nodes: readonly CommandNode[]): string =>
+  nodes
+    .filter(({ path }) => path !== '')
+    .map(({ path }) => quote(` ${path}`))
+    .join('|');
+
+/** Options whose value is one of a few words. */
+function choiceCases(nodes: readonly CommandNode[]): readonly (readonly [flags: string, choices: readonly string[]])[] {
+  const found = new Map<string, readonly string[]>();
+  for (const option of nodes.flatMap(({ options }) => options)) {
+    if (option.choices.length > 0) found.set(flagsOf(option).join('|'), option.choices);
+  }
+  return [...found];
+}
+
+/** Commands after which a name or a known word comes; the program is asked for them. */
+const asking = (nodes: readonly CommandNode[]): readonly string[] =>
+  nodes
+    .filter(({ path, arguments: all }) => all.some((one) => offerOf(path, one) !== undefined))
+    .map(({ path }) => path);
+
+/** Options whose value is such a name. */
+const askingFlags = (nodes: readonly CommandNode[]): readonly string[] => {
+  const named = nodes.flatMap(({ options }) =>
+    options.filter((option) => (offerOfOption(option)?.kinds.length ?? 0) > 0).flatMap(flagsOf),
+  );
+  return [...new Set(named)];
+};
+
+function bash(nodes: readonly CommandNode[]): string {
+  const words = nodes.map(({ path, children, options }) => {
+    const known = [...children.map(({ name }) => name), ...options.map(({ long }) => long)];
+    return `    ${quote(path === '' ? '' : ` ${path}`)}) words=${quote(known.join(' '))} ;;`;
+  });
+  const choices = choiceCases(nodes).map(([flags, all]) => `    ${flags}) words=${quote(all.join(' '))} ;;`);
+  const values = new Set(
+    nodes.flatMap(({ options }) => options.filter(({ takesValue }) => takesValue).flatMap(flagsOf)),
+  );
+  return `# bash completion for ringfence; load it with: source <(ringfence completion bash)
+_ringfence() {
+  local path='' word words='' ask='' current="\${COMP_WORDS[COMP_CWORD]}" index
+  COMPREPLY=()
+  for ((index = 1; index < COMP_CWORD; index++)); do
+    case "$path \${COMP_WORDS[index]}" in
+    ${pathCases(nodes)}) path="$path \${COMP_WORDS[index]}" ;;
+    esac
+  done
+  case "$path" in
+${words.join('\n')}
+  esac
+  case "$path" in
+    ${asking(nodes)
+      .map((path) => quote(` ${path}`))
+      .join('|')}) ask=yes ;;
+  esac
+  case "\${COMP_WORDS[COMP_CWORD - 1]}" in
+${choices.join('\n')}
+    ${askingFlags(nodes).join('|')}) words=''; ask=yes ;;
+    ${[...values].join('|')}) return ;;
+  esac
+  if [[ $ask && $current != -* ]]; then
+    while IFS= read -r word; do
+      [[ $word == "$current"* ]] && COMPREPLY+=("$(printf %q "$word")")
+    done < <(ringfence names -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2> /dev/null)
+  fi
+  while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}")
+}
+complete -o default -F _ringfence ringfence
+`;
+}
+
+const described = (name: string, help: string): string => quote(`${name.replaceAll(':', '\\:')}:${firstLine(help)}`);
+
+function zsh(nodes: readonly CommandNode[]): string {
+  const lists = nodes.map(({ path, children, options }) => {
+    const commands = children.map(({ name, summary }) => described(name, summary));
+    const flags = options.map(({ long, help }) => described(long, help));
+    return `    ${quote(path === '' ? '' : ` ${path}`)})
+      commands=(${commands.join(' ')})
+      flags=(${flags.join(' ')}) ;;`;
+  });
+  const choices = choiceCases(nodes).map(
+    ([flags, all]) => `    ${flags}) commands=(${all.map(quote).join(' ')}); flags=() ;;`,
+  );
+  return `#compdef ringfence
+# zsh completion for ringfence; load it with: source <(ringfence completion zsh)
+_ringfence() {
+  local at='' word ask=''
+  local -a commands flags names
+  for word in "\${(@)words[2,CURRENT-1]}"; do
+    case "$at $word" in
+    ${pathCases(nodes)}) at="$at $word" ;;
+    esac
+  done
+  case "$at" in
+${lists.join('\n')}
+  esac
+  case "$at" in
+    ${asking(nodes)
+      .map((path) => quote(` ${path}`))
+      .join('|')}) ask=yes ;;
+  esac
+  case "\${words[CURRENT-1]}" in
+${choices.join('\n')}
+    ${askingFlags(nodes).join('|')}) commands=(); flags=(); ask=yes ;;
+  esac
+  if [[ -n $ask && \${words[CURRENT]} != -* ]]; then
+    names=(\${(f)"$(ringfence names -- "\${(@)words[2,CURRENT-1]}" 2> /dev/null)"})
+    names=("\${(@)names//:/\\\\:}")
+    (( \${#names} )) && _describe 'name' names && return
+  fi
+  (( \${#commands} )) && _describe 'command' commands
+  (( \${#flags} )) && _describe -o 'option' flags
+  (( \${#commands} )) || _files
+}
+(( \${+functions[compdef]} )) && compdef _ringfence ringfence
+`;
+}
+
+function fish(nodes: readonly CommandNode[]): string {
+  const asked = new Set(asking(nodes));
+  const lines = nodes.flatMap(({ path, children, options }) => {
+    const here = `-n ${quote(`__ringfence_at ${quote(path)}`)}`;
+    return [
+      ...(asked.has(path) ? [`complete -c ringfence -f ${here} -a '(__ringfence_names)'`] : []),
+      ...children.map(
+        ({ name, summary }) => `complete -c ringfence -f ${here} -a ${quote(name)} -d ${quote(firstLine(summary))}`,
+      ),
+      ...options.map((option) => {
+        const short = option.short === undefined ? '' : ` -s ${option.short.slice(1)}`;
+        const value =
+          option.choices.length > 0
+            ? ` -x -a ${quote(option.choices.join(' '))}`
+            : (offerOfOption(option)?.kinds.length ?? 0) > 0
+              ? ` -x -a '(__ringfence_names)'`
+              : option.takesValue
+                ? ' -r'
+                : '';
+        return `complete -c ringfence ${here} -l ${option.long.slice(2)}${short}${value} -d ${quote(firstLine(option.help))}`;
+      }),
+    ];
+  });
+  return `# fish completion for ringfence; load it with: ringfence completion fish | source
+function __ringfence_at
+  set -l at
+  for word in (commandline -opc)[2..-1]
+    set -l next (string trim -- "$at $word")
+    contains -- "$next" ${nodes
+      .filter(({ path }) => path !== '')
+      .map(({ path }) => quote(path))
+      .join(' ')}
+    and set at $next
+  end
+  test "$at" = "$argv[1]"
+end
+function __ringfence_names
+  ringfence names -- (commandline -opc)[2..-1] 2> /dev/null
+end
+${lines.join('\n')}
+`;
+}

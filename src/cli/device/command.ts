@@ -1,0 +1,90 @@
+/** Owns the commands about devices and the groups applied to them. */
+import { Option, type Command } from 'commander';
+import { addCommand, addNoun, repeated } from '../command-line/client-command.ts';
+import type { DeviceFields, DeviceGroups } from './run.ts';
+
+const fieldOptions = (): readonly Option[] => [
+  new Option('--tunnel-ip <address>', 'address inside the tunnel'),
+  new Option('--local-ip <address:port>', 'where the device listens, with the port'),
+  new Option('--reflexive-ip4 <address>', 'IPv4 address that the world sees'),
+  new Option('--endpoint-local-address-ip4 <address>', 'IPv4 address on the local network'),
+  repeated('--child-prefix <cidr>', 'a prefix behind the device, `none` for none'),
+  new Option('--relay <yes|no>', 'whether it relays traffic'),
+  new Option('--discovery <yes|no>', 'whether it is a discovery node'),
+  new Option('--symmetric-nat <yes|no>', 'whether it stands behind a symmetric NAT'),
+];
+
+export function addDeviceCommands(program: Command): void {
+  const device = addNoun(program, 'device', 'devices, and the groups applied to them');
+  addCommand(
+    device,
+    { usage: 'list', summary: 'list devices', examples: ['ringfence device list', 'ringfence device list -o json'] },
+    (session, _, work) => work.device.list(session),
+  );
+  addCommand(
+    device,
+    { usage: 'show <device>', summary: 'show a device', examples: ['ringfence device show edge-1'] },
+    (session, { args: [text = ''] }, work) => work.device.show(session, text),
+  );
+  addCommand<DeviceFields>(
+    device,
+    {
+      usage: 'create <hostname>',
+      summary: 'register a device; its device token is shown this once',
+      about: 'An agent that has an enrollment key registers its device by itself: see `ringfence key create`.',
+      options: [
+        new Option('--public-key <key>', 'tunnel public key, unique in the organization').makeOptionMandatory(),
+        new Option('--user <name|id>', 'for another member (owners only)'),
+        repeated('--group <name|id>', 'a group to apply, instead of the default group'),
+        ...fieldOptions(),
+      ],
+      examples: ['ringfence device create edge-1 --public-key "$(wg pubkey < key)" --tunnel-ip 100.64.0.7'],
+    },
+    (session, { args: [hostname = ''], options }, work) => work.device.create(session, hostname, options),
+  );
+  addCommand<DeviceFields>(
+    device,
+    {
+      usage: 'edit <device>',
+      summary: 'change what is known of a device',
+      options: [
+        new Option('--hostname <name>', 'a new host name'),
+        new Option('--public-key <key>', 'a new tunnel public key'),
+        ...fieldOptions(),
+      ],
+      examples: ['ringfence device edit edge-1 --hostname edge-01', 'ringfence device edit edge-1 --relay yes'],
+    },
+    (session, { args: [text = ''], options }, work) => work.device.edit(session, text, options),
+  );
+  addCommand(
+    device,
+    {
+      usage: 'delete <device>',
+      summary: 'delete a device; its device token ends',
+      destructive: true,
+      examples: ['ringfence device delete edge-1'],
+    },
+    (session, { args: [text = ''] }, work) => work.device.remove(session, text),
+  );
+  addCommand(
+    device,
+    {
+      usage: 'status',
+      summary: 'list what the agents last reported',
+      examples: ['ringfence device status'],
+    },
+    (session, _, work) => work.device.status(session),
+  );
+
+  const groups = addNoun(device, 'groups', 'the groups applied to a device; with none, the default group applies');
+  const change = (way: DeviceGroups, usage: string, summary: string, examples: readonly string[]) =>
+    addCommand(groups, { usage, summary, examples }, (session, { args: [text = '', ...names] }, work) =>
+      work.device.changeGroups(session, way, text, names),
+    );
+  change('set', 'set <device> [groups...]', 'apply exactly these groups; none named: the default group', [
+    'ringfence device groups set edge-1 web ssh',
+    'ringfence device groups set edge-1',
+  ]);
+  change('add', 'add <device> <groups...>', 'apply further groups', ['ringfence device groups add edge-1 web']);
+  change('remove', 'remove <device> <groups...>', 'take groups off', ['ringfence device groups remove edge-1 ssh']);
+}

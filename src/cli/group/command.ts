@@ -1,0 +1,111 @@
+/** Owns the commands about security groups and their rules. */
+import { Option, type Command } from 'commander';
+import { addCommand, addNoun, repeated } from '../command-line/client-command.ts';
+import type { EditOptions } from './edit.ts';
+import type { NewGroup } from './run.ts';
+
+const ruleWords =
+  'A rule is `in` or `out`, a protocol (tcp, udp, icmp, icmpv6, ipv4, ipv6, ip), ports (one, a range, several with ' +
+  'commas; none or `any` for all), and `from` (in) or `to` (out) addresses: single ones, CIDR prefixes or first-last, ' +
+  'with commas; none or `any` for all.\n\n' +
+  'A group without inbound rules admits nothing but replies; one without outbound rules lets everything out.';
+
+export function addGroupCommands(program: Command): void {
+  const group = addNoun(program, 'group', 'security groups: what devices let in and out');
+  addCommand(
+    group,
+    { usage: 'list', summary: 'list the groups I may see', examples: ['ringfence group list'] },
+    (session, _, work) => work.group.list(session),
+  );
+  addCommand(
+    group,
+    {
+      usage: 'show <group>',
+      summary: 'show a group with its rules in words',
+      about: 'The word `default` means the default group of the organization.',
+      examples: ['ringfence group show web', 'ringfence group show default -o yaml'],
+    },
+    (session, { args: [text = ''] }, work) => work.group.show(session, text),
+  );
+  addCommand<NewGroup>(
+    group,
+    {
+      usage: 'create <name>',
+      summary: 'create a group',
+      about: ruleWords,
+      options: [
+        new Option('--description <text>', 'free text'),
+        new Option('--mine', 'a group of my own, instead of one of the organization'),
+        repeated('--in <rule>', 'an inbound rule in words'),
+        repeated('--out <rule>', 'an outbound rule in words'),
+        new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
+      ],
+      examples: [
+        'ringfence group create web --in "tcp 80,443" --in "icmp"',
+        'ringfence group create mine --mine -f rules.yaml',
+      ],
+    },
+    (session, { args: [name = ''], options }, work) => work.group.create(session, name, options),
+  );
+  addCommand<EditOptions>(
+    group,
+    {
+      usage: 'edit <group>',
+      summary: 'change a group: in $EDITOR, from a file, or by options',
+      about:
+        'In the editor the group is a short YAML text. What is wrong with it is written above it, and you may try again. ' +
+        'If somebody else changed the group meanwhile, nothing is written, and your text is kept.',
+      options: [
+        new Option('--name <name>', 'a new name'),
+        new Option('--description <text>', 'free text'),
+        new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
+      ],
+      examples: [
+        'ringfence group edit web',
+        'ringfence group edit web --name www',
+        'ringfence group edit web -f web.yaml',
+      ],
+    },
+    (session, { args: [text = ''], options }, work) => work.groupEdit.edit(session, text, options),
+  );
+  addCommand<{ readonly detach?: boolean }>(
+    group,
+    {
+      usage: 'delete <group>',
+      summary: 'delete a group; the default group is reset instead',
+      options: [new Option('--detach', 'take it off the devices that use it; some may fall back to the default group')],
+      destructive: true,
+      examples: ['ringfence group delete web', 'ringfence group delete default --yes'],
+    },
+    (session, { args: [text = ''], options }, work) => work.group.remove(session, text, options),
+  );
+  addCommand(
+    group,
+    {
+      usage: 'allow <group> <direction> <rule...>',
+      summary: 'add a rule, in words',
+      about: ruleWords,
+      examples: [
+        'ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8',
+        'ringfence group allow web in tcp 8000-8999',
+        'ringfence group allow web out udp 53 to any',
+      ],
+    },
+    (session, { args: [text = '', direction, ...words] }, work) =>
+      work.group.changeRules(session, 'allow', text, direction, words),
+  );
+  addCommand(
+    group,
+    {
+      usage: 'revoke <group> <direction> <rule...>',
+      summary: 'take a rule away, in the words that `group show` uses',
+      about: 'The word `all` takes every rule of the direction away.',
+      examples: [
+        'ringfence group revoke web in tcp 443 from 10.0.0.0/8,fd00::/8',
+        'ringfence group revoke web out all',
+      ],
+    },
+    (session, { args: [text = '', direction, ...words] }, work) =>
+      work.group.changeRules(session, 'revoke', text, direction, words),
+  );
+}

@@ -1,0 +1,126 @@
+/** Owns the editing of a group: in an editor with a second chance, from a file, or by options. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { SecurityGroup } from '../../api/group.ts';
+import { RingfenceError } from '../../client/error.ts';
+import type { GroupInput } from '../../policy/group.ts';
+import { openEditor } from './editor.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+import { problemLines, readOrRefuse, readWritten, sameRule, writeGroup } from './text.ts';
+import { readOneInput } from '../terminal/input-file.ts';
+import { toYaml } from '../terminal/output.ts';
+import type { Session } from '../session/session.ts';
+import { findGroup } from './lookup.ts';
+import { told, updateGroup } from './run.ts';
+
+export interface EditOptions {
+  readonly name?: string;
+  readonly description?: string;
+  readonly file?: string;
+}
+
+export async function edit(session: Session, text: string, options: EditOptions): Promise<void> {
+  const { name, description, file } = options;
+  const group = await findGroup(session, text);
+  if (name === undefined && description === undefined && file === undefined) return editByHand(session, group);
+  const input = file === undefined ? undefined : await readOneInput(file, session);
+  const body: GroupInput = {
+    ...(input === undefined ? {} : readOrRefuse(input.value, 'update', input.where)),
+    ...(name !== undefined && { group_name: name }),
+    ...(description !== undefined && { group_description: description }),
+  };
+  return write(session, group, body);
+}
+
+async function write(session: Session, group: SecurityGroup, body: GroupInput): Promise<void> {
+  const { signal } = session;
+  const news = differing(group, body);
+  if (Object.keys(news).length === 0) return session.say('That is how it was: nothing was changed.');
+  const changed = await updateGroup(await session.client(), group, news, { signal, ifMatch: group.revision });
+  return told(session, 'Changed', changed);
+}
+
+/** Only the fields that say something else than the group does. */
+function differing(group: SecurityGroup, body: GroupInput): GroupInput {
+  const { group_name, group_description, inbound_rules, outbound_rules } = body;
+  const sameRules = (a: SecurityGroup['inbound_rules'] = [], b: SecurityGroup['inbound_rules'] = []): boolean =>
+    a.length === b.length && a.every((rule, index) => sameRule(rule, b[index] ?? rule) && b[index] !== undefined);
+  return {
+    ...(group_name !== undefined && group_name !== group.group_name && { group_name }),
+    ...(group_description !== undefined && group_description !== group.group_description && { group_description }),
+    ...(inbound_rules !== undefined && !sameRules(group.inbound_rules, inbound_rules) && { inbound_rules }),
+    ...(outbound_rules !== undefined && !sameRules(group.outbound_rules, outbound_rules) && { outbound_rules }),
+  };
+}
+
+const help = [
+  'Rules have no order; each is an allow: PROTOCOL [PORTS] [from|to ADDRESSES].',
+  'No inbound rule: nothing comes in but replies. No outbound rule: everything goes out.',
+  'Save and leave to apply. Leave without a change to keep the group as it is.',
+];
+const comments = (lines: readonly string[]): string => lines.map((line) => `# ${line}\n`).join('');
+const withoutComments = (text: string): string => text.replace(/^#.*\n?/gm, '');
+
+async function editByHand(session: Session, group: SecurityGroup): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'ringfence-'));
+  const file = join(folder, 'group.yaml');
+  const first = await toYaml(writeGroup(group));
+  let keep = false;
+  try {
+    await writeFile(file, comments(help) + first, { mode: 0o600 });
+    let shown = first;
+    for (;;) {
+      const edited = await inEditor(session, file);
+      if (edited.trim() === '' || edited === first) return session.say('Nothing was changed.');
+      // From here on the text is somebody's work: it stays until it is in force.
+      keep = true;
+      const problems = await tryOut(session, group, edited);
+      if (problems === undefined) {
+        keep = false;
+        return;
+      }
+      if (edited === shown) throw usageError('the group is not valid; nothing was written:', problems);
+      shown = edited;
+      await writeFile(
+        file,
+        comments(['This cannot be applied:', ...problems.map((line) => `  ${line}`), '', ...help]) + edited,
+      );
+    }
+  } catch (error) {
+    if (keep) session.terminal.note(`Your text is kept in ${file}`);
+    throw error;
+  } finally {
+    if (!keep) await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function inEditor({ terminal, signal }: Session, file: string): Promise<string> {
+  const code = await openEditor(file, terminal.env);
+  signal.throwIfAborted();
+  if (code !== 0) throw new CliError('failed', `the editor ended with ${code}; nothing was changed`);
+  return withoutComments(await readFile(file, 'utf8'));
+}
+
+/** Applies the text; undefined when it is in force, otherwise what is wrong with it. */
+async function tryOut(session: Session, group: SecurityGroup, text: string): Promise<readonly string[] | undefined> {
+  try {
+    const { readYaml } = await import('../terminal/yaml.ts');
+    let value: unknown;
+    try {
+      value = readYaml(text);
+    } catch (error) {
+      return [error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)];
+    }
+    const { problems, group: body } = readWritten(value, 'update');
+    if (problems.length > 0) return problemLines(problems);
+    await write(session, group, { inbound_rules: [], outbound_rules: [], ...body });
+    return undefined;
+  } catch (error) {
+    if (error instanceof CliError && error.exit === 'usage') return [error.message, ...error.details];
+    if (error instanceof RingfenceError && error.status === 422) {
+      return error.errors.map(({ pointer, detail }) => `${pointer}: ${detail}`);
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,79 @@
+/** Proves that rules in words are read as meant, and that what is written can be read again. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { normalizeRules } from '../../policy/normalize.ts';
+import { writtenRule } from '../../policy/arbitrary.fixture.ts';
+import type { SecurityRule } from '../../policy/rule.ts';
+import { CliError } from '../terminal/exit.ts';
+import { sameRule } from './text.ts';
+import { readDirection, readRuleWords, ruleWords } from './rule-text.ts';
+
+const rule = (ip_protocol: string, from_port = 0, to_port = from_port, ...ip_ranges: string[]) => ({
+  ip_protocol,
+  from_port,
+  to_port,
+  ...(ip_ranges.length > 0 && { ip_ranges }),
+});
+
+describe('words', () => {
+  it.each([
+    ['tcp 443 from 10.0.0.0/8,fd00::/8', [rule('tcp', 443, 443, '10.0.0.0/8', 'fd00::/8')]],
+    ['tcp 443', [rule('tcp', 443)]],
+    ['TCP 443 FROM ANY', [rule('tcp', 443)]],
+    ['tcp', [rule('tcp')]],
+    ['tcp any from any', [rule('tcp')]],
+    ['any', [rule('ip')]],
+    ['all from 1.2.3.4', [rule('ip', 0, 0, '1.2.3.4')]],
+    [
+      'tcp 80,443,8000-8999 from 10.0.0.1 , 10.0.0.2',
+      [80, 443, 8000].map((port) => rule('tcp', port, port === 8000 ? 8999 : port, '10.0.0.1', '10.0.0.2')),
+    ],
+    ['udp 1 - 9 from 10.0.0.1 - 10.0.0.9', [rule('udp', 1, 9, '10.0.0.1-10.0.0.9')]],
+    ['icmp from ::/0', [rule('icmp', 0, 0, '::/0')]],
+  ])('are read: %s', (words, rules) => {
+    expect(readRuleWords('inbound', [words])).toEqual(rules);
+    expect(readRuleWords('inbound', words.split(' '))).toEqual(rules);
+  });
+
+  it.each([
+    ['', /begins with a protocol/],
+    ['tpc 80', /did you mean `tcp`/],
+    ['quic', /`quic` is no protocol/],
+    ['tcp http', /`http` is no port/],
+    ['tcp 80:90', /is no port and no range/],
+    ['tcp 0', /port 0 does not exist/],
+    ['tcp 80 from', /needs addresses/],
+    ['tcp 80 from any,10.0.0.1', /stands alone/],
+    ['tcp 80 from 10.0.0.1 10.0.0.2', /separated by commas/],
+    ['tcp 80 to 10.0.0.1', /comes `from`/],
+  ])('that mean nothing are refused: %s', (words, message) => {
+    expect(() => readRuleWords('inbound', [words])).toThrow(message);
+    expect(() => readRuleWords('inbound', [words])).toThrow(CliError);
+  });
+
+  it('name a direction', () => {
+    expect(['in', 'Inbound', 'out', 'OUTBOUND'].map(readDirection)).toEqual([
+      'inbound',
+      'inbound',
+      'outbound',
+      'outbound',
+    ]);
+    expect(() => readDirection('up')).toThrow('`in` or `out`');
+    expect(() => readDirection(undefined)).toThrow('`in` or `out`');
+  });
+
+  it('that a stored rule is written in are read as the same rule', () => {
+    fc.assert(
+      fc.property(writtenRule, fc.constantFrom('inbound' as const, 'outbound' as const), (written, direction) => {
+        for (const stored of normalizeRules([written])) {
+          const [again, ...more] = normalizeRules(
+            readRuleWords(direction, [ruleWords(direction, stored)]) as SecurityRule[],
+          );
+          expect(more).toEqual([]);
+          expect(again !== undefined && sameRule(stored, again)).toBe(true);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

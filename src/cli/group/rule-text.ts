@@ -1,0 +1,117 @@
+/** Owns rules in human words: `tcp 443 from 10.0.0.0/8, fd00::/8`, read and written. */
+import { nearest } from '../terminal/text.ts';
+import { usageError } from '../terminal/exit.ts';
+import { protocols, type Direction, type SecurityRule } from '../../policy/rule.ts';
+
+/** A rule as typed: of the right shape, not yet validated (the policy core says what is wrong with its values). */
+export interface TypedRule {
+  readonly ip_protocol: string;
+  readonly from_port: number;
+  readonly to_port: number;
+  readonly ip_ranges?: readonly string[];
+}
+
+const preposition: { readonly [D in Direction]: 'from' | 'to' } = { inbound: 'from', outbound: 'to' };
+const directionWords: Readonly<Record<string, Direction>> = {
+  in: 'inbound',
+  inbound: 'inbound',
+  out: 'outbound',
+  outbound: 'outbound',
+};
+
+export function readDirection(word: string | undefined): Direction {
+  const direction = directionWords[word?.toLowerCase() ?? ''];
+  if (direction !== undefined) return direction;
+  throw usageError(`a rule is \`in\` or \`out\`, not \`${word ?? ''}\``);
+}
+
+const example: { readonly [D in Direction]: string } = {
+  inbound: 'in tcp 443 from 10.0.0.0/8,fd00::/8',
+  outbound: 'out udp 53 to any',
+};
+
+/**
+ * Reads `PROTOCOL [PORTS] [from|to ADDRESSES]`. Several ports, with commas, make several rules. Port numbers and
+ * addresses are taken as typed: their faults are found, and told, by the validation that the server uses too.
+ */
+export function readRuleWords(direction: Direction, words: readonly string[]): readonly TypedRule[] {
+  const tokens = words
+    .join(' ')
+    .trim()
+    .split(/\s+/)
+    .filter((token) => token !== '');
+  const [protocol, ...rest] = tokens;
+  if (protocol === undefined) throw usageError(`a rule begins with a protocol, e.g. \`${example[direction]}\``);
+  const at = rest.findIndex((token) => ['from', 'to'].includes(token.toLowerCase()));
+  const portTokens = at === -1 ? rest : rest.slice(0, at);
+  const ip_protocol = readProtocol(protocol);
+  const ranges = at === -1 ? [] : readAddresses(direction, rest[at] ?? '', rest.slice(at + 1));
+  return readPorts(portTokens.join(''), direction).map(([from_port, to_port]) => ({
+    ip_protocol,
+    from_port,
+    to_port,
+    ...(ranges.length > 0 && { ip_ranges: ranges }),
+  }));
+}
+
+function readProtocol(word: string): string {
+  const lower = word.toLowerCase();
+  if (lower === 'any' || lower === 'all') return 'ip';
+  if (protocols.some((known) => known === lower)) return lower;
+  const near = nearest(lower, protocols);
+  throw usageError(
+    `\`${word}\` is no protocol${near === undefined ? '' : ` (did you mean \`${near}\`?)`}; known: ${protocols.join(', ')}`,
+  );
+}
+
+function readPorts(text: string, direction: Direction): readonly (readonly [number, number])[] {
+  if (text === '' || text.toLowerCase() === 'any' || text.toLowerCase() === 'all') return [[0, 0]];
+  return text
+    .split(',')
+    .filter((part) => part !== '')
+    .map((part) => {
+      const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part);
+      if (match === null) {
+        throw usageError(`\`${part}\` is no port and no range of ports, as in \`${example[direction]}\``);
+      }
+      const from = Number(match[1]);
+      const to = match[2] === undefined ? from : Number(match[2]);
+      if (from === 0 && to === 0) throw usageError('port 0 does not exist; `any` means every port');
+      return [from, to] as const;
+    });
+}
+
+function readAddresses(direction: Direction, word: string, rest: readonly string[]): readonly string[] {
+  if (word.toLowerCase() !== preposition[direction]) {
+    throw usageError(
+      direction === 'inbound'
+        ? 'an inbound rule says where traffic comes `from`, not where it goes `to`'
+        : 'an outbound rule says where traffic goes `to`, not where it comes `from`',
+    );
+  }
+  const entries = rest
+    .join(' ')
+    .split(',')
+    .map((entry) => entry.replace(/\s*-\s*/g, '-').trim())
+    .filter((entry) => entry !== '');
+  if (entries.length === 0) throw usageError(`\`${word}\` needs addresses, or \`any\``);
+  if (entries.some((entry) => entry.toLowerCase() === 'any')) {
+    if (entries.length > 1) throw usageError('`any` stands alone: it includes every other address');
+    return [];
+  }
+  const gap = entries.find((entry) => /\s/.test(entry));
+  if (gap !== undefined) throw usageError(`addresses are separated by commas: \`${gap}\``);
+  return entries;
+}
+
+const portWords = ({ from_port, to_port }: SecurityRule): string => {
+  if (from_port === 0 && to_port === 0) return '';
+  return from_port === to_port ? ` ${from_port}` : ` ${from_port}-${to_port}`;
+};
+
+/** The words that `readRuleWords` reads as this rule. */
+export function ruleWords(direction: Direction, rule: SecurityRule): string {
+  const ranges = rule.ip_ranges ?? [];
+  const addresses = ranges.length === 0 ? 'any' : ranges.map((range) => range.replace(/\s+/g, '')).join(', ');
+  return `${rule.ip_protocol}${portWords(rule)} ${preposition[direction]} ${addresses}`;
+}

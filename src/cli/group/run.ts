@@ -1,0 +1,224 @@
+/** Owns what the group commands do, besides editing in an editor. */
+import type { SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
+import type { Client, WriteOptions } from '../../client/http.ts';
+import { readGroup, type GroupInput } from '../../policy/group.ts';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+import { describeRules, problemLines, readOrRefuse, rulesInWords, sameRule } from './text.ts';
+import { readOneInput } from '../terminal/input-file.ts';
+import { changeSafely } from '../session/retry.ts';
+import { readDirection, readRuleWords, ruleWords } from './rule-text.ts';
+import type { Session } from '../session/session.ts';
+import { renderFields, renderTable } from '../terminal/table.ts';
+import { shortTime } from '../terminal/time.ts';
+import { allDevices, deviceName } from '../device/lookup.ts';
+import { allGroups, findGroup, pickGroup } from './lookup.ts';
+
+const ownerWords = ({ is_default, user_id }: SecurityGroup): string =>
+  is_default === true ? 'default' : user_id === undefined ? 'organization' : `user ${user_id}`;
+
+const rulesField = { inbound: 'inbound_rules', outbound: 'outbound_rules' } as const;
+const rulesOf = (group: SecurityGroup, direction: Direction): readonly StoredRule[] =>
+  group[rulesField[direction]] ?? [];
+
+export async function list(session: Session): Promise<void> {
+  const groups = await allGroups(session);
+  await session.print({
+    data: groups,
+    ids: groups.map(({ id }) => id),
+    table: (paint) =>
+      renderTable(
+        [
+          { head: 'NAME', text: ({ group_name }) => group_name },
+          { head: 'ID', text: ({ id }) => id },
+          { head: 'OWNER', text: ownerWords },
+          { head: 'IN', text: (group) => String(rulesOf(group, 'inbound').length), align: 'right' },
+          { head: 'OUT', text: (group) => String(rulesOf(group, 'outbound').length), align: 'right' },
+          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right' },
+          { head: 'DESCRIPTION', text: ({ group_description }) => group_description },
+        ],
+        groups,
+        paint,
+      ),
+  });
+}
+
+export async function show(session: Session, text: string): Promise<void> {
+  const wantsTable = session.values.output === 'table' && session.values.quiet !== true;
+  const [group, devices] = await Promise.all([findGroup(session, text), wantsTable ? allDevices(session) : []]);
+  const users = devices.filter(({ security_groups = [] }) =>
+    group.is_default === true ? security_groups.length === 0 : security_groups.includes(group.id),
+  );
+  await session.print({
+    data: group,
+    ids: [group.id],
+    table: (paint) =>
+      renderFields(
+        [
+          ['name', group.group_name],
+          ['id', group.id],
+          ['description', group.group_description],
+          ['owner', ownerWords(group)],
+          ['in', describeRules('inbound', group.inbound_rules)],
+          ['out', describeRules('outbound', group.outbound_rules)],
+          ['devices', users.map(deviceName)],
+          ['revision', String(group.revision)],
+          ['created', shortTime(group.created_at)],
+          ['updated', shortTime(group.updated_at)],
+        ],
+        paint,
+      ),
+  });
+}
+
+export interface NewGroup {
+  readonly description?: string;
+  readonly mine?: boolean;
+  readonly in?: readonly string[];
+  readonly out?: readonly string[];
+  readonly file?: string;
+}
+
+export async function create(session: Session, name: string, options: NewGroup): Promise<void> {
+  const client = await session.client();
+  const body = { ...(await bodyOf(session, options)), group_name: name };
+  const { problems, group } = readGroup(body, { mode: 'create' });
+  if (problems.length > 0) throw usageError('the group is not valid:', problemLines(problems));
+  const api = options.mine === true ? client.userGroups : client.groups;
+  const organization = await session.organization();
+  const made = await api.create(organization, { group_name: name, ...group }, { signal: session.signal });
+  await told(session, 'Created', made);
+}
+
+/** What the options and the file say; each rule from one place only. */
+async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Record<string, unknown>>> {
+  const { description, file } = options;
+  const words = (direction: Direction, texts: readonly string[] | undefined) =>
+    texts?.flatMap((text) => readRuleWords(direction, [text]));
+  if (file !== undefined && (options.in ?? options.out) !== undefined) {
+    throw usageError('rules come from --file or from --in and --out, not from both');
+  }
+  const input = file === undefined ? undefined : await readOneInput(file, session);
+  const fromFile: GroupInput = input === undefined ? {} : readOrRefuse(input.value, 'update', input.where);
+  const inbound_rules = words('inbound', options.in);
+  const outbound_rules = words('outbound', options.out);
+  return {
+    ...fromFile,
+    ...(description !== undefined && { group_description: description }),
+    ...(inbound_rules !== undefined && { inbound_rules }),
+    ...(outbound_rules !== undefined && { outbound_rules }),
+  };
+}
+
+export const told = (session: Session, verb: string, group: SecurityGroup): Promise<void> =>
+  session.print({ data: group, ids: [group.id], table: () => `${verb} group ${group.group_name} (${group.id}).\n` });
+
+/** Writes to the group where it lives: a user's own, or the organization's. */
+export const updateGroup = (
+  client: Client,
+  { org_id, id, user_id }: SecurityGroup,
+  body: UpdateSecurityGroup,
+  options: WriteOptions,
+): Promise<SecurityGroup> =>
+  (user_id === undefined ? client.groups : client.userGroups).update(org_id, id, body, options);
+
+export async function remove(session: Session, text: string, options: { readonly detach?: boolean }): Promise<void> {
+  const { signal } = session;
+  const client = await session.client();
+  const groups = await allGroups(session);
+  const found = pickGroup(groups, text);
+  const question =
+    found.is_default === true
+      ? 'Reset the default group to its first rules, which admit everything?'
+      : `Delete group ${found.group_name}?`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const api = found.user_id === undefined ? client.groups : client.userGroups;
+  const group = await api.delete(found.org_id, found.id, {
+    signal,
+    ifMatch: found.revision,
+    ...(options.detach === true && { detach: true }),
+  });
+  return told(session, found.is_default === true ? 'Reset' : 'Deleted', group);
+}
+
+type Way = 'allow' | 'revoke';
+
+export async function changeRules(
+  session: Session,
+  way: Way,
+  text: string,
+  directionWord: string | undefined,
+  words: readonly string[],
+): Promise<void> {
+  const { signal } = session;
+  const direction = readDirection(directionWord);
+  const named = way === 'revoke' && words.join(' ').toLowerCase() === 'all' ? 'all' : readNamed(direction, words);
+  const client = await session.client();
+  const found = await findGroup(session, text);
+  const read = (): Promise<SecurityGroup> => client.groups.get(found.org_id, found.id, { signal });
+  const changed = await changeSafely(found, read, async (newest) => {
+    const now = rulesOf(newest, direction);
+    const after = way === 'allow' ? withRules(now, named) : withoutRules(newest, direction, now, named);
+    if (after.length === now.length) return undefined;
+    checkLimits(newest, direction, after);
+    return updateGroup(client, newest, { [rulesField[direction]]: after }, { signal, ifMatch: newest.revision });
+  });
+  if (changed === undefined) session.say(`Group ${found.group_name} says so already: nothing was changed.`);
+  await sayRules(session, direction, changed ?? found);
+}
+
+/** The rules that the words mean, as the server would store them. */
+function readNamed(direction: Direction, words: readonly string[]): readonly StoredRule[] {
+  const field = rulesField[direction];
+  const { problems, group } = readGroup({ [field]: readRuleWords(direction, words) }, { mode: 'update' });
+  if (problems.length > 0) throw usageError([...new Set(problems.map(({ detail }) => detail))].join(' '));
+  return group[field] ?? [];
+}
+
+const withRules = (now: readonly StoredRule[], named: readonly StoredRule[] | 'all'): readonly StoredRule[] =>
+  named === 'all' ? now : [...now, ...named.filter((rule) => !now.some((known) => sameRule(known, rule)))];
+
+function withoutRules(
+  { group_name }: SecurityGroup,
+  direction: Direction,
+  now: readonly StoredRule[],
+  named: readonly StoredRule[] | 'all',
+): readonly StoredRule[] {
+  if (named === 'all') return [];
+  const missing = named.filter((rule) => !now.some((known) => sameRule(known, rule)));
+  if (missing.length > 0) {
+    throw new CliError(
+      'notFound',
+      `group ${group_name} has no ${direction} rule \`${missing.map((rule) => ruleWords(direction, rule)).join('`, `')}\`; it has:`,
+      now.length === 0 ? ['none'] : rulesInWords(direction, now),
+    );
+  }
+  return now.filter((known) => !named.some((rule) => sameRule(known, rule)));
+}
+
+function checkLimits(group: SecurityGroup, direction: Direction, after: readonly StoredRule[]): void {
+  const { problems } = readGroup(
+    { [rulesField[direction]]: after },
+    {
+      mode: 'update',
+      stored: { inbound_rules: rulesOf(group, 'inbound'), outbound_rules: rulesOf(group, 'outbound') },
+    },
+  );
+  if (problems.length > 0) throw usageError('the group would not be valid:', problemLines(problems));
+}
+
+/** Taking the last rule away closes the inside and opens the outside: that must not happen unsaid. */
+async function sayRules(session: Session, direction: Direction, group: SecurityGroup): Promise<void> {
+  await session.print({
+    data: group,
+    ids: [group.id],
+    table: (paint) =>
+      renderFields(
+        [
+          ['group', group.group_name],
+          [direction === 'inbound' ? 'in' : 'out', describeRules(direction, rulesOf(group, direction))],
+        ],
+        paint,
+      ),
+  });
+}

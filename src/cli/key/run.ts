@@ -1,0 +1,82 @@
+/** Owns what the enrollment key commands do. */
+import type { EnrollmentKey } from '../../api/user.ts';
+import { usageError } from '../terminal/exit.ts';
+import { findOne } from '../session/find-one.ts';
+import type { Session } from '../session/session.ts';
+import { renderFields, renderTable, type Column } from '../terminal/table.ts';
+import { readExpiry, shortTime } from '../terminal/time.ts';
+import { groupIds } from '../group/lookup.ts';
+
+const columns: readonly Column<EnrollmentKey>[] = [
+  { head: 'NAME', text: ({ name }) => name },
+  { head: 'ID', text: ({ id }) => id },
+  { head: 'USES LEFT', text: ({ uses_left }) => String(uses_left), align: 'right' },
+  { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
+  { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) },
+];
+
+const fieldsOf = (key: EnrollmentKey): readonly (readonly [string, string])[] =>
+  columns.map(({ head, text }) => [head.toLowerCase(), text(key)]);
+
+async function all(session: Session): Promise<readonly EnrollmentKey[]> {
+  const client = await session.client();
+  return client.enrollmentKeys.list(await session.organization(), { signal: session.signal });
+}
+
+const find = async (session: Session, text: string): Promise<EnrollmentKey> =>
+  findOne('enrollment key', text, await all(session), ({ id, name }) => ({ id, names: [name] }));
+
+export async function list(session: Session): Promise<void> {
+  const keys = await all(session);
+  await session.print({
+    data: keys,
+    ids: keys.map(({ id }) => id),
+    table: (paint) => renderTable(columns, keys, paint),
+  });
+}
+
+export async function show(session: Session, text: string): Promise<void> {
+  const key = await find(session, text);
+  await session.print({ data: key, ids: [key.id], table: (paint) => renderFields(fieldsOf(key), paint) });
+}
+
+export interface NewKey {
+  readonly uses?: string;
+  readonly expires?: string;
+  readonly group?: readonly string[];
+}
+
+export async function create(session: Session, name: string | undefined, options: NewKey): Promise<void> {
+  const { uses = '1', expires, group = [] } = options;
+  if (!/^\d{1,9}$/.test(uses)) throw usageError(`\`${uses}\` is no number of uses`);
+  const client = await session.client();
+  const organization = await session.organization();
+  const security_groups = group.length === 0 ? [] : await groupIds(session, group);
+  const body = {
+    uses: Number(uses),
+    ...(name !== undefined && { name }),
+    ...(expires !== undefined && { expires_at: readExpiry(expires, Date.now()) }),
+    ...(security_groups.length > 0 && { security_groups }),
+  };
+  const key = await client.enrollmentKeys.create(organization, body, { signal: session.signal });
+  await session.print({
+    data: key,
+    ids: [key.key],
+    table: (paint) => renderFields([...fieldsOf(key), ['key', key.key]], paint),
+  });
+  session.say('Keep the key now: it is not shown again.');
+}
+
+export async function remove(session: Session, text: string): Promise<void> {
+  const client = await session.client();
+  const organization = await session.organization();
+  const found = await find(session, text);
+  const question = `Revoke enrollment key ${found.name || found.id}?`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const key = await client.enrollmentKeys.revoke(organization, found.id, { signal: session.signal });
+  return session.print({
+    data: key,
+    ids: [key.id],
+    table: () => `Revoked enrollment key ${key.name || key.id}.\n`,
+  });
+}

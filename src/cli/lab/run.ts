@@ -1,0 +1,294 @@
+/** Owns what the lab's commands do: up, down, status, try, run. */
+import { spawn } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CliError, endingOf, usageError } from '../terminal/exit.ts';
+import { Hands } from './device.ts';
+import { Lab, removeFolder, type Tunnel } from './lab.ts';
+import { Namespace } from './namespace.ts';
+import {
+  isAlive,
+  listRecords,
+  readRecord,
+  removeRecord,
+  startOf,
+  writeRecord,
+  type LabDeviceRecord,
+  type LabRecord,
+} from './record.ts';
+import { door, driverName, mostDevices } from './topology.ts';
+import { deviceLines, introduction } from './introduction.ts';
+
+export interface UpOptions {
+  readonly name: string;
+  readonly devices: string;
+  readonly tunnel: Tunnel;
+  readonly listen?: string;
+  readonly phase?: string;
+  readonly bare?: boolean;
+  readonly detach?: boolean;
+}
+
+/** How this program was started, so that the lab can start it again. */
+const program = (): readonly string[] => [process.execPath, process.argv[1] ?? ''];
+
+function requireRoot(): void {
+  if (process.getuid?.() !== 0) {
+    throw new CliError('notAllowed', 'the lab makes network namespaces and needs root: try it with sudo');
+  }
+}
+
+function readName(text: string): string {
+  if (!/^[a-z0-9][a-z0-9-]{0,30}$/.test(text)) throw usageError('a lab is named by small letters, digits and dashes');
+  return text;
+}
+
+function readCount(text: string): number {
+  const count = Number(text);
+  if (!Number.isInteger(count) || count < 1 || count > mostDevices) {
+    throw usageError(`--devices must be a number from 1 to ${mostDevices}`);
+  }
+  return count;
+}
+
+export async function up(options: UpOptions): Promise<void> {
+  requireRoot();
+  const name = readName(options.name);
+  const devices = readCount(options.devices);
+  const old = readRecord(name);
+  if (old !== undefined && isAlive(old)) {
+    throw new CliError('conflict', `the lab ${name} is up already: \`ringfence lab status\` shows it`);
+  }
+  if (old !== undefined) await clean(old);
+  if (options.detach === true) await upDetached(name);
+  else await upHere({ ...options, name, count: devices });
+}
+
+async function upHere(
+  options: Omit<UpOptions, 'devices'> & { readonly name: string; readonly count: number },
+): Promise<void> {
+  const { name, tunnel, listen, phase, bare = false } = options;
+  const ended = new AbortController();
+  const onSignal = (): void => ended.abort();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+  process.stderr.write(`Building the lab: a server and ${options.count} devices …\n`);
+  const lab = await Lab.open({
+    name,
+    devices: options.count,
+    tunnel,
+    bare,
+    program: program(),
+    ...(listen === undefined ? {} : { listen }),
+    ...(phase === undefined ? {} : { serverArguments: ['--phase', phase] }),
+    onAgentEnd: (device, { code, signal }) => {
+      process.stderr.write(`The agent of ${device.name} ended by ${signal ?? `itself with ${code}`}; it comes back.\n`);
+      setTimeout(() => {
+        if (!ended.signal.aborted) lab.startAgent(device).catch(() => {});
+      }, 1_000);
+    },
+  });
+  try {
+    const record = recordOf(lab, { name, tunnel, bare });
+    writeRecord(record);
+    process.stdout.write(introduction(record));
+    if (!ended.signal.aborted) await new Promise((resolve) => ended.signal.addEventListener('abort', resolve));
+  } finally {
+    process.stderr.write('Taking the lab down …\n');
+    await lab.close();
+    removeRecord(name);
+  }
+}
+
+const recordOf = (
+  lab: Lab,
+  { name, tunnel, bare }: { readonly name: string; readonly tunnel: Tunnel; readonly bare: boolean },
+): LabRecord => ({
+  name,
+  tunnel,
+  pid: process.pid,
+  started: startOf(process.pid) ?? '',
+  folder: lab.folder,
+  url: lab.url,
+  adminToken: lab.adminToken,
+  ...(bare ? {} : { place: lab.place }),
+  devices: lab.devices.map(({ name: device, namespace, addresses, stateFolder }) => ({
+    name: device,
+    holder: namespace.pid,
+    driver4: addresses.driver4,
+    driver6: addresses.driver6,
+    state: stateFolder,
+  })),
+});
+
+/** The same command in a process of its own, until its record is there. */
+async function upDetached(name: string): Promise<void> {
+  const [command = '', file = ''] = program();
+  const args = process.argv.slice(2).filter((arg) => arg !== '--detach' && arg !== '-d');
+  const log = join(tmpdir(), `ringfence-lab-${name}-${process.pid}.log`);
+  const output = openSync(log, 'a', 0o600);
+  const env = { ...process.env, RINGFENCE_LAB_DETACH: '' };
+  const child = spawn(command, [file, ...args], { env, detached: true, stdio: ['ignore', output, output] });
+  closeSync(output);
+  try {
+    for (let attempt = 0; attempt < 15_000; attempt++) {
+      const record = readRecord(name);
+      if (record !== undefined && isAlive(record)) {
+        process.stdout.write(introduction(record));
+        child.unref();
+        return;
+      }
+      if (child.exitCode !== null || child.signalCode !== null) break;
+      await sleep(20);
+    }
+    child.kill('SIGTERM');
+    throw new CliError('failed', 'the lab did not come up', readFileSync(log, 'utf8').trim().split('\n').slice(-5));
+  } finally {
+    await rm(log, { force: true });
+  }
+}
+
+/** Those that are named, by word or by environment; or else all. */
+export async function down(given: readonly string[]): Promise<void> {
+  requireRoot();
+  const named = process.env['RINGFENCE_LAB_NAME'];
+  const names = given.length === 0 && named !== undefined ? [named] : given;
+  const records = names.length === 0 ? listRecords() : names.map((name) => found(name));
+  for (const record of records) {
+    if (isAlive(record)) {
+      process.kill(record.pid, 'SIGTERM');
+      for (let attempt = 0; attempt < 3_000 && isAlive(record); attempt++) await sleep(10);
+      if (isAlive(record)) process.kill(record.pid, 'SIGKILL');
+    }
+    await clean(record);
+    process.stdout.write(`The lab ${record.name} is down.\n`);
+  }
+  if (records.length === 0) process.stdout.write('No lab is up.\n');
+}
+
+/** What is left of a lab that was killed: namespaces and programs ended with it, files did not. */
+async function clean(record: LabRecord): Promise<void> {
+  if (/\/ringfence-lab-[^/]+$/.test(record.folder)) await removeFolder(record.folder);
+  removeRecord(record.name);
+}
+
+export async function showLabs(): Promise<void> {
+  requireRoot();
+  const records = listRecords();
+  if (records.length === 0) process.stdout.write('No lab is up; `ringfence lab up` builds one.\n');
+  for (const record of records) {
+    const state = isAlive(record) ? `up, ${record.url}/ui/` : 'dead; `ringfence lab down` cleans up after it';
+    process.stdout.write(`${record.name}: ${state}\n`);
+    if (isAlive(record)) process.stdout.write(deviceLines(record));
+  }
+}
+
+function found(name: string): LabRecord {
+  const record = readRecord(name);
+  if (record === undefined) throw new CliError('notFound', `there is no lab ${name}`);
+  return record;
+}
+
+/** The one lab that is up, or the one that was named. */
+function theLab(name: string | undefined): LabRecord {
+  const alive = (name === undefined ? listRecords() : [found(name)]).filter(isAlive);
+  const [record, ...others] = alive;
+  if (record === undefined) throw new CliError('notFound', 'no lab is up: `ringfence lab up` builds one');
+  if (others.length > 0) {
+    throw usageError(`several labs are up, say which: ${alive.map((each) => `--name ${each.name}`).join(', ')}`);
+  }
+  return record;
+}
+
+function theDevice(record: LabRecord, text: string): LabDeviceRecord {
+  const device = record.devices.find(({ name }) => name === text || name === `device-${text}`);
+  if (device === undefined) {
+    const names = record.devices.map(({ name }) => name).join(', ');
+    throw new CliError('notFound', `the lab has no device ${text}; there are ${names}`);
+  }
+  return device;
+}
+
+export interface TryOptions {
+  readonly name?: string;
+  readonly ipv6?: boolean;
+}
+
+/** Long enough for a busy machine, short enough for a person. */
+const patience = 2_000;
+
+export async function tryPackets(args: readonly string[], options: TryOptions): Promise<void> {
+  requireRoot();
+  const [fromText = '', toText = '', protocol = 'tcp', portText] = args;
+  const record = theLab(options.name);
+  const [from, to] = [theDevice(record, fromText), theDevice(record, toText)];
+  const address = options.ipv6 === true ? to.driver6 : to.driver4;
+  const answer = await tryOnce({ from, to, address, protocol, portText });
+  const what = portText === undefined ? protocol : `${protocol} ${portText}`;
+  process.stdout.write(`${from.name} → ${to.name} (${address}) ${what}: ${answer}\n`);
+  if (answer !== 'open') process.exitCode = 1;
+}
+
+interface Trial {
+  readonly from: LabDeviceRecord;
+  readonly to: LabDeviceRecord;
+  readonly address: string;
+  readonly protocol: string;
+  readonly portText: string | undefined;
+}
+
+async function tryOnce({ from, to, address, protocol, portText }: Trial): Promise<string> {
+  const asker = Namespace.heldBy(from.holder);
+  if (protocol === 'icmp') {
+    const { code } = await asker.attempt(['ping', '-n', '-c', '1', '-W', String(patience / 1_000), address]);
+    return code === 0 ? 'open' : 'closed';
+  }
+  if (protocol !== 'tcp' && protocol !== 'udp') throw usageError('try tcp, udp or icmp');
+  const port = Number(portText);
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw usageError('say a port from 1 to 65535');
+  const [there, here] = [new Hands(Namespace.heldBy(to.holder), program()), new Hands(asker, program())];
+  try {
+    // Where somebody listens already, that will do.
+    await there.perform({ do: 'serve', protocol, port });
+    return await here.perform({ do: 'ask', protocol, address, port, patience });
+  } finally {
+    here.rest();
+    there.rest();
+  }
+}
+
+/** Runs a command inside a device, as if it were typed there. */
+export async function run(args: readonly string[], options: TryOptions): Promise<void> {
+  requireRoot();
+  const [deviceText = '', ...argv] = args;
+  const device = theDevice(theLab(options.name), deviceText);
+  const [command = '', ...rest] = Namespace.heldBy(device.holder).inside(argv);
+  const env = {
+    ...process.env,
+    RINGFENCE_SERVER: `http://${door.address}:${door.port}`,
+    RINGFENCE_INTERFACE: driverName,
+    RINGFENCE_STATE: device.state,
+  };
+  const child = spawn(command, rest, { stdio: 'inherit', env });
+  const pass = (signal: NodeJS.Signals): void => void child.kill(signal);
+  process.on('SIGINT', pass);
+  process.on('SIGTERM', pass);
+  const code = await new Promise<number>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (status, signal) => resolve(status ?? (signal === 'SIGINT' ? 130 : 1)));
+  });
+  process.exitCode = code;
+}
+
+/** Runs, says what went wrong, and sets the exit code. */
+export async function perform(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const { code, lines } = endingOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
+    process.stderr.write(`ringfence: ${lines.join('\n')}\n`);
+    process.exitCode = code;
+  }
+}

@@ -1,0 +1,98 @@
+/** Owns what the organization commands do. */
+import type { Organization } from '../../api/organization.ts';
+import { usageError } from '../terminal/exit.ts';
+import { readProfiles, writeProfiles } from '../session/profile.ts';
+import type { Session } from '../session/session.ts';
+import { renderFields, renderTable } from '../terminal/table.ts';
+import { shortTime } from '../terminal/time.ts';
+
+export async function list(session: Session): Promise<void> {
+  const all = await (await session.client()).organizations.list({ signal: session.signal });
+  const { profile } = await session.profile();
+  await session.print({
+    data: all,
+    ids: all.map(({ id }) => id),
+    table: (paint) =>
+      renderTable(
+        [
+          { head: '', text: ({ id }) => (id === profile?.organization ? '*' : '') },
+          { head: 'NAME', text: ({ name }) => name },
+          { head: 'ID', text: ({ id }) => id },
+          { head: 'GROUPS', text: ({ security_groups }) => String(security_groups.length), align: 'right' },
+          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right' },
+          { head: 'DESCRIPTION', text: ({ description }) => description },
+        ],
+        all,
+        paint,
+      ),
+  });
+}
+
+export async function show(session: Session, text: string | undefined): Promise<void> {
+  const client = await session.client();
+  const id = text === undefined ? await session.organization() : (await session.findOrganization(text)).id;
+  const organization = await client.organizations.get(id, { signal: session.signal });
+  await session.print({
+    data: organization,
+    ids: [organization.id],
+    table: (paint) =>
+      renderFields(
+        [
+          ['name', organization.name],
+          ['id', organization.id],
+          ['description', organization.description],
+          ['owner', organization.owner_id],
+          ['groups', organization.security_groups],
+          ['revision', String(organization.revision)],
+          ['created', shortTime(organization.created_at)],
+          ['updated', shortTime(organization.updated_at)],
+        ],
+        paint,
+      ),
+  });
+}
+
+const told = (session: Session, verb: string, { id, name }: Organization, data: unknown): Promise<void> =>
+  session.print({ data, ids: [id], table: () => `${verb} organization ${name} (${id}).\n` });
+
+export async function create(
+  session: Session,
+  name: string,
+  { description }: { readonly description?: string },
+): Promise<void> {
+  const body = { name, ...(description !== undefined && { description }) };
+  const organization = await (await session.client()).organizations.create(body, { signal: session.signal });
+  await told(session, 'Created', organization, organization);
+}
+
+export async function edit(
+  session: Session,
+  text: string,
+  { name, description }: { readonly name?: string; readonly description?: string },
+): Promise<void> {
+  if (name === undefined && description === undefined) throw usageError('say what to change: --name or --description');
+  const { signal } = session;
+  const { id } = await session.findOrganization(text);
+  const body = { ...(name !== undefined && { name }), ...(description !== undefined && { description }) };
+  const organization = await (await session.client()).organizations.update(id, body, { signal });
+  await told(session, 'Changed', organization, organization);
+}
+
+export async function remove(session: Session, text: string): Promise<void> {
+  const client = await session.client();
+  const { id, name } = await session.findOrganization(text);
+  const question = `Delete organization ${name} with all its devices, groups and members?`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const organization = await client.organizations.delete(id, { signal: session.signal });
+  return told(session, 'Deleted', organization, organization);
+}
+
+export async function use(session: Session, text: string): Promise<void> {
+  const { id, name: organization } = await session.findOrganization(text);
+  const stored = await readProfiles(session.profilesFile);
+  const { name, profile } = await session.profile();
+  if (profile === undefined) throw usageError('there is no profile to keep it in: run `ringfence login` first');
+  const profiles = { ...stored.profiles, [name]: { ...profile, organization: id } };
+  await writeProfiles(session.profilesFile, { ...stored, profiles });
+  session.say(`Commands are about organization ${organization} now (profile ${name}).`);
+}

@@ -1,0 +1,188 @@
+/** Owns the packet tracer: whether a packet passes, on which side it is refused, and which rule of which group lets it through. */
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
+import { admittingRules, decide, rulesOf, type Decision } from '../../policy/decide.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import type { Packet, Transport } from '../../policy/packet.ts';
+import type { Direction } from '../../policy/rule.ts';
+import { exitCodes, usageError } from '../terminal/exit.ts';
+import { ruleWords } from '../group/rule-text.ts';
+import type { Session } from '../session/session.ts';
+import { safe, type Paint } from '../terminal/text.ts';
+import { allDevices, deviceName, pickDevice } from '../device/lookup.ts';
+import { allGroups } from '../group/lookup.ts';
+import { knownPolicy } from './nft.ts';
+
+export interface ExplainOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly proto: string;
+  readonly port?: string;
+  readonly exitCode?: boolean;
+}
+
+interface End {
+  readonly name: string;
+  readonly address: Address;
+  readonly device: Device | undefined;
+}
+
+interface Side {
+  readonly device: Device;
+  readonly direction: Direction;
+  readonly policy: EffectivePolicy;
+  readonly decision: Decision;
+  readonly packet: Packet;
+}
+
+export async function explain(session: Session, options: ExplainOptions): Promise<void> {
+  const [devices, groups] = await Promise.all([allDevices(session), allGroups(session)]);
+  const [from, to] = [readEnd(options.from, devices), readEnd(options.to, devices)];
+  if (from.address.family !== to.address.family) {
+    throw usageError(
+      `${from.name} is IPv${from.address.family} and ${to.name} is IPv${to.address.family}: no packet goes between them`,
+    );
+  }
+  if (from.device === undefined && to.device === undefined) {
+    throw usageError('neither end is a device of this organization: there is no rule to look at');
+  }
+  const transport = readTransport(options, from.address.family);
+  const sides = [
+    ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to.address, transport, groups)]),
+    ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from.address, transport, groups)]),
+  ];
+  const passes = sides.every(({ decision }) => decision.verdict === 'accept');
+  await session.print({
+    data: { verdict: passes ? 'allowed' : 'refused', from: endData(from), to: endData(to), sides: sides.map(sideData) },
+    ids: [passes ? 'allowed' : 'refused'],
+    table: (paint) => render({ from, to, options, passes, sides, paint }),
+  });
+  if (options.exitCode === true && !passes) process.exitCode = exitCodes.failed;
+}
+
+/** An address, or a device by any of its names; then its tunnel address counts. */
+function readEnd(text: string, devices: readonly Device[]): End {
+  const address = parseAddress(text);
+  if (!('fault' in address)) {
+    const device = devices.find(({ tunnel_ip }) => sameAddress(tunnel_ip, address));
+    return { name: device === undefined ? text : deviceName(device), address, device };
+  }
+  const device = pickDevice(devices, text);
+  const own = parseAddress(device.tunnel_ip.replace(/\/\d+$/, ''));
+  if ('fault' in own)
+    throw usageError(`device ${deviceName(device)} has no tunnel address; give the address instead of the name`);
+  return { name: deviceName(device), address: own, device };
+}
+
+function sameAddress(text: string, address: Address): boolean {
+  const other = parseAddress(text.replace(/\/\d+$/, ''));
+  return !('fault' in other) && other.family === address.family && other.value === address.value;
+}
+
+const echoRequest = { 4: { kind: 'icmp', type: 8 }, 6: { kind: 'icmpv6', type: 128 } } as const;
+
+function readTransport({ proto, port }: ExplainOptions, family: 4 | 6): Transport {
+  const word = proto.toLowerCase();
+  if (word === 'tcp' || word === 'udp') {
+    const number = /^\d{1,5}$/.test(port ?? '') ? Number(port) : Number.NaN;
+    if (!(number >= 1 && number <= 65_535)) throw usageError(`${word} needs --port, a number from 1 to 65535`);
+    return { kind: word, dport: number };
+  }
+  if (port !== undefined) throw usageError(`${proto} has no ports`);
+  if (word === 'icmp' || word === 'icmpv4' || word === 'icmpv6' || word === 'ping') return echoRequest[family];
+  const number = /^\d{1,3}$/.test(word) ? Number(word) : Number.NaN;
+  if (number >= 0 && number <= 255) return { kind: 'other', protocol: number };
+  throw usageError(`\`${proto}\` is no protocol here: tcp, udp, icmp, or the number of another`);
+}
+
+function sideOf(
+  device: Device,
+  direction: Direction,
+  remote: Address,
+  transport: Transport,
+  groups: readonly SecurityGroup[],
+): Side {
+  const policy = knownPolicy(device, groups);
+  const packet: Packet = { direction, family: remote.family, remote: remote.value, transport };
+  return { device, direction, policy, packet, decision: decide(policy, packet) };
+}
+
+const groupNames = ({ groups }: EffectivePolicy): string => groups.map(({ name }) => name).join(', ');
+
+/** The reason in words a person can act on. */
+function reasonWords({ decision: { reason }, direction, policy, packet }: Side): readonly string[] {
+  switch (reason.kind) {
+    case 'rule': {
+      const others = admittingRules(policy, packet).length - 1;
+      const more = others === 0 ? '' : ` (and by ${others} more)`;
+      return [`rule \`${ruleWords(direction, reason.rule)}\` of group ${reason.group.name}${more}`];
+    }
+    case 'open':
+      return [`no outbound rule closes it (${groupNames(policy)})`];
+    case 'no-rule': {
+      const rules = policy.groups.flatMap((group) =>
+        rulesOf(group, direction).map((rule) => `${group.name}: ${ruleWords(direction, rule)}`),
+      );
+      const word = direction === 'inbound' ? 'inbound' : 'outbound';
+      return [
+        `no ${word} rule of ${groupNames(policy)} admits it`,
+        ...(rules.length === 0 ? [`there is no ${word} rule at all`] : rules.slice(0, shownRules)),
+        ...(rules.length > shownRules ? [`… and ${rules.length - shownRules} more`] : []),
+      ];
+    }
+    case 'connection':
+      return [`part of a connection that was admitted`];
+    case 'discovery':
+      return ['neighbour discovery'];
+    default:
+      return reason satisfies never;
+  }
+}
+
+const shownRules = 10;
+
+function render(told: {
+  readonly from: End;
+  readonly to: End;
+  readonly options: ExplainOptions;
+  readonly passes: boolean;
+  readonly sides: readonly Side[];
+  readonly paint: Paint;
+}): string {
+  const { from, to, options, passes, sides, paint } = told;
+  const end = ({ name, address }: End): string => {
+    const text = printAddress(address.family, address.value);
+    return safe(name === text ? name : `${name} (${text})`);
+  };
+  const verdict = (good: boolean): string => paint(good ? 'green' : 'red', good ? 'allowed' : 'refused');
+  const port = options.port === undefined ? '' : ` ${options.port}`;
+  const lines = [`${verdict(passes)}: a new ${options.proto}${port} connection from ${end(from)} to ${end(to)}`];
+  for (const side of sides) {
+    const where = side.direction === 'outbound' ? 'out of' : 'into';
+    const [first = '', ...rest] = reasonWords(side).map(safe);
+    lines.push(`  ${where} ${safe(deviceName(side.device))}: ${verdict(side.decision.verdict === 'accept')}, ${first}`);
+    for (const line of rest) lines.push(`    ${line}`);
+  }
+  const whole =
+    sides.length === 2 ? '' : 'Only one end is a device of this organization: the other end was not judged.';
+  return [...lines, ...(whole === '' ? [] : [paint('dim', whole)])].map((line) => `${line}\n`).join('');
+}
+
+const endData = ({ name, address, device }: End): object => ({
+  name,
+  address: printAddress(address.family, address.value),
+  ...(device !== undefined && { device_id: device.id }),
+});
+
+function sideData({ device, direction, decision, policy }: Side): object {
+  const { reason } = decision;
+  return {
+    device_id: device.id,
+    direction,
+    verdict: decision.verdict === 'accept' ? 'allowed' : 'refused',
+    reason: reason.kind,
+    groups: policy.groups.map(({ id }) => id),
+    ...(reason.kind === 'rule' && { group_id: reason.group.id, rule: reason.rule }),
+  };
+}

@@ -1,0 +1,87 @@
+/** Owns the looks at a policy without a device at hand: the ruleset that it becomes, and what it does to a packet. */
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import { groupFromRecord, policyOfDevice } from '../../client/policy.ts';
+import { compile } from '../../nft/compile.ts';
+import { BadName, parseInterfaceName } from '../../nft/names.ts';
+import { install } from '../../nft/plan.ts';
+import { printCommands } from '../../nft/print.ts';
+import { canonicalize } from '../../policy/canonicalize.ts';
+import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+import type { Session } from '../session/session.ts';
+import { allDevices, deviceName, pickDevice } from '../device/lookup.ts';
+import { allGroups, pickGroup } from '../group/lookup.ts';
+
+/** The policy of a device; a group that cannot be seen makes it unknown, which is not the same as empty. */
+export function knownPolicy(device: Device, groups: readonly SecurityGroup[]): EffectivePolicy {
+  const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups);
+  if (!('missing' in policy)) return policy;
+  const missing = policy.missing === 'default' ? 'the default group' : policy.missing.join(', ');
+  throw new CliError('notFound', `the policy of ${deviceName(device)} cannot be told: you may not see ${missing}`);
+}
+
+export interface NftOptions {
+  readonly interface: string;
+  readonly neighbourDiscovery?: boolean;
+}
+
+export async function showNft(session: Session, text: string, options: NftOptions): Promise<void> {
+  const [groups, devices] = await Promise.all([allGroups(session), allDevices(session)]);
+  const { what, policy } = policyNamed(text, groups, devices);
+  let name: ReturnType<typeof parseInterfaceName>;
+  try {
+    name = parseInterfaceName(options.interface);
+  } catch (error) {
+    if (error instanceof BadName) throw usageError(error.message);
+    throw error;
+  }
+  const ruleset = compile(canonicalize(policy), {
+    interface: name,
+    neighbourDiscovery: options.neighbourDiscovery === true,
+  });
+  const printed = printCommands(install(ruleset));
+  session.say(
+    `The ruleset of ${what} on interface ${name}, from ${policy.groups.map((group) => group.name).join(', ')}:`,
+  );
+  await session.print({
+    data: { for: what, interface: name, groups: policy.groups.map(({ id }) => id), ruleset: printed },
+    ids: policy.groups.map(({ id }) => id),
+    table: () => printed,
+  });
+}
+
+/** A device's policy, or what a device would have that has this group alone. */
+function policyNamed(
+  text: string,
+  groups: readonly SecurityGroup[],
+  devices: readonly Device[],
+): { readonly what: string; readonly policy: EffectivePolicy } {
+  const device = attempt(() => pickDevice(devices, text));
+  const group = attempt(() => pickGroup(groups, text));
+  if (!(device instanceof CliError) && !(group instanceof CliError)) {
+    throw usageError(`a device and a group are called ${text}; name the one you mean by its id:`, [
+      `${device.id}  device`,
+      `${group.id}  group`,
+    ]);
+  }
+  if (!(device instanceof CliError))
+    return { what: `device ${deviceName(device)}`, policy: knownPolicy(device, groups) };
+  if (!(group instanceof CliError)) {
+    const source = group.is_default === true ? 'default' : 'list';
+    return { what: `group ${group.group_name}`, policy: { source, groups: [groupFromRecord(group)] } };
+  }
+  // An ambiguous name is worth more words than an unknown one.
+  if (device.exit === 'usage') throw device;
+  if (group.exit === 'usage') throw group;
+  throw new CliError('notFound', `no device and no group is called ${text}`, [device.message, group.message]);
+}
+
+function attempt<T>(find: () => T): T | CliError {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof CliError) return error;
+    throw error;
+  }
+}

@@ -1,0 +1,183 @@
+/** Owns the difference between a policy and what the server has: the steps that lead from one to the other. */
+import type { Device } from '../../api/device.ts';
+import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { pickDevice } from '../device/lookup.ts';
+import { pickGroup } from '../group/lookup.ts';
+import { usageError } from '../terminal/exit.ts';
+import { sameRule } from '../group/text.ts';
+import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
+import { ruleWords } from '../group/rule-text.ts';
+import type { Paint } from '../terminal/text.ts';
+import { safe } from '../terminal/text.ts';
+
+export interface Actual {
+  readonly groups: readonly SecurityGroup[];
+  readonly devices: readonly Device[];
+  /** The user who applies the policy. */
+  readonly me: string;
+}
+
+/** What a step would change, one line each, each with its sign. */
+export type Line = readonly [sign: '+' | '-' | '~', text: string];
+
+/** A group that a device is to have: there already, or made by an earlier step. */
+export type GroupReference = { readonly id: string } | { readonly scope: Scope; readonly name: string };
+
+interface Common {
+  readonly name: string;
+  readonly lines: readonly Line[];
+}
+export type Step =
+  | (Common & {
+      readonly action: 'create';
+      readonly kind: 'group';
+      readonly scope: Scope;
+      readonly body: AddSecurityGroup;
+    })
+  | (Common & {
+      readonly action: 'update';
+      readonly kind: 'group';
+      readonly group: SecurityGroup;
+      readonly body: UpdateSecurityGroup;
+    })
+  | (Common & {
+      readonly action: 'update';
+      readonly kind: 'device';
+      readonly device: Device;
+      readonly groups: readonly GroupReference[];
+    })
+  | (Common & { readonly action: 'delete'; readonly kind: 'group'; readonly group: SecurityGroup });
+
+const scopeOf = (group: SecurityGroup, me: string): Scope | 'other' => {
+  if (group.is_default === true) return 'default';
+  if (group.user_id === undefined) return 'organization';
+  return group.user_id === me ? 'me' : 'other';
+};
+
+/** The steps, groups first, so that devices can have them, and deletions last, when nothing has them any more. */
+export function planPolicy(desired: Desired, actual: Actual, { prune }: { readonly prune: boolean }): readonly Step[] {
+  const found = new Map(desired.groups.map((group) => [group, findGroup(group, actual)]));
+  const groups = desired.groups.flatMap((group) => groupStep(group, found.get(group)));
+  const devices = desired.devices.flatMap((device) => deviceStep(device, desired, found, actual));
+  return [...groups, ...devices, ...(prune ? pruneSteps(desired, found, actual) : [])];
+}
+
+function findGroup({ where, scope, id, name }: DesiredGroup, { groups, me }: Actual): SecurityGroup | undefined {
+  const inScope = groups.filter((group) => scopeOf(group, me) === scope);
+  if (scope === 'default') return inScope[0];
+  const byId = inScope.find((group) => group.id === id);
+  if (byId !== undefined) return byId;
+  const [only, second] = inScope.filter(({ group_name }) => group_name === name);
+  if (second !== undefined)
+    throw usageError(`${where}: several groups are called ${safe(name)}; add the \`id\` of the one you mean`);
+  return only;
+}
+
+function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined): readonly Step[] {
+  const { name, description, inbound, outbound } = desired;
+  if (group === undefined) {
+    const body = {
+      group_name: name,
+      group_description: description ?? '',
+      inbound_rules: inbound,
+      outbound_rules: outbound,
+    };
+    const lines = [...ruleLines('inbound', [], inbound), ...ruleLines('outbound', [], outbound)];
+    return [{ action: 'create', kind: 'group', name, scope: desired.scope, body, lines }];
+  }
+  const inLines = ruleLines('inbound', group.inbound_rules ?? [], inbound);
+  const outLines = ruleLines('outbound', group.outbound_rules ?? [], outbound);
+  const renamed = name !== '' && name !== group.group_name;
+  const described = description !== undefined && description !== group.group_description;
+  const body: UpdateSecurityGroup = {
+    ...(renamed && { group_name: name }),
+    ...(described && { group_description: description }),
+    ...(inLines.length > 0 && { inbound_rules: inbound }),
+    ...(outLines.length > 0 && { outbound_rules: outbound }),
+  };
+  if (Object.keys(body).length === 0) return [];
+  const lines: readonly Line[] = [
+    ...(renamed ? [['~', `name ${group.group_name} → ${name}`] as const] : []),
+    ...(described
+      ? [['~', `description ${JSON.stringify(group.group_description)} → ${JSON.stringify(description)}`] as const]
+      : []),
+    ...inLines,
+    ...outLines,
+  ];
+  return [{ action: 'update', kind: 'group', name: group.group_name, group, body, lines }];
+}
+
+/** Rules have no order: only what is there too much or too little counts. */
+function ruleLines(direction: Direction, now: readonly StoredRule[], then: readonly StoredRule[]): readonly Line[] {
+  const word = direction === 'inbound' ? 'in ' : 'out';
+  const left = [...then];
+  const gone = now.filter((rule) => {
+    const at = left.findIndex((other) => sameRule(rule, other));
+    if (at !== -1) left.splice(at, 1);
+    return at === -1;
+  });
+  return [
+    ...gone.map((rule) => ['-', `${word} ${ruleWords(direction, rule)}`] as const),
+    ...left.map((rule) => ['+', `${word} ${ruleWords(direction, rule)}`] as const),
+  ];
+}
+
+function deviceStep(
+  desired: DesiredDevice,
+  policy: Desired,
+  found: ReadonlyMap<DesiredGroup, SecurityGroup | undefined>,
+  actual: Actual,
+): readonly Step[] {
+  const device = pickDevice(actual.devices, desired.device);
+  const groups = [...new Set(desired.groups)].map((name) => reference(name, policy, found, actual));
+  const now = (device.security_groups ?? []).map((id) => ({ id }));
+  const key = (one: GroupReference): string => ('id' in one ? one.id : `${one.scope} ${one.name}`);
+  const nameOf = (one: GroupReference): string =>
+    'id' in one ? (actual.groups.find(({ id }) => id === one.id)?.group_name ?? one.id) : one.name;
+  const [before, after] = [new Set(now.map(key)), new Set(groups.map(key))];
+  const lines: readonly Line[] = [
+    ...now.filter((one) => !after.has(key(one))).map((one) => ['-', `group ${nameOf(one)}`] as const),
+    ...groups.filter((one) => !before.has(key(one))).map((one) => ['+', `group ${nameOf(one)}`] as const),
+  ];
+  if (lines.length === 0) return [];
+  return [{ action: 'update', kind: 'device', name: device.hostname || device.id, device, groups, lines }];
+}
+
+/** What a file names is meant first; then what the server has. */
+function reference(
+  name: string,
+  policy: Desired,
+  found: ReadonlyMap<DesiredGroup, SecurityGroup | undefined>,
+  { groups }: Actual,
+): GroupReference {
+  const named = policy.groups.filter((group) => group.scope !== 'default' && group.name === name);
+  const [only, second] = named;
+  if (only === undefined || second !== undefined) return { id: pickGroup(groups, name).id };
+  const group = found.get(only);
+  return group === undefined ? { scope: only.scope, name } : { id: group.id };
+}
+
+/** Groups of the kinds that the files are about, and that no file names. The default group always stays. */
+function pruneSteps(
+  desired: Desired,
+  found: ReadonlyMap<DesiredGroup, SecurityGroup | undefined>,
+  { groups, me }: Actual,
+): readonly Step[] {
+  const scopes = new Set<string>(desired.groups.map(({ scope }) => scope));
+  scopes.delete('default');
+  const kept = new Set([...found.values()].map((group) => group?.id));
+  return groups
+    .filter((group) => scopes.has(scopeOf(group, me)) && !kept.has(group.id))
+    .map((group) => ({ action: 'delete', kind: 'group', name: group.group_name, group, lines: [] }));
+}
+
+const signs = { create: '+', update: '~', delete: '-' } as const;
+const styles = { '+': 'green', '~': 'yellow', '-': 'red' } as const;
+
+/** A step as a person reads it, with everything that it changes. */
+export function renderStep({ action, kind, name, lines }: Step, paint: Paint): string {
+  const line = (sign: '+' | '-' | '~', text: string): string => `${paint(styles[sign], `${sign} ${safe(text)}`)}\n`;
+  const sign = signs[action];
+  return line(sign, `${kind} ${name}`) + lines.map(([mark, text]) => `    ${line(mark, text)}`).join('');
+}

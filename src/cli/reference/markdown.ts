@@ -1,0 +1,70 @@
+/** Owns the written reference of the commands (docs/cli.md), made from the commands as they are. */
+import { exitCodes } from '../terminal/exit.ts';
+import { flatten, type CommandNode, type OptionNode } from '../command-line/tree.ts';
+
+const exitWords: { readonly [Name in keyof typeof exitCodes]: string } = {
+  done: 'done',
+  failed: 'failed',
+  usage: 'wrong usage: an unknown option, a value that cannot be, a rule that is not valid',
+  notFound: 'not found, or not to be seen',
+  notAllowed: 'not allowed: no token, a wrong one, or one without the right',
+  conflict: 'conflict: a name is taken, a group is in use, or somebody else changed it meanwhile',
+  interrupted: 'ended by Ctrl-C',
+};
+
+const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+
+function optionTable(options: readonly OptionNode[]): string {
+  const rows = options.map(({ flags, help, env, fallback, choices }) => {
+    const notes = [
+      help,
+      ...(choices.length > 0 ? [`one of ${choices.map((choice) => `\`${choice}\``).join(', ')}`] : []),
+      ...(fallback === undefined ? [] : [`\`${fallback}\` unless given`]),
+    ];
+    return `| \`${cell(flags)}\` | ${cell(notes.join('; '))} | ${env === undefined ? '' : `\`${env}\``} |`;
+  });
+  return ['| Option | Meaning | Variable |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+const isCommon = ({ heading }: OptionNode): boolean => heading !== undefined;
+const isHelp = ({ long }: OptionNode): boolean => long === '--help';
+
+function section(node: CommandNode): string {
+  const { examples } = node;
+  const own = node.options.filter((option) => !isCommon(option) && !isHelp(option));
+  const parts = [
+    `### ringfence ${node.path}`,
+    node.description,
+    `\`\`\`\nringfence ${node.path} ${node.usage}\n\`\`\``,
+  ];
+  if (node.options.some(({ long }) => long === '--yes')) parts.push('Asks before it acts; `--yes` answers beforehand.');
+  if (own.length > 0) parts.push(optionTable(own));
+  if (examples.length > 0) parts.push(['```sh', ...examples, '```'].join('\n'));
+  return parts.join('\n\n');
+}
+
+export function writeReference(root: CommandNode): string {
+  const nodes = flatten(root).filter(({ path }) => path !== '');
+  // A word with commands below it may be a command itself.
+  const leaves = nodes.filter(({ children, examples }) => children.length === 0 || examples.length > 0);
+  const common = leaves.flatMap(({ options }) => options.filter(isCommon));
+  const once = [...new Map(common.map((option) => [option.long, option])).values()];
+  const index = leaves.map(
+    ({ path, summary }) => `- [\`${path}\`](#ringfence-${path.replaceAll(' ', '-')}): ${summary.replace(/\.$/, '')}`,
+  );
+  const exits = (Object.keys(exitCodes) as (keyof typeof exitCodes)[]).map(
+    (name) => `| ${exitCodes[name]} | ${exitWords[name]} |`,
+  );
+  return `${[
+    '# The command line',
+    'Every command of `ringfence`, its options and examples. This page is written by the program itself; a test holds it to\nwhat the program does.',
+    index.join('\n'),
+    '## Options of every client command',
+    optionTable(once),
+    'The token comes from `--token-file`, from the variable `RINGFENCE_TOKEN`, or from the profile that `ringfence login` stored\nin `$XDG_CONFIG_HOME/ringfence/profiles.json`. A profile’s token goes to the profile’s own server only.\n\nThings are named by name or id. A name that several things have is refused with the list of them.',
+    '## Exit codes',
+    ['| Code | Meaning |', '| --- | --- |', ...exits].join('\n'),
+    '## Commands',
+    ...leaves.map(section),
+  ].join('\n\n')}\n`;
+}

@@ -1,0 +1,37 @@
+/** Owns how a thing is found by what a person calls it: its id, or a name that only one has. */
+import { isUuid } from '../../policy/ids.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+import { nearest, safe } from '../terminal/text.ts';
+
+export interface Named {
+  readonly id: string;
+  /** What it is called, most telling first. */
+  readonly names: readonly string[];
+}
+
+/** The one thing that the text means. `what` is its kind in words, for the messages. */
+export function findOne<T>(what: string, text: string, things: readonly T[], read: (thing: T) => Named): T {
+  const wanted = text.trim();
+  if (wanted === '') throw usageError(`say which ${what}: its name or id`);
+  const named = things.map((thing) => ({ thing, ...read(thing) }));
+  const byId = named.find(({ id }) => id === wanted.toLowerCase());
+  if (byId !== undefined) return byId.thing;
+  const byName = named.filter(({ names }) => names.includes(wanted));
+  const [only, second] = byName;
+  if (only !== undefined && second === undefined) return only.thing;
+  if (second !== undefined) {
+    throw usageError(
+      `${byName.length} ${what}s are called ${safe(wanted)}; name the one you mean by its id:`,
+      byName.map(({ id, names }) => `${id}  ${safe(names.join('  '))}`),
+    );
+  }
+  const near = nearest(
+    wanted,
+    named.flatMap(({ names }) => names.filter((name) => name !== '')),
+  );
+  const hint = near === undefined ? '' : `; did you mean ${safe(near)}?`;
+  throw new CliError(
+    'notFound',
+    `no ${what} ${isUuid(wanted) ? `has the id ${wanted}` : `is called ${safe(wanted)}`}${hint}`,
+  );
+}

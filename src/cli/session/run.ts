@@ -1,0 +1,41 @@
+/** Owns the running of a client command from its options to its exit code. */
+import { endingOf, exitCodes } from '../terminal/exit.ts';
+import { Session, type GlobalValues } from './session.ts';
+import { Terminal } from '../terminal/terminal.ts';
+
+/** What Ctrl-C makes of a command in flight. */
+class Interrupted extends Error {}
+
+/** Runs, and sets the exit code. A second Ctrl-C does not wait for anything. */
+export async function runAction(values: GlobalValues, work: (session: Session) => Promise<void>): Promise<void> {
+  const { env } = process;
+  const terminal = new Terminal({ env, colour: values.color });
+  const stop = new AbortController();
+  const onSignal = (): void => {
+    if (stop.signal.aborted) process.exit(exitCodes.interrupted);
+    stop.abort(new Interrupted());
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+  // Whoever reads us may leave early (`| head`): that is no failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(exitCodes.done);
+    throw error;
+  });
+  const session = new Session({ values, terminal, signal: stop.signal });
+  try {
+    await work(session);
+  } catch (error) {
+    await session.settled();
+    // Whatever still waits (a pipe that nobody closes) must not keep us.
+    if (stop.signal.aborted) process.exit(exitCodes.interrupted);
+    const { code, lines } = endingOf(error, { debug: (env['RINGFENCE_DEBUG'] ?? '') !== '' });
+    const [first = '', ...rest] = lines;
+    terminal.note(`${terminal.paintError('red', 'ringfence:')} ${first}`);
+    for (const line of rest) terminal.note(line);
+    process.exitCode = code;
+  } finally {
+    process.off('SIGINT', onSignal);
+    process.off('SIGTERM', onSignal);
+  }
+}

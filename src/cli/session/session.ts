@@ -1,0 +1,192 @@
+/** Owns one run of a client command: which server, as whom, in which organization, and how it answers. */
+import { readFile } from 'node:fs/promises';
+import { Client } from '../../client/http.ts';
+import type { Credential } from '../../client/request.ts';
+import type { Organization } from '../../api/organization.ts';
+import { isUuid } from '../../policy/ids.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+import { nodeFetch } from '../../node/fetch.ts';
+import { findOne } from './find-one.ts';
+import { print, type Answer, type Output } from '../terminal/output.ts';
+import { profilesFile, readProfiles, type Profile } from './profile.ts';
+import { RefreshedToken } from './token-refresh.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { programVersion } from '../../node/version.ts';
+
+/** The options that every client command takes. */
+export interface GlobalValues {
+  readonly server?: string;
+  readonly tokenFile?: string;
+  readonly org?: string;
+  readonly profile?: string;
+  readonly output: Output;
+  readonly quiet?: boolean;
+  readonly color: boolean;
+  readonly yes?: boolean;
+}
+
+export interface SessionOptions {
+  readonly values: GlobalValues;
+  readonly terminal: Terminal;
+  readonly signal: AbortSignal;
+}
+
+export class Session {
+  readonly values: GlobalValues;
+  readonly terminal: Terminal;
+  readonly signal: AbortSignal;
+  #client: Promise<Client> | undefined;
+  #organization: Promise<string> | undefined;
+  #settled: () => Promise<void> = () => Promise.resolve();
+
+  constructor({ values, terminal, signal }: SessionOptions) {
+    this.values = values;
+    this.terminal = terminal;
+    this.signal = signal;
+  }
+
+  get profilesFile(): string {
+    return profilesFile(this.terminal.env);
+  }
+
+  print(answer: Answer): Promise<void> {
+    return print(this.terminal, { output: this.values.output, quiet: this.values.quiet === true }, answer);
+  }
+
+  /** A sentence for a person who looks on; programs that asked for data get data only. */
+  say(sentence: string): void {
+    if (this.values.output === 'table' && this.values.quiet !== true) this.terminal.note(sentence);
+  }
+
+  confirm(question: string): Promise<boolean> {
+    return this.terminal.confirm(question, { yes: this.values.yes === true, signal: this.signal });
+  }
+
+  /** The profile in force, if there is one. A profile that was asked for must exist. */
+  async profile(): Promise<{ readonly name: string; readonly profile: Profile | undefined }> {
+    const { current, profiles } = await readProfiles(this.profilesFile);
+    const name = this.values.profile ?? current;
+    const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+    if (profile === undefined && this.values.profile !== undefined) {
+      const known = Object.keys(profiles);
+      throw new CliError(
+        'notFound',
+        `there is no profile ${name}; ${known.length === 0 ? 'run `ringfence login` first' : `there are ${known.join(', ')}`}`,
+      );
+    }
+    return { name, profile };
+  }
+
+  client(): Promise<Client> {
+    this.#client ??= this.#connect();
+    return this.#client;
+  }
+
+  async #connect(): Promise<Client> {
+    const { server: given, tokenFile } = this.values;
+    const { name, profile } = await this.profile();
+    const server = given ?? profile?.server;
+    if (server === undefined) {
+      throw usageError('say which server: run `ringfence login`, or give --server and RINGFENCE_TOKEN');
+    }
+    const token = await this.#token(tokenFile, server, profile);
+    if (profile?.sign_in === undefined || token !== profile.token) return clientOf(server, token);
+    const refreshed = new RefreshedToken({ file: this.profilesFile, name, profile });
+    this.#settled = () => refreshed.settled();
+    return clientOf(server, refreshed.get, (worn) => refreshed.renew(worn));
+  }
+
+  /** Resolves when nothing is left half done. */
+  settled(): Promise<void> {
+    return this.#settled();
+  }
+
+  /** A profile's token goes to the profile's own server only. */
+  async #token(file: string | undefined, server: string, profile: Profile | undefined): Promise<string> {
+    if (file !== undefined) return readTokenFile(file);
+    const fromEnv = this.terminal.env['RINGFENCE_TOKEN']?.trim() ?? '';
+    if (fromEnv !== '') return fromEnv;
+    if (profile !== undefined && sameServer(profile.server, server)) return profile.token;
+    throw new CliError(
+      'notAllowed',
+      `no token for ${server}: run \`ringfence login ${server}\`, or set RINGFENCE_TOKEN or --token-file`,
+    );
+  }
+
+  /** The id of the organization that the command is about. */
+  organization(): Promise<string> {
+    this.#organization ??= this.#chooseOrganization();
+    return this.#organization;
+  }
+
+  async #chooseOrganization(): Promise<string> {
+    const client = await this.client();
+    const given = this.values.org;
+    if (given !== undefined) return this.findOrganization(given).then(({ id }) => id);
+    const { profile } = await this.profile();
+    const stored = profile?.organization;
+    const elsewhere = this.values.server !== undefined && !sameServer(this.values.server, profile?.server ?? '');
+    if (stored !== undefined && !elsewhere) return stored;
+    const all = await client.organizations.list({ signal: this.signal });
+    const [only, second] = all;
+    if (only !== undefined && second === undefined) return only.id;
+    if (only === undefined) throw usageError('you are in no organization yet: `ringfence org create NAME` makes one');
+    throw usageError(
+      'say which organization: --org NAME, RINGFENCE_ORG, or once and for all `ringfence org use NAME`',
+      all.map(({ id, name }) => `${id}  ${name}`),
+    );
+  }
+
+  /** By name or id. An id is taken without asking: reading what is in it will tell. */
+  async findOrganization(text: string): Promise<Pick<Organization, 'id' | 'name'>> {
+    const client = await this.client();
+    if (isUuid(text)) return client.organizations.get(text.toLowerCase(), { signal: this.signal });
+    const all = await client.organizations.list({ signal: this.signal });
+    return findOne('organization', text, all, ({ id, name }) => ({ id, names: [name] }));
+  }
+}
+
+const sameServer = (a: string, b: string): boolean => a.replace(/\/+$/, '') === b.replace(/\/+$/, '');
+
+/** Checks what a person gave as a server, so that a slip is told here and not by a failing connection. */
+export function readServer(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
+    throw usageError(
+      `\`${text}\` is no server: give its address, like https://ringfence.example or http://127.0.0.1:8080`,
+    );
+  }
+  if (url.username !== '' || url.password !== '') throw usageError('a server address holds no user and no password');
+  return text.replace(/\/+$/, '');
+}
+
+/** `renew` gives another token for one that the server refuses; the request is then sent once more, as nothing came of it. */
+export const clientOf = (server: string, token: Credential, renew?: (worn: string) => Promise<string>): Client =>
+  new Client({
+    url: readServer(server),
+    token,
+    headers: { 'user-agent': `ringfence/${programVersion}` },
+    fetch:
+      renew === undefined
+        ? nodeFetch
+        : async (url, init) => {
+            const answer = await nodeFetch(url, init);
+            const worn = /^Bearer (.*)$/.exec(init.headers['authorization'] ?? '')?.[1];
+            if (answer.status !== 401 || worn === undefined) return answer;
+            await answer.body?.cancel();
+            const headers = { ...init.headers, authorization: `Bearer ${await renew(worn)}` };
+            return nodeFetch(url, { ...init, headers });
+          },
+  });
+
+export async function readTokenFile(file: string): Promise<string> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    throw usageError(`cannot read the token file ${file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  const token = text.trim();
+  if (token === '') throw usageError(`the token file ${file} is empty`);
+  return token;
+}

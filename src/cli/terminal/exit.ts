@@ -1,0 +1,79 @@
+/** Owns how a command ends: its exit code, and the words on stderr. */
+import { RingfenceError } from '../../client/error.ts';
+
+export const exitCodes = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  notFound: 3,
+  notAllowed: 4,
+  conflict: 5,
+  /** As a shell tells it of a program that Ctrl-C ended. */
+  interrupted: 130,
+} as const;
+
+export type ExitName = keyof typeof exitCodes;
+
+/** A failure that the command line itself finds: one line, and what may follow it. */
+export class CliError extends Error {
+  readonly exit: ExitName;
+  readonly details: readonly string[];
+
+  constructor(exit: ExitName, message: string, details: readonly string[] = []) {
+    super(message);
+    this.name = 'CliError';
+    this.exit = exit;
+    this.details = details;
+  }
+}
+
+export const usageError = (message: string, details: readonly string[] = []): CliError =>
+  new CliError('usage', message, details);
+
+const exitByStatus: ReadonlyMap<number | undefined, ExitName> = new Map<number | undefined, ExitName>([
+  [401, 'notAllowed'],
+  [403, 'notAllowed'],
+  [404, 'notFound'],
+  [409, 'conflict'],
+  [412, 'conflict'],
+  // The same mistake gets the same code, whether it is found here or by the server.
+  [422, 'usage'],
+]);
+
+function exitOf(error: unknown): ExitName {
+  if (error instanceof CliError) return error.exit;
+  // Who or what is named and is not there, is not found, also where the server only reads it in a body.
+  if (error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_user')) return 'notFound';
+  return error instanceof RingfenceError ? (exitByStatus.get(error.status) ?? 'failed') : 'failed';
+}
+
+export interface Ending {
+  readonly code: number;
+  readonly lines: readonly string[];
+}
+
+/** What to say about a failure, and with which code to end. A fault of our own keeps its stack for whoever reports it. */
+export function endingOf(error: unknown, { debug }: { readonly debug: boolean }): Ending {
+  // A credential that could not be had: why is in our own words.
+  if (error instanceof RingfenceError && error.cause instanceof CliError) return endingOf(error.cause, { debug });
+  const code = exitCodes[exitOf(error)];
+  if (error instanceof CliError) return { code, lines: [error.message, ...error.details.map((line) => `  ${line}`)] };
+  if (error instanceof RingfenceError) return { code, lines: describe(error) };
+  const fault = error instanceof Error ? error : new Error(String(error));
+  return { code, lines: debug && fault.stack !== undefined ? fault.stack.split('\n') : [fault.message] };
+}
+
+function describe(error: RingfenceError): readonly string[] {
+  const lines = error.errors.map(({ pointer, detail }) => `  ${pointer === '' ? '' : `${pointer}: `}${detail}`);
+  for (const device of error.devices) lines.push(`  device ${device}`);
+  const asked = error.requestId !== undefined && (error.status ?? 0) >= 500 ? ` (request ${error.requestId})` : '';
+  return [`${messageOf(error)}${asked}`, ...lines];
+}
+
+function messageOf(error: RingfenceError): string {
+  if (error.code === 'unreachable') return `cannot reach ${error.message}`;
+  if (error.code === 'precondition_failed') {
+    return 'somebody else has changed it meanwhile; nothing was written. Look at it again and repeat.';
+  }
+  return error.message;
+}

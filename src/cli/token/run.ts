@@ -1,0 +1,87 @@
+/** Owns what the token commands do. */
+import type { IssuedToken, Token } from '../../api/user.ts';
+import { findOne } from '../session/find-one.ts';
+import type { Session } from '../session/session.ts';
+import { renderFields, renderTable, type Column } from '../terminal/table.ts';
+import { readExpiry, shortTime } from '../terminal/time.ts';
+
+const columns: readonly Column<Token>[] = [
+  { head: 'NAME', text: ({ name }) => name },
+  { head: 'ID', text: ({ id }) => id },
+  { head: 'SCOPE', text: ({ scope }) => scope },
+  { head: 'DEVICE', text: ({ device_id }) => device_id ?? '' },
+  { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
+  { head: 'LAST USED', text: ({ last_used_at }) => shortTime(last_used_at) || 'never' },
+  { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) || 'never' },
+];
+
+const fieldsOf = (token: Token): readonly (readonly [string, string])[] =>
+  columns.map(({ head, text }) => [head.toLowerCase(), text(token)]);
+
+export async function list(session: Session): Promise<void> {
+  const tokens = await (await session.client()).tokens.list({ signal: session.signal });
+  await session.print({
+    data: tokens,
+    ids: tokens.map(({ id }) => id),
+    table: (paint) => renderTable(columns, tokens, paint),
+  });
+}
+
+async function find(session: Session, text: string): Promise<Token> {
+  const tokens = await (await session.client()).tokens.list({ signal: session.signal });
+  return findOne('token', text, tokens, ({ id, name }) => ({ id, names: [name] }));
+}
+
+export async function show(session: Session, text: string): Promise<void> {
+  const token = await find(session, text);
+  await session.print({ data: token, ids: [token.id], table: (paint) => renderFields(fieldsOf(token), paint) });
+}
+
+export interface NewToken {
+  readonly user?: string;
+  readonly expires?: string;
+  readonly readOnly?: boolean;
+}
+
+export async function create(session: Session, name: string | undefined, options: NewToken): Promise<void> {
+  const { signal } = session;
+  const client = await session.client();
+  const body = {
+    ...(name !== undefined && { name }),
+    ...(options.readOnly === true && { scope: 'read-only' as const }),
+    ...(options.expires !== undefined && { expires_at: readExpiry(options.expires, Date.now()) }),
+  };
+  const token =
+    options.user === undefined
+      ? await client.tokens.create(body, { signal })
+      : await client.tokens.createFor(await userId(session, options.user), body, { signal });
+  await showSecret(session, token);
+}
+
+async function showSecret(session: Session, token: IssuedToken): Promise<void> {
+  await session.print({
+    data: token,
+    ids: [token.token],
+    table: (paint) => renderFields([...fieldsOf(token), ['token', token.token]], paint),
+  });
+  session.say('Keep the token now: it is not shown again.');
+}
+
+export async function rotate(session: Session, text: string): Promise<void> {
+  const found = await find(session, text);
+  const question = `Give token ${found.name || found.id} another secret? The old one stops at once.`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  return showSecret(session, await (await session.client()).tokens.rotate(found.id, { signal: session.signal }));
+}
+
+async function userId(session: Session, text: string): Promise<string> {
+  const users = await (await session.client()).users.list({ signal: session.signal });
+  return findOne('user', text, users, ({ id, username }) => ({ id, names: [username] })).id;
+}
+
+export async function remove(session: Session, text: string): Promise<void> {
+  const found = await find(session, text);
+  if (!(await session.confirm(`Revoke token ${found.name || found.id}?`))) return session.say('Nothing was changed.');
+  const token = await (await session.client()).tokens.revoke(found.id, { signal: session.signal });
+  return session.print({ data: token, ids: [token.id], table: () => `Revoked token ${token.name || token.id}.\n` });
+}
