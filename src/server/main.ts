@@ -4,8 +4,8 @@ import { createLog } from './http/observe/log.ts';
 import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
 import { prepare, startServer, Undo, type RunningServer, type Surroundings } from './serve.ts';
 import { StartError } from './start-error.ts';
-import { Crew } from './workers/crew.ts';
-import { Duty } from './workers/duty.ts';
+import { Crew } from './workers/pool.ts';
+import { Duty } from './workers/worker.ts';
 
 type Running = Pick<RunningServer, 'url' | 'firstAdmin' | 'close'> & { readonly issuer?: string };
 

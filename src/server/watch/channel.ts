@@ -5,13 +5,13 @@ import type { Head } from '../store/changes.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { framesOf, maskOf } from './frame.ts';
 import type { Asking } from './heads.ts';
-import { Log } from './log.ts';
-import { next, type Need, type View } from './place.ts';
+import { Log } from './log-reader.ts';
+import { next, type Need, type View } from './cursor.ts';
 import { Ring } from './ring.ts';
 import type { Pool } from './segment.ts';
 import type { WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
-import { StateCache } from './state.ts';
+import { StateCache } from './state-cache.ts';
 import type { WatchStats } from './stats.ts';
 import type { Ending, Home, Stream } from './stream.ts';
 

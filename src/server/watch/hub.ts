@@ -7,14 +7,14 @@ import { Channel } from './channel.ts';
 import { maskOf } from './frame.ts';
 import { HeadReader, type Asking } from './heads.ts';
 import { keepWithin } from './memory.ts';
-import { start } from './place.ts';
+import { start } from './cursor.ts';
 import { Rights, type Verdict } from './rights.ts';
 import type { Pool } from './segment.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
 import { WatchStats } from './stats.ts';
 import { Stream, type Holder, type Sink } from './stream.ts';
-import { Turns } from './turns.ts';
+import { Turns } from './scheduler.ts';
 import { formatOf } from './wire.ts';
 
 export interface HubOptions {

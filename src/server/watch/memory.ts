@@ -2,7 +2,7 @@
 import type { Channel } from './channel.ts';
 import type { Pool, Segment } from './segment.ts';
 import type { WatchSettings } from './settings.ts';
-import type { StateCache } from './state.ts';
+import type { StateCache } from './state-cache.ts';
 
 export function keepWithin(
   settings: Pick<WatchSettings, 'ringsBytes' | 'listingBytes'>,

@@ -1,7 +1,7 @@
 /** Owns one open stream: a connection, a reader, and the place it has reached. It holds no events, ever. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
 import { sharedWanted, type Wanted } from './batch.ts';
-import type { Place, Reader } from './place.ts';
+import type { Place, Reader } from './cursor.ts';
 import { ending, heartbeat } from './wire.ts';
 
 /** Why a stream came to its end. All but `left` and `stuck` end it cleanly, so that the client resumes. */

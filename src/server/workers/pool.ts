@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../http/observe/log.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { StartError } from '../start-error.ts';
-import { mustRest, restMs, type Share } from './shares.ts';
-import { variable, type Order, type Task, type Word } from './words.ts';
+import { mustRest, restMs, type Share } from './balance.ts';
+import { variable, type Order, type Task, type Word } from './messages.ts';
 
 export interface CrewOptions {
   readonly count: number;

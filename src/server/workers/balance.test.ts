@@ -1,6 +1,6 @@
 /** Proves which worker rests: one with more than its part, and never so many that the port could be left alone. */
 import { expect, test } from 'vitest';
-import { mustRest, type Share } from './shares.ts';
+import { mustRest, type Share } from './balance.ts';
 
 const now = 10_000;
 const share = (connections: number, more: Partial<Share> = {}): Share => ({

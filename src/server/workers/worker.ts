@@ -2,8 +2,8 @@
 import cluster from 'node:cluster';
 import type { Gate } from '../http/listener/gate.ts';
 import type { Measures } from '../http/observe/metrics.ts';
-import { restMs, tellMs } from './shares.ts';
-import { variable, type Order, type Task, type Word } from './words.ts';
+import { restMs, tellMs } from './balance.ts';
+import { variable, type Order, type Task, type Word } from './messages.ts';
 
 export class Duty {
   /** Which worker this is, from 1. */

@@ -7,7 +7,7 @@ import type { UserId } from '../../policy/ids.ts';
 import { collect, type Batch, type Batches } from './batch.ts';
 import { maskOf, type Mask } from './frame.ts';
 import type { Ring } from './ring.ts';
-import type { StateCache } from './state.ts';
+import type { StateCache } from './state-cache.ts';
 import { encode, tailLine, type Format } from './wire.ts';
 
 export interface Item {
