@@ -6,10 +6,10 @@
 import { rm } from 'node:fs/promises';
 import { Client } from 'pg';
 import { openDatabase } from '../src/server/database/supervise.ts';
-import { clientConfig } from '../src/server/store/connection.ts';
-import { updateDevice } from '../src/server/store/device-statements.ts';
+import { clientConfig } from '../src/server/store/postgres/connection.ts';
+import { updateDevice } from '../src/server/store/devices/statements.ts';
 import { openStore } from '../src/server/store/open.ts';
-import type { Actor } from '../src/server/store/store.ts';
+import type { Actor } from '../src/server/store/contract/store.ts';
 import { device } from '../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { median } from './lib/median.ts';

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { UserId } from '../../src/policy/ids.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
-import { updateDevice } from '../../src/server/store/device-statements.ts';
-import type { AuditNote } from '../../src/server/store/store.ts';
+import { updateDevice } from '../../src/server/store/devices/statements.ts';
+import type { AuditNote } from '../../src/server/store/contract/store.ts';
 
 const run = promisify(execFile);
 

@@ -9,7 +9,7 @@ import { openDatabase } from './database/supervise.ts';
 import { serverConfig } from './options.ts';
 import { openStore } from './store/open.ts';
 import { device, group } from './store/store.fixture.ts';
-import type { Store } from './store/store.ts';
+import type { Store } from './store/contract/store.ts';
 
 let folder: string;
 beforeEach(async () => {

@@ -6,8 +6,8 @@ import { DatabaseError } from './database/errors.ts';
 import { findPrograms, type Programs } from './database/programs.ts';
 import { openDatabase } from './database/supervise.ts';
 import { serverConfig, type ServerValues } from './options.ts';
-import { StoreError } from './store/errors.ts';
-import { inspect, leapAhead } from './store/restored.ts';
+import { StoreError } from './store/contract/errors.ts';
+import { inspect, leapAhead } from './store/schema/after-restore.ts';
 
 interface Reached {
   readonly url: string;

@@ -20,9 +20,9 @@ import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
 import type { ServerConfig } from './options.ts';
 import { StartError } from './start-error.ts';
-import { StoreError } from './store/errors.ts';
+import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
-import type { Store } from './store/store.ts';
+import type { Store } from './store/contract/store.ts';
 import { startWatch, type WatchService } from './watch/service.ts';
 import type { WatchSettings } from './watch/settings.ts';
 

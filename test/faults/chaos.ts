@@ -1,9 +1,9 @@
 /** Owns what goes wrong in a fault run: one named fault at a time, drawn by chance, each counted. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { StoreError } from '../../src/server/store/errors.ts';
+import { StoreError } from '../../src/server/store/contract/errors.ts';
 import { openStore } from '../../src/server/store/open.ts';
-import type { Store } from '../../src/server/store/store.ts';
+import type { Store } from '../../src/server/store/contract/store.ts';
 import type { Random } from '../lib/random.ts';
 import type { OwnPostgres } from '../lib/postgres.ts';
 import type { Recorder } from './record.ts';

@@ -2,7 +2,7 @@
 import { Client } from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseUserId } from '../../src/policy/ids.ts';
-import type { Entry } from '../../src/server/store/changes.ts';
+import type { Entry } from '../../src/server/store/contract/change-log.ts';
 
 interface Row {
   readonly revision: string;

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseOrganizationId } from '../../src/policy/ids.ts';
 import { openStore } from '../../src/server/store/open.ts';
-import type { Store } from '../../src/server/store/store.ts';
+import type { Store } from '../../src/server/store/contract/store.ts';
 import { Api, type Answered } from '../lib/http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
 import { Program } from '../lib/run.ts';

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openStore } from '../store/open.ts';
 import { problemOf } from '../store/store.fixture.ts';
-import type { Store } from '../store/store.ts';
+import type { Store } from '../store/contract/store.ts';
 import { DatabaseError } from './errors.ts';
 import { findPrograms } from './programs.ts';
 import { openDatabase, type Database, type DatabaseOptions } from './supervise.ts';

@@ -4,7 +4,7 @@ import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import { at } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
-import { StoreError, type GroupListProblem, type StoreProblem } from '../store/errors.ts';
+import { StoreError, type GroupListProblem, type StoreProblem } from '../store/contract/errors.ts';
 
 interface Extras {
   readonly errors?: readonly RequestProblem[];

@@ -1,7 +1,7 @@
 /** Owns the way from a header or a cookie to who is asking. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Credential, Timestamp } from '../store/records.ts';
-import type { Store } from '../store/store.ts';
+import type { Credential, Timestamp } from '../store/contract/records.ts';
+import type { Store } from '../store/contract/store.ts';
 import { isSignedToken, type Rejected, type VerifyToken } from './oidc.ts';
 import { digestOf, isEnrollmentKey } from './secret.ts';
 import type { BrowserSessions } from './sessions.ts';

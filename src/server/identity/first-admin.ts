@@ -1,7 +1,7 @@
 /** Owns the first start: an administrator with a token that its operator can find, even if the first start dies half-way. */
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Store } from '../store/store.ts';
+import type { Store } from '../store/contract/store.ts';
 import { digestOf, mint, type Random } from './secret.ts';
 
 export interface FirstAdmin {

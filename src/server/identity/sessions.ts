@@ -1,7 +1,7 @@
 /** Owns browsers' sessions: how they begin, who they stand for, how they are held to what the provider says, and how they end. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
-import type { Credential, SessionRecord } from '../store/records.ts';
-import type { Store } from '../store/store.ts';
+import type { Credential, SessionRecord } from '../store/contract/records.ts';
+import type { Store } from '../store/contract/store.ts';
 import type { Grant, RelyingParty } from './relying-party.ts';
 import { seal, unseal } from './seal.ts';
 import { digestOf, mint, type Random } from './secret.ts';

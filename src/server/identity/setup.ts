@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { signInPaths, type SignInMethods } from '../../api/sign-in.ts';
 import { audiencesOf, type ServerConfig } from '../options.ts';
-import type { Store } from '../store/store.ts';
+import type { Store } from '../store/contract/store.ts';
 import { Issuer, type IssuerSettings } from './issuer.ts';
 import { tokenVerifier, type VerifyToken } from './oidc.ts';
 import { RelyingParty } from './relying-party.ts';

@@ -5,11 +5,11 @@ import { onTestFinished } from 'vitest';
 import type { TestPostgres } from '../../../test/lib/postgres.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
-import { StoreError, type StoreProblem } from './errors.ts';
+import { StoreError, type StoreProblem } from './contract/errors.ts';
 import { openStore } from './open.ts';
-import type { DeviceFields } from './records.ts';
-import type { Entry } from './changes.ts';
-import type { Actor, NewDevice, NewGroup, Phase, Store, StoreOptions } from './store.ts';
+import type { DeviceFields } from './contract/records.ts';
+import type { Entry } from './contract/change-log.ts';
+import type { Actor, NewDevice, NewGroup, Phase, Store, StoreOptions } from './contract/store.ts';
 
 export interface World {
   readonly url: string;

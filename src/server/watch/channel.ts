@@ -1,7 +1,7 @@
 /** Owns one watched organization: its ring, its listings, its streams, and the turns in which they are served. */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Head } from '../store/changes.ts';
+import type { Head } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { framesOf, maskOf } from './frame.ts';
 import type { Asking } from './heads.ts';

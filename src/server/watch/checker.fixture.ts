@@ -4,7 +4,7 @@
  */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Entry } from '../store/changes.ts';
+import type { Entry } from '../store/contract/change-log.ts';
 import { framesOf, visible } from './frame.ts';
 
 /** One received document. `print` stands for its type and its value's text. */

@@ -1,7 +1,7 @@
 /** Owns what one log entry shows, and to whom: everyone, its owner only, or everyone but its owner. */
 import { watchKinds, type WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Entry } from '../store/changes.ts';
+import type { Entry } from '../store/contract/change-log.ts';
 
 /** One bit a kind, so that a set of kinds is a small number. */
 export type Mask = number;

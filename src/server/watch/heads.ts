@@ -1,6 +1,6 @@
 /** Owns the reading of heads: one query at a time for the whole process, shared by everyone who asked before it began. */
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Heads } from '../store/changes.ts';
+import type { Heads } from '../store/contract/change-log.ts';
 import type { Source } from './source.ts';
 
 /** How heads are asked for. */

@@ -2,7 +2,7 @@
 import type { WatchItem } from '../../api/watch.ts';
 import { watchKinds } from '../../api/kinds.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Head, Heads, Hint } from '../store/changes.ts';
+import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
 import { Channel } from './channel.ts';
 import { maskOf } from './frame.ts';
 import { HeadReader, type Asking } from './heads.ts';

@@ -1,6 +1,6 @@
 /** Owns the reading of one organization's log into its ring: in order, without a hole, one read at a time. */
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Entry, Head } from '../store/changes.ts';
+import type { Entry, Head } from '../store/contract/change-log.ts';
 import { framesOf } from './frame.ts';
 import type { Asking } from './heads.ts';
 import type { Ring } from './ring.ts';

@@ -1,7 +1,7 @@
 /** Owns a database in memory for tests of the hub: one organization, written to at will, read with chosen delays and failures. */
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
-import type { Ended, Entry, Heads, Hint, StateQuery } from '../store/changes.ts';
+import type { Ended, Entry, Heads, Hint, StateQuery } from '../store/contract/change-log.ts';
 import { departed } from './frame.ts';
 import type { Source } from './source.ts';
 

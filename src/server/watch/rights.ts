@@ -3,7 +3,7 @@
  * rights that comes with every look at the heads; each ending is acted upon once, on the streams that were there or on their way.
  */
 import type { OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
-import type { Ended, Hint } from '../store/changes.ts';
+import type { Ended, Hint } from '../store/contract/change-log.ts';
 import type { Ending, Holder } from './stream.ts';
 
 const memberKey = (org: OrganizationId, user: UserId): string => `${org} ${user}`;

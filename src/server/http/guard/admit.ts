@@ -11,8 +11,8 @@ import {
   parseUserId,
 } from '../../../policy/ids.ts';
 import type { Principal } from '../../identity/authenticate.ts';
-import { StoreError } from '../../store/errors.ts';
-import type { Membership } from '../../store/store.ts';
+import { StoreError } from '../../store/contract/errors.ts';
+import type { Membership } from '../../store/contract/store.ts';
 import type { Params, Subjects } from '../call.ts';
 import { HttpError, notFound } from '../errors.ts';
 import type { Lookups } from './lookups.ts';

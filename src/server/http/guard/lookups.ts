@@ -1,8 +1,8 @@
 /** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { Authenticate, Presented } from '../../identity/authenticate.ts';
-import type { DeviceRecord, GroupRecord } from '../../store/records.ts';
-import type { Membership, Seen, Store } from '../../store/store.ts';
+import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
+import type { Membership, Seen, Store } from '../../store/contract/store.ts';
 import { Turn } from './coalesce.ts';
 
 export class Lookups {

@@ -1,5 +1,5 @@
 /** Owns the reading of the audit, newest first. */
-import type { AuditRecord } from '../../store/records.ts';
+import type { AuditRecord } from '../../store/contract/records.ts';
 import type { Call, Handler, ListAnswer } from '../call.ts';
 import { page, probe } from '../request/paging.ts';
 

@@ -1,8 +1,8 @@
 /** Owns the security group operations (reference 4.1): the handler validates and normalizes what it stores. */
 import { pathFor } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
-import type { GroupRecord, Stored } from '../../store/records.ts';
-import type { GroupOwner } from '../../store/store.ts';
+import type { GroupRecord, Stored } from '../../store/contract/records.ts';
+import type { GroupOwner } from '../../store/contract/store.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { invalid } from '../errors.ts';

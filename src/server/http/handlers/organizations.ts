@@ -3,8 +3,8 @@ import { AddMember, AddOrganization, UpdateOrganization, type Member } from '../
 import { pathFor } from '../../../api/paths.ts';
 import { check } from '../../../api/validate.ts';
 import { parseUserId } from '../../../policy/ids.ts';
-import { StoreError } from '../../store/errors.ts';
-import type { MemberRecord, OrganizationRecord } from '../../store/records.ts';
+import { StoreError } from '../../store/contract/errors.ts';
+import type { MemberRecord, OrganizationRecord } from '../../store/contract/records.ts';
 import { lengthsOf, record, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { invalid, refuse } from '../errors.ts';

@@ -4,8 +4,8 @@ import { signInPaths, type SignedOut, type SignInMethods } from '../../../api/si
 import { SignInError } from '../../identity/relying-party.ts';
 import type { BrowserSignIn } from '../../identity/setup.ts';
 import { ticketSeconds } from '../../identity/ticket.ts';
-import { StoreError } from '../../store/errors.ts';
-import type { Store } from '../../store/store.ts';
+import { StoreError } from '../../store/contract/errors.ts';
+import type { Store } from '../../store/contract/store.ts';
 import { addressOf } from '../request/address.ts';
 import { cookieName, readCookie, writeCookie, type CookieName } from '../request/cookies.ts';
 import { refuseForgery } from '../request/csrf.ts';

@@ -12,7 +12,7 @@ import {
 import { check } from '../../../api/validate.ts';
 import { parseGroupId, type UserId } from '../../../policy/ids.ts';
 import { mint } from '../../identity/secret.ts';
-import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/records.ts';
+import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/contract/records.ts';
 import { credentialOf } from '../observe/audit-entry.ts';
 import { lengthsOf, record, type Call, type Handler, type Services } from '../call.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';

@@ -1,0 +1,56 @@
+/** Owns what a request's guard reads of a device or a group: the thing and the reader's place in its organization, in one statement. */
+import { parseUserId } from '../../../policy/ids.ts';
+import type { Context } from '../write/context.ts';
+import { stored } from '../write/quick.ts';
+import type { DeviceRecord, GroupRecord } from '../contract/records.ts';
+import { inOrg, statement } from '../postgres/sql.ts';
+import type { Access, Seen } from '../contract/store.ts';
+
+interface Row {
+  readonly owner_id: string;
+  readonly is_member: boolean;
+  readonly id: string | null;
+  readonly user_id: string | null;
+  readonly revision: number | null;
+  readonly body: string | null;
+}
+
+/** Values: organization, reader, id. No row: no such organization. */
+const look = (thing: string, condition: string): string =>
+  `SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) AS is_member, t.id, t.user_id, t.revision, t.body
+   FROM organizations o LEFT JOIN ${thing} t ON t.id = $3 AND ${inOrg('t')} ${condition} WHERE o.id = $1`;
+
+const lookAtDevice = statement<Row>('look_at_device', look('devices', ''));
+// reference 5 (2): a user's group is its owner's, and everyone's while a device has it.
+const lookAtGroup = statement<Row>(
+  'look_at_group',
+  look('security_groups', 'AND (t.user_id IS NULL OR t.user_id = $2 OR t.is_applied)'),
+);
+
+function seen<T>(row: Row | undefined): Seen<T> {
+  if (row === undefined) return { membership: undefined, thing: undefined };
+  const { owner_id, is_member, id, user_id, revision, body } = row;
+  return {
+    membership: { owner_id: parseUserId(owner_id), is_member },
+    thing:
+      id === null
+        ? undefined
+        : {
+            user_id: user_id === null ? undefined : parseUserId(user_id),
+            stored: stored<T>({ id, revision: revision ?? 0, body: body ?? '' }),
+          },
+  };
+}
+
+export function accessIn({ reads }: Context): Access {
+  return {
+    async device(org, reader, id) {
+      const [row] = await reads.run(lookAtDevice, [org, reader, id]);
+      return seen<DeviceRecord>(row);
+    },
+    async group(org, reader, id) {
+      const [row] = await reads.run(lookAtGroup, [org, reader, id]);
+      return seen<GroupRecord>(row);
+    },
+  };
+}

@@ -1,0 +1,131 @@
+/** Owns membership in the store. A member who goes takes its devices, groups and keys along. */
+import { parseTokenId, parseUserId } from '../../../policy/ids.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { inOrganization, now, pageValues, refuse, type Context } from '../write/context.ts';
+import { countOf, deleteDevicesOf, endTokensOfUser } from '../devices/statements.ts';
+import { deleteGroupsOf } from '../groups/statements.ts';
+import { Gather } from '../../gather.ts';
+import type { MemberRecord } from '../contract/records.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Members } from '../contract/store.ts';
+
+interface MemberRow {
+  readonly user_id: string;
+  readonly username: string;
+  readonly is_owner: boolean;
+  readonly created_at: string;
+}
+
+interface MembershipRow {
+  /** Which of the pairs, from 1. */
+  readonly n: number;
+  readonly owner_id: string;
+  readonly is_member: boolean;
+}
+
+/** Values: organizations and users, in pairs. */
+const memberships = statement<MembershipRow>(
+  'memberships',
+  `SELECT p.n, o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = p.org_id AND m.user_id = p.user_id) AS is_member
+   FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS p (org_id, user_id, n) JOIN organizations o ON o.id = p.org_id`,
+);
+
+const select = `
+  SELECT m.user_id, u.username, m.user_id = o.owner_id AS is_owner, m.created_at
+  FROM members m JOIN users u ON u.id = m.user_id JOIN organizations o ON o.id = m.org_id`;
+
+/** Values: organization, after this user, limit. */
+const listMembers = statement<MemberRow>(
+  'list_members',
+  `${select} WHERE m.org_id = $1 AND m.user_id > $2 ORDER BY m.user_id LIMIT $3`,
+);
+const getMember = statement<MemberRow>('get_member', `${select} WHERE m.org_id = $1 AND m.user_id = $2`);
+
+/** Values: a user's id or null, its name or null. */
+const findUser = statement<{ id: string }>(
+  'find_user',
+  'SELECT id FROM users WHERE (id = $1 OR username = $2) AND removed_at IS NULL',
+);
+const insertMember = statement<never>(
+  'insert_member',
+  'INSERT INTO members (org_id, user_id, created_at) VALUES ($1, $2, $3)',
+);
+const deleteMember = statement<never>(
+  'delete_member',
+  `WITH gone AS (DELETE FROM members WHERE org_id = $1 AND user_id = $2 RETURNING org_id, user_id)
+   INSERT INTO revocations (org_id, user_id) SELECT org_id, user_id FROM gone`,
+);
+
+const record = (row: MemberRow): MemberRecord => ({ ...row, user_id: parseUserId(row.user_id) });
+
+async function get(tx: Runner, org: string, user: string): Promise<MemberRecord> {
+  const [row] = await tx.run(getMember, [org, user]);
+  return row === undefined ? refuse({ code: 'not_found', what: 'member' }) : record(row);
+}
+
+export function membersIn(context: Context): Members {
+  const { reads, hints } = context;
+  const places = new Gather<{ readonly org: string; readonly user: string }, MembershipRow | undefined>(
+    async (pairs) => {
+      const found = await reads.run(memberships, [pairs.map(({ org }) => org), pairs.map(({ user }) => user)]);
+      const byNumber = new Map(found.map((row) => [row.n, row]));
+      return pairs.map((_, index) => byNumber.get(index + 1));
+    },
+  );
+  return {
+    async of(org, user, asking) {
+      const row = await places.get({ org, user }, asking);
+      return row === undefined ? undefined : { owner_id: parseUserId(row.owner_id), is_member: row.is_member };
+    },
+
+    get: (org, user) => get(reads, org, user),
+
+    async list(org, query) {
+      return (await reads.run(listMembers, [org, ...pageValues(query)])).map((row) => record(row));
+    },
+
+    async add(org, by, user) {
+      return inOrganization(
+        context,
+        org,
+        by,
+        async (ledger) => {
+          const key = 'user_id' in user ? [user.user_id, null] : [null, user.username];
+          const [found] = await ledger.tx.run(findUser, key);
+          if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
+          const [already] = await ledger.tx.run(getMember, [org, found.id]);
+          if (already !== undefined) return refuse({ code: 'already_member' });
+          await ledger.tx.run(insertMember, [org, found.id, now(context)]);
+          return get(ledger.tx, org, found.id);
+        },
+        (member) => ({ subject_id: member.user_id }),
+      );
+    },
+
+    async remove(org, by, user) {
+      const { gone, tokens } = await inOrganization(
+        context,
+        org,
+        by,
+        async (ledger) => {
+          const { tx } = ledger;
+          const member = await get(ledger.tx, org, user);
+          if (member.is_owner) return refuse({ code: 'owner_must_stay' });
+          const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
+          const ended = await tx.run(endTokensOfUser, [org, user]);
+          // Devices first: no reader meets a device that names a deleted group.
+          await tx.run(deleteDevicesOf, [org, user, ledger.takeMany(count.devices)]);
+          await tx.run(deleteGroupsOf, [org, user, ledger.takeMany(count.groups)]);
+          await tx.run(deleteMember, [org, user]);
+          return { gone: member, tokens: ended };
+        },
+        () => ({ subject_id: user }),
+      );
+      hints.tell({
+        removed_members: [{ organization_id: org, user_id: user }],
+        credentials: tokens.map(({ token_id }) => parseTokenId(token_id)),
+      });
+      return gone;
+    },
+  };
+}

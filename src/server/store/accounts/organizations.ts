@@ -1,0 +1,163 @@
+/** Owns organizations in the store: made with their default group, ended with everything in them. */
+import {
+  parseGroupId,
+  parseOrganizationId,
+  parseTokenId,
+  parseUserId,
+  type OrganizationId,
+  type UserId,
+} from '../../../policy/ids.ts';
+import { withEntry } from '../write/audit-entry.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from '../write/context.ts';
+import { endTokensOfOrganization } from '../devices/statements.ts';
+import { insertGroup } from '../groups/statements.ts';
+import { defaultGroupValues } from '../groups/groups.ts';
+import type { OrganizationRecord } from '../contract/records.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Organizations } from '../contract/store.ts';
+
+interface OrganizationRow {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string;
+  readonly owner_id: string;
+  readonly security_groups: string[];
+  readonly revision: number;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+const select = `
+  SELECT o.id, o.name, o.description, o.owner_id, o.created_at, o.updated_at, h.revision,
+    ARRAY(SELECT g.id FROM security_groups g WHERE g.org_id = o.id AND g.user_id IS NULL ORDER BY g.is_default DESC, g.id) AS security_groups
+  FROM organizations o JOIN heads h ON h.org_id = o.id`;
+
+const getOrganization = statement<OrganizationRow>('get_organization', `${select} WHERE o.id = $1`);
+
+/** Values: member, after this id, limit. */
+const listOrganizations = statement<OrganizationRow>(
+  'list_organizations',
+  `${select} JOIN members m ON m.org_id = o.id AND m.user_id = $1 WHERE o.id > $2 ORDER BY o.id LIMIT $3`,
+);
+
+/** Values: id, name, description, owner, now. No row: no such user. The head is at 1, which the default group takes. */
+const insertOrganization = statement<{ id: string }>(
+  'insert_organization',
+  `WITH new AS (
+     INSERT INTO organizations (id, name, description, owner_id, created_at, updated_at)
+     SELECT $1, $2, $3, u.id, $5, $5 FROM users u WHERE u.id = $4 RETURNING id),
+   head AS (INSERT INTO heads (org_id, revision, version, purged) SELECT id, 1, 1, 0 FROM new),
+   owner AS (INSERT INTO members (org_id, user_id, created_at) SELECT id, $4, $5 FROM new)
+   SELECT id FROM new`,
+);
+
+/** Values: id, name, description (null: stays), now, revision. No row: nothing would change. */
+const updateOrganization = statement<{ id: string }>(
+  'update_organization',
+  `WITH new AS (
+     UPDATE organizations SET name = coalesce($2, name), description = coalesce($3, description), updated_at = $4
+     WHERE id = $1 AND (coalesce($2, name), coalesce($3, description)) <> (name, description) RETURNING id)
+   INSERT INTO changes (org_id, revision, kind, type, id, body, left_at)
+   SELECT id, $5, 'organization', 'change', id, '{"id":"' || id || '"', 0 FROM new RETURNING id`,
+);
+
+/** The lists of its devices go with the devices. What hangs on an organization, in the order in which it may go. */
+const emptying = ['devices', 'security_groups', 'enrollment_keys', 'members', 'changes', 'heads'].map((table) =>
+  statement<never>(`empty_${table}`, `DELETE FROM ${table} WHERE org_id = $1`),
+);
+const deleteOrganization = statement<never>('delete_organization', 'DELETE FROM organizations WHERE id = $1');
+
+const record = (row: OrganizationRow): OrganizationRecord => ({
+  id: parseOrganizationId(row.id),
+  name: row.name,
+  description: row.description,
+  owner_id: parseUserId(row.owner_id),
+  security_groups: row.security_groups.map((id) => parseGroupId(id)),
+  revision: row.revision,
+  created_at: row.created_at,
+  updated_at: row.updated_at,
+});
+
+async function get(runner: Runner, org: OrganizationId): Promise<OrganizationRecord> {
+  const [row] = await runner.run(getOrganization, [org]);
+  return row === undefined ? refuse({ code: 'not_found', what: 'organization' }) : record(row);
+}
+
+/** Within a transaction that may do more: the organization, its owner as a member, its default group. */
+export async function makeOrganization(
+  context: Context,
+  tx: Runner,
+  { owner, name, description }: { readonly owner: UserId; readonly name: string; readonly description: string },
+): Promise<OrganizationRecord> {
+  const at = now(context);
+  const id = context.newId();
+  const made = await tx.run(insertOrganization, [id, name, description, owner, at]);
+  if (made.length === 0) return refuse({ code: 'not_found', what: 'user' });
+  await tx.run(insertGroup, [...defaultGroupValues(id, context.newId(), at), 1]);
+  return get(tx, parseOrganizationId(id));
+}
+
+/** The head that the caller believes in must be the head. */
+function checkHead(ledger: Ledger, expected: number | undefined): void {
+  if (expected !== undefined && expected !== ledger.head)
+    refuse({ code: 'precondition_failed', revision: ledger.head });
+}
+
+export function organizationsIn(context: Context): Organizations {
+  const { reads, transactions, hints } = context;
+  return {
+    async create(owner, organization, audit) {
+      const make = (tx: Runner) => makeOrganization(context, tx, { owner, ...organization });
+      if (audit === undefined) return transactions.run(make);
+      return withEntry(context, audit, make, ({ id }) => ({ subject_id: id, revision: 1, org_id: id }));
+    },
+
+    async list(query) {
+      return (await reads.run(listOrganizations, [query.member, ...pageValues(query)])).map((row) => record(row));
+    },
+
+    async get(org) {
+      return get(reads, org);
+    },
+
+    async update(org, by, patch, options = {}) {
+      const head = await inOrganization(
+        context,
+        org,
+        by,
+        async (ledger) => {
+          checkHead(ledger, options.if_match);
+          const revision = ledger.take();
+          const values = [org, patch.name ?? null, patch.description ?? null, now(context), revision];
+          const changed = await ledger.tx.run(updateOrganization, values);
+          if (changed.length === 0) ledger.takeMany(-1);
+          return { record: await get(ledger.tx, org), revision: changed.length === 0 ? ledger.head : revision };
+        },
+        (result) => ({ subject_id: org, revision: result.revision }),
+      );
+      return { ...head.record, revision: head.revision };
+    },
+
+    async delete(org, by, options = {}) {
+      const { gone, tokens } = await inOrganization(
+        context,
+        org,
+        by,
+        async (ledger) => {
+          checkHead(ledger, options.if_match);
+          // The counter ends with this revision, which nothing else takes.
+          const last = { ...(await get(ledger.tx, org)), revision: ledger.take() };
+          const ended = await ledger.tx.run(endTokensOfOrganization, [org]);
+          for (const step of emptying) await ledger.tx.run(step, [org]);
+          await ledger.tx.run(deleteOrganization, [org]);
+          return { gone: last, tokens: ended };
+          // Its end outlives it, and is told where the administrator reads.
+        },
+        ({ gone: { revision } }) => ({ subject_id: org, revision, org_id: null }),
+      );
+      hints.tell({ deleted_organizations: [org], credentials: tokens.map(({ token_id }) => parseTokenId(token_id)) });
+      return gone;
+    },
+  };
+}

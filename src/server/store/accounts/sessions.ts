@@ -1,0 +1,112 @@
+/** Owns browsers' sessions in the store: digests of their secrets, whom they stand for, and when they end. */
+import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
+import { now, refuse, type Context } from '../write/context.ts';
+import { Gather } from '../../gather.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Sessions } from '../contract/store.ts';
+
+interface SessionRow {
+  readonly id: string;
+  readonly user_id: string;
+  readonly username: string;
+  readonly is_admin: boolean;
+  readonly seen_at: string;
+  readonly checked_at: string;
+  readonly expires_at: string;
+}
+
+/** Values: id, digest, user, sealed, now, expiry. No row: no such user. */
+const insertSession = statement<{ id: string }>(
+  'insert_session',
+  `INSERT INTO sessions (id, digest, user_id, sealed, created_at, seen_at, checked_at, expires_at)
+   SELECT $1, $2, u.id, $4, $5, $5, $5, $6 FROM users u WHERE u.id = $3 AND u.removed_at IS NULL RETURNING id`,
+);
+/** Values: digests in hexadecimal, now. `n` says which of them, from 1. */
+const findSessions = statement<SessionRow & { readonly n: number }>(
+  'find_sessions',
+  `SELECT d.n, s.id, s.user_id, u.username, u.is_admin, s.seen_at, s.checked_at, s.expires_at
+   FROM unnest($1::text[]) WITH ORDINALITY AS d (hex, n) JOIN sessions s ON s.digest = decode(d.hex, 'hex') JOIN users u ON u.id = s.user_id
+   WHERE s.expires_at > $2 AND u.removed_at IS NULL`,
+);
+const seeSession = statement<never>(
+  'see_session',
+  'UPDATE sessions SET seen_at = $2 WHERE id = $1 AND seen_at < $2::timestamptz',
+);
+/** Values: id, when it was last checked, now. One of those who ask at once gets the row. */
+const takeCheck = statement<{ sealed: Buffer | null }>(
+  'take_session_check',
+  'UPDATE sessions SET checked_at = $3 WHERE id = $1 AND checked_at = $2 RETURNING sealed',
+);
+const reseal = statement<never>('reseal_session', 'UPDATE sessions SET sealed = $2 WHERE id = $1');
+const getSealed = statement<{ sealed: Buffer | null }>('get_sealed', 'SELECT sealed FROM sessions WHERE id = $1');
+
+const ended = 'INSERT INTO revocations (token_id) SELECT id FROM gone';
+const endSession = statement<{ id: string }>(
+  'end_session',
+  `WITH gone AS (DELETE FROM sessions WHERE id = $1 RETURNING id), log AS (${ended}) SELECT id FROM gone`,
+);
+/** Values: a user. */
+export const endSessionsOf = statement<{ id: string }>(
+  'end_sessions_of',
+  `WITH gone AS (DELETE FROM sessions WHERE user_id = $1 RETURNING id), log AS (${ended}) SELECT id FROM gone`,
+);
+const forgetSessions = statement<never>('forget_sessions', 'DELETE FROM sessions WHERE expires_at < $1');
+
+/** A request must not cost a write: being seen is written down this seldom, or four times within an idle time that is shorter. */
+const seenEveryMs = 60_000;
+
+export function sessionsIn(context: Context, onWarning: (message: string, cause: unknown) => void): Sessions {
+  const { reads, writes, hints, clock } = context;
+  const tellEnded = (rows: readonly { readonly id: string }[]): void =>
+    hints.tell({ credentials: rows.map(({ id }): TokenId => parseTokenId(id)) });
+  const found = new Gather<string, SessionRow | undefined>(async (digests) => {
+    const byNumber = new Map((await reads.run(findSessions, [digests, now(context)])).map((row) => [row.n, row]));
+    return digests.map((_, index) => byNumber.get(index + 1));
+  });
+  return {
+    async begin(user, { digest, sealed, expires_at }) {
+      const id = context.newId();
+      const values = [id, Buffer.from(digest), user, sealed === undefined ? null : Buffer.from(sealed)];
+      const made = await writes.run(insertSession, [...values, now(context), expires_at.toISOString()]);
+      return made.length === 0 ? refuse({ code: 'not_found', what: 'user' }) : parseTokenId(id);
+    },
+
+    async authenticate(digest, idleMs, asking) {
+      const row = await found.get(Buffer.from(digest).toString('hex'), asking);
+      if (row === undefined) return undefined;
+      const idle = clock() - Date.parse(row.seen_at);
+      if (idle >= idleMs) return undefined;
+      if (idle > Math.min(seenEveryMs, idleMs / 4)) {
+        writes
+          .run(seeSession, [row.id, now(context)])
+          .catch((cause: unknown) => onWarning('the last use of a session was not recorded', cause));
+      }
+      return { ...row, id: parseTokenId(row.id), user_id: parseUserId(row.user_id) };
+    },
+
+    async takeCheck({ id, checked_at }) {
+      const [row] = await writes.run(takeCheck, [id, checked_at, now(context)]);
+      return row?.sealed ?? undefined;
+    },
+
+    async reseal(id, sealed) {
+      await writes.run(reseal, [id, Buffer.from(sealed)]);
+    },
+
+    async sealed(id) {
+      return (await reads.run(getSealed, [id]))[0]?.sealed ?? undefined;
+    },
+
+    async end(id) {
+      tellEnded(await writes.run(endSession, [id]));
+    },
+
+    async endAllOf(user) {
+      tellEnded(await writes.run(endSessionsOf, [user]));
+    },
+
+    async forget() {
+      await writes.run(forgetSessions, [now(context)]);
+    },
+  };
+}

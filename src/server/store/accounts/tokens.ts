@@ -1,0 +1,185 @@
+/** Owns tokens in the store: digests of secrets, whom they stand for, and when they were last used. */
+import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
+import { withEntry, type Told } from '../write/audit-entry.ts';
+import { now, pageValues, refuse, type Context } from '../write/context.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { Gather } from '../../gather.ts';
+import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts';
+import { statement } from '../postgres/sql.ts';
+import type { NewToken, Tokens } from '../contract/store.ts';
+
+interface TokenRow {
+  readonly id: string;
+  readonly user_id: string;
+  readonly org_id: string | null;
+  readonly device_id: string | null;
+  readonly name: string;
+  readonly scope: TokenScope;
+  readonly expires_at: string | null;
+  readonly last_used_at: string | null;
+  readonly created_at: string;
+}
+
+const columns = 'id, user_id, org_id, device_id, name, scope, expires_at, last_used_at, created_at';
+
+type AuthenticatedRow = TokenRow & { readonly username: string; readonly is_admin: boolean };
+
+/** Values: digests in hexadecimal, now. `n` says which of them, from 1. */
+const authenticate = statement<AuthenticatedRow & { readonly n: number }>(
+  'authenticate',
+  `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin
+   FROM unnest($1::text[]) WITH ORDINALITY AS d (hex, n) JOIN tokens t ON t.digest = decode(d.hex, 'hex') JOIN users u ON u.id = t.user_id
+   WHERE t.expires_at IS NULL OR t.expires_at > $2`,
+);
+
+/** Values: id, digest, user, name, scope, expiry, now. No row: no such user. */
+export const insertToken = statement<TokenRow>(
+  'insert_token',
+  `INSERT INTO tokens (id, digest, user_id, name, scope, expires_at, created_at)
+   SELECT $1, $2, u.id, $4, $5, $6, $7 FROM users u WHERE u.id = $3 AND u.removed_at IS NULL RETURNING ${columns}`,
+);
+const insertDeviceToken = statement<TokenRow>(
+  'insert_device_token',
+  `INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, expires_at, created_at)
+   SELECT $1, $2, d.user_id, d.org_id, d.id, $4, $5, $6, $7 FROM devices d WHERE d.id = $3 AND (d.org_id = $8) IS TRUE RETURNING ${columns}`,
+);
+const listTokens = statement<TokenRow>(
+  'list_tokens',
+  `SELECT ${columns} FROM tokens WHERE user_id = $1 AND id > $2 ORDER BY id LIMIT $3`,
+);
+const getToken = statement<TokenRow>('get_token', `SELECT ${columns} FROM tokens WHERE id = $1`);
+
+const ended = 'INSERT INTO revocations (token_id) SELECT id FROM gone';
+const rotateToken = statement<TokenRow>(
+  'rotate_token',
+  `WITH gone AS (UPDATE tokens SET digest = $2, last_used_at = NULL WHERE id = $1 RETURNING ${columns}), log AS (${ended}) SELECT * FROM gone`,
+);
+const revokeToken = statement<TokenRow>(
+  'revoke_token',
+  `WITH gone AS (DELETE FROM tokens WHERE id = $1 RETURNING ${columns}), log AS (${ended}) SELECT * FROM gone`,
+);
+/** Values: a user. What is left of its tokens when its devices are gone. */
+export const endTokensOf = statement<{ id: string }>(
+  'end_tokens_of',
+  `WITH gone AS (DELETE FROM tokens WHERE user_id = $1 RETURNING id), log AS (${ended}) SELECT id FROM gone`,
+);
+const recordUse = statement<never>(
+  'record_use',
+  `UPDATE tokens t SET last_used_at = u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at)
+   WHERE t.id = u.id AND (t.last_used_at IS NULL OR t.last_used_at < u.at)`,
+);
+
+function record(row: TokenRow): TokenRecord {
+  return {
+    id: parseTokenId(row.id),
+    kind: row.device_id === null ? 'user' : 'device',
+    user_id: parseUserId(row.user_id),
+    ...(row.device_id === null ? {} : { device_id: parseDeviceId(row.device_id) }),
+    name: row.name,
+    scope: row.scope,
+    ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
+    ...(row.last_used_at === null ? {} : { last_used_at: row.last_used_at }),
+    created_at: row.created_at,
+  };
+}
+
+function credential(row: AuthenticatedRow): Credential {
+  const common = {
+    token_id: parseTokenId(row.id),
+    user_id: parseUserId(row.user_id),
+    username: row.username,
+    scope: row.scope,
+    ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
+  };
+  if (row.device_id === null || row.org_id === null) return { kind: 'user', ...common, is_admin: row.is_admin };
+  return {
+    kind: 'device',
+    ...common,
+    device_id: parseDeviceId(row.device_id),
+    organization_id: parseOrganizationId(row.org_id),
+  };
+}
+
+const found = (row: TokenRow | undefined): TokenRecord =>
+  row === undefined ? refuse({ code: 'not_found', what: 'token' }) : record(row);
+
+/** Uses seen since they were last written down: a request must not cost a write. */
+export class UseLog {
+  readonly #context: Context;
+  readonly #seen = new Map<string, string>();
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  saw(id: string): void {
+    this.#seen.set(id, now(this.#context));
+  }
+
+  async flush(): Promise<void> {
+    if (this.#seen.size === 0) return;
+    const entries = [...this.#seen];
+    this.#seen.clear();
+    await this.#context.writes.run(recordUse, [entries.map(([id]) => id), entries.map(([, at]) => at)]);
+  }
+}
+
+function newTokenValues(context: Context, subject: string, token: NewToken): (string | Buffer | null)[] {
+  const expiry = token.expires_at?.toISOString() ?? null;
+  return [context.newId(), Buffer.from(token.digest), subject, token.name, token.scope, expiry, now(context)];
+}
+
+const told = ({ id }: TokenRecord): Told => ({ subject_id: id, org_id: null });
+
+export function tokensIn(context: Context, uses: UseLog): Tokens {
+  const { reads, writes, hints } = context;
+  const tellEnded = (id: TokenId): void => hints.tell({ credentials: [id] });
+  const rows = new Gather<string, AuthenticatedRow | undefined>(async (digests) => {
+    const known = await reads.run(authenticate, [digests, now(context)]);
+    const byNumber = new Map(known.map((row) => [row.n, row]));
+    return digests.map((_, index) => byNumber.get(index + 1));
+  });
+  return {
+    async authenticate(digest, asking) {
+      const row = await rows.get(Buffer.from(digest).toString('hex'), asking);
+      if (row === undefined) return undefined;
+      uses.saw(row.id);
+      return credential(row);
+    },
+
+    async issue(user, token, audit) {
+      const make = async (runner: Runner) => {
+        const [row] = await runner.run(insertToken, newTokenValues(context, user, token));
+        return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
+      };
+      return withEntry(context, audit, make, told);
+    },
+
+    async issueForDevice(org, device, token) {
+      const [row] = await writes.run(insertDeviceToken, [...newTokenValues(context, device, token), org]);
+      return row === undefined ? refuse({ code: 'not_found', what: 'device' }) : record(row);
+    },
+
+    async list(user, query) {
+      return (await reads.run(listTokens, [user, ...pageValues(query)])).map((row) => record(row));
+    },
+
+    async get(id) {
+      return found((await reads.run(getToken, [id]))[0]);
+    },
+
+    async rotate(id, digest, audit) {
+      const rotate = async (runner: Runner) => found((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
+      const token = await withEntry(context, audit, rotate, told);
+      tellEnded(token.id);
+      return token;
+    },
+
+    async revoke(id, audit) {
+      const revoke = async (runner: Runner) => found((await runner.run(revokeToken, [id]))[0]);
+      const token = await withEntry(context, audit, revoke, told);
+      tellEnded(token.id);
+      return token;
+    },
+  };
+}

@@ -1,0 +1,176 @@
+/** Owns users in the store: people by name, people whom an identity provider vouches for, and the first administrator. */
+import { parseGroupId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
+import { auditValue, insertAudit, withEntry, type Told } from '../write/audit-entry.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { now, pageValues, refuse, type Context } from '../write/context.ts';
+import { Gather } from '../../gather.ts';
+import { makeOrganization } from './organizations.ts';
+import type { UserRecord } from '../contract/records.ts';
+import { endSessionsOf } from './sessions.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Members, Users } from '../contract/store.ts';
+import { endTokensOf, insertToken } from './tokens.ts';
+
+interface UserRow {
+  readonly id: string;
+  readonly username: string;
+  readonly is_admin: boolean;
+  readonly security_groups: string[];
+  readonly created_at: string;
+  readonly removed: boolean;
+}
+
+const columns = `u.id, u.username, u.is_admin, u.created_at, u.removed_at IS NOT NULL AS removed,
+    ARRAY(SELECT g.id FROM security_groups g WHERE g.user_id = u.id ORDER BY g.id) AS security_groups`;
+const select = `SELECT ${columns} FROM users u`;
+
+const getUser = statement<UserRow>('get_user', `${select} WHERE u.id = $1 AND u.removed_at IS NULL`);
+const userByName = statement<UserRow>('user_by_name', `${select} WHERE u.username = $1 AND u.removed_at IS NULL`);
+/** Values: issuers, subjects. `n` says which of them, from 1. */
+const usersByIdentity = statement<UserRow & { readonly n: number }>(
+  'users_by_identity',
+  `SELECT i.n, ${columns} FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS i (issuer, subject, n)
+   JOIN users u ON u.issuer = i.issuer AND u.subject = i.subject`,
+);
+const listUsers = statement<UserRow>(
+  'list_users',
+  `${select} WHERE u.id > $1 AND u.removed_at IS NULL ORDER BY u.id LIMIT $2`,
+);
+
+/** Values: id, name, is administrator, issuer, subject, now. No row: the name or the identity is taken. */
+const insertUser = statement<{ id: string }>(
+  'insert_user',
+  `INSERT INTO users (id, username, is_admin, issuer, subject, created_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id`,
+);
+
+/** Locks out whoever would give the user an organization or a membership at the same moment. */
+const lockUser = statement<never>('lock_user', 'SELECT id FROM users WHERE id = $1 FOR UPDATE');
+const belongsTo = statement<{ org_id: string; is_owner: boolean }>(
+  'belongs_to',
+  `SELECT m.org_id, o.owner_id = m.user_id AS is_owner FROM members m JOIN organizations o ON o.id = m.org_id WHERE m.user_id = $1`,
+);
+const hideUser = statement<never>('hide_user', 'UPDATE users SET removed_at = $2 WHERE id = $1');
+
+/** Any constant will do; it is ours alone in this database. */
+const lockBootstrap = statement<never>('lock_bootstrap', 'SELECT pg_advisory_xact_lock(7264651001)');
+const anyUser = statement<{ id: string }>('any_user', 'SELECT id FROM users LIMIT 1');
+
+function record(row: UserRow): UserRecord {
+  const { id, username, is_admin, created_at } = row;
+  const groups = row.security_groups.map((group) => parseGroupId(group));
+  return {
+    id: parseUserId(id),
+    username,
+    is_admin,
+    ...(groups.length > 0 ? { security_groups: groups } : {}),
+    created_at,
+  };
+}
+
+async function get(runner: Runner, id: string): Promise<UserRecord> {
+  const [row] = await runner.run(getUser, [id]);
+  return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
+}
+
+const told = ({ id }: UserRecord): Told => ({ subject_id: id, org_id: null });
+
+export function usersIn(context: Context, members: Members): Users {
+  const { reads, writes, transactions, hints } = context;
+  const identities = new Gather<{ readonly issuer: string; readonly subject: string }, UserRow | undefined>(
+    async (asked) => {
+      const values = [asked.map(({ issuer }) => issuer), asked.map(({ subject }) => subject)];
+      const byNumber = new Map((await reads.run(usersByIdentity, values)).map((row) => [row.n, row]));
+      return asked.map((_, index) => byNumber.get(index + 1));
+    },
+  );
+  return {
+    async create(user, audit) {
+      const id = context.newId();
+      const make = async (runner: Runner) => {
+        const made = await runner.run(insertUser, [
+          id,
+          user.username,
+          user.is_admin === true,
+          null,
+          null,
+          now(context),
+        ]);
+        return made.length === 0 ? refuse({ code: 'username_taken' }) : get(runner, id);
+      };
+      return withEntry(context, audit, make, told);
+    },
+
+    async list(query) {
+      return (await reads.run(listUsers, pageValues(query))).map((row) => record(row));
+    },
+
+    async get(id) {
+      return get(reads, id);
+    },
+
+    async byName(username) {
+      const [row] = await reads.run(userByName, [username]);
+      return row === undefined ? undefined : record(row);
+    },
+
+    async forIdentity({ issuer, subject, username }, asking) {
+      // Here, because the question is asked together with those of others.
+      if (`${issuer}${subject}`.includes('\0')) return refuse({ code: 'invalid_text' });
+      // Another server may make the same user at the same moment, or the name may be taken: look, try, look again.
+      for (let attempt = 0; attempt < 5; attempt += 1) {
+        const known = await identities.get({ issuer, subject }, asking);
+        if (known?.removed) return refuse({ code: 'user_removed' });
+        if (known !== undefined) return record(known);
+        const id = context.newId();
+        const name = attempt === 0 ? username : `${username}-${id.slice(-4)}`;
+        await writes.run(insertUser, [id, name, false, issuer, subject, now(context)]);
+      }
+      return refuse({ code: 'username_taken' });
+    },
+
+    async remove(id, audit) {
+      const user = await get(reads, id);
+      // Somebody may add the user elsewhere meanwhile: leave, then look again under a lock that keeps others from it.
+      for (let attempt = 0; attempt < 5; attempt += 1) {
+        const places = await reads.run(belongsTo, [id]);
+        if (places.some(({ is_owner }) => is_owner)) return refuse({ code: 'owns_organizations' });
+        for (const { org_id } of places) await members.remove(parseOrganizationId(org_id), { user_id: id }, id);
+        const ended = await transactions.run(async (tx) => {
+          await tx.run(lockUser, [id]);
+          if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
+          await tx.run(hideUser, [id, now(context)]);
+          if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, told(user))]);
+          return [...(await tx.run(endTokensOf, [id])), ...(await tx.run(endSessionsOf, [id]))];
+        });
+        if (ended === undefined) continue;
+        hints.tell({ credentials: ended.map((token) => parseTokenId(token.id)) });
+        return user;
+      }
+      return refuse({ code: 'unavailable' });
+    },
+
+    async bootstrap(admin) {
+      return transactions.run(async (tx) => {
+        await tx.run(lockBootstrap, []);
+        if ((await tx.run(anyUser, [])).length > 0) return undefined;
+        const id = parseUserId(context.newId());
+        await tx.run(insertUser, [id, admin.username, true, null, null, now(context)]);
+        const organization = await makeOrganization(context, tx, {
+          owner: id,
+          name: admin.organization,
+          description: '',
+        });
+        await tx.run(insertToken, [
+          context.newId(),
+          Buffer.from(admin.token),
+          id,
+          'first administrator',
+          'full',
+          null,
+          now(context),
+        ]);
+        return { user: await get(tx, id), organization };
+      });
+    },
+  };
+}

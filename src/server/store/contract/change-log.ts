@@ -1,0 +1,81 @@
+/**
+ * Owns the shape of the change log: what it tells of an organization's revisions, and the promises that streams build on.
+ * Revisions become visible in order: whoever sees N+1 in any of these answers can read N in every later one.
+ */
+import type { WatchKind } from '../../../api/kinds.ts';
+import type { OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
+
+/** One state of one resource, at one revision. */
+export interface Entry {
+  readonly revision: number;
+  /** `organization` entries keep the log gap-free; no stream shows them. */
+  readonly kind: WatchKind | 'organization';
+  readonly type: 'change' | 'delete';
+  readonly id: string;
+  /** The record as it goes over the wire, its `revision` included (of a deletion: the deletion's). */
+  readonly json: string;
+  /** Undefined: every member may see it. Otherwise only this user may: a user's group that is applied to no device. */
+  readonly only_for: UserId | undefined;
+  /** The revision at which a user's group last left everyone's view; 0: never. Entering and leaving take a revision of their own. */
+  readonly left_at: number;
+  /**
+   * Only from `readState`: a departure on its own, at the revision `left_at`, as a bare deletion. Everyone but this user is owed it,
+   * whatever its owner did to the group since.
+   */
+  readonly hidden_from?: UserId | undefined;
+}
+
+export interface Head {
+  readonly revision: number;
+  /** Deletions up to and including this revision are forgotten: resuming below it is impossible. */
+  readonly purged: number;
+}
+
+export interface Heads {
+  /** Organizations that do not exist are absent. */
+  readonly organizations: ReadonlyMap<OrganizationId, Head>;
+  /** Rights that ended within the last minutes, members' removals among them: the backstop for lost hints. */
+  readonly ended: readonly Ended[];
+}
+
+/** A token that was revoked or rotated or went with its device, or a member that was removed. `serial` tells one ending from another. */
+export type Ended =
+  | { readonly serial: number; readonly token_id: TokenId }
+  | { readonly serial: number; readonly organization_id: OrganizationId; readonly user_id: UserId };
+
+/** Something committed, here or on another server. Hints may be lost: `heads` is the truth. */
+export interface Hint {
+  /** Organizations with news. */
+  readonly organizations: readonly OrganizationId[];
+  /** Credentials that are no longer valid. */
+  readonly credentials: readonly TokenId[];
+  readonly removed_members: readonly { readonly organization_id: OrganizationId; readonly user_id: UserId }[];
+  readonly deleted_organizations: readonly OrganizationId[];
+}
+
+export interface StateQuery {
+  readonly kinds: readonly WatchKind[];
+  readonly after: number;
+  readonly limit: number;
+  readonly deletions: boolean;
+}
+
+export interface ChangeLog {
+  /** One query, however many organizations. */
+  heads(orgs: readonly OrganizationId[]): Promise<Heads>;
+  /**
+   * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
+   * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`.
+   */
+  readChanges(org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined>;
+  /**
+   * The newest state of every resource of these kinds changed after a revision, ascending by revision, at most `limit`. With
+   * `deletions` also those, and departures of users' groups (`hidden_from`), so that one revision may come twice. Pages need no
+   * common snapshot: a record that changes meanwhile moves to a higher revision and is met there.
+   */
+  readState(org: OrganizationId, query: StateQuery): Promise<readonly Entry[]>;
+  /** Called for every commit of this process at once, and of other servers through the database. Returns what ends it. */
+  onHint(listener: (hint: Hint) => void): () => void;
+  /** Forgets superseded log rows and deletions past their retention. Safe to run anywhere, any time; one server does it, the others pass. */
+  compact(): Promise<void>;
+}

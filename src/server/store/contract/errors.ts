@@ -1,0 +1,68 @@
+/** Owns the ways in which the store says no: one stable code each, with what a caller needs to explain it. */
+import type { DeviceId, GroupId } from '../../../policy/ids.ts';
+
+/** One bad entry of a device's `security_groups` list. */
+export interface GroupListProblem {
+  /** Position in the list; -1 when the list as a whole is at fault (`too_many`). */
+  readonly index: number;
+  /**
+   * `unknown_group`: no group of the device's user or of the organization has this id (other users' groups and other
+   * organizations' groups are not told apart from absent ones); `default_group`: the default is implied by an empty list;
+   * `duplicate`: named before in the same list; `too_many`: more entries than the phase allows.
+   */
+  readonly code: 'unknown_group' | 'default_group' | 'duplicate' | 'too_many';
+  readonly group?: GroupId;
+  /** With `too_many`: how many entries the phase allows. */
+  readonly allowed?: number;
+}
+
+export type StoreProblem =
+  /** Absent, or not visible to the reader, or of another organization. */
+  | {
+      readonly code: 'not_found';
+      readonly what: 'organization' | 'device' | 'group' | 'user' | 'member' | 'token' | 'enrollment_key';
+    }
+  /** The acting user is not (or no longer) a member of the organization at the moment of the commit. */
+  | { readonly code: 'not_a_member' }
+  /** The expected revision is not the current one. */
+  | { readonly code: 'precondition_failed'; readonly revision: number }
+  /** The phase allows no further group. */
+  | { readonly code: 'phase_forbids' }
+  | { readonly code: 'public_key_taken' }
+  | { readonly code: 'username_taken' }
+  /** An identity provider vouches for a user who was removed here. */
+  | { readonly code: 'user_removed' }
+  | { readonly code: 'owns_organizations' }
+  | { readonly code: 'already_member' }
+  /** Devices still use the group; `devices` names them all. */
+  | { readonly code: 'group_in_use'; readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[] }
+  | { readonly code: 'group_list_invalid'; readonly problems: readonly GroupListProblem[] }
+  /** The owner of an organization cannot be removed from it. */
+  | { readonly code: 'owner_must_stay' }
+  /** The enrollment key expired, or its uses are spent. */
+  | { readonly code: 'enrollment_key_spent' }
+  /** A text that PostgreSQL cannot keep (a NUL character, or far beyond every limit). */
+  | { readonly code: 'invalid_text' }
+  /** The database cannot be reached, is starting, full or read-only. Nothing is known to have been written; try again. */
+  | { readonly code: 'unavailable' }
+  /** The database was migrated by a later version of this program. */
+  | { readonly code: 'schema_too_new'; readonly found: number; readonly known: number }
+  /** A fault of ours; the cause is for the log. */
+  | { readonly code: 'unexpected' };
+
+export type StoreErrorCode = StoreProblem['code'];
+
+/** The one error that leaves the store. `problem` narrows by `code`; `cause` is for the log, never for the wire. */
+export class StoreError extends Error {
+  readonly problem: StoreProblem;
+
+  constructor(problem: StoreProblem, options: { readonly cause?: unknown; readonly message?: string } = {}) {
+    super(options.message ?? problem.code, 'cause' in options ? { cause: options.cause } : {});
+    this.name = 'StoreError';
+    this.problem = problem;
+  }
+
+  get code(): StoreErrorCode {
+    return this.problem.code;
+  }
+}

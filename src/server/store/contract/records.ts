@@ -1,0 +1,179 @@
+/** Owns the shapes of what the store gives back: records as they go over the wire, and the store's own facts beside them. */
+import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
+import type { StoredRule } from '../../../policy/rule.ts';
+
+/** ISO 8601 in UTC with milliseconds, e.g. `2026-01-31T12:00:00.000Z`. */
+export type Timestamp = string;
+
+export interface GroupRecord {
+  readonly id: GroupId;
+  readonly group_name: string;
+  readonly group_description: string;
+  readonly org_id: OrganizationId;
+  /** Only on a user-owned group. */
+  readonly user_id?: UserId;
+  /** True on the organization's default group, otherwise absent. */
+  readonly is_default?: true;
+  /** Absent when empty. */
+  readonly inbound_rules?: readonly StoredRule[];
+  readonly outbound_rules?: readonly StoredRule[];
+  readonly created_at: Timestamp;
+  readonly updated_at: Timestamp;
+  readonly revision: number;
+}
+
+/** What a person or an agent may say about a device, besides its groups. */
+export interface DeviceFields {
+  readonly public_key: string;
+  readonly local_ip: string;
+  readonly tunnel_ip: string;
+  readonly child_prefix: readonly string[] | null;
+  readonly relay: boolean;
+  readonly discovery: boolean;
+  readonly reflexive_ip4: string;
+  readonly endpoint_local_address_ip4: string;
+  readonly symmetric_nat: boolean;
+  readonly hostname: string;
+}
+
+export interface DeviceRecord extends DeviceFields {
+  readonly id: DeviceId;
+  readonly user_id: UserId;
+  readonly organization_id: OrganizationId;
+  /** Absent when empty. */
+  readonly security_groups?: readonly GroupId[];
+  readonly created_at: Timestamp;
+  readonly updated_at: Timestamp;
+  readonly revision: number;
+}
+
+export interface OrganizationRecord {
+  readonly id: OrganizationId;
+  readonly name: string;
+  readonly description: string;
+  readonly owner_id: UserId;
+  /** The organization's own groups, the default first. */
+  readonly security_groups: readonly GroupId[];
+  /** The organization's head. */
+  readonly revision: number;
+  readonly created_at: Timestamp;
+  readonly updated_at: Timestamp;
+}
+
+export interface UserRecord {
+  readonly id: UserId;
+  readonly username: string;
+  readonly is_admin: boolean;
+  /** Groups the user owns, in all organizations; absent when none. */
+  readonly security_groups?: readonly GroupId[];
+  readonly created_at: Timestamp;
+}
+
+export interface MemberRecord {
+  readonly user_id: UserId;
+  readonly username: string;
+  readonly is_owner: boolean;
+  readonly created_at: Timestamp;
+}
+
+export type TokenScope = 'read-only' | 'full';
+
+/** A token without its secret, which the store never sees. */
+export interface TokenRecord {
+  readonly id: TokenId;
+  readonly kind: 'user' | 'device';
+  readonly user_id: UserId;
+  readonly device_id?: DeviceId;
+  readonly name: string;
+  readonly scope: TokenScope;
+  readonly expires_at?: Timestamp;
+  /** Within about a minute: use is recorded lazily. */
+  readonly last_used_at?: Timestamp;
+  readonly created_at: Timestamp;
+}
+
+export interface EnrollmentKeyRecord {
+  readonly id: EnrollmentKeyId;
+  readonly organization_id: OrganizationId;
+  readonly user_id: UserId;
+  readonly name: string;
+  readonly expires_at: Timestamp;
+  readonly uses_left: number;
+  /** Groups that every device admitted by this key starts with; absent when none. */
+  readonly security_groups?: readonly GroupId[];
+  readonly created_at: Timestamp;
+}
+
+/** A browser's session that is valid at this moment. */
+export interface SessionRecord {
+  /** Ends streams as a token's id does. */
+  readonly id: TokenId;
+  readonly user_id: UserId;
+  readonly username: string;
+  readonly is_admin: boolean;
+  readonly seen_at: Timestamp;
+  /** When the provider was last asked whether it still vouches. */
+  readonly checked_at: Timestamp;
+  readonly expires_at: Timestamp;
+}
+
+/** One entry of the audit. */
+export interface AuditRecord {
+  readonly id: string;
+  readonly at: Timestamp;
+  readonly operation: string;
+  readonly organization_id?: OrganizationId;
+  readonly subject_id?: string;
+  readonly revision?: number;
+  readonly fields?: readonly string[];
+  readonly user_id: UserId;
+  readonly username: string;
+  readonly credential: {
+    readonly kind: 'user_token' | 'device_token' | 'enrollment_key' | 'access_token' | 'session';
+    readonly id?: string;
+  };
+  readonly address: string;
+  readonly request_id: string;
+}
+
+/** What a device last said about itself. It is no part of the device's record: it takes no revision and makes no event. */
+export interface DeviceStatus {
+  readonly device_id: DeviceId;
+  readonly reported_at: Timestamp;
+  readonly status: unknown;
+}
+
+/**
+ * A device or a group as stored. `json` is the whole record as it goes over the wire, ready to send;
+ * `record` is the same as an object, parsed when first asked for.
+ */
+export interface Stored<T> {
+  readonly id: string;
+  readonly revision: number;
+  readonly json: string;
+  readonly record: T;
+}
+
+/** Who a valid credential stands for, as of this moment. */
+export type Credential =
+  | {
+      readonly kind: 'user';
+      readonly token_id: TokenId;
+      /** The credential is a browser's session, and `token_id` its id: sessions end as tokens do. */
+      readonly by_session?: true;
+      readonly user_id: UserId;
+      readonly username: string;
+      readonly is_admin: boolean;
+      readonly scope: TokenScope;
+      readonly expires_at?: Timestamp;
+    }
+  | {
+      readonly kind: 'device';
+      readonly token_id: TokenId;
+      readonly user_id: UserId;
+      readonly username: string;
+      readonly device_id: DeviceId;
+      readonly organization_id: OrganizationId;
+      readonly scope: TokenScope;
+      readonly expires_at?: Timestamp;
+    };

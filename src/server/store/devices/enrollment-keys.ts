@@ -1,0 +1,110 @@
+/** Owns enrollment keys in the store: they expire, they are used up, and they may preset a device's groups. */
+import { parseEnrollmentKeyId, parseGroupId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
+import { inOrganization, now, pageValues, refuse, type Context } from '../write/context.ts';
+import { checkList } from './devices.ts';
+import type { EnrollmentKeyRecord } from '../contract/records.ts';
+import { statement } from '../postgres/sql.ts';
+import type { EnrollmentKeys } from '../contract/store.ts';
+
+interface KeyRow {
+  readonly id: string;
+  readonly org_id: string;
+  readonly user_id: string;
+  readonly name: string;
+  readonly expires_at: string;
+  readonly uses_left: number;
+  readonly security_groups: string[];
+  readonly created_at: string;
+}
+
+const columns = 'id, org_id, user_id, name, expires_at, uses_left, security_groups, created_at';
+
+const authenticateKey = statement<KeyRow>(
+  'authenticate_key',
+  `SELECT ${columns} FROM enrollment_keys WHERE digest = $1 AND expires_at > $2 AND uses_left > 0`,
+);
+const insertKey = statement<KeyRow>(
+  'insert_key',
+  `INSERT INTO enrollment_keys (id, digest, org_id, user_id, name, expires_at, uses_left, security_groups, created_at)
+   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING ${columns}`,
+);
+/** Values: organization, user or null, after this id, limit. */
+const listKeys = statement<KeyRow>(
+  'list_keys',
+  `SELECT ${columns} FROM enrollment_keys WHERE org_id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND id > $3 ORDER BY id LIMIT $4`,
+);
+const getKey = statement<KeyRow>('get_key', `SELECT ${columns} FROM enrollment_keys WHERE org_id = $1 AND id = $2`);
+const deleteKey = statement<KeyRow>(
+  'delete_key',
+  `DELETE FROM enrollment_keys WHERE org_id = $1 AND id = $2 RETURNING ${columns}`,
+);
+
+function record(row: KeyRow): EnrollmentKeyRecord {
+  const groups = row.security_groups.map((id) => parseGroupId(id));
+  return {
+    id: parseEnrollmentKeyId(row.id),
+    organization_id: parseOrganizationId(row.org_id),
+    user_id: parseUserId(row.user_id),
+    name: row.name,
+    expires_at: row.expires_at,
+    uses_left: row.uses_left,
+    ...(groups.length > 0 ? { security_groups: groups } : {}),
+    created_at: row.created_at,
+  };
+}
+
+const found = (row: KeyRow | undefined): EnrollmentKeyRecord =>
+  row === undefined ? refuse({ code: 'not_found', what: 'enrollment_key' }) : record(row);
+
+export function enrollmentKeysIn(context: Context): EnrollmentKeys {
+  const { reads } = context;
+  return {
+    async authenticate(digest) {
+      const [row] = await reads.run(authenticateKey, [Buffer.from(digest), now(context)]);
+      return row === undefined ? undefined : record(row);
+    },
+
+    async issue(org, by, key) {
+      return inOrganization(
+        context,
+        org,
+        by,
+        async (ledger) => {
+          await checkList(ledger, context.phase, by.user_id, key.security_groups);
+          const digest = Buffer.from(key.digest);
+          const limits = [key.expires_at.toISOString(), key.uses];
+          const values = [
+            context.newId(),
+            digest,
+            org,
+            by.user_id,
+            key.name,
+            ...limits,
+            key.security_groups,
+            now(context),
+          ];
+          return found((await ledger.tx.run(insertKey, values))[0]);
+        },
+        (made) => ({ subject_id: made.id }),
+      );
+    },
+
+    async list(org, query) {
+      return (await reads.run(listKeys, [org, query?.user_id ?? null, ...pageValues(query)])).map((row) => record(row));
+    },
+
+    async get(org, id) {
+      return found((await reads.run(getKey, [org, id]))[0]);
+    },
+
+    async revoke(org, by, id) {
+      return inOrganization(
+        context,
+        org,
+        by,
+        async (ledger) => found((await ledger.tx.run(deleteKey, [org, id]))[0]),
+        () => ({ subject_id: id }),
+      );
+    },
+  };
+}

@@ -1,0 +1,143 @@
+/** Proves what the store promises of its log: exact while it reaches back, resumable beyond, forgetting what it says it forgets. */
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
+import { brief, device, group, logOf, makeWorld, openTestStore, type World } from '../store.fixture.ts';
+import type { WatchKind } from '../../../api/kinds.ts';
+import type { Hint } from '../contract/change-log.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const both: readonly WatchKind[] = ['device', 'security-groups'];
+
+/** Three devices and two groups with some history; the head is 9. */
+async function history({ store, org, owner }: World): Promise<void> {
+  const made = [];
+  for (let index = 0; index < 3; index += 1) made.push(await store.devices.create(org, owner, device(owner.user_id)));
+  const extra = await store.groups.create(org, owner, 'organization', group());
+  await store.devices.update(org, owner, parseDeviceId(made[0]?.id), { hostname: 'moved' });
+  await store.devices.delete(org, owner, parseDeviceId(made[1]?.id));
+  await store.groups.delete(org, owner, 'organization', parseGroupId(extra.id));
+  await store.organizations.update(org, owner, { name: 'renamed' });
+}
+
+test('the log holds every revision once, from any point on', async () => {
+  const world = await makeWorld(postgres);
+  await history(world);
+  const { store, org } = world;
+  const all = [
+    '1 security-groups change',
+    '2 device change',
+    '3 device change',
+    '4 device change',
+    '5 security-groups change',
+    '6 device change',
+    '7 device delete',
+    '8 security-groups delete',
+    '9 organization change',
+  ];
+  expect(brief(await logOf(store, org))).toEqual(all);
+  expect(brief((await store.log.readChanges(org, 4, 2)) ?? [])).toEqual(all.slice(4, 6));
+  expect(await store.log.readChanges(org, 9, 10)).toEqual([]);
+  expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 9, purged: 0 });
+  const other = parseOrganizationId('00000000-0000-4000-8000-000000000000');
+  expect((await store.log.heads([org, other])).organizations.size).toBe(1);
+});
+
+test('the state after a revision is the newest of each resource and the deletions, ascending, in pages', async () => {
+  const world = await makeWorld(postgres);
+  await history(world);
+  const { store, org } = world;
+  const read = async (query: { kinds: readonly WatchKind[]; after: number; deletions: boolean }) => {
+    const found: string[] = [];
+    for (let { after } = query; ;) {
+      const page = await store.log.readState(org, { ...query, after, limit: 2 });
+      found.push(...brief(page));
+      after = page.at(-1)?.revision ?? after;
+      if (page.length < 2) return found;
+    }
+  };
+  expect(await read({ kinds: both, after: 0, deletions: false })).toEqual([
+    '1 security-groups change',
+    '4 device change',
+    '6 device change',
+  ]);
+  expect(await read({ kinds: ['device'], after: 0, deletions: true })).toEqual([
+    '4 device change',
+    '6 device change',
+    '7 device delete',
+  ]);
+  expect(await read({ kinds: ['security-groups'], after: 5, deletions: true })).toEqual(['8 security-groups delete']);
+  expect(await read({ kinds: both, after: 3, deletions: true })).toEqual([
+    '4 device change',
+    '6 device change',
+    '7 device delete',
+    '8 security-groups delete',
+  ]);
+  expect(await read({ kinds: [], after: 0, deletions: true })).toEqual([]);
+});
+
+test('compacting drops the exact log past its retention: a reader is told to resync, and deletions stay', async () => {
+  const world = await makeWorld(postgres, { logRetentionMs: 0 });
+  await history(world);
+  const { store, org, owner } = world;
+  await store.log.compact();
+  expect(await store.log.readChanges(org, 0, 100)).toBeUndefined();
+  expect(await store.log.readChanges(org, 5, 100)).toBeUndefined();
+  expect(brief((await store.log.readState(org, { kinds: both, after: 5, limit: 100, deletions: true })) ?? [])).toEqual(
+    ['6 device change', '7 device delete', '8 security-groups delete'],
+  );
+  const { revision } = await store.devices.create(org, owner, device(owner.user_id));
+  expect(brief((await store.log.readChanges(org, revision - 1, 100)) ?? [])).toEqual(['10 device change']);
+  expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 10, purged: 0 });
+});
+
+test('deletions past their retention go, and the organization remembers up to where', async () => {
+  const world = await makeWorld(postgres, { deletionRetentionMs: 0 });
+  await history(world);
+  const { store, org } = world;
+  await store.log.compact();
+  expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 9, purged: 8 });
+  expect(brief(await store.log.readState(org, { kinds: both, after: 0, limit: 100, deletions: true }))).toEqual([
+    '1 security-groups change',
+    '4 device change',
+    '6 device change',
+  ]);
+});
+
+test('what is within its retention survives compacting, and several servers may compact at once', async () => {
+  const world = await makeWorld(postgres);
+  await history(world);
+  const others = await Promise.all([1, 2].map(() => openTestStore(world.url)));
+  await Promise.all([world.store, ...others].flatMap((store) => [store.log.compact(), store.log.compact()]));
+  expect(await logOf(world.store, world.org)).toHaveLength(9);
+});
+
+test('hints reach this process at once and another one through the database', async () => {
+  const { store, url, org, owner, member } = await makeWorld(postgres);
+  const other = await openTestStore(url);
+  const here: Hint[] = [];
+  const there: Hint[] = [];
+  const stop = store.log.onHint((hint) => here.push(hint));
+  other.log.onHint((hint) => there.push(hint));
+  await store.devices.create(org, owner, device(owner.user_id));
+  expect(here.flatMap(({ organizations }) => organizations)).toEqual([org]);
+  await vi.waitFor(() => expect(there.flatMap(({ organizations }) => organizations)).toContain(org));
+  stop();
+  await store.members.remove(org, owner, member.user_id);
+  const removed = [{ organization_id: org, user_id: member.user_id }];
+  await vi.waitFor(() => expect(there.flatMap((hint) => hint.removed_members)).toEqual(removed));
+  expect(here).toHaveLength(1);
+});
+
+test('a refused write gives no hint', async () => {
+  const { store, org, owner } = await makeWorld(postgres);
+  const hints: Hint[] = [];
+  store.log.onHint((hint) => hints.push(hint));
+  await expect(store.devices.delete(org, owner, parseDeviceId(org))).rejects.toThrow('not_found');
+  expect(hints).toEqual([]);
+});

@@ -1,0 +1,176 @@
+/** Owns the reading side of revisions: heads, the exact log, states to resume from, and the forgetting of both. */
+import type { WatchKind } from '../../../api/kinds.ts';
+import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
+import type { Context } from '../write/context.ts';
+import { statement, withRevision } from '../postgres/sql.ts';
+import type { ChangeLog, Ended, Entry, Head } from '../contract/change-log.ts';
+
+/** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
+const revocationMinutes = 10;
+
+const readHeads = statement<{ org_id: string; revision: number; purged: number }>(
+  'read_heads',
+  'SELECT org_id, revision, purged FROM heads WHERE org_id = ANY ($1::uuid[])',
+);
+const readEnded = statement<{
+  serial: number;
+  token_id: string | null;
+  org_id: string | null;
+  user_id: string | null;
+}>(
+  'read_ended',
+  `SELECT serial, token_id, org_id, user_id FROM revocations WHERE revoked_at > clock_timestamp() - interval '${revocationMinutes} minutes'`,
+);
+
+interface EntryRow {
+  readonly revision: number;
+  readonly kind: Entry['kind'];
+  readonly type: Entry['type'];
+  readonly id: string;
+  readonly body: string;
+  readonly only_for: string | null;
+  readonly left_at: number;
+  readonly hidden_from?: string | null;
+}
+
+const readChanges = statement<EntryRow>(
+  'read_changes',
+  'SELECT revision, kind, type, id, body, only_for, left_at FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3',
+);
+
+const currentState: Readonly<Record<WatchKind, string>> = {
+  device: `(SELECT revision, 'device' AS kind, 'change' AS type, id, body, NULL::uuid AS only_for, 0::bigint AS left_at, NULL::uuid AS hidden_from
+    FROM devices WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
+  'security-groups': `(SELECT revision, 'security-groups' AS kind, 'change' AS type, id, body,
+      CASE WHEN user_id IS NOT NULL AND NOT is_applied THEN user_id END AS only_for, left_at, NULL::uuid AS hidden_from
+    FROM security_groups WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
+};
+const deletions = `(SELECT revision, kind, type, id, body, only_for, left_at, NULL::uuid AS hidden_from
+    FROM changes WHERE org_id = $1 AND revision > $2 AND type = 'delete' AND kind = ANY ($4::text[]) ORDER BY revision LIMIT $3)`;
+
+/** A departure is a row of its own, at its own revision: a reader that stops between it and later private changes has it. */
+const departure = (owner: string): string =>
+  `left_at AS revision, 'security-groups' AS kind, 'delete' AS type, id, '{"id":"' || id || '","org_id":"' || org_id || '"' AS body,
+    NULL::uuid AS only_for, left_at, ${owner} AS hidden_from`;
+const departures = [
+  `(SELECT ${departure('user_id')} FROM security_groups
+    WHERE org_id = $1 AND left_at > 0 AND left_at > $2 AND user_id IS NOT NULL AND NOT is_applied ORDER BY left_at LIMIT $3)`,
+  `(SELECT ${departure('only_for')} FROM changes
+    WHERE org_id = $1 AND left_at > 0 AND left_at > $2 AND type = 'delete' AND only_for IS NOT NULL ORDER BY left_at LIMIT $3)`,
+];
+
+const merged = (...parts: readonly string[]): string =>
+  `SELECT * FROM (${parts.join(' UNION ALL ')}) AS states ORDER BY revision LIMIT $3`;
+
+/** One statement for each question that a stream may ask. */
+const readState = {
+  device: statement<EntryRow>('read_devices', merged(currentState.device)),
+  'security-groups': statement<EntryRow>('read_groups', merged(currentState['security-groups'])),
+  both: statement<EntryRow>('read_both', merged(currentState.device, currentState['security-groups'])),
+};
+const readStateAndDeletions = {
+  device: statement<EntryRow>('resume_devices', merged(currentState.device, deletions)),
+  'security-groups': statement<EntryRow>(
+    'resume_groups',
+    merged(currentState['security-groups'], deletions, ...departures),
+  ),
+  both: statement<EntryRow>(
+    'resume_both',
+    merged(currentState.device, currentState['security-groups'], deletions, ...departures),
+  ),
+};
+
+const entry = (row: EntryRow): Entry => ({
+  revision: row.revision,
+  kind: row.kind,
+  type: row.type,
+  id: row.id,
+  json: withRevision(row.body, row.revision),
+  only_for: row.only_for === null ? undefined : parseUserId(row.only_for),
+  left_at: row.left_at,
+  ...(row.hidden_from == null ? {} : { hidden_from: parseUserId(row.hidden_from) }),
+});
+
+/** One server at a time: the others find the lock taken and pass. */
+const tryCompact = statement<{ locked: boolean }>(
+  'try_compact',
+  'SELECT pg_try_advisory_xact_lock(7264651002) AS locked',
+);
+const dropChanges = statement<never>(
+  'drop_changes',
+  `DELETE FROM changes WHERE type = 'change' AND committed_at < clock_timestamp() - $1 * interval '1 millisecond'`,
+);
+const dropRevocations = statement<never>(
+  'drop_revocations',
+  `DELETE FROM revocations WHERE revoked_at < clock_timestamp() - interval '${revocationMinutes} minutes'`,
+);
+const findOldDeletions = statement<{ org_id: string; revision: number }>(
+  'find_old_deletions',
+  `SELECT org_id, max(revision) AS revision FROM changes
+   WHERE type = 'delete' AND committed_at < clock_timestamp() - $1 * interval '1 millisecond' GROUP BY org_id`,
+);
+/** The mark and the forgetting are one statement: no reader sees the one without the other. */
+const dropDeletions = statement<never>(
+  'drop_deletions',
+  `WITH mark AS (UPDATE heads SET purged = greatest(purged, $2), version = version + 1 WHERE org_id = $1)
+   DELETE FROM changes WHERE org_id = $1 AND type = 'delete' AND revision <= $2`,
+);
+
+export interface Retention {
+  readonly logMs: number;
+  readonly deletionsMs: number;
+}
+
+export function changeLogIn(context: Context, retention: Retention): ChangeLog {
+  const { reads, writes, transactions, hints } = context;
+  return {
+    async heads(orgs) {
+      const [heads, ended] = await Promise.all([reads.run(readHeads, [orgs]), reads.run(readEnded, [])]);
+      return {
+        organizations: new Map(
+          heads.map(({ org_id, ...head }): [ReturnType<typeof parseOrganizationId>, Head] => [
+            parseOrganizationId(org_id),
+            head,
+          ]),
+        ),
+        ended: ended.flatMap(({ serial, token_id, org_id, user_id }): readonly Ended[] => {
+          if (token_id !== null) return [{ serial, token_id: parseTokenId(token_id) }];
+          if (org_id === null || user_id === null) return [];
+          return [{ serial, organization_id: parseOrganizationId(org_id), user_id: parseUserId(user_id) }];
+        }),
+      };
+    },
+
+    async readChanges(org, after, limit) {
+      const rows = await reads.run(readChanges, [org, after, limit]);
+      const whole = rows.every(({ revision }, index) => revision === after + 1 + index);
+      return whole ? rows.map((row) => entry(row)) : undefined;
+    },
+
+    async readState(org, { kinds, after, limit, deletions: withDeletions }) {
+      const [first] = kinds;
+      if (first === undefined) return [];
+      const which = kinds.length > 1 ? 'both' : first;
+      const values = [org, after, limit];
+      const rows = withDeletions
+        ? await reads.run(readStateAndDeletions[which], [...values, kinds])
+        : await reads.run(readState[which], values);
+      return rows.map((row) => entry(row));
+    },
+
+    onHint(listener) {
+      return hints.on(listener);
+    },
+
+    async compact() {
+      const old = await transactions.run(async (tx) => {
+        const [answer] = await tx.run(tryCompact, []);
+        if (answer?.locked !== true) return [];
+        await tx.run(dropChanges, [retention.logMs]);
+        await tx.run(dropRevocations, []);
+        return tx.run(findOldDeletions, [retention.deletionsMs]);
+      });
+      for (const { org_id, revision } of old) await writes.run(dropDeletions, [org_id, revision]);
+    },
+  };
+}

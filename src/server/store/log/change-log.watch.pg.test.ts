@@ -1,0 +1,62 @@
+/** Owns the proof of what streams need from the log: departures at their own revision, and rights that ended. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import { parseGroupId } from '../../../policy/ids.ts';
+import { device, group, makeWorld, someDigest } from '../store.fixture.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const query = { kinds: ['security-groups'], limit: 100, deletions: true } as const;
+
+test("a user's group that left everyone's view is a departure at that revision, whatever its owner does to it later", async () => {
+  const { store, org, member } = await makeWorld(postgres);
+  const id = parseGroupId((await store.groups.create(org, member, member.user_id, group())).id);
+  const held = await store.devices.create(org, member, device(member.user_id, { security_groups: [id] }));
+  await store.devices.update(org, member, held.record.id, { security_groups: [] });
+  const left = (await store.log.readState(org, { ...query, after: held.revision })).find((one) => one.hidden_from);
+  expect(left).toMatchObject({ revision: held.revision + 2, type: 'delete', id, hidden_from: member.user_id });
+  expect(JSON.parse(left?.json ?? '')).toEqual({ id, org_id: org, revision: held.revision + 2 });
+
+  await store.groups.update(org, member, member.user_id, id, { group_name: 'private' });
+  await store.groups.delete(org, member, member.user_id, id);
+  const later = await store.log.readState(org, { ...query, after: held.revision });
+  expect(later.map(({ revision, type, only_for, hidden_from }) => [revision, type, only_for, hidden_from])).toEqual([
+    [held.revision + 2, 'delete', undefined, member.user_id],
+    [held.revision + 4, 'delete', member.user_id, undefined],
+  ]);
+  expect(await store.log.readState(org, { ...query, after: held.revision + 4 })).toEqual([]);
+  const listed = await store.log.readState(org, { ...query, deletions: false, after: 1 });
+  expect(listed).toEqual([]);
+});
+
+test('a group deleted while it was applied is a deletion for everyone, and no departure', async () => {
+  const { store, org, member } = await makeWorld(postgres);
+  const id = parseGroupId((await store.groups.create(org, member, member.user_id, group())).id);
+  const held = await store.devices.create(org, member, device(member.user_id, { security_groups: [id] }));
+  await store.groups.delete(org, member, member.user_id, id, { detach: true });
+  const entries = await store.log.readState(org, { ...query, after: held.revision });
+  expect(entries.map(({ type, only_for, hidden_from }) => [type, only_for, hidden_from])).toEqual([
+    ['delete', undefined, undefined],
+  ]);
+});
+
+test('a revoked token and a removed member are told of with the heads, each ending once', async () => {
+  const { store, org, owner, member } = await makeWorld(postgres);
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
+  const before = await store.log.heads([org]);
+  expect(before.ended).toEqual([]);
+  await store.tokens.rotate(token.id, someDigest());
+  await store.tokens.revoke(token.id);
+  await store.members.remove(org, owner, member.user_id);
+  const { ended } = await store.log.heads([org]);
+  expect(new Set(ended.map(({ serial }) => serial)).size).toBe(3);
+  expect(ended).toMatchObject([
+    { token_id: token.id },
+    { token_id: token.id },
+    { organization_id: org, user_id: member.user_id },
+  ]);
+});

@@ -1,0 +1,214 @@
+/** Owns the connections: pipelined lanes for single statements and whole batches, a pool for transactions that must think in between. */
+import { Client, Pool, type ClientConfig, type PoolClient, type QueryResult } from 'pg';
+import { StoreError } from '../contract/errors.ts';
+import { toStoreError, wasLost } from './failure.ts';
+import type { Statement, Value } from './sql.ts';
+import { typeParsers } from './type-parsers.ts';
+
+export interface ConnectionOptions {
+  readonly url: string;
+  readonly onWarning: (message: string, cause: unknown) => void;
+}
+
+export const clientConfig = (url: string): ClientConfig => ({
+  connectionString: url,
+  types: typeParsers,
+  application_name: 'ringfence',
+  connectionTimeoutMillis: 5_000,
+  // Nothing here takes long: a statement that does waits for a lock that someone hung is holding.
+  lock_timeout: 10_000,
+  statement_timeout: 60_000,
+  idle_in_transaction_session_timeout: 20_000,
+  keepAlive: true,
+  // Every statement here is an index lookup whatever its values: planning it anew would cost more than running it.
+  options: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off',
+});
+
+/** Whatever can run statements: a lane, or a transaction. */
+export interface Runner {
+  run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]>;
+}
+
+/** PostgreSQL's text holds no NUL. */
+function checkTexts(values: readonly Value[]): void {
+  for (const value of values) {
+    const bad =
+      typeof value === 'string'
+        ? value.includes('\0')
+        : Array.isArray(value) && value.some((item) => item.includes('\0'));
+    if (bad) throw new StoreError({ code: 'invalid_text' });
+  }
+}
+
+interface Querying {
+  query(config: { name: string; text: string; values: unknown[] }): Promise<QueryResult>;
+}
+
+async function query<Row>(
+  client: Querying,
+  { name, text }: Statement<Row>,
+  values: readonly Value[],
+): Promise<readonly Row[]> {
+  checkTexts(values);
+  try {
+    const result = await client.query({ name, text, values: [...values] });
+    return result.rows as Row[];
+  } catch (cause) {
+    throw toStoreError(cause);
+  }
+}
+
+/** One connection that many callers share: each statement is sent at once, answers come in order. */
+export class Lane implements Runner {
+  readonly #options: ConnectionOptions;
+  #client: Promise<Client> | undefined;
+  inFlight = 0;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** The open connection, opening it first if need be. A lost one is forgotten at once, so that the next caller opens another. */
+  #open(): Promise<Client> {
+    if (this.#client !== undefined) return this.#client;
+    const client = new Client({ ...clientConfig(this.#options.url), pipeline: true });
+    const forget = (cause?: unknown): void => {
+      if (this.#client === opening) {
+        this.#client = undefined;
+        if (cause !== undefined) this.#options.onWarning('a database connection was lost', cause);
+      }
+    };
+    client.on('error', forget);
+    client.on('end', () => forget());
+    const opening = client.connect().then(
+      () => client,
+      (cause: unknown) => {
+        forget();
+        throw toStoreError(cause);
+      },
+    );
+    this.#client = opening;
+    return opening;
+  }
+
+  /** Sends everything `send` asks for in one piece: no other caller's statement comes in between. */
+  async use<T>(send: (client: Client) => Promise<T>): Promise<T> {
+    this.inFlight += 1;
+    try {
+      return await send(await this.#open());
+    } finally {
+      this.inFlight -= 1;
+    }
+  }
+
+  run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
+    return this.use((client) => query(client, statement, values));
+  }
+
+  /**
+   * Runs statements as one transaction without waiting in between; its end is sent along with them. Each
+   * statement has its own promise; `committed` tells whether all of it happened (true) or none (false).
+   */
+  batch(statements: readonly { readonly statement: Statement<unknown>; readonly values: readonly Value[] }[]): Promise<{
+    readonly rows: readonly PromiseSettledResult<readonly unknown[]>[];
+    readonly committed: boolean;
+  }> {
+    return this.use(async (client) => {
+      const begin = client.query('BEGIN');
+      const rows = statements.map(({ statement, values }) => query(client, statement, values));
+      const commit = client.query('COMMIT');
+      // All are waited for together, whatever becomes of the others: no failure goes unheard.
+      const [[begun, ended], settled] = await Promise.all([
+        Promise.allSettled([begin, commit]),
+        Promise.allSettled(rows),
+      ]);
+      if (begun.status === 'rejected') throw toStoreError(begun.reason);
+      if (ended.status === 'rejected') throw toStoreError(ended.reason);
+      return { rows: settled, committed: ended.value.command === 'COMMIT' };
+    });
+  }
+
+  async close(): Promise<void> {
+    const client = await this.#client?.catch(() => undefined);
+    this.#client = undefined;
+    await client?.end().catch(() => {});
+  }
+}
+
+/**
+ * A few lanes; each call takes the one with the least to do. With `again`, a statement whose connection was lost is tried once
+ * more on another: right for reading only.
+ */
+export class Lanes implements Runner {
+  readonly #lanes: readonly Lane[];
+  readonly #again: boolean;
+
+  constructor(count: number, options: ConnectionOptions & { readonly again?: boolean }) {
+    this.#lanes = Array.from({ length: count }, () => new Lane(options));
+    this.#again = options.again === true;
+  }
+
+  /** The one with the least to do, for what must go one after the other. */
+  pick(): Lane {
+    return this.#lanes.reduce((best, lane) => (lane.inFlight < best.inFlight ? lane : best));
+  }
+
+  async run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
+    try {
+      return await this.pick().run(statement, values);
+    } catch (cause) {
+      if (!this.#again || !wasLost(cause)) throw cause;
+      return this.pick().run(statement, values);
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#lanes.map((lane) => lane.close()));
+  }
+}
+
+/** A transaction that may look at answers before it goes on. */
+export class Transactions {
+  readonly #pool: Pool;
+
+  constructor(count: number, options: ConnectionOptions) {
+    this.#pool = new Pool({ ...clientConfig(options.url), max: count, idleTimeoutMillis: 60_000 });
+    // While a transaction has it, the pool does not listen: a connection lost just then must not end the process.
+    this.#pool.on('connect', (client) => client.on('error', () => {}));
+    this.#pool.on('error', (cause) => options.onWarning('a database connection was lost', cause));
+  }
+
+  /** Commits when `work` resolves, takes everything back when it throws. */
+  async run<T>(work: (tx: Runner) => Promise<T>): Promise<T> {
+    let client: PoolClient;
+    try {
+      client = await this.#pool.connect();
+    } catch (cause) {
+      throw toStoreError(cause);
+    }
+    let broken = true;
+    try {
+      await client.query('BEGIN');
+      const result = await work({ run: (statement, values) => query(client, statement, values) }).catch(
+        async (cause: unknown) => {
+          await client.query('ROLLBACK');
+          broken = false;
+          throw cause;
+        },
+      );
+      const end = await client.query('COMMIT');
+      broken = false;
+      if (end.command !== 'COMMIT')
+        throw new StoreError({ code: 'unexpected' }, { message: 'the transaction was rolled back' });
+      return result;
+    } catch (cause) {
+      throw toStoreError(cause);
+    } finally {
+      client.release(broken);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end();
+  }
+}

@@ -1,0 +1,43 @@
+/** Owns the reading of what PostgreSQL and its driver throw: every failure becomes a `StoreError` here. */
+import { StoreError } from '../contract/errors.ts';
+
+const codeOf = (cause: unknown): string => {
+  const code = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined;
+  return typeof code === 'string' ? code : '';
+};
+
+/** The SQLSTATE of an error that the server itself reported; undefined when the connection failed instead. */
+export function sqlState(cause: unknown): string | undefined {
+  const code = codeOf(cause);
+  return /^[0-9A-Z]{5}$/.test(code) && cause instanceof Error && 'severity' in cause ? code : undefined;
+}
+
+/**
+ * States that pass with time: connection trouble (08), resources used up or disk full (53), an operator's or a crash's
+ * intervention (57), a standby or a full disk's read-only transaction (25006), locks held too long (55P03), I/O (58),
+ * and transactions that PostgreSQL itself asks to repeat (40).
+ */
+const passing = /^(08(?!P)|53|57|58|40|25006|25P03|55P03)/;
+
+/** Texts beyond what can be kept: untranslatable characters (22021, 22P05), index entries (54000) or values past every limit. */
+const unkeepable = /^(22021|22P05|22001|54)/;
+
+export function toStoreError(cause: unknown): StoreError {
+  if (cause instanceof StoreError) return cause;
+  const state = sqlState(cause);
+  if (state === undefined) {
+    // A TypeError or the like is our own fault; everything else without a state came from the connection.
+    const ours = cause instanceof TypeError || cause instanceof RangeError || cause instanceof SyntaxError;
+    return new StoreError({ code: ours ? 'unexpected' : 'unavailable' }, { cause });
+  }
+  if (passing.test(state)) return new StoreError({ code: 'unavailable' }, { cause });
+  if (unkeepable.test(state)) return new StoreError({ code: 'invalid_text' }, { cause });
+  return new StoreError({ code: 'unexpected' }, { cause });
+}
+
+/** Whether the connection ended under a statement, rather than the statement being refused or taking too long. */
+export function wasLost(cause: unknown): boolean {
+  if (!(cause instanceof StoreError) || cause.code !== 'unavailable') return false;
+  const state = sqlState(cause.cause);
+  return state === undefined || state.startsWith('57P');
+}

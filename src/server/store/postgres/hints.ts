@@ -1,0 +1,162 @@
+/**
+ * Owns the hints between servers: after a commit, and apart from it, the other servers are told where to look.
+ *
+ * NOTIFY inside a writing transaction would take a lock over the whole cluster at commit; sent afterwards, gathered, on a
+ * connection of its own, it costs writers nothing. It may be lost with that connection: nothing depends on it but speed.
+ */
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import {
+  parseOrganizationId,
+  parseTokenId,
+  parseUserId,
+  type OrganizationId,
+  type TokenId,
+  type UserId,
+} from '../../../policy/ids.ts';
+import { clientConfig } from './connection.ts';
+import type { Hint } from '../contract/change-log.ts';
+
+const channel = 'ringfence';
+/** PostgreSQL takes payloads below 8,000 bytes; an entry is at most 80. */
+const maxEntries = 90;
+const retryMs = 500;
+/** Between two NOTIFYs: each wakes every server, and takes from the writers' processor time. The first of a burst goes at once. */
+const paceMs = 5;
+
+/** On the wire: a letter, then ids. `o` news in an organization, `c` a dead credential, `m` a removed member, `d` a deleted organization. */
+function encode(hint: Hint): string[] {
+  return [
+    ...hint.organizations.map((id) => `o${id}`),
+    ...hint.credentials.map((id) => `c${id}`),
+    ...hint.removed_members.map(({ organization_id, user_id }) => `m${organization_id}/${user_id}`),
+    ...hint.deleted_organizations.map((id) => `d${id}`),
+  ];
+}
+
+/** Entries that a later version may send and this one does not know are passed over. */
+export function decodeHint(payload: string): Hint {
+  const organizations: OrganizationId[] = [];
+  const credentials: TokenId[] = [];
+  const removed_members: { organization_id: OrganizationId; user_id: UserId }[] = [];
+  const deleted_organizations: OrganizationId[] = [];
+  for (const entry of payload.split(' ')) {
+    const [first = '', second = ''] = entry.slice(1).split('/');
+    try {
+      if (entry.startsWith('o')) organizations.push(parseOrganizationId(first));
+      else if (entry.startsWith('c')) credentials.push(parseTokenId(first));
+      else if (entry.startsWith('d')) deleted_organizations.push(parseOrganizationId(first));
+      else if (entry.startsWith('m'))
+        removed_members.push({ organization_id: parseOrganizationId(first), user_id: parseUserId(second) });
+    } catch {
+      continue;
+    }
+  }
+  return { organizations, credentials, removed_members, deleted_organizations };
+}
+
+const nothing: Hint = { organizations: [], credentials: [], removed_members: [], deleted_organizations: [] };
+
+export class Hints {
+  readonly #url: string;
+  readonly #onWarning: (message: string, cause: unknown) => void;
+  readonly #listeners = new Set<(hint: Hint) => void>();
+  /** Entries waiting to be sent; a set, because an organization's tenth change needs no tenth hint. */
+  readonly #unsent = new Set<string>();
+  #client: Client | undefined;
+  #sending = false;
+  #closed = false;
+  #retry: NodeJS.Timeout | undefined;
+
+  constructor(url: string, onWarning: (message: string, cause: unknown) => void) {
+    this.#url = url;
+    this.#onWarning = onWarning;
+  }
+
+  /** Resolves once it listens, or once the first try failed: it then goes on trying by itself. */
+  async start(): Promise<void> {
+    await this.#connect();
+  }
+
+  on(listener: (hint: Hint) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Tells this process at once and the others soon. */
+  tell(hint: Partial<Hint>): void {
+    const whole = { ...nothing, ...hint };
+    this.#deliver(whole);
+    for (const entry of encode(whole)) this.#unsent.add(entry);
+    void this.#send();
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#retry);
+    for (let wait = 0; this.#sending && wait < 50; wait += 1) await new Promise((resolve) => setTimeout(resolve, 10));
+    this.#closed = true;
+    await this.#client?.end().catch(() => {});
+  }
+
+  #deliver(hint: Hint): void {
+    for (const listener of this.#listeners) listener(hint);
+  }
+
+  async #connect(): Promise<void> {
+    const config = clientConfig(this.#url);
+    // PostgreSQL writes a commit record for each NOTIFY. There is nothing in it to lose, so nobody waits for the disk because of it.
+    const options = `${config.options ?? ''} -c synchronous_commit=off`;
+    const client = new Client({ ...config, options, statement_timeout: 10_000 });
+    const lost = (cause?: unknown): void => {
+      if (this.#closed || this.#retry !== undefined) return;
+      if (this.#client === client) this.#client = undefined;
+      if (cause !== undefined) this.#onWarning('the connection for hints was lost', cause);
+      this.#retry = setTimeout(() => {
+        this.#retry = undefined;
+        void this.#connect();
+      }, retryMs);
+      this.#retry.unref();
+    };
+    client.on('error', lost);
+    client.on('end', () => lost());
+    client.on('notification', ({ payload, processId }) => {
+      // Our own come back too; they were delivered when they were told.
+      if (payload !== undefined && processId !== ownPid) this.#deliver(decodeHint(payload));
+    });
+    let ownPid = -1;
+    try {
+      await client.connect();
+      const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+      ownPid = rows[0]?.pid ?? -1;
+      await client.query(`LISTEN ${channel}`);
+      if (this.#closed) await client.end();
+      else this.#client = client;
+    } catch (cause) {
+      await client.end().catch(() => {});
+      lost(cause);
+      return;
+    }
+    void this.#send();
+  }
+
+  /** One NOTIFY in flight, and a pause behind it; what gathers meanwhile goes with the next. */
+  async #send(): Promise<void> {
+    const client = this.#client;
+    if (this.#sending || client === undefined) return;
+    this.#sending = true;
+    try {
+      // Whoever was just answered may go on first, and all that is told in this moment goes together.
+      await setImmediate();
+      while (this.#unsent.size > 0 && !this.#closed) {
+        const entries = [...this.#unsent].slice(0, maxEntries);
+        for (const entry of entries) this.#unsent.delete(entry);
+        await client.query({ name: 'notify', text: `SELECT pg_notify('${channel}', $1)`, values: [entries.join(' ')] });
+        await sleep(paceMs);
+      }
+    } catch (cause) {
+      this.#onWarning('a hint to other servers was lost', cause);
+    } finally {
+      this.#sending = false;
+    }
+  }
+}

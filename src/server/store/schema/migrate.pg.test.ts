@@ -1,0 +1,117 @@
+/** Proves that a database of any earlier version, or none, is brought to this version by any number of servers, and a later one is left alone. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import { StoreError } from '../contract/errors.ts';
+import { migrate } from './migrate.ts';
+import { openStore } from '../open.ts';
+import { migrations } from './migrations.ts';
+import { openTestStore, problemOf, query } from '../store.fixture.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const latest = Math.max(...migrations.map(({ version }) => version));
+
+test('versions count up from 1 without a gap', () => {
+  expect(migrations.map(({ version }) => version)).toEqual(migrations.map((_, index) => index + 1));
+});
+
+test('servers that start together on an empty database migrate it once', async () => {
+  const url = await postgres.freshUrl();
+  expect(await Promise.all(Array.from({ length: 6 }, () => migrate(url)))).toEqual(Array(6).fill(latest));
+  const rows = await query<{ version: number }>(url, 'SELECT version FROM schema_versions ORDER BY version');
+  expect(rows.map(({ version }) => version)).toEqual(migrations.map(({ version }) => version));
+});
+
+test('a database of a later version is refused and left as it is', async () => {
+  const url = await postgres.freshUrl();
+  await migrate(url, [...migrations, { version: latest + 1, title: 'from the future', sql: 'CREATE TABLE future ()' }]);
+  const problem = await problemOf(openStore({ url, phase: 3 }));
+  expect(problem).toEqual({ code: 'schema_too_new', found: latest + 1, known: latest });
+  await expect(migrate(url)).rejects.toThrow(/schema version \d+.*run a newer ringfence/);
+});
+
+test('a step that fails leaves the version before it, whole', async () => {
+  const url = await postgres.freshUrl();
+  const broken = { version: latest + 1, title: 'broken', sql: 'CREATE TABLE half (); SELECT 1 / 0' };
+  await expect(migrate(url, [...migrations, broken])).rejects.toThrow(StoreError);
+  expect(await query(url, `SELECT FROM pg_tables WHERE tablename = 'half'`)).toEqual([]);
+  expect(await migrate(url)).toBe(latest);
+});
+
+test('data written under version 1 are all there after the later steps', async () => {
+  const url = await postgres.freshUrl();
+  await migrate(url, migrations.slice(0, 1));
+  await query(url, versionOne);
+  const store = await openTestStore(url);
+  const [org] = await store.organizations.list({ member: (await store.users.byName('olga'))?.id ?? fail() });
+  expect(org).toMatchObject({ name: 'acme', revision: 3 });
+  const devices = await store.devices.list(org?.id ?? fail());
+  expect(devices.map(({ record }) => record)).toMatchObject([{ hostname: 'host', revision: 3 }]);
+  expect(
+    (
+      await store.log.readState(org?.id ?? fail(), {
+        kinds: ['device', 'security-groups'],
+        after: 0,
+        limit: 9,
+        deletions: true,
+      })
+    ).length,
+  ).toBe(3);
+  expect((await store.log.heads([])).ended).toMatchObject([{ token_id: '00000000-0000-7000-8000-00000000000f' }]);
+});
+
+test('users, tokens and audit of version 4 are all there after sessions came, and sessions can begin', async () => {
+  const url = await postgres.freshUrl();
+  await migrate(url, migrations.slice(0, 4));
+  await query(url, versionOne);
+  await query(url, versionFour);
+  const store = await openTestStore(url);
+  const olga = (await store.users.byName('olga'))?.id ?? fail();
+  expect(await store.tokens.authenticate(Buffer.from('0102', 'hex'))).toMatchObject({ user_id: olga, scope: 'full' });
+  expect(await store.audit.list(undefined)).toMatchObject([
+    { operation: 'signIn', credential: { kind: 'access_token' } },
+  ]);
+  const digest = Buffer.from('0304', 'hex');
+  const id = await store.sessions.begin(olga, { digest, expires_at: new Date('2100-01-01Z') });
+  expect(await store.sessions.authenticate(digest, 60_000)).toMatchObject({ id, user_id: olga, username: 'olga' });
+  await store.sessions.end(id);
+  expect(await store.sessions.authenticate(digest, 60_000)).toBeUndefined();
+  expect((await store.log.heads([])).ended).toContainEqual(expect.objectContaining({ token_id: id }));
+});
+
+function fail(): never {
+  throw new Error('missing');
+}
+
+/** A small organization as version 1 kept it: a default group, a deleted group, a device, an ended token. */
+const versionOne = `
+  INSERT INTO users VALUES ('00000000-0000-7000-8000-000000000001', 'olga', true, NULL, NULL, '2026-01-01Z');
+  INSERT INTO organizations VALUES
+    ('00000000-0000-7000-8000-000000000002', 'acme', '', '00000000-0000-7000-8000-000000000001', '2026-01-01Z', '2026-01-01Z');
+  INSERT INTO heads VALUES ('00000000-0000-7000-8000-000000000002', 3, 3, 0);
+  INSERT INTO members VALUES ('00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-000000000001', '2026-01-01Z');
+  INSERT INTO security_groups (id, org_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules,
+    revision, created_at, updated_at, body)
+  VALUES ('00000000-0000-7000-8000-000000000003', '00000000-0000-7000-8000-000000000002', true, false, 0, 'default', '', '[]', '[]',
+    1, '2026-01-01Z', '2026-01-01Z', '{"id":"00000000-0000-7000-8000-000000000003"');
+  INSERT INTO devices (id, org_id, user_id, public_key, key_digest, local_ip, tunnel_ip, relay, discovery, reflexive_ip4,
+    endpoint_local_address_ip4, symmetric_nat, hostname, security_groups, revision, created_at, updated_at, body)
+  VALUES ('00000000-0000-7000-8000-000000000004', '00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-000000000001', 'key', '\\x01',
+    '', '', false, false, '', '', false, 'host', '{}', 3, '2026-01-01Z', '2026-01-01Z', '{"hostname":"host"');
+  INSERT INTO changes (org_id, revision, kind, type, id, body, left_at)
+  VALUES ('00000000-0000-7000-8000-000000000002', 2, 'security-groups', 'delete', '00000000-0000-7000-8000-000000000005', '{"id":"5"', 0);
+  INSERT INTO revocations (token_id) VALUES ('00000000-0000-7000-8000-00000000000f');
+`;
+
+/** What version 4 knew besides: a token, a removed user, and an entry of the audit. */
+const versionFour = `
+  INSERT INTO users VALUES ('00000000-0000-7000-8000-000000000011', 'gone', false, 'https://idp', 'gone', '2026-01-01Z', '2026-01-02Z');
+  INSERT INTO tokens (id, digest, user_id, name, scope, created_at)
+  VALUES ('00000000-0000-7000-8000-000000000012', '\\x0102', '00000000-0000-7000-8000-000000000001', 'laptop', 'full', '2026-01-01Z');
+  INSERT INTO audit (id, at, operation, user_id, credential, address, request_id)
+  VALUES ('00000000-0000-7000-8000-000000000013', '2026-01-01Z', 'signIn', '00000000-0000-7000-8000-000000000011', 'access_token', '::1', 'r');
+`;

@@ -1,0 +1,36 @@
+/** Owns the question whether stored data fit a phase (reference 1.1): lowering it below what is in use is refused. */
+import type { Runner } from '../postgres/connection.ts';
+import { listLimit } from '../devices/devices.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Phase } from '../contract/store.ts';
+
+/** The first few are named; nobody reads a thousand lines. */
+const named = 20;
+
+const furtherGroups = statement<{ id: string; name: string; groups: number }>(
+  'further_groups',
+  `SELECT o.id, o.name, count(*) AS groups FROM security_groups g JOIN organizations o ON o.id = g.org_id
+   WHERE NOT g.is_default GROUP BY o.id ORDER BY o.id`,
+);
+const longLists = statement<{ id: string; name: string; devices: number }>(
+  'long_lists',
+  `SELECT o.id, o.name, count(*) AS devices FROM devices d JOIN organizations o ON o.id = d.org_id
+   WHERE cardinality(d.security_groups) > $1 GROUP BY o.id ORDER BY o.id`,
+);
+
+const shown = (lines: readonly string[]): string[] =>
+  lines.length <= named ? [...lines] : [...lines.slice(0, named), `and ${lines.length - named} more organizations`];
+
+export async function phaseObstacles(runner: Runner, phase: Phase): Promise<readonly string[]> {
+  const limit = listLimit[phase];
+  const lists = (await runner.run(longLists, [limit])).map(
+    ({ id, name, devices }) =>
+      `organization ${id} (${name}): ${devices} ${devices === 1 ? 'device has' : 'devices have'} more than ${limit} ${limit === 1 ? 'group' : 'groups'} in the list`,
+  );
+  if (phase !== 1) return shown(lists);
+  const groups = (await runner.run(furtherGroups, [])).map(
+    ({ id, name, groups: count }) =>
+      `organization ${id} (${name}): ${count} ${count === 1 ? 'group' : 'groups'} besides the default`,
+  );
+  return [...shown(groups), ...shown(lists)];
+}

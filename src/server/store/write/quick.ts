@@ -1,0 +1,161 @@
+/**
+ * Owns the shape of quick writes: one SQL text that serves a single write and a whole set of them.
+ *
+ * Written once over rows `n`, it is prepared twice: with `n` as one row of values, which is the cheapest way for a write
+ * that is alone, and with `n` as the rows of a JSON array, which costs a fraction per write for those that came together.
+ * Either form reads what it needs as `seen`, refuses or accepts each row, takes as many revisions as it accepted and writes.
+ */
+import { quickColumns, quickEntries } from './audit-entry.ts';
+import { StoreError } from '../contract/errors.ts';
+import type { Stored } from '../contract/records.ts';
+import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
+
+export interface QuickRow {
+  readonly id: string;
+  readonly refusal: 'not_a_member' | 'not_found' | 'precondition_failed' | 'public_key_taken' | 'unchanged' | null;
+  /** The revision that stood, for refusals that tell it. */
+  readonly standing: number | null;
+  readonly revision: number | null;
+  readonly body: string | null;
+}
+
+type Item = Readonly<Record<string, Exclude<Value, Buffer>>>;
+
+/** PostgreSQL holds no NUL, and UTF-8 no half of a surrogate pair: one such text must not fail the set that it is in. */
+function clean(given: string): string {
+  if (given.includes('\0')) throw new StoreError({ code: 'invalid_text' });
+  return /\p{Surrogate}/u.test(given) ? Buffer.from(given).toString() : given;
+}
+
+/** The values of one write, from several parts. What is null is left out: to the statement it is the same, and cheaper. */
+export function asItem(id: string, ...parts: readonly Item[]): Item & { readonly id: string } {
+  const item: Record<string, Item[string]> & { id: string } = { id };
+  for (const part of parts) {
+    for (const name in part) {
+      const value = part[name];
+      if (typeof value === 'string') item[name] = clean(value);
+      else if (value !== null && value !== undefined) item[name] = value;
+    }
+  }
+  return item;
+}
+
+/** `one` takes the organization and the item's values in the order of `columns`; `many` takes the organization and a JSON array of items. */
+export interface QuickOperation {
+  readonly columns: readonly string[];
+  readonly one: Statement<QuickRow>;
+  readonly many: Statement<QuickRow>;
+}
+
+/** One write: what it asks for, and which records it reads and changes, so that no set holds two that depend on each other. */
+export interface QuickWrite<T> {
+  readonly kind: 'quick';
+  readonly operation: QuickOperation;
+  readonly item: Item & { readonly id: string };
+  readonly touches: readonly string[];
+  readonly decode: (row: QuickRow) => T;
+}
+
+interface Parts {
+  /** Name and PostgreSQL type of each value; `id` is the record's, `at` the moment, `actor` who asks. */
+  readonly columns: Readonly<Record<string, string>>;
+  /** What a row becomes: columns over `n` (the values) and `h` (the head); `from` joins what else is looked at. */
+  readonly select: string;
+  readonly from?: string;
+  /** A CASE over the same, giving a code or NULL. */
+  readonly refusal: string;
+  /** A CTE `new (org_id, id, revision, body, …)`: writes the rows `n` of `accepted`, with `n.revision`. */
+  readonly write: string;
+  /** Further CTEs, each beginning with a comma: the log. */
+  readonly log: string;
+  /** The body as it stood, or NULL. */
+  readonly oldBody: string;
+  /** The revision as it stood, or NULL. */
+  readonly standing: string;
+}
+
+/** What the audit needs of a row, whatever the write does with its other columns. */
+const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(quickColumns)
+  .map((column) => `n.${column}`)
+  .join(', ')}`;
+
+/** Moves the head if it still stands as `seen`; gives the revision before the first that is taken. */
+const bumpOne = `UPDATE heads h SET revision = h.revision + 1, version = h.version + 1
+      WHERE h.org_id = $1 AND h.version = (SELECT version FROM seen WHERE refusal IS NULL)
+      RETURNING h.revision - 1 AS base`;
+const bumpMany = `UPDATE heads h SET revision = h.revision + a.count, version = h.version + 1
+      FROM (SELECT min(version) AS version, count(*) AS count FROM seen WHERE refusal IS NULL) a
+      WHERE h.org_id = $1 AND h.version = a.version
+      RETURNING h.revision - a.count AS base`;
+
+function text(parts: Parts, source: string, many: boolean): string {
+  return `
+    WITH seen AS MATERIALIZED (
+      SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, ${parts.refusal} AS refusal,
+        ${audited}
+      FROM heads h CROSS JOIN ${source} ${parts.from ?? ''} WHERE h.org_id = $1),
+    bump AS (
+      ${many ? bumpMany : bumpOne}),
+    accepted AS MATERIALIZED (
+      SELECT seen.*, bump.base + ${many ? 'row_number() OVER ()' : '1'} AS revision FROM seen, bump WHERE seen.refusal IS NULL),
+    ${parts.write}
+    ${parts.log},
+    ${quickEntries}
+    SELECT id, NULL AS refusal, NULL::bigint AS standing, revision, body FROM new
+    UNION ALL SELECT id, refusal, standing, NULL, old_body FROM seen WHERE refusal IS NOT NULL`;
+}
+
+export function quickOperation(name: string, parts: Parts): QuickOperation {
+  const columns = Object.entries({ ...parts.columns, ...quickColumns });
+  const row = columns.map(([column, type], index) => `$${index + 2}::${type} AS ${column}`);
+  const record = columns.map(([column, type]) => `${column} ${type}`);
+  return {
+    columns: columns.map(([column]) => column),
+    one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, false)),
+    many: statement(`${name}_set`, text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, true)),
+  };
+}
+
+/** Reads a row as a record of this kind, or fails with its refusal. */
+export function readRow<T>(row: QuickRow, what: 'device' | 'group'): Stored<T> {
+  const { id, refusal, revision, body, standing } = row;
+  switch (refusal) {
+    case null:
+      return stored({ id, revision: revision ?? 0, body: body ?? '' });
+    case 'unchanged':
+      return stored({ id, revision: standing ?? 0, body: body ?? '' });
+    case 'not_found':
+      throw new StoreError({ code: 'not_found', what });
+    case 'precondition_failed':
+      throw new StoreError({ code: 'precondition_failed', revision: standing ?? 0 });
+    case 'not_a_member':
+    case 'public_key_taken':
+      throw new StoreError({ code: refusal });
+    default:
+      return refusal satisfies never;
+  }
+}
+
+/** A record from its row; the object is parsed when first asked for. */
+export function stored<T>(row: { readonly id: string; readonly revision: number; readonly body: string }): Stored<T> {
+  const json = withRevision(row.body, row.revision);
+  let record: T | undefined;
+  return {
+    id: row.id,
+    revision: row.revision,
+    json,
+    get record() {
+      record ??= JSON.parse(json) as T;
+      return record;
+    },
+  };
+}
+
+/** What the audit is told of a record that a write gave back. */
+export const toldOf = ({
+  id,
+  revision,
+}: Stored<unknown>): { readonly subject_id: string; readonly revision: number } => ({
+  subject_id: id,
+  revision,
+});

@@ -1,0 +1,33 @@
+/** Owns the sorting of quick writes into sets: what one statement may do at once. */
+import type { QuickOperation, QuickWrite } from './quick.ts';
+import type { Value } from '../postgres/sql.ts';
+
+/** Writes of one operation that do not depend on each other. */
+export interface QuickSet {
+  readonly operation: QuickOperation;
+  readonly writes: readonly QuickWrite<unknown>[];
+}
+
+/**
+ * Waves of sets. Two writes that touch the same record, or want the same public key, are in different waves in their order
+ * of arrival, because a statement does not see what it writes itself.
+ */
+export function inWaves(writes: readonly QuickWrite<unknown>[]): readonly (readonly QuickSet[])[] {
+  const waves: Map<QuickOperation, QuickWrite<unknown>[]>[] = [];
+  const last = new Map<string, number>();
+  for (const write of writes) {
+    const wave = Math.max(-1, ...write.touches.map((key) => last.get(key) ?? -1)) + 1;
+    for (const key of write.touches) last.set(key, wave);
+    const sets = (waves[wave] ??= new Map());
+    const set = sets.get(write.operation);
+    if (set === undefined) sets.set(write.operation, [write]);
+    else set.push(write);
+  }
+  return waves.map((sets) => [...sets].map(([operation, members]) => ({ operation, writes: members })));
+}
+
+/** What the `many` form of an operation takes. */
+export const setValues = (org: string, set: QuickSet): Value[] => [
+  org,
+  JSON.stringify(set.writes.map(({ item }) => item)),
+];

@@ -1,0 +1,288 @@
+/**
+ * Owns the order of writes: what arrives for an organization while a transaction is in flight goes into the next one together.
+ *
+ * Writers of one organization queue on its row in `heads`, and a crowd of them makes each other slower. So a server
+ * sends one transaction at a time, and a second one behind it on the same connection when many wait, so that PostgreSQL has
+ * work while this process reads answers. There is no timer to wait for: an idle organization's write goes out at once.
+ *
+ * Two kinds of write:
+ * - `quick`: decided and done by one statement. Alone it is its own transaction. Its snapshot may be older than the lock it then
+ *   waits for, so the statement compares the version it saw with the version it updates, changes nothing when they
+ *   differ (no row comes back), and is repeated under the lock. Those that came together go as sets.
+ * - `careful`: several statements with thought in between, run under the lock, behind a savepoint.
+ *
+ * One write's failure is its own. A refusal is an answer, not an error, so it spoils nothing. An SQL error, which no
+ * write should meet, takes the shared transaction back, and its writes are run again one by one.
+ */
+import type { OrganizationId } from '../../../policy/ids.ts';
+import { setImmediate } from 'node:timers/promises';
+import type { Lane, Lanes, Runner, Transactions } from '../postgres/connection.ts';
+import { StoreError } from '../contract/errors.ts';
+import { toStoreError } from '../postgres/failure.ts';
+import type { QuickRow, QuickWrite } from './quick.ts';
+import { statement } from '../postgres/sql.ts';
+import { inWaves, setValues, type QuickSet } from './waves.ts';
+
+export interface CarefulWrite<T> {
+  readonly kind: 'careful';
+  readonly run: (tx: Runner) => Promise<T>;
+}
+
+export type Write<T> = QuickWrite<T> | CarefulWrite<T>;
+
+export const careful = <T>(run: (tx: Runner) => Promise<T>): CarefulWrite<T> => ({ kind: 'careful', run });
+
+interface Pending {
+  readonly write: Write<unknown>;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly cause: unknown };
+type Outcomes = ReadonlyMap<Write<unknown>, Outcome>;
+
+const lockHead = statement<{ revision: number }>(
+  'lock_head',
+  'SELECT revision FROM heads WHERE org_id = $1 FOR NO KEY UPDATE',
+);
+const savepoint = statement<never>('savepoint', 'SAVEPOINT write');
+const release = statement<never>('release', 'RELEASE SAVEPOINT write');
+const undo = statement<never>('undo', 'ROLLBACK TO SAVEPOINT write');
+
+/** Bounds of one transaction: writes, and characters of their values. */
+const maxBatch = 512;
+const maxBatchSize = 4 << 20;
+/** Bound of what waits for one organization; beyond it callers are told to come back. */
+const maxWaiting = 20_000;
+/** How many make a transaction worth sending behind another: fewer are better off together. */
+const enoughForSecond = 16;
+
+/** What is to be done for one organization. Its batches go through one lane: the later waits behind the earlier and stands in nobody's way. */
+interface Queue {
+  readonly waiting: Pending[];
+  readonly lane: Lane;
+  /** How many loops take from it: one, or two when many write. */
+  loops: number;
+  /** How many transactions are sent and not answered. */
+  inFlight: number;
+  /** Whether the one in flight thinks in between, on a connection of its own: what is sent behind it would only wait for its lock. */
+  thinking: boolean;
+}
+
+const newQueue = (lane: Lane): Queue => ({ waiting: [], lane, loops: 0, inFlight: 0, thinking: false });
+
+function sizeOf(write: Write<unknown>): number {
+  let size = 0;
+  if (write.kind === 'careful') return size;
+  for (const name in write.item) {
+    const value = write.item[name];
+    size += typeof value === 'string' ? value.length : 8;
+  }
+  return size;
+}
+
+const isQuick = ({ write }: Pending): boolean => write.kind === 'quick';
+
+const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'unexpected' }) });
+const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
+
+export class Writer {
+  readonly #lanes: Lanes;
+  readonly #transactions: Transactions;
+  readonly #committed: (org: OrganizationId) => void;
+  readonly #queues = new Map<OrganizationId, Queue>();
+  #idle: (() => void) | undefined;
+
+  constructor(parts: { lanes: Lanes; transactions: Transactions; committed: (org: OrganizationId) => void }) {
+    this.#lanes = parts.lanes;
+    this.#transactions = parts.transactions;
+    this.#committed = parts.committed;
+  }
+
+  write<T>(org: OrganizationId, write: Write<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const queue = this.#queues.get(org) ?? newQueue(this.#lanes.pick());
+      if (queue.waiting.length >= maxWaiting) {
+        reject(new StoreError({ code: 'unavailable' }, { message: 'too many writes wait for one organization' }));
+        return;
+      }
+      this.#queues.set(org, queue);
+      queue.waiting.push({ write, resolve: resolve as (value: unknown) => void, reject });
+      if (queue.loops === 0) void this.#drain(org, queue);
+      else if (queue.loops === 1 && queue.waiting.length === enoughForSecond) void this.#drainToo(org, queue);
+    });
+  }
+
+  /** Resolves when nothing is in flight. */
+  async settle(): Promise<void> {
+    if (this.#queues.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
+  }
+
+  async #drain(org: OrganizationId, queue: Queue): Promise<void> {
+    queue.loops += 1;
+    for (let batch = next(queue); batch.length > 0; batch = next(queue)) {
+      if (queue.loops === 1 && queue.waiting.length >= enoughForSecond) void this.#drainToo(org, queue);
+      queue.inFlight += 1;
+      queue.thinking = !batch.every(isQuick);
+      const outcomes = await this.#attempt(org, queue.lane, batch);
+      queue.inFlight -= 1;
+      if (outcomes.some(({ ok }) => ok)) this.#committed(org);
+      batch.forEach(({ resolve, reject }, index) => {
+        const outcome = outcomes[index] ?? unforeseen();
+        if (outcome.ok) resolve(outcome.value);
+        else reject(toStoreError(outcome.cause));
+      });
+      // Where many write, those just answered have more to write: let them say so, and share the next transaction.
+      if (batch.length > 1) await setImmediate();
+    }
+    queue.loops -= 1;
+    if (queue.loops > 0) return;
+    this.#queues.delete(org);
+    if (this.#queues.size === 0) this.#idle?.();
+  }
+
+  /** The second loop, begun when everybody who speaks just now has spoken. */
+  async #drainToo(org: OrganizationId, queue: Queue): Promise<void> {
+    queue.loops += 1;
+    await setImmediate();
+    queue.loops -= 1;
+    await this.#drain(org, queue);
+  }
+
+  /** Never rejects: every write gets its own outcome, in their order. */
+  async #attempt(org: OrganizationId, lane: Lane, batch: readonly Pending[]): Promise<readonly Outcome[]> {
+    const [only] = batch;
+    if (batch.length === 1 && only !== undefined) return [await this.#alone(org, lane, only.write)];
+    const writes = batch.map(({ write }) => write);
+    try {
+      const outcomes = await this.#together(org, lane, writes);
+      if (outcomes !== undefined) return writes.map((write) => outcomes.get(write) ?? unforeseen());
+    } catch (cause) {
+      // The connection went: whether it committed is unknown, and running it again could do it twice.
+      return writes.map(() => ({ ok: false, cause }));
+    }
+    const outcomes: Outcome[] = [];
+    for (const write of writes) outcomes.push(await this.#alone(org, lane, write));
+    return outcomes;
+  }
+
+  async #alone(org: OrganizationId, lane: Lane, write: Write<unknown>): Promise<Outcome> {
+    try {
+      if (write.kind === 'quick') {
+        const { operation, item } = write;
+        const [row] = await lane.run(operation.one, [org, ...operation.columns.map((column) => item[column] ?? null)]);
+        // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
+        if (row !== undefined) return decoded(write, row);
+      }
+      const outcomes = await this.#interleaved(org, [write]);
+      return outcomes?.get(write) ?? unforeseen();
+    } catch (cause) {
+      return { ok: false, cause };
+    }
+  }
+
+  /** Undefined when the transaction was taken back because of an SQL error; throws when its fate is unknown or time may heal it. */
+  #together(org: OrganizationId, lane: Lane, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
+    const quick = writes.filter((write) => write.kind === 'quick');
+    return quick.length === writes.length ? this.#pipelined(org, lane, quick) : this.#interleaved(org, writes);
+  }
+
+  /** All quick: everything is sent in one piece, the commit included. */
+  async #pipelined(
+    org: OrganizationId,
+    lane: Lane,
+    writes: readonly QuickWrite<unknown>[],
+  ): Promise<Outcomes | undefined> {
+    const sets = inWaves(writes).flat();
+    const statements = sets.map((set) => ({ statement: set.operation.many, values: setValues(org, set) }));
+    const { rows, committed } = await lane.batch([{ statement: lockHead, values: [org] }, ...statements]);
+    const failed = rows.find((answer) => answer.status === 'rejected');
+    if (!committed || failed?.status === 'rejected') {
+      const passing = rows.find(
+        (answer) => answer.status === 'rejected' && toStoreError(answer.reason).code === 'unavailable',
+      );
+      if (passing?.status === 'rejected') throw passing.reason;
+      return undefined;
+    }
+    const outcomes = new Map<Write<unknown>, Outcome>();
+    sets.forEach((set, index) => {
+      const answer = rows[index + 1];
+      read(set, answer?.status === 'fulfilled' ? (answer.value as readonly QuickRow[]) : [], outcomes);
+    });
+    return outcomes;
+  }
+
+  async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
+    let broken: unknown;
+    try {
+      return await this.#transactions.run(async (tx) => {
+        const outcomes = new Map<Write<unknown>, Outcome>();
+        try {
+          const [head] = await tx.run(lockHead, [org]);
+          if (head === undefined) return new Map(writes.map((write) => [write, { ok: false as const, cause: gone() }]));
+          // The careful ones first: which of the writes that came together is earlier, nobody can tell.
+          for (const write of writes) if (write.kind === 'careful') outcomes.set(write, await contained(tx, write));
+          for (const set of inWaves(writes.filter((write) => write.kind === 'quick')).flat()) {
+            read(set, await tx.run(set.operation.many, setValues(org, set)), outcomes);
+          }
+        } catch (cause) {
+          broken = cause;
+          throw cause;
+        }
+        return outcomes;
+      });
+    } catch (cause) {
+      // Rolled back for sure when a statement failed with an error of its own: alone, each write meets its own error.
+      if (broken !== cause || toStoreError(cause).code === 'unavailable') throw cause;
+      return writes.length === 1 ? new Map(writes.map((write) => [write, { ok: false, cause }])) : undefined;
+    }
+  }
+}
+
+/**
+ * What goes into the next transaction. When none is in flight and many wait, half of them: the other half follows at once, so that
+ * PostgreSQL always has one to do while this process reads the answers of another. Behind one in flight only many together go.
+ */
+function next({ waiting, inFlight, thinking }: Queue): readonly Pending[] {
+  const divisible = waiting.length >= enoughForSecond && waiting.every(isQuick);
+  if (inFlight > 0 && (thinking || !divisible)) return [];
+  const half = inFlight === 0 && divisible && waiting.length >= 2 * enoughForSecond;
+  const share = half ? Math.ceil(waiting.length / 2) : waiting.length;
+  let count = 0;
+  for (let size = 0; count < Math.min(share, maxBatch) && size < maxBatchSize; count += 1) {
+    const pending = waiting[count];
+    if (pending !== undefined) size += sizeOf(pending.write);
+  }
+  return waiting.splice(0, count);
+}
+
+function decoded(write: QuickWrite<unknown>, row: QuickRow): Outcome {
+  try {
+    return { ok: true, value: write.decode(row) };
+  } catch (cause) {
+    return { ok: false, cause };
+  }
+}
+
+/** Under the lock a statement answers for each of its writes, unless the organization does not exist. */
+function read(set: QuickSet, rows: readonly QuickRow[], outcomes: Map<Write<unknown>, Outcome>): void {
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  for (const write of set.writes) {
+    const row = byId.get(write.item.id);
+    outcomes.set(write, row === undefined ? { ok: false, cause: gone() } : decoded(write, row));
+  }
+}
+
+/** Runs a careful write behind a savepoint: refused or failed, it leaves no trace in the transaction it shares. */
+async function contained(tx: Runner, write: CarefulWrite<unknown>): Promise<Outcome> {
+  await tx.run(savepoint, []);
+  try {
+    const value = await write.run(tx);
+    await tx.run(release, []);
+    return { ok: true, value };
+  } catch (cause) {
+    if (toStoreError(cause).code === 'unavailable') throw cause;
+    await tx.run(undo, []);
+    return { ok: false, cause };
+  }
+}
