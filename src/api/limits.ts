@@ -1,5 +1,5 @@
 /** Owns the numeric limits of the wire (reference 8). */
-import { defaultLimits } from '../policy/limits.ts';
+import { defaultLimits, deviceLimits } from '../policy/limits.ts';
 
 export const largestRevision = Number.MAX_SAFE_INTEGER;
 
@@ -7,7 +7,9 @@ export const limits = {
   name: defaultLimits.nameLength,
   description: defaultLimits.descriptionLength,
   /** Entries in a device's list of groups (phase 3). */
-  deviceGroups: 64,
+  deviceGroups: deviceLimits.groups,
+  /** Address ranges over all groups of a device. */
+  rangesPerDevice: deviceLimits.ranges,
   childPrefixes: 256,
   rulesPerDirection: defaultLimits.rulesPerDirection,
   rangesPerGroup: defaultLimits.rangesPerGroup,

@@ -1,4 +1,4 @@
-/** Owns the limits of a group and their defaults (reference 8); a server may set others. */
+/** Owns the limits of a group and of a device, and their defaults (reference 8); a server may set others. */
 export interface Limits {
   readonly rulesPerDirection: number;
   readonly rangesPerGroup: number;
@@ -12,3 +12,6 @@ export const defaultLimits: Limits = {
   nameLength: 255,
   descriptionLength: 4_096,
 };
+
+/** What a device may hold over all its groups (reference 8). Any policy within all limits is in force within seconds. */
+export const deviceLimits = { groups: 64, ranges: 50_000 } as const;
