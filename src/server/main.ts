@@ -4,8 +4,8 @@ import { createLog } from './http/observe/log.ts';
 import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
 import { prepare, startServer, Undo, type RunningServer, type Surroundings } from './serve.ts';
 import { StartError } from './start-error.ts';
-import { Crew } from './workers/pool.ts';
-import { Duty } from './workers/worker.ts';
+import { WorkerPool } from './workers/pool.ts';
+import { WorkerProcess } from './workers/worker.ts';
 
 type Running = Pick<RunningServer, 'url' | 'firstAdmin' | 'close'> & { readonly issuer?: string };
 
@@ -29,21 +29,21 @@ function announce(server: Running, config: ServerConfig, say: (line: string) => 
 const graceMs = 10_000;
 
 /** Prepares the database here, serves in workers. The first is started before that: loading the program takes as long as starting PostgreSQL. */
-async function startCrew(config: ServerConfig, around: Surroundings): Promise<Running> {
+async function startWorkers(config: ServerConfig, around: Surroundings): Promise<Running> {
   const { log } = around;
   const undo = new Undo();
-  const crew = new Crew({
+  const pool = new WorkerPool({
     count: config.workers,
     log,
     patienceMs: config.shutdownTimeout * 1000 + graceMs,
   });
   const close = async (): Promise<void> => {
-    await crew.stop();
+    await pool.stop();
     await undo.all();
   };
   try {
     const { databaseUrl, store, firstAdmin } = await prepare(config, { ...around, processes: config.workers }, undo);
-    const url = await crew.serve({ databaseUrl });
+    const url = await pool.serve({ databaseUrl });
     await store.close();
     return { url, firstAdmin, close };
   } catch (error) {
@@ -81,28 +81,28 @@ async function startWithDemo(config: ServerConfig, around: Surroundings): Promis
 }
 
 /** One of several processes that serve: says nothing to the operator, who hears from the first process. */
-async function runWorker(config: ServerConfig, duty: Duty): Promise<number> {
+async function runWorker(config: ServerConfig, worker: WorkerProcess): Promise<number> {
   const signals = stopSignals();
-  const log = createLog(config.logLevel).child({ worker: duty.number });
+  const log = createLog(config.logLevel).child({ worker: worker.number });
   try {
-    const task = await Promise.race([duty.task, duty.over]);
+    const task = await Promise.race([worker.task, worker.stop]);
     if (task === undefined) return 0;
-    const around = { log, processes: config.workers, others: () => duty.others() };
+    const around = { log, processes: config.workers, others: () => worker.measureOthers() };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
-    duty.measure = () => server.measure();
-    const alone = duty.keepEven(server.gate);
-    duty.ready(server.url);
-    await Promise.race([duty.over, signals.first]);
-    alone();
+    worker.measure = () => server.measure();
+    const endBalance = worker.balance(server.gate);
+    worker.reportReady(server.url);
+    await Promise.race([worker.stop, signals.first]);
+    endBalance();
     await server.close();
     return 0;
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
-    await duty.failed(error.lines, error.exitCode);
+    await worker.reportFailure(error.lines, error.exitCode);
     return error.exitCode;
   } finally {
     signals.forget();
-    duty.leave();
+    worker.disconnect();
   }
 }
 
@@ -121,12 +121,12 @@ export async function runServer(values: ServerValues): Promise<number> {
     for (const line of ['The configuration is good.', ...describeConfig(config).map((part) => `  ${part}`)]) say(line);
     return 0;
   }
-  const duty = Duty.mine();
-  if (duty !== undefined) return runWorker(config, duty);
+  const worker = WorkerProcess.current();
+  if (worker !== undefined) return runWorker(config, worker);
   const signals = stopSignals();
   const log = createLog(config.logLevel);
   try {
-    const start = config.demoIdp ? startWithDemo : config.workers === 1 ? startServer : startCrew;
+    const start = config.demoIdp ? startWithDemo : config.workers === 1 ? startServer : startWorkers;
     const starting: Promise<Running> = start(config, { log, say });
     const server = await Promise.race([starting, signals.first.then(() => undefined)]);
     if (server === undefined) {

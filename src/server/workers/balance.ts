@@ -1,30 +1,30 @@
-/** Owns the evenness of shares: which worker leaves new connections to the others because it has more than its part. */
+/** Owns the balance of connections: which worker leaves new ones to the others because it has more than its share. */
 
-/** What a worker is known to hold. */
-export interface Share {
+/** What a worker is known to have. */
+export interface Load {
   readonly connections: number;
-  /** When it last said so, in milliseconds. */
-  readonly heardAt: number;
+  /** When it last reported, in milliseconds. */
+  readonly reportedAt: number;
   /** Until when it takes no new connections. */
-  readonly restsUntil: number;
+  readonly pausedUntil: number;
 }
 
-/** How long a worker rests unless it is told again: should the first process freeze, the port does not stay with a few. */
-export const restMs = 500;
-/** How often a worker says what it holds, at least. */
-export const tellMs = 200;
-/** Who has not been heard from for so long may be frozen: it must not be waited for. */
+/** How long a worker pauses unless it is told again: should the primary process freeze, the port does not stay with a few. */
+export const pauseMs = 500;
+/** How often a worker reports its connections, at least. */
+export const reportMs = 200;
+/** A worker without a report for so long may be frozen: nobody must wait for it. */
 const silentMs = 1_000;
 /** So many others must be taking connections, for the port is closed with the last that does. */
 const leastOthers = 2;
 
-/** Some more than the mean is as even as it needs to be; one that rests goes on until it is closer. */
-const most = (mean: number, resting: boolean): number => (resting ? mean * 1.02 + 8 : mean * 1.05 + 32);
+/** Some more than the mean is as even as it needs to be; a paused worker stays paused until it is closer. */
+const most = (mean: number, paused: boolean): number => (paused ? mean * 1.02 + 8 : mean * 1.05 + 32);
 
-export function mustRest(mine: Share, all: Iterable<Share>, now: number): boolean {
-  const present = [...all].filter((share) => now - share.heardAt < silentMs);
-  const taking = present.filter((share) => share !== mine && share.restsUntil <= now);
+export function mustPause(mine: Load, all: Iterable<Load>, now: number): boolean {
+  const present = [...all].filter((load) => now - load.reportedAt < silentMs);
+  const taking = present.filter((load) => load !== mine && load.pausedUntil <= now);
   if (taking.length < leastOthers) return false;
-  const mean = present.reduce((sum, share) => sum + share.connections, 0) / present.length;
-  return mine.connections > most(mean, mine.restsUntil > now);
+  const mean = present.reduce((sum, load) => sum + load.connections, 0) / present.length;
+  return mine.connections > most(mean, mine.pausedUntil > now);
 }

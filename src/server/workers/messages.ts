@@ -1,4 +1,4 @@
-/** Owns what a server's first process and its workers say to each other. */
+/** Owns the messages between a server's primary process and its workers. */
 import type { Measures } from '../http/observe/metrics.ts';
 
 /** What a worker needs to know besides the options, which it reads itself. */
@@ -6,30 +6,30 @@ export interface Task {
   readonly databaseUrl: string;
 }
 
-/** To a worker. */
-export type Order =
-  | { readonly do: 'serve'; readonly task: Task }
-  | { readonly do: 'stop' }
+/** From the primary process to a worker. */
+export type ToWorker =
+  | { readonly type: 'serve'; readonly task: Task }
+  | { readonly type: 'stop' }
   /** Leave new connections to the others for a while. */
-  | { readonly do: 'rest' }
-  /** Say what you measure. */
-  | { readonly do: 'measure'; readonly asked: number }
-  /** What the others measure, as you asked. */
-  | { readonly do: 'know'; readonly asked: number; readonly measures: readonly Measures[] };
+  | { readonly type: 'pause' }
+  /** Report what you measure; `request` comes back with the answer. */
+  | { readonly type: 'measure'; readonly request: number }
+  /** What the other workers measure, as this worker requested. */
+  | { readonly type: 'others-measured'; readonly request: number; readonly measures: readonly Measures[] };
 
-/** From a worker. */
-export type Word =
-  /** It listens to orders. */
-  | { readonly say: 'here' }
+/** From a worker to the primary process. */
+export type FromWorker =
+  /** It listens to messages. */
+  | { readonly type: 'started' }
   /** It serves. */
-  | { readonly say: 'ready'; readonly url: string }
+  | { readonly type: 'ready'; readonly url: string }
   /** It cannot serve. */
-  | { readonly say: 'failed'; readonly lines: readonly string[]; readonly exitCode: 1 | 2 }
-  /** So many connections are open here; the first process decides whether that is more than its share. */
-  | { readonly say: 'holds'; readonly connections: number }
-  /** It wants to know what the others measure. */
-  | { readonly say: 'ask'; readonly asked: number }
-  | { readonly say: 'measured'; readonly asked: number; readonly measures: Measures };
+  | { readonly type: 'failed'; readonly lines: readonly string[]; readonly exitCode: 1 | 2 }
+  /** How many connections are open here; the primary process decides whether that is more than this worker's share. */
+  | { readonly type: 'connections'; readonly count: number }
+  /** It requests what the others measure. */
+  | { readonly type: 'measure-others'; readonly request: number }
+  | { readonly type: 'measured'; readonly request: number; readonly measures: Measures };
 
 /** Set for workers: the process that started them, and their number. */
-export const variable = 'RINGFENCE_WORKER_OF';
+export const workerVariable = 'RINGFENCE_WORKER_OF';

@@ -1,13 +1,13 @@
-/** Owns the workers of a server: they share its port, are replaced when they die, and end together. */
+/** Owns the pool of a server's workers: they share its port, are replaced when they die, and end together. */
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../http/observe/log.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { StartError } from '../start-error.ts';
-import { mustRest, restMs, type Share } from './balance.ts';
-import { variable, type Order, type Task, type Word } from './messages.ts';
+import { mustPause, pauseMs, type Load } from './balance.ts';
+import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
 
-export interface CrewOptions {
+export interface WorkerPoolOptions {
   readonly count: number;
   readonly log: Log;
   /** How long workers may take to stop before they are killed. */
@@ -19,35 +19,38 @@ const backOffMs = [0, 100, 250, 500, 1_000, 2_000, 5_000];
 const healthyMs = 30_000;
 /** So many deaths before the first worker has served are a start that cannot succeed. */
 const mostDeaths = 3;
-/** How long a worker may take to say what it measures. */
+/** How long a worker may take to report what it measures. */
 const measureMs = 2_000;
 
-interface Hand {
+interface PooledWorker {
   readonly number: number;
-  readonly worker: Worker;
+  readonly child: Worker;
   readonly since: number;
   /** How often in a row its number has died. */
   readonly deaths: number;
-  here: boolean;
+  /** It takes messages. */
+  started: boolean;
+  /** It serves. */
   ready: boolean;
-  /** What it holds, once it has said so. */
-  share: Share | undefined;
+  /** Its connections, once it has reported them. */
+  load: Load | undefined;
 }
 
-/** Someone wants to know what all the others measure. */
-interface Question {
-  readonly from: Hand;
-  readonly asked: number;
-  readonly waiting: Set<Hand>;
+/** A worker's request for what all the others measure. */
+interface MeasureRequest {
+  readonly from: PooledWorker;
+  /** The number that the requesting worker gave it. */
+  readonly request: number;
+  readonly waiting: Set<PooledWorker>;
   readonly measures: Measures[];
   readonly timer: NodeJS.Timeout;
 }
 
-export class Crew {
-  readonly #o: CrewOptions;
-  readonly #hands = new Set<Hand>();
-  readonly #questions = new Map<number, Question>();
-  #questionNumber = 0;
+export class WorkerPool {
+  readonly #o: WorkerPoolOptions;
+  readonly #workers = new Set<PooledWorker>();
+  readonly #requests = new Map<number, MeasureRequest>();
+  #lastRequest = 0;
   #task: Task | undefined;
   #serving = false;
   #stopping = false;
@@ -58,12 +61,12 @@ export class Crew {
   #onEmpty: () => void = () => {};
 
   /** Starts the first worker at once: it loads while others prepare what it will serve. The others follow when it serves, so as not to delay it. */
-  constructor(options: CrewOptions) {
+  constructor(options: WorkerPoolOptions) {
     this.#o = options;
     // All workers wait at one listening socket, and the kernel gives a connection to whoever takes it first. Were they handed
     // over from here, the one on its way to a worker that is killed would stay open and unanswered for ever.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
-    this.#hire(1, 0);
+    this.#start(1, 0);
   }
 
   /** Gives workers their task; resolves with the address when the first of them serves. */
@@ -73,142 +76,147 @@ export class Crew {
       this.#onServing = resolve;
       this.#onFailure = reject;
       this.#task = task;
-      for (const hand of this.#hands) if (hand.here) this.#order(hand, { do: 'serve', task });
+      for (const worker of this.#workers) if (worker.started) this.#send(worker, { type: 'serve', task });
     });
   }
 
-  /** Ends all of them, cleanly if they let it be. */
+  /** Ends all workers, cleanly if they end in time. */
   async stop(): Promise<void> {
     this.#stopping = true;
     const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
-    // One that has not come to listen yet has nothing to finish.
-    for (const hand of this.#hands) {
-      if (hand.here) this.#order(hand, { do: 'stop' });
-      else hand.worker.process.kill('SIGKILL');
+    // One that takes no messages yet has nothing to finish.
+    for (const worker of this.#workers) {
+      if (worker.started) this.#send(worker, { type: 'stop' });
+      else worker.child.process.kill('SIGKILL');
     }
-    if (this.#hands.size === 0) return;
+    if (this.#workers.size === 0) return;
     const cut = setTimeout(() => {
-      for (const { worker } of this.#hands) worker.process.kill('SIGKILL');
+      for (const worker of this.#workers) worker.child.process.kill('SIGKILL');
     }, this.#o.patienceMs);
     await empty;
     clearTimeout(cut);
   }
 
-  #hire(number: number, deaths: number): void {
-    const worker = cluster.fork({ [variable]: `${process.pid} ${number}` });
-    const hand: Hand = {
+  #start(number: number, deaths: number): void {
+    const child = cluster.fork({ [workerVariable]: `${process.pid} ${number}` });
+    const worker: PooledWorker = {
       number,
-      worker,
+      child,
       deaths,
       since: performance.now(),
-      here: false,
+      started: false,
       ready: false,
-      share: undefined,
+      load: undefined,
     };
-    this.#hands.add(hand);
-    worker.on('message', (word: Word) => this.#hear(hand, word));
+    this.#workers.add(worker);
+    child.on('message', (message: FromWorker) => this.#receive(worker, message));
     // Whatever goes wrong between us and it, it ends.
-    worker.on('error', () => {});
-    worker.once('exit', (code, signal) => void this.#left(hand, signal ?? code));
+    child.on('error', () => {});
+    child.once('exit', (code, signal) => void this.#onExit(worker, signal ?? code));
   }
 
-  #order(hand: Hand, order: Order): void {
-    if (hand.worker.isConnected()) hand.worker.send(order, () => {});
+  #send(worker: PooledWorker, message: ToWorker): void {
+    if (worker.child.isConnected()) worker.child.send(message, () => {});
   }
 
-  #hear(hand: Hand, word: Word): void {
-    switch (word.say) {
-      case 'here':
-        hand.here = true;
-        if (this.#stopping) this.#order(hand, { do: 'stop' });
-        else if (this.#task !== undefined) this.#order(hand, { do: 'serve', task: this.#task });
+  #receive(worker: PooledWorker, message: FromWorker): void {
+    switch (message.type) {
+      case 'started':
+        worker.started = true;
+        if (this.#stopping) this.#send(worker, { type: 'stop' });
+        else if (this.#task !== undefined) this.#send(worker, { type: 'serve', task: this.#task });
         break;
       case 'ready':
-        hand.ready = true;
-        if (!this.#serving) this.#begun(word.url);
+        worker.ready = true;
+        if (!this.#serving) this.#onFirstReady(message.url);
         break;
       case 'failed':
-        if (this.#serving) this.#o.log.error({ worker: hand.number }, `a worker cannot serve: ${word.lines.join(' ')}`);
-        else this.#onFailure(new StartError(word.lines, word.exitCode));
+        if (this.#serving)
+          this.#o.log.error({ worker: worker.number }, `a worker cannot serve: ${message.lines.join(' ')}`);
+        else this.#onFailure(new StartError(message.lines, message.exitCode));
         break;
-      case 'holds':
-        this.#weigh(hand, word.connections);
+      case 'connections':
+        this.#balance(worker, message.count);
         break;
-      case 'ask':
-        this.#ask(hand, word.asked);
+      case 'measure-others':
+        this.#measureOthers(worker, message.request);
         break;
       case 'measured':
-        this.#questions.get(word.asked)?.measures.push(word.measures);
-        this.#answered(word.asked, hand);
+        this.#requests.get(message.request)?.measures.push(message.measures);
+        this.#measured(message.request, worker);
         break;
       default:
-        word satisfies never;
+        message satisfies never;
     }
   }
 
-  #begun(url: string): void {
+  #onFirstReady(url: string): void {
     this.#serving = true;
     this.#onServing(url);
     if (this.#stopping) return;
-    for (let number = 2; number <= this.#o.count; number += 1) this.#hire(number, 0);
+    for (let number = 2; number <= this.#o.count; number += 1) this.#start(number, 0);
   }
 
-  // Who takes connections.
+  // Which workers take connections.
 
-  #weigh(hand: Hand, connections: number): void {
+  #balance(worker: PooledWorker, connections: number): void {
     const now = performance.now();
-    const share = { connections, heardAt: now, restsUntil: hand.share?.restsUntil ?? 0 };
-    hand.share = share;
-    const shares = [...this.#hands].flatMap((one) => one.share ?? []);
-    if (this.#stopping || !mustRest(share, shares, now)) return;
-    hand.share = { ...share, restsUntil: now + restMs };
-    this.#order(hand, { do: 'rest' });
+    const load = { connections, reportedAt: now, pausedUntil: worker.load?.pausedUntil ?? 0 };
+    worker.load = load;
+    const loads = [...this.#workers].flatMap((one) => one.load ?? []);
+    if (this.#stopping || !mustPause(load, loads, now)) return;
+    worker.load = { ...load, pausedUntil: now + pauseMs };
+    this.#send(worker, { type: 'pause' });
   }
 
-  // What all of them measure.
+  // What all workers measure.
 
-  #ask(from: Hand, asked: number): void {
-    const id = (this.#questionNumber += 1);
-    const waiting = new Set([...this.#hands].filter((hand) => hand !== from && hand.ready));
+  #measureOthers(from: PooledWorker, request: number): void {
+    const id = (this.#lastRequest += 1);
+    const waiting = new Set([...this.#workers].filter((worker) => worker !== from && worker.ready));
     const timer = setTimeout(() => this.#answer(id), measureMs).unref();
-    this.#questions.set(id, { from, asked, waiting, measures: [], timer });
-    for (const hand of waiting) this.#order(hand, { do: 'measure', asked: id });
+    this.#requests.set(id, { from, request, waiting, measures: [], timer });
+    for (const worker of waiting) this.#send(worker, { type: 'measure', request: id });
     if (waiting.size === 0) this.#answer(id);
   }
 
-  #answered(id: number, hand: Hand): void {
-    const question = this.#questions.get(id);
-    if (question?.waiting.delete(hand) === true && question.waiting.size === 0) this.#answer(id);
+  #measured(id: number, worker: PooledWorker): void {
+    const pending = this.#requests.get(id);
+    if (pending?.waiting.delete(worker) === true && pending.waiting.size === 0) this.#answer(id);
   }
 
   #answer(id: number): void {
-    const question = this.#questions.get(id);
-    if (question === undefined) return;
-    this.#questions.delete(id);
-    clearTimeout(question.timer);
-    this.#order(question.from, { do: 'know', asked: question.asked, measures: question.measures });
+    const pending = this.#requests.get(id);
+    if (pending === undefined) return;
+    this.#requests.delete(id);
+    clearTimeout(pending.timer);
+    this.#send(pending.from, {
+      type: 'others-measured',
+      request: pending.request,
+      measures: pending.measures,
+    });
   }
 
   // Ends.
 
-  async #left(hand: Hand, how: string | number): Promise<void> {
-    this.#hands.delete(hand);
-    for (const id of this.#questions.keys()) this.#answered(id, hand);
+  async #onExit(worker: PooledWorker, how: string | number): Promise<void> {
+    this.#workers.delete(worker);
+    for (const id of this.#requests.keys()) this.#measured(id, worker);
     if (this.#stopping) {
-      if (this.#hands.size === 0) this.#onEmpty();
+      if (this.#workers.size === 0) this.#onEmpty();
       return;
     }
-    const deaths = performance.now() - hand.since > healthyMs ? 1 : hand.deaths + 1;
+    const deaths = performance.now() - worker.since > healthyMs ? 1 : worker.deaths + 1;
     if (!this.#serving && deaths > mostDeaths) {
       this.#onFailure(new StartError([`the workers end before they serve (${how})`]));
       return;
     }
     const wait = backOffMs[Math.min(deaths - 1, backOffMs.length - 1)] ?? 0;
     this.#o.log.error(
-      { worker: hand.number, how },
-      `worker ${hand.number} ended unexpectedly (${how}); starting another in ${wait} ms`,
+      { worker: worker.number, how },
+      `worker ${worker.number} ended unexpectedly (${how}); starting another in ${wait} ms`,
     );
     if (wait > 0) await sleep(wait);
-    if (!this.#stopping) this.#hire(hand.number, deaths);
+    if (!this.#stopping) this.#start(worker.number, deaths);
   }
 }

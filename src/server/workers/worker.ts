@@ -1,28 +1,28 @@
-/** Owns a worker's side: the orders it takes from the server's first process, and what it tells it. */
+/** Owns a worker's side of the pool: the messages that it takes from the primary process, and its reports. */
 import cluster from 'node:cluster';
 import type { Gate } from '../http/listener/gate.ts';
 import type { Measures } from '../http/observe/metrics.ts';
-import { restMs, tellMs } from './balance.ts';
-import { variable, type Order, type Task, type Word } from './messages.ts';
+import { pauseMs, reportMs } from './balance.ts';
+import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
 
-export class Duty {
+export class WorkerProcess {
   /** Which worker this is, from 1. */
   readonly number: number;
   /** What to serve. Never settles when there is nothing to serve any more. */
   readonly task: Promise<Task>;
   /** Resolves when it is time to stop. */
-  readonly over: Promise<void>;
-  /** Says what this process measures. */
+  readonly stop: Promise<void>;
+  /** Measures this process. */
   measure: () => Promise<Measures> = () => Promise.resolve([]);
-  readonly #answers = new Map<number, (measures: readonly Measures[]) => void>();
-  #asked = 0;
-  #rest: () => void = () => {};
+  readonly #requests = new Map<number, (measures: readonly Measures[]) => void>();
+  #lastRequest = 0;
+  #pause: () => void = () => {};
 
-  /** The duty of this process, if it is a worker of the one that started it. */
-  static mine(): Duty | undefined {
-    const [parent, number] = process.env[variable]?.split(' ') ?? [];
+  /** This process, if it is a worker of the one that started it. */
+  static current(): WorkerProcess | undefined {
+    const [parent, number] = process.env[workerVariable]?.split(' ') ?? [];
     if (!cluster.isWorker || parent !== String(process.ppid)) return undefined;
-    return new Duty(Number(number));
+    return new WorkerProcess(Number(number));
   }
 
   private constructor(number: number) {
@@ -30,80 +30,80 @@ export class Duty {
     let serve: (task: Task) => void = () => {};
     let stop: () => void = () => {};
     this.task = new Promise((resolve) => (serve = resolve));
-    this.over = new Promise((resolve) => (stop = resolve));
-    process.on('message', (order: Order) => {
-      switch (order.do) {
+    this.stop = new Promise((resolve) => (stop = resolve));
+    process.on('message', (message: ToWorker) => {
+      switch (message.type) {
         case 'serve':
-          serve(order.task);
+          serve(message.task);
           break;
         case 'stop':
           stop();
           break;
-        case 'rest':
-          this.#rest();
+        case 'pause':
+          this.#pause();
           break;
         case 'measure':
-          void this.#tellMeasures(order.asked);
+          void this.#sendMeasures(message.request);
           break;
-        case 'know':
-          this.#answers.get(order.asked)?.(order.measures);
-          this.#answers.delete(order.asked);
+        case 'others-measured':
+          this.#requests.get(message.request)?.(message.measures);
+          this.#requests.delete(message.request);
           break;
         default:
-          order satisfies never;
+          message satisfies never;
       }
     });
-    this.#say({ say: 'here' });
+    this.#send({ type: 'started' });
   }
 
-  ready(url: string): void {
-    this.#say({ say: 'ready', url });
+  reportReady(url: string): void {
+    this.#send({ type: 'ready', url });
   }
 
-  /** Tells how many connections are here, so that the workers' shares stay even; gives what ends this. */
-  keepEven(gate: Gate): () => void {
-    let resting: NodeJS.Timeout | undefined;
-    this.#rest = () => {
-      clearTimeout(resting);
-      gate.rest();
-      resting = setTimeout(() => gate.open(), restMs);
+  /** Resolves when the report has been sent. */
+  async reportFailure(lines: readonly string[], exitCode: 1 | 2): Promise<void> {
+    await new Promise<void>((resolve) => this.#send({ type: 'failed', lines, exitCode }, resolve));
+  }
+
+  /** Reports how many connections are here, and pauses when told to, so that the workers' shares stay even; gives what ends this. */
+  balance(gate: Gate): () => void {
+    let paused: NodeJS.Timeout | undefined;
+    this.#pause = () => {
+      clearTimeout(paused);
+      gate.pause();
+      paused = setTimeout(() => gate.open(), pauseMs);
     };
-    const telling = setInterval(() => {
-      void gate.connections().then((connections) => this.#say({ say: 'holds', connections }));
-    }, tellMs).unref();
+    const reports = setInterval(() => {
+      void gate.connections().then((count) => this.#send({ type: 'connections', count }));
+    }, reportMs).unref();
     return () => {
-      this.#rest = () => {};
-      clearInterval(telling);
-      clearTimeout(resting);
+      this.#pause = () => {};
+      clearInterval(reports);
+      clearTimeout(paused);
     };
-  }
-
-  /** Resolves when it has been told. */
-  async failed(lines: readonly string[], exitCode: 1 | 2): Promise<void> {
-    await new Promise<void>((resolve) => this.#say({ say: 'failed', lines, exitCode }, resolve));
   }
 
   /** What the other workers measure; those that do not answer are left out. */
-  others(): Promise<readonly Measures[]> {
-    this.#asked += 1;
-    const asked = this.#asked;
+  measureOthers(): Promise<readonly Measures[]> {
+    this.#lastRequest += 1;
+    const request = this.#lastRequest;
     return new Promise((resolve) => {
-      this.#answers.set(asked, resolve);
-      this.#say({ say: 'ask', asked });
+      this.#requests.set(request, resolve);
+      this.#send({ type: 'measure-others', request });
     });
   }
 
-  /** Nothing more will be said: the process may end. */
-  leave(): void {
+  /** No more messages: the process may end. */
+  disconnect(): void {
     if (process.connected) process.disconnect();
   }
 
-  async #tellMeasures(asked: number): Promise<void> {
-    this.#say({ say: 'measured', asked, measures: await this.measure() });
+  async #sendMeasures(request: number): Promise<void> {
+    this.#send({ type: 'measured', request, measures: await this.measure() });
   }
 
-  /** The first process may be gone: then this one is about to end too. */
-  #say(word: Word, told: () => void = () => {}): void {
-    process.send?.(word, undefined, undefined, () => told());
+  /** The primary process may be gone: then this one is about to end too. */
+  #send(message: FromWorker, sent: () => void = () => {}): void {
+    process.send?.(message, undefined, undefined, () => sent());
   }
 }

@@ -20,7 +20,7 @@ export class Gate {
   }
 
   /** Takes no more connections; those that are here stay as they are, which the close of an HTTP server would not let them. */
-  rest(): void {
+  pause(): void {
     if (this.#server.listening) TcpServer.prototype.close.call(this.#server);
   }
 
@@ -33,7 +33,7 @@ export class Gate {
       server.off('listening', settled).off('error', failed);
       this.#opening = false;
       // Told to close meanwhile.
-      if (this.#closed) this.rest();
+      if (this.#closed) this.pause();
     };
     const failed = (cause: Error): void => {
       settled();
