@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NewsReader, type Generation } from '../../src/agent/news.ts';
+import { NewsReader, type Generation } from '../../src/agent/kernel/monitor-events.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Namespace } from '../../src/cli/lab/namespace.ts';
 import { watch } from '../../src/client/watch.ts';

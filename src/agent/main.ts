@@ -8,20 +8,20 @@ import { sleep, systemClock } from '../client/clock.ts';
 import { Client } from '../client/http.ts';
 import type { DeviceId } from '../policy/ids.ts';
 import { createNodeFetch } from '../node/fetch.ts';
-import { Agent } from './agent.ts';
-import { connectionLog } from './connection-log.ts';
-import { Enforcer } from './enforcer.ts';
-import { enroll } from './enrollment.ts';
-import { FilterMonitor } from './filter-monitor.ts';
-import { IdentifiedSource } from './identified-source.ts';
-import { BadIdentity, IdentityFolder } from './identity.ts';
-import { InformerSource } from './informer-source.ts';
-import { LinkMonitor } from './link-monitor.ts';
-import { Locked, lockFolder, lockNamespace, type FolderLock } from './lock.ts';
-import { lineLog, type Log } from './log.ts';
-import { printMetrics } from './metrics.ts';
-import { MetricsFile } from './metrics-file.ts';
-import { NftError } from './nft.ts';
+import { Agent } from './loop/agent.ts';
+import { connectionLog } from './report/connection-log.ts';
+import { Enforcer } from './kernel/enforcer.ts';
+import { enroll } from './source/enrollment.ts';
+import { FilterMonitor } from './kernel/filter-monitor.ts';
+import { IdentifiedSource } from './source/identified-policy-source.ts';
+import { BadIdentity, IdentityFolder } from './source/identity.ts';
+import { InformerSource } from './source/informer-policy-source.ts';
+import { LinkMonitor } from './host/link-monitor.ts';
+import { Locked, lockFolder, lockNamespace, type FolderLock } from './host/lock.ts';
+import { lineLog, type Log } from './host/log.ts';
+import { printMetrics } from './report/metrics.ts';
+import { MetricsFile } from './report/metrics-file.ts';
+import { NftError } from './kernel/nft.ts';
 import {
   agentConfig,
   stateOf,
@@ -31,15 +31,15 @@ import {
   type OptionSurroundings,
   type TextSource,
 } from './options.ts';
-import { RealNft } from './real-nft.ts';
-import { tellReady } from './ready.ts';
-import { Reporter } from './reporter.ts';
-import { revokeFlows } from './revoke.ts';
-import { runThrough } from './run.ts';
-import { StateFolder } from './state-folder.ts';
-import { openStatusSocket } from './status-socket.ts';
-import { tell, type Told } from './told.ts';
-import { tunnelAddress } from './tunnel-address.ts';
+import { RealNft } from './kernel/real-nft.ts';
+import { tellReady } from './host/systemd-notify.ts';
+import { Reporter } from './report/reporter.ts';
+import { revokeFlows } from './host/revoke-flows.ts';
+import { runThrough } from './host/run-command.ts';
+import { StateFolder } from './state/state-folder.ts';
+import { openStatusSocket } from './report/status-socket.ts';
+import { tell, type Told } from './report/status-document.ts';
+import { tunnelAddress } from './host/tunnel-address.ts';
 
 /** Exit codes (reference 10 (4)). */
 const done = 0;

@@ -2,9 +2,9 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../policy/ids.ts';
-import type { UntilFirstPolicy } from './charge.ts';
-import { parseSelector, type Selector } from './driver.ts';
-import type { Level } from './log.ts';
+import type { UntilFirstPolicy } from './loop/desired-policy.ts';
+import { parseSelector, type Selector } from './host/driver-interface.ts';
+import type { Level } from './host/log.ts';
 
 /** One option, for any program that reads command lines. `read` throws an error whose message ends a sentence about the value. */
 export interface AgentOption {

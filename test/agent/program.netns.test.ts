@@ -3,7 +3,7 @@ import { chown, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Told } from '../../src/agent/told.ts';
+import type { Told } from '../../src/agent/report/status-document.ts';
 import {
   newPlace,
   startPostgres,

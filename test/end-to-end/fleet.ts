@@ -1,7 +1,7 @@
 /** Owns a fleet for tests: the lab with a real server on a real PostgreSQL, what its kernels enforce, and what its packets meet. */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import type { SecurityGroup } from '../../src/api/group.ts';
-import { soundRules } from '../../src/agent/kept.ts';
+import { soundRules } from '../../src/agent/state/last-good-policy.ts';
 import type { LabDevice } from '../../src/cli/lab/device.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';

@@ -1,8 +1,8 @@
 /** Owns how `ringfence agent status` shows what the agent tells. */
 import { stateOf } from '../../agent/options.ts';
-import { askStatus, NoAnswer } from '../../agent/status-socket.ts';
-import { tellStopped, type Stopped } from '../../agent/stopped.ts';
-import type { Told } from '../../agent/told.ts';
+import { askStatus, NoAnswer } from '../../agent/report/status-socket.ts';
+import { tellStopped, type Stopped } from '../../agent/report/inactive-agent.ts';
+import type { Told } from '../../agent/report/status-document.ts';
 import { CliError, exitCodes } from '../terminal/exit.ts';
 import { runAction } from '../session/run.ts';
 import type { GlobalValues, Session } from '../session/session.ts';

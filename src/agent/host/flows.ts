@@ -1,0 +1,90 @@
+/** Owns tracked connections as the agent sees them: read from conntrack's listing, in the eyes of the policy. */
+import { parseAddress } from '../../policy/address.ts';
+import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import { admits } from '../../policy/canonicalize.ts';
+import type { Packet, Transport } from '../../policy/packet.ts';
+import type { Direction, Family } from '../../policy/rule.ts';
+
+/** One end's view of a connection, as conntrack writes it. */
+export interface Tuple {
+  readonly src: string;
+  readonly dst: string;
+  readonly sport: number;
+  readonly dport: number;
+}
+
+export interface Flow {
+  readonly family: Family;
+  readonly protocol: number;
+  /** As the first packet came. */
+  readonly original: Tuple;
+  /** As answers to it go: after all translation, so it names the ends as a local filter sees them. */
+  readonly reply: Tuple;
+  /** Only where the protocol is ICMP. */
+  readonly icmp: { readonly type: number; readonly code: number; readonly id: number } | undefined;
+}
+
+const word = /(?:^|\s)(src|dst|sport|dport|type|code|id)=(\S+)/g;
+
+/** A line of `conntrack -L`, or nothing where it tells of no connection between two addresses. */
+export function parseFlow(line: string): Flow | undefined {
+  const protocol = Number(/^\S+\s+(\d+)\s/.exec(line)?.[1] ?? Number.NaN);
+  if (!Number.isInteger(protocol)) return undefined;
+  const seen = new Map<string, string[]>();
+  for (const [, key = '', value = ''] of line.matchAll(word)) seen.set(key, [...(seen.get(key) ?? []), value]);
+  const text = (key: string, at: number): string => seen.get(key)?.[at] ?? '';
+  const tuple = (at: number): Tuple => ({
+    src: text('src', at),
+    dst: text('dst', at),
+    sport: Number(text('sport', at)),
+    dport: Number(text('dport', at)),
+  });
+  const address = parseAddress(text('src', 0));
+  if ('fault' in address || (seen.get('dst')?.length ?? 0) < 2 || (seen.get('src')?.length ?? 0) < 2) return undefined;
+  const icmp = seen.has('type')
+    ? { type: Number(text('type', 0)), code: Number(text('code', 0)), id: Number(text('id', 0)) }
+    : undefined;
+  return { family: address.family, protocol, original: tuple(0), reply: tuple(1), icmp };
+}
+
+export const parseFlows = (text: string): Flow[] => text.split('\n').flatMap((line) => parseFlow(line) ?? []);
+
+function transportOf({ protocol, reply, icmp }: Flow): Transport {
+  // Ports always mean the far end of the first packet's way (reference 1.2 (5)): where answers come from.
+  if (protocol === 6) return { kind: 'tcp', dport: reply.sport };
+  if (protocol === 17) return { kind: 'udp', dport: reply.sport };
+  if (protocol === 1) return { kind: 'icmp', type: icmp?.type ?? 8 };
+  if (protocol === 58) return { kind: 'icmpv6', type: icmp?.type ?? 128 };
+  return { kind: 'other', protocol };
+}
+
+/** A connection with this device: who began it, and between which addresses. */
+export interface LocalFlow {
+  readonly flow: Flow;
+  readonly direction: Direction;
+  readonly local: string;
+  readonly remote: string;
+}
+
+/** The connection as seen from here; nothing where it only passes through, or never leaves this device. */
+export function localFlow(flow: Flow, isLocal: (address: string) => boolean): LocalFlow | undefined {
+  const { original, reply } = flow;
+  const [began, received] = [isLocal(original.src), isLocal(reply.src)];
+  if (began === received) return undefined;
+  return began
+    ? { flow, direction: 'outbound', local: original.src, remote: reply.src }
+    : { flow, direction: 'inbound', local: reply.src, remote: original.src };
+}
+
+/** The packet that opened the connection, as the policy sees it. */
+function firstPacket({ flow, direction, remote }: LocalFlow): Packet | undefined {
+  const address = parseAddress(remote);
+  if ('fault' in address) return undefined;
+  return { direction, family: flow.family, remote: address.value, transport: transportOf(flow) };
+}
+
+/** Whether the connection could be opened under the old policy and can no more under the new one. */
+export function isRevoked(flow: LocalFlow, before: CanonicalPolicy, after: CanonicalPolicy): boolean {
+  const packet = firstPacket(flow);
+  return packet !== undefined && admits(before, packet) && !admits(after, packet);
+}

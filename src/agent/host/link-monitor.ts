@@ -1,0 +1,98 @@
+/** Owns the news of network interfaces: which there are, and that something about them changed. */
+import { execFile } from 'node:child_process';
+import type { Clock } from '../../client/clock.ts';
+import type { Link } from './driver-interface.ts';
+import { Program, programEnvironment } from './supervised-process.ts';
+
+export interface LinkMonitorOptions {
+  readonly clock: Clock;
+  /** The command line that ip is started through, such as one that enters a network namespace. */
+  readonly prefix?: readonly string[];
+  readonly program?: string;
+  /** Something may have changed: read again. */
+  readonly onChange: () => void;
+  readonly onLost: (why: string) => void;
+}
+
+/** The parts of `ip -j link` that are read. */
+interface IpLink {
+  readonly ifindex: number;
+  readonly ifname: string;
+  readonly flags: readonly string[];
+}
+
+const isIpLink = (value: unknown): value is IpLink =>
+  typeof value === 'object' &&
+  value !== null &&
+  'ifindex' in value &&
+  typeof value.ifindex === 'number' &&
+  'ifname' in value &&
+  typeof value.ifname === 'string' &&
+  'flags' in value &&
+  Array.isArray(value.flags);
+
+/** The links in a listing of `ip -j link`. Throws where the text is none. */
+export function parseLinks(text: string): readonly Link[] {
+  const listing: unknown = text.trim() === '' ? [] : JSON.parse(text);
+  if (!Array.isArray(listing)) throw new TypeError('ip listed something that is no list of links');
+  return listing.filter(isIpLink).map(({ ifindex, ifname, flags }) => ({
+    index: ifindex,
+    name: ifname,
+    discovers: !flags.includes('POINTOPOINT') && !flags.includes('NOARP'),
+  }));
+}
+
+/** Long enough for a busy machine, and no caller waits for ever. */
+const patience = 30_000;
+
+export class LinkMonitor {
+  readonly #argv: readonly string[];
+  readonly #program: Program;
+
+  constructor({ clock, prefix = [], program = 'ip', onChange, onLost }: LinkMonitorOptions) {
+    this.#argv = [...prefix, program];
+    this.#program = new Program({
+      clock,
+      argv: [...this.#argv, '-o', 'monitor', 'link'],
+      longestLine: 100,
+      // A line is only a hint: some speak of bridges, and a deletion may be of a membership.
+      onLine: onChange,
+      onStart: onChange,
+      onEnd: (why) => {
+        onLost(why);
+        onChange();
+      },
+    });
+  }
+
+  start(): void {
+    this.#program.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#program.stop();
+  }
+
+  /** Every link there is now. */
+  read(): Promise<readonly Link[]> {
+    const [command = '', ...args] = this.#argv;
+    return new Promise((resolve, reject) => {
+      execFile(
+        command,
+        [...args, '-j', 'link', 'show'],
+        { env: programEnvironment, timeout: patience, maxBuffer: 64 * 1024 * 1024 },
+        (error, stdout) => {
+          if (error !== null) {
+            reject(error);
+            return;
+          }
+          try {
+            resolve(parseLinks(stdout));
+          } catch (fault) {
+            reject(fault);
+          }
+        },
+      );
+    });
+  }
+}

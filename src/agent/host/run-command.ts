@@ -1,0 +1,36 @@
+/** Owns short-lived helper programs: run to their end, with a bound on time and output. */
+import { execFile } from 'node:child_process';
+import { programEnvironment } from './supervised-process.ts';
+
+export interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export type Run = (argv: readonly string[], input?: string) => Promise<Ran>;
+
+/** Long enough for a busy machine, and no caller waits for ever. */
+const patience = 60_000;
+const mostOutput = 256 * 1024 * 1024;
+
+/** Thrown where a program cannot be started, or was stopped. A code other than 0 is an answer, no failure. */
+export class CannotRun extends Error {
+  readonly code = 'cannot_run';
+}
+
+/** Runs programs through this command line, such as one that enters a network namespace. */
+export const runThrough =
+  (prefix: readonly string[]): Run =>
+  (argv, input) =>
+    new Promise((resolve, reject) => {
+      const [command = '', ...args] = [...prefix, ...argv];
+      const options = { env: programEnvironment, timeout: patience, maxBuffer: mostOutput };
+      const child = execFile(command, args, options, (error, stdout, stderr) => {
+        if (error === null) resolve({ code: 0, stdout, stderr });
+        else if (typeof error.code === 'number') resolve({ code: error.code, stdout, stderr });
+        else reject(new CannotRun(`${argv[0] ?? ''} cannot be run: ${error.message.slice(0, 300)}`, { cause: error }));
+      });
+      child.stdin?.on('error', () => {}); // A program may end without reading its input; its code tells the story.
+      child.stdin?.end(input ?? '');
+    });

@@ -1,0 +1,88 @@
+/** Owns what was counted altogether: the kernel's counters begin anew with their table, and with the machine; these totals do not. */
+import { readCounter, type Counted } from '../../nft/counters.ts';
+import { field, isRecord } from '../../nft/json.ts';
+import type { Reading } from '../../nft/reading.ts';
+
+export interface Count {
+  readonly packets: number;
+  readonly bytes: number;
+}
+
+export const nothing: Count = { packets: 0, bytes: 0 };
+
+const format = 1;
+
+export class Tally {
+  /** By the name of the counter. */
+  readonly #totals = new Map<string, Count>();
+  /** What of it the kernel's counters said when they were last read. */
+  #seen = new Map<string, Reading>();
+
+  /** Takes a reading of all counters in. One that is not among them is gone: it begins at zero when it comes back. */
+  see(all: readonly Reading[]): void {
+    const readings = all.filter(({ name }) => readCounter(name) !== undefined);
+    for (const reading of readings) {
+      const { packets, bytes } = this.total(reading.name);
+      const before = this.#seen.get(reading.name);
+      // Less than before, and yet the same counter: somebody has set it to zero.
+      const goesOn = before?.incarnation === reading.incarnation && before.packets <= reading.packets;
+      const from = goesOn && before !== undefined ? before : nothing;
+      this.#totals.set(reading.name, {
+        packets: packets + reading.packets - from.packets,
+        bytes: bytes + Math.max(0, reading.bytes - from.bytes),
+      });
+    }
+    this.#seen = new Map(readings.map((reading) => [reading.name, reading]));
+  }
+
+  total(name: string): Count {
+    return this.#totals.get(name) ?? nothing;
+  }
+
+  /** Forgets the totals of which this is not true: of groups that have left. */
+  keepOnly(kept: (counted: Counted) => boolean): void {
+    for (const name of this.#totals.keys()) {
+      const counted = readCounter(name);
+      if (counted === undefined || !kept(counted)) this.#totals.delete(name);
+    }
+  }
+
+  /** For the next start. */
+  print(): string {
+    const counters = [...this.#totals].map(([name, total]) => {
+      const seen = this.#seen.get(name);
+      return { name, ...total, ...(seen && { seen }) };
+    });
+    return `${JSON.stringify({ format, counters })}\n`;
+  }
+
+  /** The tally that was printed; an empty one where the text is none: what was counted is no reason to stop. */
+  static parse(text: string): Tally {
+    const tally = new Tally();
+    const value = jsonOf(text);
+    const counters = isRecord(value) && field(value, 'format') === format ? field(value, 'counters') : undefined;
+    for (const counter of Array.isArray(counters) ? (counters as readonly unknown[]) : []) {
+      if (!isRecord(counter)) continue;
+      const [name, total, seen] = [field(counter, 'name'), countOf(counter), field(counter, 'seen')];
+      if (typeof name !== 'string' || readCounter(name) === undefined || total === undefined) continue;
+      tally.#totals.set(name, total);
+      const [last, incarnation] = isRecord(seen) ? [countOf(seen), field(seen, 'incarnation')] : [];
+      if (last !== undefined && typeof incarnation === 'string') tally.#seen.set(name, { name, incarnation, ...last });
+    }
+    return tally;
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function countOf(value: Readonly<Record<string, unknown>>): Count | undefined {
+  const [packets, bytes] = [field(value, 'packets'), field(value, 'bytes')];
+  const isCount = (number: unknown): number is number => typeof number === 'number' && number >= 0;
+  return isCount(packets) && isCount(bytes) ? { packets, bytes } : undefined;
+}

@@ -1,0 +1,246 @@
+/** Owns what the kernel enforces: puts a policy in force without a gap, finds out what others changed, and puts it right. */
+import type { Command, Ruleset } from '../../nft/ast.ts';
+import { compile, type CompileOptions } from '../../nft/compile.ts';
+import { decompile, type Decompiled, type Finding } from '../../nft/decompile.ts';
+import type { Installed } from '../../nft/listing.ts';
+import { install, plan, rebuild, remove, type Update } from '../../nft/plan.ts';
+import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import { samePolicy } from '../../policy/same.ts';
+import { NftError, type Nft } from './nft.ts';
+import { applyCommands } from './table-model.ts';
+import { strange, type Touched } from './drift.ts';
+
+/** What is to be enforced, and where. */
+export interface Target extends Omit<CompileOptions, 'salt'> {
+  readonly policy: CanonicalPolicy;
+}
+
+/** The steps of an update; a test may stop the world at each. */
+export type Failpoint = 'before-stage' | 'staged' | 'flipped' | 'before-collect' | 'collected';
+
+export interface EnforcerOptions {
+  readonly nft: Nft;
+  readonly random: () => number;
+  readonly failpoint?: (at: Failpoint) => void | Promise<void>;
+}
+
+export interface Look {
+  /** What was not as we left it. Empty means that the kernel holds what it should. */
+  readonly findings: readonly Finding[];
+}
+
+/** Thrown where the kernel holds our rules to the letter, and they read as another policy than was asked for. */
+export class Unfaithful extends Error {
+  readonly code = 'unfaithful';
+}
+
+/** How often an update is planned anew because what was believed to be installed was not. */
+const attempts = 4;
+
+/**
+ * Keeps our table equal to a target. Its calls are made one at a time.
+ *
+ * It promises that packets always meet the rules of the old target or those of the new one, and that a call that fails
+ * leaves one of the two in force.
+ */
+export class Enforcer {
+  readonly #nft: Nft;
+  readonly #options: EnforcerOptions;
+  #salt = '';
+  #inForce: { readonly target: Target; readonly ruleset: Ruleset } | undefined;
+  /** What the kernel holds as far as we know; absent when somebody else may have changed it. */
+  #known: { readonly installed: Installed | undefined } | undefined;
+
+  constructor(options: EnforcerOptions) {
+    this.#nft = options.nft;
+    this.#options = options;
+  }
+
+  /** What was put in force last. */
+  get target(): Target | undefined {
+    return this.#inForce?.target;
+  }
+
+  /** Reads what the kernel enforces, whoever put it there. */
+  async read(): Promise<Decompiled | undefined> {
+    const installed = await this.#look();
+    return installed && decompile(installed);
+  }
+
+  /**
+   * Puts the target in force: stages what is new, then turns to it at one instant. Leaves the old parts to `collect`.
+   * `beforeFlip` is called when the kernel has taken the new parts; if it fails, so does the update. Answers whether the
+   * kernel was changed. Throws `NftError`, and then what was in force still is; only after
+   * `interrupted` may the target be in force already.
+   */
+  async apply(target: Target, beforeFlip?: () => Promise<void>): Promise<boolean> {
+    for (let attempt = 1; ; attempt++) {
+      const fresh = this.#known === undefined;
+      const installed = this.#known === undefined ? await this.#look() : this.#known.installed;
+      const { ruleset, update } = this.#plan(installed, target);
+      try {
+        await this.#options.failpoint?.('before-stage');
+        await this.#run(update.stage);
+        await this.#options.failpoint?.('staged');
+        await beforeFlip?.();
+        await this.#run(update.flip);
+        this.#inForce = { target, ruleset };
+        await this.#options.failpoint?.('flipped');
+        return update.stage.length > 0 || update.flip.length > 0;
+      } catch (error) {
+        this.#known = undefined;
+        const stale = error instanceof NftError && error.code === 'refused' && !fresh;
+        const cut = error instanceof NftError && error.code === 'interrupted';
+        if (attempt >= attempts || !(stale || cut)) throw error;
+      }
+    }
+  }
+
+  /** Takes away what nothing refers to any more. Not at once after an update: a packet may still be on its way there. */
+  async collect(): Promise<void> {
+    if (this.#inForce === undefined) return;
+    const installed = this.#known === undefined ? await this.#look() : this.#known.installed;
+    const update = plan(installed, this.#inForce.ruleset);
+    if (update.kind === 'tampered' || update.collect.length === 0) return;
+    await this.#options.failpoint?.('before-collect');
+    await this.#run(update.collect).catch((error: unknown) => {
+      this.#known = undefined;
+      throw error;
+    });
+    await this.#options.failpoint?.('collected');
+  }
+
+  /** How much there is for `collect`, in chains and objects. */
+  get garbage(): number {
+    if (this.#inForce === undefined || this.#known?.installed === undefined) return 0;
+    const { chains, objects } = this.#known.installed;
+    const { helpers, counters } = this.#inForce.ruleset;
+    return Math.max(chains.size - helpers.length - 2, 0) + Math.max(objects.length - counters.length, 0);
+  }
+
+  /** Reads the kernel, compares, and puts right what differs. */
+  async look(): Promise<Look> {
+    const before = this.#known;
+    const installed = await this.#look();
+    if (this.#inForce === undefined) return { findings: [] };
+    const { target, ruleset } = this.#inForce;
+    const update = plan(installed, ruleset);
+    if (update.kind === 'update' && update.stage.length === 0 && update.flip.length === 0) {
+      const findings = strange(installed, ruleset, before?.installed);
+      if (findings.length > 0) await this.collect();
+      return { findings };
+    }
+    const findings = installed === undefined ? [tableGone] : decompile(installed).findings.filter(callsForRepair);
+    await this.apply(target);
+    return { findings: findings.length > 0 ? findings : [otherRules] };
+  }
+
+  /** Like `look`, and reads the policy back out of the rules: it must be the one that was to be put in force. */
+  async verify(): Promise<Look> {
+    const look = await this.look();
+    const installed = this.#known?.installed;
+    if (this.#inForce === undefined || installed === undefined) return look;
+    const { enforced, findings } = decompile(installed);
+    if (enforced !== undefined && samePolicy(enforced.policy, this.#inForce.target.policy)) return look;
+    const why = findings.filter(callsForRepair).map(({ detail }) => detail);
+    throw new Unfaithful(`the rules in force are not the policy: ${why.join('; ') || 'they read otherwise'}`);
+  }
+
+  /**
+   * Undoes at once what somebody else may have done, without looking first: turns the base chains to the rules that
+   * should be in force. A `look` must follow; it finds what this could not see.
+   */
+  async repair(touched: Touched): Promise<void> {
+    this.#known = undefined;
+    if (this.#inForce === undefined) return;
+    const { target, ruleset } = this.#inForce;
+    const helpers = ruleset.helpers.filter(({ name }) => touched.chains.has(name));
+    if (!touched.table && helpers.length > 0) {
+      // What hangs below a base chain was changed in place: new chains take their place, under new names.
+      this.#reSalt();
+      const renamed = compile(target.policy, { ...target, salt: this.#salt });
+      if (await this.#attempt(pessimistic(renamed, []))) this.#inForce = { target, ruleset: renamed };
+      return;
+    }
+    if (!touched.table && (await this.#attempt(pessimistic(ruleset, ruleset.helpers)))) return;
+    if (await this.#attempt({ stage: [], flip: install(ruleset) })) return;
+    await this.#nft.run(rebuild(ruleset));
+  }
+
+  /** Somebody else may have changed our table: the next step looks before it trusts. */
+  distrust(): void {
+    this.#known = undefined;
+  }
+
+  /** Takes our table away. */
+  async remove(): Promise<void> {
+    this.#inForce = undefined;
+    this.#known = undefined;
+    await this.#nft.run(remove());
+  }
+
+  async #look(): Promise<Installed | undefined> {
+    this.#known = undefined;
+    const installed = await this.#nft.list();
+    this.#known = { installed };
+    return installed;
+  }
+
+  #plan(installed: Installed | undefined, target: Target): { ruleset: Ruleset; update: Omit<Update, 'kind'> } {
+    for (;;) {
+      const ruleset = compile(target.policy, { ...target, salt: this.#salt });
+      const update = plan(installed, ruleset);
+      if (update.kind === 'update') return { ruleset, update };
+      this.#reSalt();
+    }
+  }
+
+  #reSalt(): void {
+    this.#salt = Math.floor(this.#options.random() * 2 ** 52).toString(36);
+  }
+
+  async #run(commands: readonly Command[]): Promise<void> {
+    if (commands.length === 0) return;
+    await this.#nft.run(commands);
+    if (this.#known === undefined) return;
+    try {
+      this.#known = { installed: applyCommands(this.#known.installed, commands) };
+    } catch {
+      this.#known = undefined; // The kernel took what our picture of it does not allow: the picture is wrong.
+    }
+  }
+
+  /** Runs the transactions; false when the kernel refuses one. */
+  async #attempt({ stage, flip }: Pick<Update, 'stage' | 'flip'>): Promise<boolean> {
+    try {
+      await this.#nft.run(stage);
+      await this.#nft.run(flip);
+      return true;
+    } catch (error) {
+      if (error instanceof NftError && error.code === 'refused') return false;
+      throw error;
+    }
+  }
+}
+
+const tableGone: Finding = { code: 'missing_chain', name: '', detail: 'the table is not there' };
+const otherRules: Finding = { code: 'wrong_layout', name: '', detail: 'the table holds other rules than ours' };
+const callsForRepair = ({ code }: Finding): boolean => code !== 'unused_chain';
+
+/** The update that helps whatever the base chains hold, as long as these helpers and the counters are there. */
+function pessimistic(ruleset: Ruleset, helpers: Ruleset['helpers']): Pick<Update, 'stage' | 'flip'> {
+  const bases = [ruleset.inbound, ruleset.outbound].map(({ name, hook }) => ({
+    name,
+    attachment: { type: 'filter', hook, priority: 0, policy: 'unknown' },
+    rules: [{ kind: 'foreign' as const, json: 'unknown' }],
+  }));
+  const sound = helpers.map(({ name, rules }) => ({
+    name,
+    rules: rules.map((rule) => ({ kind: 'known' as const, rule })),
+  }));
+  const chains = new Map([...bases, ...sound].map((chain) => [chain.name as string, chain]));
+  const objects = ruleset.counters.map((name) => ({ object: 'counter', name }));
+  const update = plan({ flagged: true, chains, objects }, ruleset);
+  if (update.kind === 'tampered') throw new Error('chains of our own making cannot differ from themselves');
+  return update;
+}

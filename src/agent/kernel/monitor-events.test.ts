@@ -1,0 +1,79 @@
+/** Proves what is read out of `nft monitor`: who changed what of ours, and nothing of others. */
+import { describe, expect, test } from 'vitest';
+import { NewsReader, type News } from './monitor-events.ts';
+
+function read(...lines: string[]): News[] {
+  const reader = new NewsReader();
+  return lines.flatMap((line) => reader.read(line) ?? []);
+}
+const end = '# new generation 7 by process 4711 (nft)';
+
+const changes: readonly [string, { table: boolean; chains: readonly string[] } | undefined][] = [
+  ['add table inet service', { table: true, chains: [] }],
+  ['add table inet service { flags dormant; }', { table: true, chains: [] }],
+  ['delete table inet service', { table: true, chains: [] }],
+  ['add chain inet service strange', { table: false, chains: ['strange'] }],
+  [
+    'add chain inet service service-inbound { type filter hook input priority filter; policy drop; }',
+    { table: false, chains: ['service-inbound'] },
+  ],
+  ['insert rule inet service service-inbound accept', { table: false, chains: ['service-inbound'] }],
+  ['replace rule inet service from-a accept', { table: false, chains: ['from-a'] }],
+  ['delete rule inet service service-inbound handle 8', { table: false, chains: ['service-inbound'] }],
+  ['add set inet service x { type ipv4_addr; } ', { table: false, chains: [] }],
+  ['add element inet service x { 1.2.3.4 }', { table: false, chains: [] }],
+  ['delete set inet service __set0', { table: false, chains: [] }],
+  ['add ct helper inet service ftp { type "ftp" protocol tcp; }', { table: false, chains: [] }],
+  ['add table inet services', undefined],
+  ['add table ip service', undefined],
+  ['add rule inet other service-inbound accept', undefined],
+  ['add rule ip6 service service-inbound accept', undefined],
+  ['add rule inet other x comment "add rule inet service y accept"', undefined],
+];
+
+describe('news', () => {
+  test.each(changes)('%s', (line, touched) => {
+    const [news] = read(line, end);
+    expect(news).toEqual({
+      kind: 'generation',
+      generation: {
+        number: 7,
+        author: { pid: 4711, name: 'nft' },
+        touched: touched && { table: touched.table, chains: new Set(touched.chains) },
+        lines: touched === undefined ? [] : [line.trim()],
+      },
+    });
+  });
+
+  test('of one change are gathered, and the next change starts anew', () => {
+    const news = read(
+      'delete rule inet service service-inbound handle 8',
+      'add chain ip other x',
+      'delete chain inet service from-a',
+      end,
+      'add chain ip other y',
+      '# new generation 8 by process 1 (strange (name))',
+    );
+    expect(news).toMatchObject([
+      { generation: { number: 7, touched: { chains: new Set(['service-inbound', 'from-a']) } } },
+      { generation: { number: 8, author: { pid: 1, name: 'strange (name)' }, touched: undefined, lines: [] } },
+    ]);
+  });
+
+  test('keep a few short lines, however much was changed', () => {
+    const many = Array.from({ length: 1_000 }, (_, i) => `add rule inet service from-${i} ${'x'.repeat(10_000)}`);
+    const [news] = read(...many, end);
+    if (news?.kind !== 'generation') throw new Error('no generation');
+    expect(news.generation.lines.length).toBe(5);
+    expect(Math.max(...news.generation.lines.map((line) => line.length))).toBe(300);
+    expect(news.generation.touched?.chains.size).toBe(1_000);
+  });
+
+  test('that were lost are told as lost', () => {
+    expect(read('# WARNING: lost events')).toEqual([{ kind: 'lost', why: 'WARNING: lost events' }]);
+  });
+
+  test('of a kernel that does not name the author', () => {
+    expect(read('add table inet service', '# new generation 7')).toMatchObject([{ generation: { author: undefined } }]);
+  });
+});

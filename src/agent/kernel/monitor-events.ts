@@ -1,0 +1,65 @@
+/** Owns the reading of `nft monitor`: who changed the packet filter, and what of it was ours. */
+import { table } from '../../nft/ast.ts';
+import type { Touched } from './drift.ts';
+
+/** The process that the kernel names as the author of a change. */
+export interface Author {
+  readonly pid: number;
+  readonly name: string;
+}
+
+/** One change of the packet filter, as a whole. */
+export interface Generation {
+  readonly number: number;
+  readonly author: Author | undefined;
+  /** What it did to our table; absent when it did nothing there. */
+  readonly touched: Touched | undefined;
+  /** What it did to our table, in nft's words: the first few lines, shortened. */
+  readonly lines: readonly string[];
+}
+
+/** News of a change, or that news may have been lost. */
+export type News =
+  { readonly kind: 'generation'; readonly generation: Generation } | { readonly kind: 'lost'; readonly why: string };
+
+/** The beginning of a line is enough: a rule with its addresses may be megabytes long. */
+export const longestNewsLine = 300;
+const keptLines = 5;
+
+const change = new RegExp(
+  `^(?:add|insert|replace|delete|destroy|reset) (?<object>[a-z]+(?: [a-z]+)?) ${table.family} ${table.name}(?= |$)(?: (?<name>[^ ]+))?`,
+);
+const generation = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
+
+/** Takes the lines of `nft monitor` in, gathers them, and answers with news at the end of each change. */
+export class NewsReader {
+  #lines: string[] = [];
+  #chains = new Set<string>();
+  #table = false;
+  #touched = false;
+
+  read(line: string): News | undefined {
+    const end = generation.exec(line);
+    if (end !== null) return this.#finish(end);
+    if (line.startsWith('#')) return { kind: 'lost', why: line.slice(1).trim() };
+    const parts = change.exec(line)?.groups;
+    if (parts === undefined) return undefined;
+    this.#touched = true;
+    if (this.#lines.length < keptLines) this.#lines.push(line.slice(0, longestNewsLine).trim());
+    const { object, name } = parts;
+    if (object === 'table') this.#table = true;
+    else if ((object === 'chain' || object === 'rule') && name !== undefined) this.#chains.add(name);
+    return undefined;
+  }
+
+  #finish([, number, pid, name]: RegExpExecArray): News {
+    const touched = this.#touched ? { table: this.#table, chains: this.#chains } : undefined;
+    const lines = this.#lines;
+    this.#lines = [];
+    this.#chains = new Set();
+    this.#table = false;
+    this.#touched = false;
+    const author = pid === undefined ? undefined : { pid: Number(pid), name: name ?? '' };
+    return { kind: 'generation', generation: { number: Number(number), author, touched, lines } };
+  }
+}

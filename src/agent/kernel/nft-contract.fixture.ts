@@ -1,0 +1,268 @@
+/** Owns what every implementation of the port `Nft` must do; run on the fake and on the kernel. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import {
+  accept,
+  drop,
+  goto,
+  inboundName,
+  jump,
+  outboundName,
+  rule,
+  type Command,
+  type Match,
+  type Rule,
+} from '../../nft/ast.ts';
+import type { Installed } from '../../nft/listing.ts';
+import { parseInterfaceName, parseObjectName } from '../../nft/names.ts';
+import { printRules } from '../../nft/print.ts';
+import type { Range } from '../../policy/range.ts';
+import { NftError, type Nft } from './nft.ts';
+
+const [a, b, c] = [parseObjectName('from-a'), parseObjectName('from-b'), parseObjectName('from-c')];
+const onDriver: Match = { kind: 'interface', side: 'iifname', name: parseInterfaceName('rf0') };
+
+const table: Command = { kind: 'addTable' };
+const chain = (name: typeof a): Command => ({ kind: 'addChain', name });
+const base = (name: typeof a, hook: 'input' | 'output' = 'input'): Command => ({ kind: 'addBaseChain', name, hook });
+const add = (name: typeof a, added: Rule): Command => ({ kind: 'addRule', chain: name, rule: added });
+const flush = (name: typeof a): Command => ({ kind: 'flushChain', name });
+const remove = (name: typeof a): Command => ({ kind: 'deleteChain', name });
+
+const acceptAll = rule([], accept);
+const dropHere = rule([onDriver], drop);
+/** `count` lone addresses, none beside another. */
+const many = (count: number): Rule => {
+  const ranges = Array.from({ length: count }, (_, i): Range => ({
+    first: 0x0a00_0000n + 2n * BigInt(i),
+    last: 0x0a00_0000n + 2n * BigInt(i),
+  }));
+  return rule([{ kind: 'address', family: 4, side: 'saddr', ranges }], accept);
+};
+
+/** The parts of a listing that must agree, in an order of their own. */
+const shape = (installed: Installed | undefined): unknown =>
+  installed && {
+    flagged: installed.flagged,
+    objects: installed.objects,
+    chains: [...installed.chains.values()]
+      .toSorted((x, y) => (x.name < y.name ? -1 : 1))
+      .map(({ name, attachment, rules }) => ({
+        name,
+        attachment,
+        rules: rules.map((each) => (each.kind === 'known' ? printRules([each.rule]) : each)),
+      })),
+  };
+
+const attached = (hook: string) => ({ type: 'filter', hook, priority: 0, policy: 'accept' });
+const listed = (...chains: readonly (readonly [string, string | undefined, readonly Rule[]])[]) => ({
+  flagged: false,
+  objects: [],
+  chains: chains.map(([name, hook, rules]) => ({
+    name,
+    attachment: hook === undefined ? undefined : attached(hook),
+    rules: rules.map((each) => printRules([each])),
+  })),
+});
+
+/** What is there before, what is run, and what is there after it or the word that it was refused. */
+const cases: readonly [string, readonly Command[], readonly Command[], unknown][] = [
+  ['a table is made', [], [table], listed()],
+  ['a table that is there is left as it is', [table, chain(a)], [table], listed(['from-a', undefined, []])],
+  ['a table goes with all it holds', [table, chain(a), add(a, acceptAll)], [{ kind: 'deleteTable' }], undefined],
+  ['a table that is not there cannot go', [], [{ kind: 'deleteTable' }], 'refused'],
+  ['a chain is made', [table], [chain(a)], listed(['from-a', undefined, []])],
+  ['a chain needs its table', [], [chain(a)], 'refused'],
+  [
+    'a chain that is there keeps its rules',
+    [table, chain(a), add(a, acceptAll)],
+    [chain(a)],
+    listed(['from-a', undefined, [acceptAll]]),
+  ],
+  ['a base chain hangs on its hook', [table], [base(inboundName)], listed([inboundName, 'input', []])],
+  ['a base chain needs its table', [], [base(inboundName)], 'refused'],
+  [
+    'a base chain that is there keeps its rules',
+    [table, base(outboundName, 'output'), add(outboundName, dropHere)],
+    [base(outboundName, 'output')],
+    listed([outboundName, 'output', [dropHere]]),
+  ],
+  ['a base chain cannot change its hook', [table, base(inboundName)], [base(inboundName, 'output')], 'refused'],
+  ['a plain chain cannot become a base chain', [table, chain(a)], [base(a)], 'refused'],
+  [
+    'a chain is emptied',
+    [table, chain(a), add(a, acceptAll), add(a, dropHere)],
+    [flush(a)],
+    listed(['from-a', undefined, []]),
+  ],
+  ['a chain that is not there cannot be emptied', [table], [flush(a)], 'refused'],
+  ['a chain goes with its rules', [table, chain(a), add(a, acceptAll)], [remove(a)], listed()],
+  ['a chain that is not there cannot go', [table], [remove(a)], 'refused'],
+  [
+    'a chain that a rule leads to cannot go',
+    [table, chain(a), chain(b), add(b, rule([], jump(a)))],
+    [remove(a)],
+    'refused',
+  ],
+  [
+    'a chain goes in the same batch as the rule that leads to it',
+    [table, chain(a), chain(b), add(b, rule([], goto(a)))],
+    [flush(b), remove(a)],
+    listed(['from-b', undefined, []]),
+  ],
+  [
+    'rules stand in the order in which they came',
+    [table, chain(a)],
+    [add(a, dropHere), add(a, many(3)), add(a, acceptAll)],
+    listed(['from-a', undefined, [dropHere, many(3), acceptAll]]),
+  ],
+  ['a rule needs its chain', [table], [add(a, acceptAll)], 'refused'],
+  ['a rule needs the chain that it leads to', [table, chain(a)], [add(a, rule([], jump(b)))], 'refused'],
+  [
+    'a rule cannot lead to a base chain',
+    [table, chain(a), base(inboundName)],
+    [add(a, rule([], jump(inboundName)))],
+    'refused',
+  ],
+  [
+    'packets cannot be led in circles',
+    [table, base(inboundName), chain(a), chain(b), add(a, rule([], jump(b))), add(inboundName, rule([], jump(a)))],
+    [add(b, rule([], goto(a)))],
+    'refused',
+  ],
+  [
+    'an object that is not there cannot go',
+    [table],
+    [{ kind: 'deleteObject', object: 'counter', name: parseObjectName('none') }],
+    'refused',
+  ],
+  [
+    'a map of ports leads to chains',
+    [table, chain(a)],
+    [
+      chain(b),
+      add(
+        b,
+        rule([], {
+          kind: 'portMap',
+          transport: 'tcp',
+          mask: 0xffff,
+          entries: [
+            { from: 22, to: 22, verdict: goto(a) },
+            { from: 80, to: 84, verdict: accept },
+          ],
+        }),
+      ),
+    ],
+    listed(
+      ['from-a', undefined, []],
+      [
+        'from-b',
+        undefined,
+        [
+          rule([], {
+            kind: 'portMap',
+            transport: 'tcp',
+            mask: 0xffff,
+            entries: [
+              { from: 22, to: 22, verdict: goto(a) },
+              { from: 80, to: 84, verdict: accept },
+            ],
+          }),
+        ],
+      ],
+    ),
+  ],
+  ['nothing is done by an empty batch', [table, chain(a)], [], listed(['from-a', undefined, []])],
+];
+
+export function nftContract(name: string, open: () => Promise<{ nft: Nft; close: () => Promise<void> }>): void {
+  describe(name, () => {
+    let nft: Nft;
+    let close: () => Promise<void>;
+    beforeEach(async () => {
+      ({ nft, close } = await open());
+    });
+    afterEach(() => close());
+
+    test('there is no table at first', async () => {
+      expect(await nft.list()).toBeUndefined();
+    });
+
+    test.each(cases)('%s', async (_, before, batch, after) => {
+      await nft.run(before);
+      const old = shape(await nft.list());
+      if (after === 'refused') {
+        await expect(nft.run(batch)).rejects.toMatchObject({ code: 'refused' });
+        expect(shape(await nft.list())).toEqual(old);
+      } else {
+        await nft.run(batch);
+        expect(shape(await nft.list())).toEqual(after);
+      }
+    });
+
+    test('a counter counts for the rules that name it, goes with them only, and keeps its count when it is added again', async () => {
+      const counter = parseObjectName('in-refused');
+      const [count, countless]: [Command, Command] = [
+        { kind: 'addCounter', name: counter },
+        { kind: 'deleteObject', object: 'counter', name: counter },
+      ];
+      expect(await nft.counters()).toEqual([]);
+      const counted = rule([], accept, counter);
+      await expect(nft.run([table, chain(a), add(a, counted)])).rejects.toMatchObject({ code: 'refused' });
+      await nft.run([table, count, chain(a), add(a, counted)]);
+      expect(shape(await nft.list())).toEqual({
+        ...listed(['from-a', undefined, [counted]]),
+        objects: [{ object: 'counter', name: 'in-refused' }],
+      });
+      const [first] = await nft.counters();
+      expect(first).toMatchObject({ name: 'in-refused', packets: 0, bytes: 0 });
+      await nft.run([count]);
+      expect(await nft.counters()).toEqual([first]);
+      await expect(nft.run([countless])).rejects.toMatchObject({ code: 'refused' });
+      await nft.run([flush(a), countless]);
+      expect(await nft.counters()).toEqual([]);
+      await nft.run([{ kind: 'deleteTable' }]);
+      await nft.run([table, count]);
+      const [second] = await nft.counters();
+      expect(second?.incarnation).not.toBe(first?.incarnation);
+    });
+
+    test('a batch that is refused at its end changes nothing, however large it is', async () => {
+      await nft.run([table, chain(a), add(a, acceptAll)]);
+      const old = shape(await nft.list());
+      const batch = [flush(a), chain(b), add(b, many(3_000)), remove(c)];
+      await expect(nft.run(batch)).rejects.toMatchObject({ code: 'refused' });
+      expect(shape(await nft.list())).toEqual(old);
+    });
+
+    test('a large batch is one transaction like any other', async () => {
+      await nft.run([table, chain(a), add(a, many(5_000))]);
+      expect(shape(await nft.list())).toEqual(listed(['from-a', undefined, [many(5_000)]]));
+    });
+
+    test('calls take effect in the order in which they are made, and a refusal holds up nobody', async () => {
+      const results = await Promise.allSettled([
+        nft.run([table, chain(a)]),
+        nft.run([add(a, acceptAll)]),
+        nft.run([remove(b)]),
+        nft.run([flush(a)]),
+        nft.run([add(a, dropHere)]),
+      ]);
+      expect(results.map(({ status }) => status)).toEqual([
+        'fulfilled',
+        'fulfilled',
+        'rejected',
+        'fulfilled',
+        'fulfilled',
+      ]);
+      expect(shape(await nft.list())).toEqual(listed(['from-a', undefined, [dropHere]]));
+    });
+
+    test('closing waits for what is under way, and later calls fail', async () => {
+      const running = nft.run([table]);
+      await Promise.all([running, nft.close()]);
+      await expect(nft.run([table])).rejects.toEqual(expect.any(NftError));
+      await expect(nft.list()).rejects.toMatchObject({ code: 'closed' });
+    });
+  });
+}

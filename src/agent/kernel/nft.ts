@@ -1,0 +1,52 @@
+/** Owns the port to the kernel's packet filter: what the agent may ask of it, and how it may fail. */
+import type { Command } from '../../nft/ast.ts';
+import type { Installed } from '../../nft/listing.ts';
+import type { Reading } from '../../nft/reading.ts';
+
+/**
+ * The packet filter of one network namespace, narrowed to our table.
+ *
+ * It promises:
+ *
+ * 1. **One transaction.** `run` makes all changes of its batch or none, and no packet meets a part of them as rules.
+ *    The contents of sets that the batch makes may follow a moment later: whoever cares stages first.
+ * 2. **In order.** Calls take effect in the order in which they were made, one after the other.
+ * 3. **Old or new.** After `refused`, `not_permitted` and `missing` nothing has changed. After `interrupted` everything
+ *    has changed or nothing, and only a look tells which; the next call works again if it can.
+ * 4. **Only ours.** No other table is ever written, and of no other more is asked for than its name.
+ */
+export interface Nft {
+  /** Resolves when the kernel has taken the whole batch. An empty batch does nothing. */
+  run(commands: readonly Command[]): Promise<void>;
+  /** Our table as the kernel holds it at this moment; nothing where there is none. */
+  list(): Promise<Installed | undefined>;
+  /** The counters of our table at this moment, ours and others'; none where there is no table. */
+  counters(): Promise<readonly Reading[]>;
+  /** Whether the process, as the kernel names the author of a change, is one of this port. */
+  owns(process: number): boolean;
+  /** Waits for what is under way. What is installed stays. Later calls fail with `closed`. */
+  close(): Promise<void>;
+}
+
+export type NftErrorCode =
+  /** nft or the kernel does not take the batch. */
+  | 'refused'
+  /** The right to change the packet filter (CAP_NET_ADMIN) is missing. */
+  | 'not_permitted'
+  /** The program cannot be started. */
+  | 'missing'
+  /** A large batch could not be written down for the program: no space, or no right to write. */
+  | 'no_scratch'
+  /** The program ended or went silent in the middle. */
+  | 'interrupted'
+  /** The program answered with something that is no listing. */
+  | 'unreadable'
+  | 'closed';
+
+export class NftError extends Error {
+  readonly code: NftErrorCode;
+  constructor(code: NftErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}

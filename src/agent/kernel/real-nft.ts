@@ -1,0 +1,158 @@
+/** Owns the real packet filter: transactions through one long-lived `nft -i`, started anew whenever it is gone. */
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from '../../client/clock.ts';
+import type { Command } from '../../nft/ast.ts';
+import { NoListing, parseListing, type Installed } from '../../nft/listing.ts';
+import { printCommands } from '../../nft/print.ts';
+import { parseReadings, type Reading } from '../../nft/reading.ts';
+import {
+  batchLine,
+  countersLine,
+  includeLine,
+  listLine,
+  readAnswer,
+  tablesLine,
+  type Answer,
+} from '../../nft/session.ts';
+import { NftError, type Nft } from './nft.ts';
+import { NftProcess } from './nft-session.ts';
+
+export interface RealNftOptions {
+  readonly clock: Clock;
+  /** A directory of our own for large batches; memory rather than disk, if there is a choice. */
+  readonly scratch: string;
+  /** The command line that nft is started through, such as one that enters a network namespace. */
+  readonly prefix?: readonly string[];
+  readonly program?: string;
+  /** Milliseconds for one answer; a minute unless given. */
+  readonly patience?: number;
+  /** Lines after which a fresh nft takes over: it keeps every line in memory. 10,000 unless given. */
+  readonly lifetime?: number;
+}
+
+/**
+ * Longer batches go through a file: nft reads lines letter by letter, and a line must fit into one write, because nft
+ * would run the beginning of a line whose end never comes.
+ */
+const longestLine = 2_048;
+
+export class RealNft implements Nft {
+  readonly #options: Required<RealNftOptions>;
+  readonly #file: string;
+  readonly #pids = new Set<number>();
+  #process: NftProcess | undefined;
+  #queue: Promise<unknown> = Promise.resolve();
+  #closed = false;
+
+  constructor(options: RealNftOptions) {
+    this.#options = { prefix: [], program: 'nft', patience: 60_000, lifetime: 10_000, ...options };
+    this.#file = join(options.scratch, `batch-${process.pid}.nft`);
+  }
+
+  run(commands: readonly Command[]): Promise<void> {
+    return this.#inTurn(async () => {
+      if (commands.length === 0) return;
+      const answer = await this.#ask(await this.#lineFor(commands));
+      if (answer.kind === 'done') return;
+      if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
+      throw new NftError('refused', `nft refused the batch: ${answer.detail}`);
+    });
+  }
+
+  list(): Promise<Installed | undefined> {
+    return this.#inTurn(async () => {
+      const listing = await this.#listing(listLine);
+      return listing === undefined ? undefined : readable(() => parseListing(listing));
+    });
+  }
+
+  counters(): Promise<readonly Reading[]> {
+    return this.#inTurn(async () => {
+      const tables = await this.#listing(tablesLine);
+      const counters = await this.#listing(countersLine);
+      return tables === undefined || counters === undefined ? [] : readable(() => parseReadings(tables, counters));
+    });
+  }
+
+  owns(process: number): boolean {
+    return this.#pids.has(process);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#queue;
+    await this.#process?.end();
+    await rm(this.#file, { force: true }).catch(() => {});
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closed) return Promise.reject(new NftError('closed', 'the packet filter is closed'));
+    const result = this.#queue.then(work);
+    this.#queue = result.catch(() => {});
+    return result;
+  }
+
+  async #ask(line: string): Promise<Answer> {
+    return readAnswer(await (await this.#running()).ask(line));
+  }
+
+  /** What the line lists; nothing where our table is not there. */
+  async #listing(line: string): Promise<unknown> {
+    const answer = await this.#ask(line);
+    if (answer.kind === 'absent') return undefined;
+    if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
+    if (answer.kind === 'refused') throw new NftError('unreadable', `nft did not list the table: ${answer.detail}`);
+    return readable(() => JSON.parse(answer.json ?? '') as unknown);
+  }
+
+  async #running(): Promise<NftProcess> {
+    const { clock, prefix, program, patience, lifetime } = this.#options;
+    if (this.#process !== undefined && this.#process.asked >= lifetime) await this.#process.end();
+    if (this.#process?.alive !== true) {
+      // The one before may still be named as an author by news that is under way; older ones may have other owners by now.
+      const before = this.#process?.pid;
+      this.#process = new NftProcess({ clock, prefix, program, patience });
+      const { pid } = this.#process;
+      this.#pids.clear();
+      for (const own of [before, pid]) if (own !== undefined) this.#pids.add(own);
+    }
+    return this.#process;
+  }
+
+  async #lineFor(commands: readonly Command[]): Promise<string> {
+    const text = printCommands(commands);
+    if (text.length <= longestLine) return batchLine(commands);
+    try {
+      await this.#write(text);
+      return includeLine(this.#file);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new NftError('no_scratch', `a batch for nft cannot be written down: ${reason}`, { cause: error });
+    }
+  }
+
+  /** A directory for passing files may be swept up at any time: then it is made again. */
+  async #write(text: string): Promise<void> {
+    const write = (): Promise<void> => writeFile(this.#file, text, { mode: 0o600 });
+    try {
+      await write();
+    } catch (error) {
+      if (!(error instanceof Error) || !('code' in error) || error.code !== 'ENOENT') throw error;
+      await mkdir(this.#options.scratch, { mode: 0o700 });
+      await write();
+    }
+  }
+}
+
+function readable<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof SyntaxError) && !(error instanceof NoListing)) throw error;
+    throw new NftError('unreadable', `nft listed something unreadable: ${error.message}`, { cause: error });
+  }
+}
+
+const notPermitted = (detail: string): string =>
+  `changing the packet filter is not permitted (CAP_NET_ADMIN is needed): ${detail}`;

@@ -1,0 +1,122 @@
+/** Proves that policies are switched under load without losing a permitted packet or letting a forbidden one pass. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { FloodLab, floodInterface, peer4, peer6, permittedPort } from '../../../test/lib/flood.ts';
+import { Random } from '../../../test/lib/random.ts';
+import { systemClock } from '../../client/clock.ts';
+import { compile } from '../../nft/compile.ts';
+import type { Command } from '../../nft/ast.ts';
+import { parseInterfaceName } from '../../nft/names.ts';
+import { policyOf, written } from '../../nft/policies.fixture.ts';
+import { install } from '../../nft/plan.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import { Enforcer, type Target } from './enforcer.ts';
+import { RealNft } from './real-nft.ts';
+
+const random = new Random(7);
+const strangers = (count: number): string[] =>
+  random.many(count, () =>
+    random.chance(0.5)
+      ? `10.${random.int(0, 255)}.${random.int(0, 255)}.${random.int(0, 255)}/${random.int(20, 32)}`
+      : `fd00:${random.int(0, 65_535).toString(16)}::${random.int(1, 65_535).toString(16)}`,
+  );
+
+/** Different ways to say that the flood's permitted packets are admitted, and its forbidden ones are not. */
+const ways: readonly (() => StoredRule[])[] = [
+  () => [written('udp', permittedPort, permittedPort)],
+  () => [written('udp', permittedPort, permittedPort, peer4, peer6, ...strangers(8))],
+  () => [written('udp', permittedPort - random.int(0, 50), permittedPort + random.int(0, 50), peer4, peer6)],
+  () => [
+    written('udp', permittedPort, permittedPort, `${peer4}-100.64.0.${random.int(3, 250)}`, ...strangers(3)),
+    written('udp', 1, permittedPort + random.int(0, 90), `${peer6}/128`, ...strangers(20)),
+  ],
+  () => [
+    written('ipv4', permittedPort, permittedPort, peer4, ...strangers(3).filter((each) => !each.includes(':'))),
+    written('ipv6', 3_900, permittedPort, 'fd7f::/64'),
+  ],
+];
+/** Says nothing about the flood, and makes every policy another. */
+const noise = (): StoredRule[] => [
+  written('tcp', random.int(1, 30_000), random.int(30_000, 65_535), ...strangers(random.int(1, 10))),
+  written('udp', random.int(6_000, 30_000), random.int(30_000, 65_535), ...strangers(random.int(1, 10))),
+  written('ipv4', 0, 0, '10.0.0.0/8', '172.16.0.0/12'),
+];
+const draw = (): Target => ({
+  policy: policyOf([...random.pick(ways)(), ...noise()], [...random.pick(ways)(), ...noise()]),
+  interface: parseInterfaceName(floodInterface),
+  neighbourDiscovery: true,
+});
+
+const longRun = process.env['RINGFENCE_SWITCHES'];
+const switches = longRun === undefined ? 2_000 : longRun === 'long' ? 100_000 : Number(longRun);
+
+describe('while packets come without a pause', () => {
+  let lab: FloodLab;
+  let scratch: string;
+  let nft: RealNft;
+  beforeAll(async () => {
+    lab = await FloodLab.open();
+    scratch = await mkdtemp(join(tmpdir(), 'ringfence-switching-'));
+    nft = new RealNft({ clock: systemClock, scratch, prefix: lab.device.inside([]) });
+  });
+  afterAll(async () => {
+    await nft?.close();
+    await lab?.close();
+    await rm(scratch ?? '', { recursive: true, force: true });
+  });
+  afterEach(() => new Enforcer({ nft, random: Math.random }).remove());
+
+  test(`no permitted packet is lost and no forbidden one passes in ${switches} switches`, { timeout: 0 }, async () => {
+    const enforcer = new Enforcer({ nft, random: Math.random });
+    await enforcer.apply(draw());
+    await lab.start();
+    for (let i = 1; i <= switches; i++) {
+      await enforcer.apply(draw());
+      // Old parts are collected after a while, several updates at a time, as the agent does; now and then it looks.
+      if (i % 5 === 0) await enforcer.collect();
+      if (i % 100 === 0) expect((await enforcer.verify()).findings).toEqual([]);
+    }
+    const { permitted, forbidden, lost, leaked } = await lab.stop();
+    expect(Math.min(permitted.in, permitted.out, forbidden.in, forbidden.out)).toBeGreaterThan(switches);
+    expect({ lost, leaked }).toEqual({ lost: 0, leaked: 0 });
+  });
+
+  test('repairs that change nothing harm no packet', async () => {
+    const enforcer = new Enforcer({ nft, random: Math.random });
+    await enforcer.apply(draw());
+    await lab.start();
+    for (let i = 0; i < 300; i++) {
+      const chains = new Set(
+        i % 2 === 0 ? [] : [...(await chainNames(nft))].filter((name) => name.startsWith('from-')),
+      );
+      await enforcer.repair({ table: false, chains });
+      if (i % 5 === 0) await enforcer.look();
+      if (i % 5 === 0) await enforcer.collect();
+    }
+    const { lost, leaked } = await lab.stop();
+    expect({ lost, leaked }).toEqual({ lost: 0, leaked: 0 });
+  });
+
+  test('clearing the chains and adding the rules one by one would be seen', async () => {
+    const target = draw();
+    const commands = install(compile(target.policy, target));
+    await nft.run(commands);
+    await lab.start();
+    for (let i = 0; i < 100; i++) {
+      for (const name of ['service-inbound', 'service-outbound'] as const) {
+        const rules = commands.filter(
+          (each): each is Command & { kind: 'addRule' } => each.kind === 'addRule' && each.chain === name,
+        );
+        await nft.run(rules.slice(0, 1).map(({ chain }) => ({ kind: 'flushChain', name: chain })));
+        for (const rule of rules) await nft.run([rule]);
+      }
+    }
+    expect((await lab.stop()).leaked).toBeGreaterThan(0);
+  });
+});
+
+async function chainNames(nft: RealNft): Promise<readonly string[]> {
+  return [...((await nft.list())?.chains.keys() ?? [])];
+}

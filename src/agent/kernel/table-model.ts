@@ -1,0 +1,185 @@
+/** Owns the effect of commands on our table, in memory: what the kernel holds after a batch, or why it would refuse it. */
+import { targets, type Command, type Hook, type ObjectKind } from '../../nft/ast.ts';
+import { countersOf } from '../../nft/counters.ts';
+import { isAttachedTo, type Installed, type InstalledChain, type InstalledRule } from '../../nft/listing.ts';
+
+/** Why the kernel would refuse a batch, in its words. */
+export class Refused extends Error {
+  readonly code = 'refused';
+}
+
+const refuse = (why: string): never => {
+  throw new Refused(why);
+};
+const noSuchFile = 'No such file or directory';
+
+/** The kernel follows the jumps of a base chain this deep. */
+const deepest = 16;
+
+const targetsOf = (rules: readonly InstalledRule[]): readonly string[] =>
+  rules.flatMap((each) => (each.kind === 'known' ? targets(each.rule) : []));
+
+const countersIn = (rules: readonly InstalledRule[]): readonly string[] =>
+  countersOf([{ rules: rules.flatMap((each) => (each.kind === 'known' ? each.rule : [])) }]);
+
+/** A chain of a copy that is being changed. */
+type Draft = InstalledChain & { rules: InstalledRule[] };
+
+/** A copy of the table on which a batch is tried out. */
+class Table {
+  readonly flagged: boolean;
+  readonly chains: Map<string, InstalledChain>;
+  objects: Installed['objects'];
+  /** How many rules lead to a chain. */
+  readonly #uses = new Map<string, number>();
+  readonly #drafts = new Map<string, Draft>();
+
+  constructor({ chains, objects }: Pick<Installed, 'chains' | 'objects'>, flagged: boolean) {
+    this.flagged = flagged;
+    this.chains = new Map(chains);
+    this.objects = objects;
+    for (const { rules } of chains.values()) this.#count(rules, 1);
+  }
+
+  find(name: string): InstalledChain {
+    return this.chains.get(name) ?? refuse(noSuchFile);
+  }
+
+  attach(name: string, hook: Hook): void {
+    const old = this.chains.get(name);
+    if (old !== undefined && !isAttachedTo(old, hook)) refuse('Operation not supported');
+    const attachment = { type: 'filter', hook, priority: 0, policy: 'accept' };
+    this.#put({ name, attachment, rules: [...(old?.rules ?? [])] });
+  }
+
+  add(name: string): void {
+    if (!this.chains.has(name)) this.#put({ name, rules: [] });
+  }
+
+  flush(name: string): void {
+    const draft = this.#draft(name);
+    this.#count(draft.rules, -1);
+    draft.rules = [];
+  }
+
+  delete(name: string): void {
+    this.flush(name);
+    if ((this.#uses.get(name) ?? 0) > 0) refuse('Device or resource busy');
+    this.chains.delete(name);
+    this.#drafts.delete(name);
+  }
+
+  append(name: string, rule: InstalledRule): void {
+    const draft = this.#draft(name);
+    for (const target of targetsOf([rule])) {
+      if (this.find(target).attachment !== undefined) refuse('Operation not supported');
+    }
+    for (const counter of countersIn([rule])) if (!this.#has('counter', counter)) refuse(noSuchFile);
+    this.#count([rule], 1);
+    draft.rules.push(rule);
+  }
+
+  addCounter(name: string): void {
+    if (!this.#has('counter', name)) this.objects = [...this.objects, { object: 'counter', name }];
+  }
+
+  deleteObject(object: ObjectKind, name: string): void {
+    if (!this.#has(object, name)) refuse(noSuchFile);
+    const chains = [...this.chains.values()];
+    if (object === 'counter' && chains.some(({ rules }) => countersIn(rules).includes(name))) {
+      refuse('Device or resource busy');
+    }
+    this.objects = this.objects.filter((each) => each.object !== object || each.name !== name);
+  }
+
+  #has(object: ObjectKind, name: string): boolean {
+    return this.objects.some((each) => each.object === object && each.name === name);
+  }
+
+  /** The kernel looks for loops from where packets come in. */
+  refuseLoops(): void {
+    const depths = new Map<string, number>();
+    const visit = (name: string, above: ReadonlySet<string>): number => {
+      if (above.has(name)) refuse('Too many links');
+      const known = depths.get(name);
+      if (known !== undefined) return known;
+      const below = new Set(targetsOf(this.chains.get(name)?.rules ?? []));
+      const path = new Set([...above, name]);
+      let depth = 1;
+      for (const target of below) depth = Math.max(depth, 1 + visit(target, path));
+      if (depth > deepest) refuse('Too many links');
+      depths.set(name, depth);
+      return depth;
+    };
+    for (const { name, attachment } of this.chains.values()) if (attachment !== undefined) visit(name, new Set());
+  }
+
+  #put(draft: Draft): void {
+    this.chains.set(draft.name, draft);
+    this.#drafts.set(draft.name, draft);
+  }
+
+  /** A chain is copied when it is first changed, because others may hold the old one. */
+  #draft(name: string): Draft {
+    const known = this.#drafts.get(name);
+    if (known !== undefined) return known;
+    const chain = this.find(name);
+    const draft = { ...chain, rules: [...chain.rules] };
+    this.#put(draft);
+    return draft;
+  }
+
+  #count(rules: readonly InstalledRule[], step: 1 | -1): void {
+    for (const target of targetsOf(rules)) this.#uses.set(target, (this.#uses.get(target) ?? 0) + step);
+  }
+}
+
+type State = Table | undefined;
+type Handlers = { readonly [K in Command['kind']]: (table: Table, command: Extract<Command, { kind: K }>) => State };
+
+const handlers: Handlers = {
+  // Adding a table that is there clears its flags.
+  addTable: (table) => (table.flagged ? new Table(table, false) : table),
+  deleteTable: () => undefined,
+  addBaseChain: (table, { name, hook }) => {
+    table.attach(name, hook);
+    return table;
+  },
+  addChain: (table, { name }) => {
+    table.add(name);
+    return table;
+  },
+  flushChain: (table, { name }) => {
+    table.flush(name);
+    return table;
+  },
+  deleteChain: (table, { name }) => {
+    table.delete(name);
+    return table;
+  },
+  addRule: (table, { chain, rule }) => {
+    table.append(chain, { kind: 'known', rule });
+    return table;
+  },
+  addCounter: (table, { name }) => {
+    table.addCounter(name);
+    return table;
+  },
+  deleteObject: (table, { object, name }) => {
+    table.deleteObject(object, name);
+    return table;
+  },
+};
+
+/** The table after the batch. Throws `Refused` where the kernel would not take it; the table given is never changed. */
+export function applyCommands(installed: Installed | undefined, commands: readonly Command[]): Installed | undefined {
+  let table: State = installed && new Table(installed, installed.flagged);
+  for (const command of commands) {
+    if (table === undefined && command.kind === 'addTable')
+      table = new Table({ chains: new Map(), objects: [] }, false);
+    const handler = handlers[command.kind] as (table: Table, command: Command) => State;
+    table = handler(table ?? refuse(noSuchFile), command);
+  }
+  table?.refuseLoops();
+  return table && { flagged: table.flagged, chains: table.chains, objects: table.objects };
+}

@@ -1,0 +1,421 @@
+/** Proves the agent's loop in a world of fakes: what is in force when, whatever happens around it. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { parseInterfaceName } from '../../nft/names.ts';
+import { written } from '../../nft/policies.fixture.ts';
+import { canonicalize } from '../../policy/canonicalize.ts';
+import type { PolicyGroup } from '../../policy/rule.ts';
+import { samePolicy } from '../../policy/same.ts';
+import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
+import { closedCharge } from './desired-policy.ts';
+import { parseSelector } from '../host/driver-interface.ts';
+import { FakeNft } from '../kernel/fake-nft.fixture.ts';
+import type { NftErrorCode } from '../kernel/nft.ts';
+import { StateFolder } from '../state/state-folder.ts';
+
+const web = groupOf(1, [written('tcp', 80, 84, '10.0.0.0/8', '12.0.0.1')]);
+const ssh = groupOf(2, [written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')], [written('udp', 53, 53)]);
+const meaning = (...groups: readonly PolicyGroup[]) => canonicalize({ source: 'list', groups });
+
+let worlds: World[] = [];
+let folder: string;
+const open = async (options: WorldOptions = {}): Promise<World> => {
+  const world = new World(options);
+  worlds.push(world);
+  await world.settle();
+  return world;
+};
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ringfence-agent-'));
+});
+afterEach(async () => {
+  for (const world of worlds) await world.stop();
+  worlds = [];
+  await rm(folder, { recursive: true, force: true });
+});
+/** File operations take real time; the world's own does not move meanwhile. */
+const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
+  for (let i = 0; i < 2_000 && !(await condition()); i++) await new Promise((resolve) => setTimeout(resolve, 2));
+  expect(await condition()).toBe(true);
+};
+
+describe('before the first policy', () => {
+  test('inbound is closed, and only then is the network asked', async () => {
+    const world = await open();
+    expect((await world.enforced())?.policy).toEqual(closedCharge.canonical);
+    expect(world.source.running).toBe(true);
+    expect(world.agent.status).toMatchObject({ pending: false, inForce: { origin: 'first' } });
+  });
+
+  test('nothing is touched where open was asked for', async () => {
+    const world = await open({ untilFirstPolicy: 'open' });
+    expect(await world.nft.list()).toBeUndefined();
+    world.source.know(1, web);
+    await world.settle();
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+  });
+
+  test('the last good policy is in force before the network is asked', async () => {
+    const state = new StateFolder({ folder });
+    const first = await open({ state });
+    first.source.know(7, web);
+    await until(async () => (await state.read('policy')).kind === 'kept');
+    await first.stop();
+    let running: boolean | undefined;
+    const second: World = new World({
+      state,
+      failpoint: (at) => {
+        if (at === 'flipped') running ??= second.source.running;
+      },
+    });
+    worlds.push(second);
+    await until(async () => (await second.enforced())?.interface === 'wg0');
+    expect((await second.enforced())?.policy).toEqual(meaning(web));
+    expect(running).toBe(false);
+    expect(second.agent.status.inForce).toMatchObject({ origin: 'kept', revision: 7 });
+  });
+
+  test('a damaged file is ignored aloud, and what the kernel has stays', async () => {
+    const state = new StateFolder({ folder });
+    const nft = new FakeNft();
+    const first = await open({ state, nft });
+    first.source.know(7, ssh);
+    await until(async () => (await state.read('policy')).kind === 'kept');
+    await first.stop();
+    await writeFile(state.path('policy'), 'half of wha');
+    await writeFile(state.path('intent'), '');
+    const { transactions } = nft;
+    const second = await open({ state, nft });
+    await until(() => second.source.running);
+    expect((await second.enforced())?.policy).toEqual(meaning(ssh));
+    expect(nft.transactions).toBe(transactions);
+    expect(second.logged.filter(({ message }) => message.includes('damaged'))).toHaveLength(2);
+    expect(second.agent.status.inForce?.origin).toBe('kernel');
+  });
+
+  test('a policy that the kernel took just before the end is not taken back', async () => {
+    const state = new StateFolder({ folder });
+    const nft = new FakeNft();
+    const first = await open({ state, nft });
+    first.source.know(7, web);
+    await until(async () => (await state.read('policy')).kind === 'kept');
+    first.source.know(8, ssh);
+    await until(async () => (await first.enforced())?.policy.outbound.kind === 'closed');
+    await first.stop();
+    await state.keep({
+      policy: { source: 'list', groups: [web] },
+      revision: 7,
+      interface: parseInterfaceName('wg0'),
+      neighbourDiscovery: false,
+    });
+    const second = await open({ state, nft });
+    await until(() => second.source.running);
+    expect((await second.enforced())?.policy).toEqual(meaning(ssh));
+    // Connections that stood on the older policy are looked after, and the newer one is kept.
+    expect(second.revocations).toMatchObject([{ before: meaning(web), after: meaning(ssh) }]);
+    await until(async () => {
+      const read = await state.read('policy');
+      return read.kind === 'kept' && read.kept.revision === 8;
+    });
+  });
+});
+
+describe('a change of policy', () => {
+  test('that comes before the beginning is not overwritten by it', async () => {
+    const world = new World({ state: new StateFolder({ folder }) });
+    worlds.push(world);
+    world.source.know(1, web);
+    await until(async () => (await world.enforced()) !== undefined);
+    await until(async () => samePolicy((await world.enforced())?.policy ?? meaning(), meaning(web)));
+    expect(world.agent.status.inForce).toMatchObject({ origin: 'server', revision: 1 });
+  });
+
+  test('is put in force, read back, kept on disk, and ends what it no longer admits', async () => {
+    const state = new StateFolder({ folder });
+    const world = await open({ state });
+    await until(() => world.source.running);
+    world.source.know(3, web);
+    await until(() => world.agent.status.inForce?.revision === 3 && world.agent.status.verifiedAt !== undefined);
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    world.source.know(4, ssh);
+    await until(() => world.revocations.length === 2);
+    expect(world.revocations.at(-1)).toMatchObject({ interface: 'wg0', before: meaning(web), after: meaning(ssh) });
+    await until(async () => {
+      const read = await state.read('policy');
+      return read.kind === 'kept' && read.kept.revision === 4;
+    });
+    expect(world.agent.status.revokedConnections).toBe(2);
+  });
+
+  test('that means the same touches nothing', async () => {
+    const world = await open();
+    world.source.know(3, web);
+    await world.settle();
+    await world.clock.advance(5_000);
+    const { transactions } = world.nft;
+    world.source.know(4, web);
+    world.source.know(5, { ...web, name: 'renamed' });
+    world.source.know(6, web, groupOf(9, web.inbound));
+    await world.settle();
+    expect(world.nft.transactions).toBe(transactions);
+    expect(world.agent.status.inForce).toMatchObject({ revision: 6, policy: { groups: [{}, {}] } });
+    expect(world.revocations).toHaveLength(1);
+  });
+
+  test('many changes at once become one', async () => {
+    const world = await open();
+    const { applies } = world.agent.status;
+    for (let i = 0; i < 50; i++) world.source.know(i, groupOf(i, [written('tcp', 1 + i, 1 + i)]));
+    await world.settle();
+    expect(world.agent.status.applies).toBe(applies + 1);
+    expect((await world.enforced())?.policy).toEqual(meaning(groupOf(49, [written('tcp', 50, 50)])));
+  });
+
+  test('old parts are collected a while later', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    world.source.know(2, ssh);
+    await world.settle();
+    world.source.know(3, web);
+    await world.settle();
+    const before = (await world.nft.list())?.chains.size ?? 0;
+    await world.clock.advance(3_000);
+    expect((await world.nft.list())?.chains.size).toBeLessThan(before);
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+  });
+
+  test('established connections are left alone where that was asked for', async () => {
+    const world = await open();
+    const keeping = new World({ keepEstablished: true });
+    worlds.push(keeping);
+    for (const each of [world, keeping]) each.source.know(1, web);
+    await world.settle();
+    expect(keeping.agent.status.revokedConnections).toBe(0);
+    expect(world.agent.status.revokedConnections).toBe(1);
+  });
+});
+
+describe('old rules stay', () => {
+  test('while the source does not know the policy, and the reason is told', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    for (const why of ['the organization has no such device', 'the group x is missing']) {
+      world.source.tell({ kind: 'unknown', why });
+      await world.settle();
+      expect((await world.enforced())?.policy).toEqual(meaning(web));
+      expect(world.agent.status.held).toBe(why);
+    }
+    world.source.know(2, ssh);
+    await world.settle();
+    expect(world.agent.status.held).toBeUndefined();
+    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
+  });
+
+  test.each(['refused', 'not_permitted', 'missing', 'no_scratch'] satisfies NftErrorCode[])(
+    'when nft is %s, with one message, and it is tried again',
+    async (code) => {
+      const world = await open();
+      world.source.know(1, web);
+      await world.settle();
+      const from = world.logged.length;
+      // What was known may be stale, so the first refusal is looked into; the next ones are final.
+      world.news({ kind: 'lost', why: 'test' });
+      world.nft.failNext(code);
+      world.source.know(2, ssh);
+      await world.settle();
+      expect((await world.enforced())?.policy).toEqual(meaning(web));
+      expect(world.agent.status).toMatchObject({ pending: true, troubles: [{ step: 'apply' }] });
+      world.nft.failNext(code);
+      await world.clock.advance(400);
+      expect(world.logged.slice(from).filter(({ level }) => level === 'error')).toHaveLength(1);
+      await world.clock.advance(2_000);
+      expect((await world.enforced())?.policy).toEqual(meaning(ssh));
+      expect(world.agent.status).toMatchObject({ pending: false, troubles: [] });
+    },
+  );
+
+  test('when the agent is stopped', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    await world.stop();
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+  });
+
+  test('when nothing can be kept on disk', async () => {
+    await writeFile(join(folder, 'file'), '');
+    const world = await open({ state: new StateFolder({ folder: join(folder, 'file') }) });
+    world.source.know(1, web);
+    await until(() => world.agent.status.troubles.length > 0);
+    expect(world.agent.status.troubles).toMatchObject([{ step: 'keep' }]);
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+  });
+});
+
+const insert = (world: World): void =>
+  world.nft.tamper((table) => {
+    const base = table?.chains.get('service-inbound');
+    if (table === undefined || base === undefined) return table;
+    const rules = [{ kind: 'foreign' as const, json: 'accept' }, ...base.rules];
+    return { ...table, chains: new Map(table.chains).set(base.name, { ...base, rules }) };
+  });
+
+describe('foreign hands', () => {
+  test('are undone at once when the kernel names a stranger', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    world.ownGeneration();
+    insert(world);
+    world.foreignGeneration(['service-inbound'], 'insert rule inet service service-inbound accept');
+    await world.settle();
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    expect(world.agent.status).toMatchObject({
+      driftRepairs: 1,
+      lastDrift: { by: 'stranger (4711)', what: ['insert rule inet service service-inbound accept'] },
+    });
+    expect(world.logged.at(-1)).toMatchObject({ level: 'warn', fields: { by: 'stranger (4711)' } });
+  });
+
+  test('are undone after a look while the kernel has not named us yet, and our own are none', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    const { transactions } = world.nft;
+    world.foreignGeneration(['service-inbound'], 'insert rule …');
+    await world.settle();
+    expect(world.nft.transactions).toBe(transactions);
+    insert(world);
+    world.foreignGeneration(['service-inbound'], 'insert rule …');
+    await world.settle();
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    expect(world.agent.status.driftRepairs).toBe(1);
+  });
+
+  test('that only touch other tables are none of our business', async () => {
+    const world = await open();
+    world.ownGeneration();
+    const { transactions } = world.nft;
+    const author = { pid: 4711, name: 'stranger' };
+    world.news({ kind: 'generation', generation: { number: 9, author, touched: undefined, lines: [] } });
+    await world.settle();
+    expect(world.nft.transactions).toBe(transactions);
+  });
+
+  test('are found by the regular look when no news come', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    insert(world);
+    await world.clock.advance(130_000);
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    expect(world.agent.status.driftRepairs).toBe(1);
+  });
+
+  test('are looked for when news may have been lost', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    insert(world);
+    world.news({ kind: 'lost', why: 'overrun' });
+    await world.clock.advance(1_500);
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+  });
+
+  test('that never rest do not keep a new policy from being put in force', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    world.ownGeneration();
+    for (let i = 0; i < 30; i++) {
+      insert(world);
+      world.foreignGeneration(['service-inbound'], 'insert rule …');
+      if (i === 10) world.source.know(2, ssh);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await world.settle();
+    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
+    expect(world.agent.status.driftRepairs).toBeGreaterThanOrEqual(10);
+  });
+});
+
+describe('the driver interface', () => {
+  const link = (index: number, name: string, discovers = false) => ({ index, name, discovers });
+
+  test('is followed when it is renamed', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    world.changeLinks([link(5, 'other')]);
+    await world.settle();
+    expect(await world.enforced()).toMatchObject({ interface: 'other', policy: meaning(web) });
+    world.changeLinks([link(5, 'other'), link(6, 'wg0')]);
+    await world.settle();
+    expect((await world.enforced())?.interface).toBe('wg0');
+    expect(world.logged.filter(({ message }) => message.includes('renamed'))).toHaveLength(1);
+  });
+
+  test('may come later, and its kind is seen then', async () => {
+    const world = await open({ links: [] });
+    world.source.know(1, web);
+    await world.settle();
+    expect(await world.enforced()).toMatchObject({ interface: 'wg0', neighbourDiscovery: false });
+    world.changeLinks([link(9, 'wg0', true)]);
+    await world.settle();
+    expect(await world.enforced()).toMatchObject({ interface: 'wg0', neighbourDiscovery: true });
+    world.changeLinks([]);
+    await world.settle();
+    expect(await world.enforced()).toMatchObject({ interface: 'wg0', neighbourDiscovery: true });
+  });
+
+  test('found by a pattern is bound as soon as it is there', async () => {
+    const world = await open({ selector: parseSelector('tun*'), links: [] });
+    world.source.know(1, web);
+    await world.settle();
+    expect(await world.nft.list()).toBeUndefined();
+    expect(world.agent.status.pending).toBe(true);
+    world.changeLinks([link(9, 'tun7')]);
+    await world.settle();
+    expect(await world.enforced()).toMatchObject({ interface: 'tun7', policy: meaning(web) });
+  });
+
+  test('is bound by its name even if interfaces cannot be read', async () => {
+    const world = await open({ links: new Error('no ip') });
+    world.source.know(1, web);
+    await world.settle();
+    expect(await world.enforced()).toMatchObject({ interface: 'wg0', policy: meaning(web) });
+    expect(world.agent.status.troubles).toMatchObject([{ step: 'links', message: 'no ip' }]);
+  });
+});
+
+describe('when the time of day jumps', () => {
+  const hour = 3_600_000;
+  test.each([
+    ['forward by a year', 8_760 * hour],
+    ['back by a year', -8_760 * hour],
+    ['to the beginning of time', -1_700_000_000_000],
+  ])('%s: policies, looks, retries and clean-up go on as before', async (_, jump) => {
+    let skew = 0;
+    const world = await open({ skew: () => skew });
+    world.source.know(1, web);
+    await world.settle();
+    skew = jump;
+    world.news({ kind: 'lost', why: 'test' });
+    world.nft.failNext('not_permitted');
+    world.source.know(2, ssh);
+    await world.settle();
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    await world.clock.advance(2_000);
+    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
+    // The regular look still finds what nobody told.
+    skew = -jump;
+    insert(world);
+    await world.clock.advance(130_000);
+    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
+    expect(world.agent.status.driftRepairs).toBe(1);
+    expect(world.agent.status.troubles).toEqual([]);
+  });
+});

@@ -1,0 +1,67 @@
+/** Owns the file of figures: rewritten whole, soon after a change and from time to time. */
+import type { Clock } from '../../client/clock.ts';
+import type { Log } from '../host/log.ts';
+import { writeWholeFile } from '../../node/whole-file.ts';
+
+export interface MetricsFileOptions {
+  readonly path: string;
+  readonly print: () => Promise<string>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** As often as figures are usually collected. */
+const every = 15_000;
+const soon = 1_000;
+
+export class MetricsFile {
+  readonly #options: MetricsFileOptions;
+  #cancel: (() => void) | undefined;
+  #isSoon = false;
+  #writing: Promise<void> = Promise.resolve();
+  #trouble: string | undefined;
+  #stopped = false;
+
+  constructor(options: MetricsFileOptions) {
+    this.#options = options;
+    this.#plan(0);
+  }
+
+  /** Something changed. */
+  touch(): void {
+    if (this.#isSoon || this.#stopped) return;
+    this.#isSoon = true;
+    this.#plan(soon);
+  }
+
+  /** Writes a last time. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#cancel?.();
+    await this.#writing;
+    await this.#write();
+  }
+
+  #plan(wait: number): void {
+    this.#cancel?.();
+    this.#cancel = this.#options.clock.after(wait, () => {
+      this.#isSoon = false;
+      this.#writing = this.#write().then(() => {
+        if (!this.#stopped && !this.#isSoon) this.#plan(every);
+      });
+    });
+  }
+
+  async #write(): Promise<void> {
+    const { path, print, log } = this.#options;
+    try {
+      // Others collect it.
+      await writeWholeFile(path, await print(), { mode: 0o644, durable: false });
+      this.#trouble = undefined;
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      if (message !== this.#trouble) log('warn', `the figures cannot be written: ${message}`);
+      this.#trouble = message;
+    }
+  }
+}

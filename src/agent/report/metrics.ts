@@ -1,0 +1,118 @@
+/** Owns the agent's figures in Prometheus' text format (version 0.0.4), printed by hand: there are few, and no library ships with the agent. */
+import type { Told } from './status-document.ts';
+
+type Labels = Readonly<Record<string, string>>;
+type Kind = 'gauge' | 'counter';
+
+interface Metric {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly help: string;
+  readonly samples: readonly { readonly labels?: Labels; readonly value: number }[];
+}
+
+export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
+
+const escapeLabel = (text: string): string =>
+  text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');
+
+function printMetric({ name, kind, help, samples }: Metric): string {
+  const lines = samples.map(({ labels = {}, value }) => {
+    const pairs = Object.entries(labels).map(([key, text]) => `${key}="${escapeLabel(text)}"`);
+    return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`;
+  });
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${kind}`, ...lines, ''].join('\n');
+}
+
+const one = (name: string, kind: Kind, help: string, value: number | undefined): Metric => ({
+  name: `ringfence_agent_${name}`,
+  kind,
+  help,
+  samples: value === undefined ? [] : [{ value }],
+});
+const directions = ['inbound', 'outbound'] as const;
+const units = ['packets', 'bytes'] as const;
+
+/** What is counted, once as packets and once as bytes. A direction that counts nothing has no samples. */
+function counters({ policy, packets }: Told): Metric[] {
+  return units.flatMap((unit): Metric[] => [
+    {
+      name: `ringfence_agent_group_${unit}_total`,
+      kind: 'counter',
+      help: `${unit === 'packets' ? 'Packets' : 'Bytes of packets'} that a rule of the group admitted: the first of each connection.`,
+      samples: policy.groups.flatMap(({ id, name, ...group }) =>
+        directions.flatMap((direction) => {
+          const count = group[`admitted_${direction}`];
+          return count === undefined ? [] : [{ labels: { direction, group: id, name }, value: count[unit] }];
+        }),
+      ),
+    },
+    {
+      name: `ringfence_agent_${unit}_total`,
+      kind: 'counter',
+      help: `${unit === 'packets' ? 'Packets' : 'Bytes of packets'} of established connections, of neighbour discovery, and refused ones.`,
+      samples: directions.flatMap((direction) =>
+        Object.entries(packets[direction] ?? {}).map(([fate, count]) => ({
+          labels: { direction, fate },
+          value: count[unit],
+        })),
+      ),
+    },
+  ]);
+}
+
+const seconds = (at: string | undefined): number | undefined => (at === undefined ? undefined : Date.parse(at) / 1_000);
+const flag = (is: boolean): number => (is ? 1 : 0);
+
+/** The figures in their text form. A figure that is not known yet is left out, never 0. */
+export function printMetrics(told: Told, { residentBytes }: { readonly residentBytes: number }): string {
+  const { policy, stream, drift } = told;
+  const rules = (direction: 'inbound' | 'outbound') => ({
+    labels: { direction },
+    value: policy.groups.reduce((sum, group) => sum + group[`${direction}_rules`], 0),
+  });
+  const metrics: readonly Metric[] = [
+    {
+      name: 'ringfence_agent_info',
+      kind: 'gauge',
+      help: 'Who this is.',
+      samples: [
+        {
+          labels: {
+            version: told.version,
+            organization: told.organization,
+            device: told.device ?? '',
+            interface: told.interface.name ?? '',
+          },
+          value: 1,
+        },
+      ],
+    },
+    one('start_time_seconds', 'gauge', 'When the agent was started.', seconds(told.started_at)),
+    one('resident_memory_bytes', 'gauge', 'Resident memory of the agent, without its helpers.', residentBytes),
+    one('interface_present', 'gauge', 'Whether the driver interface is there.', flag(told.interface.present)),
+    one('policy_revision', 'gauge', 'Newest revision that the rules in force reflect.', policy.revision),
+    one('policy_in_force', 'gauge', 'Whether the policy of a server is in force.', flag(isPolicy(policy.origin))),
+    one('policy_pending', 'gauge', 'Whether something else should be in force.', flag(policy.pending)),
+    one('policy_held', 'gauge', "Whether the server's word cannot be followed.", flag(told.held !== undefined)),
+    one('policy_groups', 'gauge', 'Groups in force.', policy.groups.length),
+    {
+      name: 'ringfence_agent_policy_rules',
+      kind: 'gauge',
+      help: 'Rules in force.',
+      samples: [rules('inbound'), rules('outbound')],
+    },
+    one('applied_time_seconds', 'gauge', 'When rules were put in force last.', seconds(policy.applied_at)),
+    one('verified_time_seconds', 'gauge', 'When the kernel was last seen to hold them.', seconds(policy.verified_at)),
+    one('applies_total', 'counter', 'How often rules were put in force.', told.applies),
+    one('drift_repairs_total', 'counter', 'How often foreign changes were undone.', drift.repaired),
+    one('revoked_connections_total', 'counter', 'Connections ended whose rule was gone.', told.revoked_connections),
+    one('troubles', 'gauge', 'What does not work at the moment.', told.troubles.length),
+    one('stream_live', 'gauge', 'Whether changes come as they happen.', flag(stream.phase === 'live')),
+    one('stream_failures', 'gauge', 'Failed attempts since the stream was last live.', stream.failures),
+    ...counters(told),
+  ];
+  return metrics.map(printMetric).join('');
+}
+
+const isPolicy = (origin: Told['policy']['origin']): boolean => origin === 'server' || origin === 'kept';

@@ -1,0 +1,191 @@
+/** Proves when the server is told about a device, and in which words: on change, seldom otherwise, never all at once. */
+import { afterEach, describe, expect, test } from 'vitest';
+import type { DeviceReport } from '../../api/device.ts';
+import { FakeClock, turn } from '../../client/fake.fixture.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { parseInterfaceName } from '../../nft/names.ts';
+import { groupOf } from '../loop/agent.fixture.ts';
+import { Reporter, reportOf } from './reporter.ts';
+import type { AgentStatus } from '../loop/status.ts';
+
+const policy = { source: 'list', groups: [groupOf(1, [])] } as const;
+const calm: AgentStatus = {
+  startedAt: 0,
+  selector: 'wg0',
+  driver: { name: parseInterfaceName('wg0'), index: 3, neighbourDiscovery: false },
+  inForce: { origin: 'server', policy, revision: 7 },
+  appliedAt: 1,
+  verifiedAt: 2,
+  pending: false,
+  held: undefined,
+  applies: 1,
+  driftRepairs: 0,
+  lastDrift: undefined,
+  revokedConnections: 0,
+  counts: {},
+  troubles: [],
+  lastError: undefined,
+  connection: { phase: 'live', since: 0, failures: 0 },
+};
+const trouble = { step: 'apply', message: 'nft is missing', at: 0 } as const;
+
+describe('a report', () => {
+  test.each<[string, Partial<AgentStatus>, Partial<DeviceReport> | undefined]>([
+    [
+      'a policy in force',
+      {},
+      { state: 'applied', revision: 7, interface: 'wg0', drift_repairs: 0, agent_version: '1' },
+    ],
+    [
+      'a failure',
+      { troubles: [trouble] },
+      { state: 'failed', revision: 7, detail: 'putting the policy in force: nft is missing' },
+    ],
+    [
+      'a policy that is held',
+      { held: 'the group x is missing' },
+      { state: 'failed', detail: 'the group x is missing' },
+    ],
+    ['no policy yet', { inForce: undefined, pending: true }, { state: 'starting' }],
+    ['what holds before any policy', { inForce: { origin: 'first', policy } }, { state: 'starting' }],
+    ['a policy that is being changed', { pending: true }, undefined],
+    [
+      'an interface that is not there',
+      { driver: { name: parseInterfaceName('wg0'), index: undefined, neighbourDiscovery: false } },
+      { state: 'applied', detail: 'the interface wg0 is not there' },
+    ],
+  ])('tells of %s', (_, change, report) => {
+    const told = reportOf({ ...calm, ...change }, '1');
+    if (report === undefined) expect(told).toBeUndefined();
+    else expect(told).toMatchObject(report);
+    if (report?.detail === undefined) expect(told ?? {}).not.toHaveProperty('detail');
+  });
+});
+
+const ends: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+
+function setUp(devices = 0) {
+  const clock = new FakeClock();
+  const sent: DeviceReport[] = [];
+  const logged: string[] = [];
+  const server = { refusal: undefined as RingfenceError | undefined, attempts: 0 };
+  const reporter = new Reporter({
+    send: async (report) => {
+      server.attempts += 1;
+      if (server.refusal !== undefined) throw server.refusal;
+      sent.push(report);
+    },
+    version: '1',
+    clock,
+    monotonic: () => clock.now(),
+    random: () => 0.5,
+    log: (_, message) => logged.push(message),
+    devices: () => devices,
+  });
+  const abort = new AbortController();
+  const ended = reporter.run({ signal: abort.signal });
+  ends.push(async () => {
+    abort.abort();
+    await ended;
+  });
+  const minute = (count = 1) => clock.advance(count * 60_000);
+  return { clock, sent, logged, server, reporter, minute };
+}
+
+describe('the reporter', () => {
+  test('tells each change soon, and otherwise that it lives every five minutes', async () => {
+    const { clock, sent, reporter, minute } = setUp();
+    reporter.see(calm);
+    await clock.advance(10);
+    expect(sent).toHaveLength(1);
+    reporter.see({ ...calm, troubles: [trouble] });
+    await clock.advance(1_000);
+    expect(sent.map(({ state }) => state)).toEqual(['applied', 'failed']);
+    await minute(4);
+    expect(sent).toHaveLength(2);
+    await minute(2);
+    expect(sent).toHaveLength(3);
+  });
+
+  test('takes changes that come together as one', async () => {
+    const { clock, sent, reporter } = setUp();
+    reporter.see(calm);
+    await clock.advance(10);
+    for (let revision = 8; revision < 20; revision++) {
+      const next = { source: 'list', groups: [groupOf(revision, [])] } as const;
+      reporter.see({ ...calm, inForce: { origin: 'server', policy: next, revision } });
+    }
+    await clock.advance(1_000);
+    expect(sent.map(({ revision }) => revision)).toEqual([7, 19]);
+  });
+
+  test("tells at once that a change of the device's own record has arrived, though no rule changed", async () => {
+    const { sent, reporter, clock } = setUp();
+    reporter.see({ ...calm, inForce: { origin: 'server', policy, revision: 7, own: 5 } });
+    await clock.advance(10);
+    reporter.see({ ...calm, inForce: { origin: 'server', policy, revision: 8, own: 8 } });
+    await clock.advance(1_000);
+    expect(sent.map(({ revision }) => revision)).toEqual([7, 8]);
+  });
+
+  test('tells a new revision of the same policy with the next report, not at once', async () => {
+    const { sent, reporter, minute, clock } = setUp();
+    reporter.see(calm);
+    await clock.advance(10);
+    reporter.see({ ...calm, inForce: { origin: 'server', policy, revision: 90 } });
+    await minute(4);
+    expect(sent).toHaveLength(1);
+    await minute(1);
+    expect(sent.at(-1)?.revision).toBe(90);
+  });
+
+  test('tells of repaired drift at most every minute', async () => {
+    const { sent, reporter, minute, clock } = setUp();
+    reporter.see(calm);
+    await clock.advance(10);
+    for (let repairs = 1; repairs <= 120; repairs++) {
+      reporter.see({ ...calm, driftRepairs: repairs });
+      await clock.advance(1_000);
+    }
+    expect(sent.length).toBeLessThanOrEqual(3);
+    await minute(1);
+    expect(sent.at(-1)?.drift_repairs).toBe(120);
+  });
+
+  test('says nothing while the stream is not live, and the newest when it is', async () => {
+    const { clock, sent, reporter, minute } = setUp();
+    const away = { phase: 'waiting', since: 0, failures: 3 };
+    reporter.see({ ...calm, connection: away });
+    await minute(20);
+    expect(sent).toEqual([]);
+    reporter.see({ ...calm, driftRepairs: 5 });
+    await clock.advance(10);
+    expect(sent).toMatchObject([{ drift_repairs: 5 }]);
+  });
+
+  test('spreads the reports of a large organization', async () => {
+    const { clock, sent, reporter } = setUp(10_000);
+    reporter.see(calm);
+    await clock.advance(9_999);
+    expect(sent).toEqual([]);
+    await clock.advance(2);
+    expect(sent).toHaveLength(1);
+  });
+
+  test('tries again after a failure, with growing waits, and tells a refusal once', async () => {
+    const { sent, server, logged, reporter, minute } = setUp();
+    server.refusal = new RingfenceError({ code: 'forbidden', message: 'read only', status: 403 });
+    reporter.see(calm);
+    await turn(3);
+    await minute(30);
+    expect(server.attempts).toBeGreaterThan(5);
+    expect(server.attempts).toBeLessThan(30);
+    expect(logged).toEqual(["the server does not take this device's status: read only"]);
+    server.refusal = undefined;
+    await minute(6);
+    expect(sent).not.toEqual([]);
+  });
+});

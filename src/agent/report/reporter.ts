@@ -1,0 +1,150 @@
+/** Owns what the server is told about this device: on change, spread over the fleet, and seldom otherwise. */
+import type { DeviceReport } from '../../api/device.ts';
+import { Backoff } from '../../client/backoff.ts';
+import { sleep, type Clock } from '../../client/clock.ts';
+import { RingfenceError } from '../../client/error.ts';
+import type { Log } from '../host/log.ts';
+import type { AgentStatus } from '../loop/status.ts';
+import { stepWords } from '../loop/step.ts';
+
+export interface ReporterOptions {
+  readonly send: (report: DeviceReport, signal: AbortSignal) => Promise<unknown>;
+  readonly version: string;
+  readonly clock: Clock;
+  /** Milliseconds that only ever go forward, whatever happens to the time of day. */
+  readonly monotonic: () => number;
+  readonly random: () => number;
+  readonly log: Log;
+  /** Devices of the organization, as far as known: one change may make all of them report. */
+  readonly devices: () => number;
+}
+
+/** The server shows a device as silent after ten minutes. */
+const heartbeat = 5 * 60_000;
+/** Repairs by a hostile loop are worth one report a minute. */
+const driftGap = 60_000;
+/** At least so long between two reports. */
+const shortestGap = 1_000;
+/** Milliseconds that each device of the organization adds to the time over which reports are spread: 500 a second. */
+const spreadPerDevice = 2;
+const widestSpread = 60_000;
+const longestDetail = 1_000;
+
+/** What is worth a report of its own; the newest revision alone is not, in a large organization it grows all the time. */
+interface Seen {
+  readonly report: DeviceReport;
+  readonly policy: unknown;
+  /** Revision of the device's own record: who changed it waits to see that it has arrived. */
+  readonly own: number | undefined;
+}
+
+export class Reporter {
+  readonly #options: ReporterOptions;
+  #seen: Seen | undefined;
+  #sent: Seen | undefined;
+  #sentAt = Number.NEGATIVE_INFINITY;
+  #live = false;
+  #refused = false;
+  #wake: (() => void) | undefined;
+
+  constructor(options: ReporterOptions) {
+    this.#options = options;
+  }
+
+  /** Takes in how things stand; never waits. */
+  see(status: AgentStatus): void {
+    this.#live = status.connection.phase === 'live';
+    const report = reportOf(status, this.#options.version);
+    if (report !== undefined) this.#seen = { report, policy: status.inForce?.policy, own: status.inForce?.own };
+    this.#wake?.();
+  }
+
+  /** Reports until the signal is aborted. */
+  async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
+    const { clock, random, monotonic } = this.#options;
+    const backoff = new Backoff({ random, first: 5_000, longest: heartbeat });
+    while (!signal.aborted) {
+      const due = this.#due();
+      if (due > monotonic()) {
+        await this.#waitUntil(due, signal);
+        continue;
+      }
+      // Everybody hears of a change at once; nobody should answer at once.
+      const spread = Math.min(this.#options.devices() * spreadPerDevice, widestSpread) * random();
+      await sleep(clock, spread, signal).catch(() => {});
+      const seen = this.#seen;
+      if (signal.aborted || seen === undefined || !this.#live) continue;
+      try {
+        await this.#options.send(seen.report, signal);
+        this.#sent = seen;
+        this.#sentAt = monotonic();
+        this.#refused = false;
+        backoff.reset();
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#complain(error);
+        await sleep(clock, backoff.next(undefined), signal).catch(() => {});
+      }
+    }
+  }
+
+  /** When the next report is due. */
+  #due(): number {
+    const [seen, sent] = [this.#seen, this.#sent];
+    if (seen === undefined || !this.#live) return Number.POSITIVE_INFINITY;
+    if (sent === undefined || isNews(seen, sent)) return this.#sentAt + shortestGap;
+    const drifted = seen.report.drift_repairs !== sent.report.drift_repairs;
+    return this.#sentAt + (drifted ? driftGap : heartbeat);
+  }
+
+  #complain(error: unknown): void {
+    // A server that is away tells so by its stream.
+    if (!(error instanceof RingfenceError) || error.retryable || this.#refused) return;
+    this.#refused = true;
+    this.#options.log('warn', `the server does not take this device's status: ${error.message}`);
+  }
+
+  async #waitUntil(due: number, signal: AbortSignal): Promise<void> {
+    const { clock, monotonic } = this.#options;
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        cancel();
+        signal.removeEventListener('abort', done);
+        this.#wake = undefined;
+        resolve();
+      };
+      const cancel = clock.after(Math.min(due - monotonic(), heartbeat), done);
+      signal.addEventListener('abort', done, { once: true });
+      this.#wake = done;
+      if (signal.aborted) done();
+    });
+  }
+}
+
+const isNews = (a: Seen, b: Seen): boolean =>
+  a.policy !== b.policy ||
+  a.own !== b.own ||
+  a.report.state !== b.report.state ||
+  a.report.detail !== b.report.detail ||
+  a.report.interface !== b.report.interface;
+
+/** How things stand in the words of the wire; nothing while a change is only under way. */
+export function reportOf(status: AgentStatus, version: string): DeviceReport | undefined {
+  const { inForce, troubles, held, driver, pending, driftRepairs } = status;
+  const complaints = [
+    ...troubles.map(({ step, message }) => `${stepWords[step]}: ${message}`),
+    ...(held === undefined ? [] : [held]),
+  ];
+  const notes = [...complaints];
+  if (driver !== undefined && driver.index === undefined) notes.push(`the interface ${driver.name} is not there`);
+  const isOwn = inForce !== undefined && inForce.origin !== 'first';
+  if (pending && isOwn && complaints.length === 0) return undefined;
+  return {
+    state: complaints.length > 0 ? 'failed' : isOwn && !pending ? 'applied' : 'starting',
+    ...(inForce?.revision !== undefined && { revision: inForce.revision }),
+    ...(notes.length > 0 && { detail: notes.join('; ').slice(0, longestDetail) }),
+    agent_version: version,
+    ...(driver !== undefined && { interface: driver.name }),
+    drift_repairs: driftRepairs,
+  };
+}

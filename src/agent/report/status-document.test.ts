@@ -1,0 +1,187 @@
+/** Proves what an operator is told: by the socket, as a document and as figures. */
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { organization } from '../../client/records.fixture.ts';
+import { groupOf, World } from '../loop/agent.fixture.ts';
+import { written } from '../../nft/policies.fixture.ts';
+import { parseSelector } from '../host/driver-interface.ts';
+import { printMetrics } from './metrics.ts';
+import { askStatus, NoAnswer, openStatusSocket, socketPath } from './status-socket.ts';
+import { tell, type Told } from './status-document.ts';
+
+const config = { server: 'http://server.test', organization, selector: parseSelector('wg0') };
+const toldBy = (world: World): Told => tell(world.agent.status, { config, device: 'd', version: '1.2.3', pid: 42 });
+
+/** Every sample by its name and labels. */
+function samples(text: string): Record<string, number> {
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [, name = '', value = ''] = /^(\S+(?:\{.*\})?) (\S+)$/.exec(line) ?? [];
+      return [name, Number(value)];
+    }),
+  );
+}
+
+describe('what is told', () => {
+  test('before anything is known: closed, waiting, nothing wrong', async () => {
+    const world = new World();
+    await world.settle();
+    expect(toldBy(world)).toMatchObject({
+      running: true,
+      pid: 42,
+      device: 'd',
+      interface: { wanted: 'wg0', name: 'wg0', present: true },
+      policy: { origin: 'first', groups: [], pending: false },
+      troubles: [],
+      drift: { repaired: 0 },
+    });
+    expect(toldBy(world)).not.toHaveProperty('held');
+    const figures = samples(printMetrics(toldBy(world), { residentBytes: 1 }));
+    expect(figures['ringfence_agent_policy_in_force']).toBe(0);
+    expect(figures).not.toHaveProperty('ringfence_agent_policy_revision');
+    await world.stop();
+  });
+
+  test('of a policy in force: revision, groups, rules; of drift and of troubles: who and what', async () => {
+    const world = new World();
+    world.source.know(
+      7,
+      groupOf(1, [written('tcp', 22, 22), written('udp', 53, 53)]),
+      groupOf(2, [], [written('tcp', 1, 9)]),
+    );
+    await world.settle();
+    world.ownGeneration();
+    world.foreignGeneration(['service-inbound'], 'insert rule inet service service-inbound accept');
+    await world.settle();
+    world.changeLinks(new Error('ip is gone'));
+    await world.settle();
+    const told = toldBy(world);
+    expect(told).toMatchObject({
+      policy: {
+        origin: 'server',
+        source: 'list',
+        revision: 7,
+        groups: [
+          { name: 'group 1', inbound_rules: 2, outbound_rules: 0 },
+          { name: 'group 2', inbound_rules: 0, outbound_rules: 1 },
+        ],
+      },
+      drift: {
+        repaired: 1,
+        last: { by: 'stranger (4711)', what: ['insert rule inet service service-inbound accept'] },
+      },
+      troubles: [{ what: 'reading the interfaces', message: 'ip is gone' }],
+      last_error: { what: 'reading the interfaces' },
+    });
+    expect(samples(printMetrics(told, { residentBytes: 50e6 }))).toMatchObject({
+      [`ringfence_agent_info{version="1.2.3",organization="${organization}",device="d",interface="wg0"}`]: 1,
+      ringfence_agent_resident_memory_bytes: 50e6,
+      ringfence_agent_policy_revision: 7,
+      ringfence_agent_policy_groups: 2,
+      'ringfence_agent_policy_rules{direction="inbound"}': 2,
+      'ringfence_agent_policy_rules{direction="outbound"}': 1,
+      ringfence_agent_drift_repairs_total: 1,
+      ringfence_agent_troubles: 1,
+      ringfence_agent_stream_live: 1,
+    });
+    await world.stop();
+  });
+
+  test('of packets: what each group admitted, and what became of the others; nothing where nothing is counted', async () => {
+    const world = new World();
+    const [web, dns] = [groupOf(1, [written('tcp', 80, 80)]), groupOf(2, [written('udp', 53, 53)])];
+    world.source.know(1, web, dns);
+    await world.settle();
+    await world.nft.pass(`in-${web.id}`, 7);
+    await world.nft.pass('in-established', 20);
+    await world.nft.pass('in-refused', 3);
+    await world.agent.count();
+    const told = toldBy(world);
+    expect(told.policy.groups).toMatchObject([
+      { name: 'group 1', admitted_inbound: { packets: 7, bytes: 700 } },
+      { name: 'group 2', admitted_inbound: { packets: 0, bytes: 0 } },
+    ]);
+    expect(told.policy.groups[0]).not.toHaveProperty('admitted_outbound');
+    expect(told.packets).toEqual({
+      inbound: {
+        established: { packets: 20, bytes: 2_000 },
+        discovery: { packets: 0, bytes: 0 },
+        refused: { packets: 3, bytes: 300 },
+      },
+    });
+    const figures = samples(printMetrics(told, { residentBytes: 1 }));
+    expect(figures).toMatchObject({
+      [`ringfence_agent_group_packets_total{direction="inbound",group="${web.id}",name="group 1"}`]: 7,
+      [`ringfence_agent_group_bytes_total{direction="inbound",group="${web.id}",name="group 1"}`]: 700,
+      'ringfence_agent_packets_total{direction="inbound",fate="refused"}': 3,
+      'ringfence_agent_bytes_total{direction="inbound",fate="established"}': 2_000,
+    });
+    expect(Object.keys(figures).filter((name) => name.includes('direction="outbound",'))).toEqual([]);
+
+    world.source.know(2, groupOf(3, [written('ipv4', 0, 0), written('ipv6', 0, 0)]));
+    await world.settle();
+    expect(toldBy(world).packets).toEqual({});
+    await world.stop();
+  });
+
+  test('as figures has help and type before each name, names each once, and keeps labels in their quotes', async () => {
+    const world = new World();
+    await world.settle();
+    const text = printMetrics({ ...toldBy(world), version: 'a"b\\c\nd' }, { residentBytes: 1 });
+    const names = [...text.matchAll(/^# TYPE (\S+) (gauge|counter)$/gm)].map(([, name]) => name);
+    expect(new Set(names).size).toBe(names.length);
+    for (const name of names) expect(text).toMatch(new RegExp(`^# HELP ${name} \\S.*\n# TYPE ${name} `, 'm'));
+    for (const name of names.filter((each) => each?.endsWith('_total')))
+      expect(text).toContain(`# TYPE ${name} counter`);
+    expect(text).toContain('version="a\\"b\\\\c\\nd"');
+    expect(text.endsWith('\n')).toBe(true);
+    await world.stop();
+  });
+});
+
+describe('the socket', () => {
+  let state: string;
+  beforeEach(async () => {
+    state = await mkdtemp(join(tmpdir(), 'ringfence-socket-'));
+  });
+  afterEach(() => rm(state, { recursive: true, force: true }));
+
+  const get = (path: string): Promise<{ status: number | undefined; text: string }> =>
+    new Promise((resolve, reject) => {
+      request({ socketPath: socketPath(state), path }, (answer) => {
+        let text = '';
+        answer.on('data', (chunk: Buffer) => (text += chunk.toString()));
+        answer.on('end', () => resolve({ status: answer.statusCode, text }));
+      })
+        .on('error', reject)
+        .end();
+    });
+
+  test('answers with the status and the figures, and takes the place of one that was left behind', async () => {
+    const world = new World();
+    await world.settle();
+    await writeFile(socketPath(state), '');
+    const socket = await openStatusSocket(state, {
+      status: async () => toldBy(world),
+      metrics: async () => 'figures\n',
+    });
+    expect(await askStatus(state)).toEqual(JSON.parse(JSON.stringify(toldBy(world))));
+    expect(await get('/metrics')).toEqual({ status: 200, text: 'figures\n' });
+    expect(await get('/etc/passwd')).toMatchObject({ status: 404 });
+    await socket.close();
+    await expect(askStatus(state)).rejects.toMatchObject({ code: 'not_running' });
+    await expect(stat(socketPath(state))).rejects.toThrow('ENOENT');
+    await world.stop();
+  });
+
+  test('that is a leftover of an agent that was killed is taken for what it is', async () => {
+    await writeFile(socketPath(state), '');
+    await expect(askStatus(state)).rejects.toThrow(NoAnswer);
+    await expect(askStatus(state)).rejects.toMatchObject({ code: 'not_running' });
+    await expect(askStatus(join(state, 'nothing'))).rejects.toMatchObject({ code: 'not_running' });
+  });
+});

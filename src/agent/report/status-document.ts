@@ -1,0 +1,133 @@
+/** Owns what the agent tells an operator about itself, as one document: the answer of its socket and of `ringfence agent status`. */
+import type { Fate } from '../../nft/counters.ts';
+import type { Direction } from '../../policy/rule.ts';
+import type { AgentStatus, Trouble } from '../loop/status.ts';
+import { printSelector, type Selector } from '../host/driver-interface.ts';
+import { stepWords } from '../loop/step.ts';
+import { nothing, type Count } from '../kernel/counter-totals.ts';
+
+export interface ToldTrouble {
+  readonly what: string;
+  readonly message: string;
+  readonly at: string;
+}
+
+/** Times are RFC 3339. What is not known yet is absent. */
+export interface Told {
+  readonly running: true;
+  readonly pid: number;
+  readonly version: string;
+  readonly started_at: string;
+  readonly server: string;
+  readonly organization: string;
+  readonly device?: string;
+  readonly interface: {
+    /** As given: a name or a pattern. */
+    readonly wanted: string;
+    readonly name?: string;
+    readonly present: boolean;
+    readonly neighbour_discovery: boolean;
+  };
+  readonly policy: {
+    /** `none` where nothing is in force; `first`: what holds before any policy is known. */
+    readonly origin: 'server' | 'kept' | 'kernel' | 'first' | 'none';
+    /** Whether the device's own list or the default group applies. */
+    readonly source?: 'list' | 'default';
+    readonly revision?: number;
+    readonly groups: readonly {
+      readonly id: string;
+      readonly name: string;
+      readonly inbound_rules: number;
+      readonly outbound_rules: number;
+      /** Packets that its rules admitted, which are the first of their connections. Absent where nothing is counted. */
+      readonly admitted_inbound?: Count;
+      readonly admitted_outbound?: Count;
+    }[];
+    readonly applied_at?: string;
+    readonly verified_at?: string;
+    /** Something else should be in force. */
+    readonly pending: boolean;
+  };
+  readonly stream: {
+    readonly phase: string;
+    readonly since: string;
+    readonly failures: number;
+    readonly last_error?: { readonly message: string; readonly at: string };
+  };
+  /** Why the server's word is not followed, where it is not. */
+  readonly held?: string;
+  /** What does not work at the moment. */
+  readonly troubles: readonly ToldTrouble[];
+  readonly last_error?: ToldTrouble;
+  readonly applies: number;
+  readonly drift: {
+    readonly repaired: number;
+    readonly last?: { readonly at: string; readonly by: string; readonly what: readonly string[] };
+  };
+  readonly revoked_connections: number;
+  /** Packets that no group admitted by itself. A direction is absent where everything passes uncounted. */
+  readonly packets: { readonly [D in Direction]?: { readonly [F in Fate]: Count } };
+}
+
+export interface TellOptions {
+  readonly config: { readonly server: string; readonly organization: string; readonly selector: Selector };
+  readonly device: string | undefined;
+  readonly version: string;
+  readonly pid: number;
+}
+
+const time = (at: number): string => new Date(at).toISOString();
+const trouble = ({ step, message, at }: Trouble): ToldTrouble => ({ what: stepWords[step], message, at: time(at) });
+
+export function tell(status: AgentStatus, { config, device, version, pid }: TellOptions): Told {
+  const { driver, inForce, connection, lastDrift, lastError, held, appliedAt, verifiedAt } = status;
+  const { inbound: into, outbound: out } = status.counts;
+  const { lastError: cut } = connection;
+  return {
+    running: true,
+    pid,
+    version,
+    started_at: time(status.startedAt),
+    server: config.server,
+    organization: config.organization,
+    ...(device !== undefined && { device }),
+    interface: {
+      wanted: printSelector(config.selector),
+      ...(driver && { name: driver.name }),
+      present: driver?.index !== undefined,
+      neighbour_discovery: driver?.neighbourDiscovery ?? false,
+    },
+    policy: {
+      origin: inForce?.origin ?? 'none',
+      ...(inForce?.policy && inForce.origin !== 'first' && { source: inForce.policy.source }),
+      ...(inForce?.revision !== undefined && { revision: inForce.revision }),
+      groups: (inForce?.policy?.groups ?? []).map(({ id, name, inbound, outbound }) => ({
+        id,
+        name,
+        inbound_rules: inbound.length,
+        outbound_rules: outbound.length,
+        ...(into && { admitted_inbound: into.admitted.get(id) ?? nothing }),
+        ...(out && { admitted_outbound: out.admitted.get(id) ?? nothing }),
+      })),
+      ...(appliedAt !== undefined && { applied_at: time(appliedAt) }),
+      ...(verifiedAt !== undefined && { verified_at: time(verifiedAt) }),
+      pending: status.pending,
+    },
+    stream: {
+      phase: connection.phase,
+      since: time(connection.since),
+      failures: connection.failures,
+      ...(cut && { last_error: { message: cut.message, at: time(cut.at) } }),
+    },
+    ...(held !== undefined && { held }),
+    troubles: status.troubles.map(trouble),
+    ...(lastError && { last_error: trouble(lastError) }),
+    applies: status.applies,
+    drift: {
+      repaired: status.driftRepairs,
+      ...(lastDrift && { last: { at: time(lastDrift.at), by: lastDrift.by, what: lastDrift.what } }),
+    },
+    revoked_connections: status.revokedConnections,
+    packets: { ...(into && { inbound: into.fates }), ...(out && { outbound: out.fates }) },
+  };
+}

@@ -1,0 +1,172 @@
+/** Proves that a device is enrolled once, whatever is cut off in between, and that a refusal is told in a line. */
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { AddDevice, RegisteredDevice } from '../../api/device.ts';
+import { FakeClock } from '../../client/fake.fixture.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { device, organization } from '../../client/records.fixture.ts';
+import { parseOrganizationId } from '../../policy/ids.ts';
+import { enroll, NotEnrolled, type EnrollmentOptions } from './enrollment.ts';
+import { BadIdentity, IdentityFolder } from './identity.ts';
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ringfence-enroll-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+/** A server that registers each public key once. */
+class FakeServer {
+  readonly asked: AddDevice[] = [];
+  readonly #taken = new Set<string>();
+  refusal: RingfenceError | undefined;
+  /** The answer of the next registration gets lost on its way. */
+  losesAnswer = false;
+
+  async register(body: AddDevice): Promise<RegisteredDevice> {
+    this.asked.push(body);
+    if (this.refusal !== undefined) throw this.refusal;
+    if (this.#taken.has(body.public_key)) throw new RingfenceError({ code: 'conflict', message: 'taken', status: 409 });
+    this.#taken.add(body.public_key);
+    if (this.losesAnswer) {
+      this.losesAnswer = false;
+      throw new RingfenceError({ code: 'unreachable', message: 'reset' });
+    }
+    return { ...device(this.#taken.size, 1), device_token: `rf_device_${this.#taken.size}` };
+  }
+}
+
+function setUp(server: FakeServer, overrides: Partial<EnrollmentOptions> = {}) {
+  const identity = new IdentityFolder(folder);
+  const logged: string[] = [];
+  const clock = new FakeClock();
+  let keys = 0;
+  const run = () =>
+    enroll(
+      {
+        organization,
+        folder: identity,
+        publicKey: undefined,
+        makeKey: () => `made-${(keys += 1)}`,
+        hostname: 'web-1',
+        tunnelAddress: async () => undefined,
+        register: (body) => server.register(body),
+        clock,
+        log: (_, message) => logged.push(message),
+        ...overrides,
+      },
+      new AbortController().signal,
+    );
+  return { identity, logged, run, clock };
+}
+
+describe('an enrollment', () => {
+  test('names the address that the device has in the tunnel already', async () => {
+    const server = new FakeServer();
+    await setUp(server, { tunnelAddress: async () => '100.64.0.1' }).run();
+    expect(server.asked).toEqual([{ public_key: 'made-1', hostname: 'web-1', tunnel_ip: '100.64.0.1' }]);
+  });
+
+  test('registers the device under its host name, and keeps id and token for its own user only', async () => {
+    const server = new FakeServer();
+    const { identity, run } = setUp(server);
+    const who = await run();
+    expect(who).toMatchObject({ organization, device: device(1, 1).id, token: 'rf_device_1', publicKey: 'made-1' });
+    expect(server.asked).toEqual([{ public_key: 'made-1', hostname: 'web-1' }]);
+    expect((await stat(identity.path('identity'))).mode & 0o777).toBe(0o600);
+    expect(await readdir(folder)).toEqual(['identity.json']);
+  });
+
+  test('is made once: a restart with the same state asks nobody', async () => {
+    const server = new FakeServer();
+    const first = await setUp(server).run();
+    expect(await setUp(server).run()).toEqual(first);
+    expect(server.asked).toHaveLength(1);
+  });
+
+  test('is made anew for another organization', async () => {
+    const server = new FakeServer();
+    await setUp(server).run();
+    const other = parseOrganizationId('a0000000-0000-4000-8000-000000000002');
+    expect(await setUp(server, { organization: other, makeKey: () => 'other' }).run()).toMatchObject({
+      organization: other,
+      publicKey: 'other',
+    });
+    expect(server.asked).toHaveLength(2);
+  });
+
+  test('uses the tunnel key that was given', async () => {
+    const server = new FakeServer();
+    expect((await setUp(server, { publicKey: 'tunnel' }).run()).publicKey).toBe('tunnel');
+  });
+
+  test('asks with the same key again after an attempt that failed', async () => {
+    const server = new FakeServer();
+    const { run } = setUp(server);
+    server.refusal = new RingfenceError({ code: 'unavailable', message: 'starting', status: 503 });
+    await expect(run()).rejects.toThrow('the enrollment is refused: starting');
+    server.refusal = undefined;
+    await run();
+    expect(server.asked.map(({ public_key }) => public_key)).toEqual(['made-1', 'made-1']);
+  });
+
+  test('whose answer was lost registers another device in its place, and tells what is left over', async () => {
+    const server = new FakeServer();
+    server.losesAnswer = true;
+    const { run, logged } = setUp(server);
+    await expect(run()).rejects.toThrow(NotEnrolled);
+    expect(await run()).toMatchObject({ publicKey: 'made-2', token: 'rf_device_2' });
+    expect(logged.join()).toContain('an enrollment was cut off');
+  });
+
+  test.each<[string, number | undefined, string | undefined, RegExp]>([
+    ['a bad key', 401, undefined, /^the enrollment key is not accepted: sorry$/],
+    ['a key of another organization', 404, undefined, /does not belong to this organization/],
+    ['a tunnel key that is taken', 409, 'tunnel', /registered already: delete it, or run as it/],
+    ['a server that is away', undefined, undefined, /^no answer to the enrollment: sorry$/],
+  ])('tells in a line about %s', async (_, status, publicKey, message) => {
+    const server = new FakeServer();
+    server.refusal = new RingfenceError({ code: 'unauthenticated', message: 'sorry', status });
+    await expect(setUp(server, { publicKey }).run()).rejects.toThrow(message);
+  });
+
+  test('that a spent key refuses on a second attempt hints at what may have happened', async () => {
+    const server = new FakeServer();
+    server.losesAnswer = true;
+    const { run } = setUp(server);
+    await expect(run()).rejects.toThrow(NotEnrolled);
+    server.refusal = new RingfenceError({ code: 'unauthenticated', message: 'used up', status: 401 });
+    await expect(run()).rejects.toThrow(/An earlier attempt may have used it up/);
+  });
+
+  test('that cannot be written down is used all the same, and written down as soon as that works', async () => {
+    const server = new FakeServer();
+    const { identity, run, clock, logged } = setUp(server);
+    // A folder where the file should pass stands for a disk that takes nothing.
+    await mkdir(`${identity.path('identity')}.new`);
+    expect(await run()).toMatchObject({ token: 'rf_device_1' });
+    expect(logged.join()).toContain('cannot be kept yet');
+    await clock.advance(25_000);
+    await rm(`${identity.path('identity')}.new`, { recursive: true, force: true });
+    // The disk takes its own time, whatever the clock says.
+    for (let look = 0; look < 500 && !logged.includes('the enrollment is kept'); look++) {
+      await clock.advance(10_000);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    expect(await identity.identity()).toMatchObject({ token: 'rf_device_1' });
+    expect(server.asked).toHaveLength(1);
+  });
+
+  test.each(['', '{', '[]', '{"organization": 7}', `{"organization": "${organization}"}`])(
+    'is not made over a damaged identity: %j',
+    async (text) => {
+      const server = new FakeServer();
+      const { identity, run } = setUp(server);
+      await writeFile(identity.path('identity'), text);
+      await expect(run()).rejects.toThrow(BadIdentity);
+      expect(server.asked).toEqual([]);
+    },
+  );
+});

@@ -1,0 +1,106 @@
+/** Owns the way from an enrollment key to a device: asked once, kept, and safe against a crash at any moment. */
+import type { AddDevice, RegisteredDevice } from '../../api/device.ts';
+import { sleep, type Clock } from '../../client/clock.ts';
+import { RingfenceError } from '../../client/error.ts';
+import type { OrganizationId } from '../../policy/ids.ts';
+import type { Identity, IdentityFolder } from './identity.ts';
+import type { Log } from '../host/log.ts';
+
+export interface EnrollmentOptions {
+  readonly organization: OrganizationId;
+  readonly folder: IdentityFolder;
+  /** The device's tunnel key, where the operator gave one. */
+  readonly publicKey: string | undefined;
+  readonly makeKey: () => string;
+  readonly hostname: string;
+  /** The device's address in the tunnel, where it has one already. */
+  readonly tunnelAddress: () => Promise<string | undefined>;
+  readonly register: (body: AddDevice, signal: AbortSignal) => Promise<RegisteredDevice>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Thrown where the server does not take the device; the message is for an operator. */
+export class NotEnrolled extends Error {
+  readonly code = 'not_enrolled';
+}
+
+/**
+ * Who this device is: as kept, or by registering it. The key goes to the disk before the request does: whoever was cut off
+ * between the server's answer and the disk asks with the same key again, and learns from the refusal what happened.
+ */
+export async function enroll(options: EnrollmentOptions, signal: AbortSignal): Promise<Identity> {
+  const { organization, folder, log } = options;
+  const known = await folder.identity();
+  if (known?.organization === organization) return known;
+  const before = await folder.application();
+  const again = before?.organization === organization ? before.publicKey : undefined;
+  const publicKey = options.publicKey ?? again ?? options.makeKey();
+  if (again !== publicKey) await folder.apply({ organization, publicKey });
+  try {
+    const tunnelAddress = await options.tunnelAddress();
+    const device = await options.register(
+      {
+        public_key: publicKey,
+        hostname: options.hostname,
+        ...(tunnelAddress !== undefined && { tunnel_ip: tunnelAddress }),
+      },
+      signal,
+    );
+    const identity = { organization, device: device.id, token: device.device_token, publicKey };
+    log('info', 'the device is enrolled', { device: device.id, organization });
+    await keep(identity, options, signal);
+    return identity;
+  } catch (error) {
+    if (!(error instanceof RingfenceError)) throw error;
+    if (error.status === 409 && options.publicKey === undefined && again !== undefined) {
+      // An earlier answer was lost with its token: that device can never be run. Another takes its place.
+      await folder.apply({ organization, publicKey: options.makeKey() });
+      log('warn', 'an enrollment was cut off before its answer was kept; another device is registered', {
+        leftover: publicKey,
+      });
+      return enroll(options, signal);
+    }
+    throw new NotEnrolled(reasonFor(error, again !== undefined), { cause: error });
+  }
+}
+
+const keepEvery = 10_000;
+
+/** A disk that is full is no reason to do without a policy, nor to register yet another device: it is tried until it works. */
+async function keep(identity: Identity, { folder, clock, log }: EnrollmentOptions, signal: AbortSignal): Promise<void> {
+  try {
+    await folder.keep(identity);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    log('error', `the enrollment cannot be kept yet; after a restart now it would have to be made anew: ${message}`);
+    void (async () => {
+      while (!signal.aborted) {
+        await sleep(clock, keepEvery, signal).catch(() => {});
+        try {
+          if (signal.aborted) return;
+          await folder.keep(identity);
+          log('info', 'the enrollment is kept');
+          return;
+        } catch {
+          // Told already.
+        }
+      }
+    })();
+  }
+}
+
+function reasonFor(error: RingfenceError, again: boolean): string {
+  const { status, message } = error;
+  if (status === 401) {
+    const spent = again
+      ? ' An earlier attempt may have used it up: delete the device that it left, take a new key.'
+      : '';
+    return `the enrollment key is not accepted: ${message}${spent}`;
+  }
+  if (status === 409) {
+    return `a device with this public key is registered already: delete it, or run as it with --device and --token-file`;
+  }
+  if (status === 404) return `the enrollment key does not belong to this organization: ${message}`;
+  return status === undefined ? `no answer to the enrollment: ${message}` : `the enrollment is refused: ${message}`;
+}

@@ -1,0 +1,98 @@
+/** Owns who this device is, as an enrollment made it known: kept on disk, readable by nobody else. */
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
+import { field, isObject } from '../../policy/validate.ts';
+import { writeWholeFile } from '../../node/whole-file.ts';
+
+export interface Identity {
+  readonly organization: OrganizationId;
+  readonly device: DeviceId;
+  readonly token: string;
+  readonly publicKey: string;
+}
+
+/** What is written down before the server is asked, so that the same device asks again after a crash. */
+export interface Application {
+  readonly organization: OrganizationId;
+  readonly publicKey: string;
+}
+
+/** Thrown where a file is there and cannot be read as what it should be, or cannot be written. */
+export class BadIdentity extends Error {
+  readonly code = 'bad_identity';
+}
+
+const names = { identity: 'identity.json', application: 'enrolling.json' } as const;
+
+export class IdentityFolder {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  path(name: keyof typeof names): string {
+    return join(this.#folder, names[name]);
+  }
+
+  /** Who this device is; nothing where it was never enrolled. Throws `BadIdentity`. */
+  identity(): Promise<Identity | undefined> {
+    return this.#read('identity', (value) => ({
+      organization: parseOrganizationId(field(value, 'organization')),
+      device: parseDeviceId(field(value, 'device')),
+      token: textIn(value, 'token'),
+      publicKey: textIn(value, 'public_key'),
+    }));
+  }
+
+  application(): Promise<Application | undefined> {
+    return this.#read('application', (value) => ({
+      organization: parseOrganizationId(field(value, 'organization')),
+      publicKey: textIn(value, 'public_key'),
+    }));
+  }
+
+  async apply({ organization, publicKey }: Application): Promise<void> {
+    await this.#write('application', { organization, public_key: publicKey });
+  }
+
+  /** Keeps what the server answered; the application is done with. */
+  async keep({ organization, device, token, publicKey }: Identity): Promise<void> {
+    await this.#write('identity', { organization, device, token, public_key: publicKey });
+    await rm(this.path('application'), { force: true });
+  }
+
+  async #read<T>(
+    name: keyof typeof names,
+    read: (value: Readonly<Record<string, unknown>>) => T,
+  ): Promise<T | undefined> {
+    const path = this.path(name);
+    try {
+      const value: unknown = JSON.parse(await readFile(path, 'utf8'));
+      if (!isObject(value)) throw new TypeError('it is no object');
+      return read(value);
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+      throw new BadIdentity(`${path} cannot be used: ${error instanceof Error ? error.message : String(error)}`, {
+        cause: error,
+      });
+    }
+  }
+
+  async #write(name: keyof typeof names, value: object): Promise<void> {
+    const path = this.path(name);
+    try {
+      await writeWholeFile(path, `${JSON.stringify(value, undefined, 2)}\n`, { mode: 0o600, durable: true });
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      throw new BadIdentity(`${path} cannot be written: ${message}`, { cause: error });
+    }
+  }
+}
+
+function textIn(value: Readonly<Record<string, unknown>>, name: string): string {
+  const text = field(value, name);
+  if (typeof text !== 'string' || text === '') throw new TypeError(`it names no ${name}`);
+  return text;
+}

@@ -1,0 +1,155 @@
+/** Owns the policy of this device as the server's stream tells it. */
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import type { Client } from '../../client/http.ts';
+import { createInformer, type Informer } from '../../client/informer.ts';
+import { effectivePolicy } from '../../policy/effective.ts';
+import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
+import type { PolicyGroup } from '../../policy/rule.ts';
+import { soundRules } from '../state/last-good-policy.ts';
+import type { Connection, Knowledge, PolicySource } from './policy-source.ts';
+
+export interface InformerSourceOptions {
+  readonly client: Client;
+  readonly organization: string;
+  readonly device: DeviceId;
+  /** Told when a handler of news throws. */
+  readonly onFault: (fault: unknown) => void;
+}
+
+/** A group that holds what we do not understand: a rule of a newer server, say. */
+class BadGroup extends Error {}
+
+export class InformerSource implements PolicySource {
+  readonly #options: InformerSourceOptions;
+  readonly #informer: Informer;
+  /** Records never change, so each is read once. */
+  readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | BadGroup>();
+  readonly #handlers = new Set<() => void>();
+  #telling = false;
+  #listed = 0;
+  #mostListed = 0;
+  /** The last answer that was true of one moment. */
+  #known: Knowledge = { kind: 'unknown', why: 'nothing has come from the server yet', early: true };
+
+  constructor(options: InformerSourceOptions) {
+    this.#options = options;
+    this.#informer = createInformer({
+      client: options.client,
+      organization: options.organization,
+      kinds: ['device', 'security-groups'],
+      // An organization may have very many devices; only one of them is this one.
+      keep: (kind, record) => kind !== 'device' || this.#isOwn(record.id),
+      // A revoked token may be made valid again, a lost organization restored: the rules stay, and so does the agent.
+      giveUp: () => false,
+      onFault: options.onFault,
+    });
+    this.#informer.onChange(() => this.#tell());
+    this.#informer.onState(() => this.#tell());
+  }
+
+  get connection(): Connection {
+    const { phase, since, failures, lastError } = this.#informer.state;
+    return {
+      phase,
+      since,
+      failures,
+      ...(lastError && {
+        lastError: { message: lastError.error.message, at: lastError.at, kind: lastError.error.code },
+      }),
+    };
+  }
+
+  /** Devices of the organization, about: as many as the longest listing has shown. */
+  get devices(): number {
+    return this.#mostListed;
+  }
+
+  read(): Knowledge {
+    return this.#known;
+  }
+
+  onNews(handler: () => void): () => void {
+    this.#handlers.add(handler);
+    return () => this.#handlers.delete(handler);
+  }
+
+  run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
+    return this.#informer.run({ signal });
+  }
+
+  #tell(): void {
+    // While a listing is under way, the copy holds some resources as they are and others as they were: no policy that
+    // ever was. In the order of changes after it, every state is one that the server had.
+    if (this.#informer.synced && this.#informer.state.phase === 'live') this.#known = this.#readNow();
+    for (const handler of this.#handlers) handler();
+  }
+
+  /** A change of what is not kept is no change to the informer; but the policy reflects that revision too. */
+  #tellSoon(): void {
+    if (this.#telling) return;
+    this.#telling = true;
+    queueMicrotask(() => {
+      this.#telling = false;
+      this.#tell();
+    });
+  }
+
+  #isOwn(id: string): boolean {
+    if (this.#informer.state.phase === 'live') this.#listed = 0;
+    else this.#mostListed = Math.max(this.#mostListed, ++this.#listed);
+    if (id === this.#options.device) return true;
+    this.#tellSoon();
+    return false;
+  }
+
+  #readNow(): Knowledge {
+    const device: Device | undefined = this.#informer.view('device').get(this.#options.device);
+    if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device' };
+    const groups = this.#informer.view('security-groups');
+    try {
+      const list = (device.security_groups ?? []).map(parseGroupId);
+      const policy = effectivePolicy({
+        list,
+        find: (id: GroupId) => this.#group(groups.get(id)),
+        // Looked at only where it applies: trouble with it is none of the others' business.
+        defaultGroup:
+          list.length > 0 ? undefined : this.#group([...groups].find(({ is_default }) => is_default === true)),
+      });
+      if (!('missing' in policy)) {
+        return { kind: 'known', policy, revision: this.#informer.revision, own: device.revision };
+      }
+      const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
+      return { kind: 'unknown', why: `${missing} is missing` };
+    } catch (error) {
+      // Whatever it is, the rules stay: an agent that ends here would end again at every start.
+      return { kind: 'unknown', why: error instanceof Error ? error.message : String(error) };
+    }
+  }
+
+  #group(record: SecurityGroup | undefined): PolicyGroup | undefined {
+    if (record === undefined) return undefined;
+    let group = this.#groups.get(record);
+    if (group === undefined) {
+      group = readGroup(record);
+      this.#groups.set(record, group);
+    }
+    if (group instanceof BadGroup) throw group;
+    return group;
+  }
+}
+
+/** A rule that is not understood must not be skipped: the rest would be another policy. */
+function readGroup({ id, group_name, inbound_rules, outbound_rules }: SecurityGroup): PolicyGroup | BadGroup {
+  try {
+    return {
+      id: parseGroupId(id),
+      name: group_name,
+      inbound: soundRules(inbound_rules ?? []),
+      outbound: soundRules(outbound_rules ?? []),
+    };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return new BadGroup(`the group ${id} holds a rule that is not understood: ${message}`);
+  }
+}

@@ -1,0 +1,44 @@
+/** Owns the port to whoever knows the policy of this device. */
+import type { EffectivePolicy } from '../../policy/effective.ts';
+
+/** What is known about the policy. While something is missing, rules stay as they are. */
+export type Knowledge =
+  | {
+      readonly kind: 'known';
+      readonly policy: EffectivePolicy;
+      /** Newest revision of the organization that it reflects. */
+      readonly revision: number;
+      /** Revision of the device's own record, where that is known. */
+      readonly own?: number;
+    }
+  | {
+      readonly kind: 'unknown';
+      readonly why: string;
+      /** Nothing is wrong: it has only not come yet. */
+      readonly early?: true;
+    };
+
+/** How the connection to the source is doing, for an operator. */
+export interface Connection {
+  readonly phase: string;
+  readonly since: number;
+  readonly failures: number;
+  /** `kind` is the same for the same trouble, however it is worded. */
+  readonly lastError?: { readonly message: string; readonly at: number; readonly kind?: string };
+}
+
+/**
+ * Tells the policy of one device.
+ *
+ * It promises: what `read` tells as known was the policy of the device at one moment, whole; it never goes back in time
+ * while it runs, except to a server that was itself set back; after every change it tells `onNews`, sooner or later, and
+ * once for many changes; while the server is away it goes on telling what it knew.
+ */
+export interface PolicySource {
+  read(): Knowledge;
+  readonly connection: Connection;
+  /** Something may have changed. The answer ends the subscription. */
+  onNews(handler: () => void): () => void;
+  /** Follows the server until the signal is aborted. */
+  run(options: { readonly signal: AbortSignal }): Promise<void>;
+}

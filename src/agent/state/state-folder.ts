@@ -1,0 +1,111 @@
+/** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole. */
+import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { NotKept, parseKept, printKept, type KeptPolicy } from './last-good-policy.ts';
+import { Tally } from '../kernel/counter-totals.ts';
+import { writeWholeFile } from '../../node/whole-file.ts';
+
+/** The steps of a write; a test may stop the world at each. */
+export type StateFailpoint = 'state-written' | 'state-renamed';
+
+export interface StateFolderOptions {
+  readonly folder: string;
+  readonly failpoint?: (at: StateFailpoint) => void | Promise<void>;
+}
+
+export type Read =
+  | { readonly kind: 'kept'; readonly kept: KeptPolicy }
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'bad'; readonly why: string };
+
+const names = { policy: 'policy.json', intent: 'intent.json', counters: 'counters.json' } as const;
+type Name = keyof typeof names;
+
+/**
+ * `policy` is the last policy that the kernel took. `intent` is the one that is about to be put in force: after a crash
+ * it tells that the kernel's rules are newer than `policy`, and whose they are.
+ */
+export class StateFolder {
+  readonly #options: StateFolderOptions;
+
+  constructor(options: StateFolderOptions) {
+    this.#options = options;
+  }
+
+  path(name: Name): string {
+    return join(this.#options.folder, names[name]);
+  }
+
+  async read(name: 'policy' | 'intent'): Promise<Read> {
+    let text: string;
+    try {
+      text = await readFile(this.path(name), 'utf8');
+    } catch (error) {
+      if (isCode(error, 'ENOENT')) return { kind: 'absent' };
+      return { kind: 'bad', why: reason(error) };
+    }
+    try {
+      return { kind: 'kept', kept: parseKept(text) };
+    } catch (error) {
+      if (error instanceof NotKept || error instanceof SyntaxError) return { kind: 'bad', why: error.message };
+      throw error;
+    }
+  }
+
+  /** Replaces the kept policy at one instant, and for good: it is on the disk when this resolves. */
+  async keep(kept: KeptPolicy): Promise<void> {
+    const { folder, failpoint } = this.#options;
+    const path = this.path('policy');
+    const passing = `${path}.new`;
+    await this.#inFolder(async () => {
+      const file = await open(passing, 'w', 0o600);
+      try {
+        await file.writeFile(printKept(kept));
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    });
+    await failpoint?.('state-written');
+    await rename(passing, path);
+    await failpoint?.('state-renamed');
+    const directory = await open(folder, 'r');
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
+    }
+  }
+
+  /**
+   * Notes what is about to be put in force. Not forced to the disk: it matters after a crash of the agent only, because
+   * after one of the machine the kernel has no rules at all.
+   */
+  async intend(kept: KeptPolicy): Promise<void> {
+    await this.#inFolder(() => writeFile(this.path('intent'), printKept(kept), { mode: 0o600 }));
+  }
+
+  /** What was counted up to the last time it was kept; nothing where that cannot be read. */
+  async readTally(): Promise<Tally> {
+    return Tally.parse(await readFile(this.path('counters'), 'utf8').catch(() => ''));
+  }
+
+  /** Not forced to the disk: after a crash of the machine, what the last minute counted is not worth the wait. */
+  async keepTally(tally: Tally): Promise<void> {
+    await this.#inFolder(() => writeWholeFile(this.path('counters'), tally.print(), { mode: 0o600, durable: false }));
+  }
+
+  async #inFolder(write: () => Promise<void>): Promise<void> {
+    try {
+      await write();
+    } catch (error) {
+      if (!isCode(error, 'ENOENT')) throw error;
+      await mkdir(this.#options.folder, { mode: 0o700 });
+      await write();
+    }
+  }
+}
+
+const isCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && 'code' in error && error.code === code;
+const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
