@@ -11,7 +11,7 @@ import { openDatabase } from '../src/server/database/supervise.ts';
 import { getDevice } from '../src/server/store/devices/statements.ts';
 import { getGroup } from '../src/server/store/groups/statements.ts';
 import { openStore } from '../src/server/store/open.ts';
-import type { Actor } from '../src/server/store/contract/store.ts';
+import type { Actor } from '../src/server/store/contract/actor.ts';
 import { Api } from '../test/lib/http.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';

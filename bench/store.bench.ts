@@ -9,7 +9,7 @@ import { openDatabase } from '../src/server/database/supervise.ts';
 import { clientConfig } from '../src/server/store/postgres/connection.ts';
 import { updateDevice } from '../src/server/store/devices/statements.ts';
 import { openStore } from '../src/server/store/open.ts';
-import type { Actor } from '../src/server/store/contract/store.ts';
+import type { Actor } from '../src/server/store/contract/actor.ts';
 import { device } from '../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { median } from './lib/median.ts';

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import type { UserId } from '../../src/policy/ids.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
 import { updateDevice } from '../../src/server/store/devices/statements.ts';
-import type { AuditNote } from '../../src/server/store/contract/store.ts';
+import type { AuditNote } from '../../src/server/store/contract/audit.ts';
 
 const run = promisify(execFile);
 

@@ -6,7 +6,8 @@ import type { TextLengths } from '../../api/validate.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
-import type { Actor, Store } from '../store/contract/store.ts';
+import type { Actor } from '../store/contract/actor.ts';
+import type { Store } from '../store/contract/store.ts';
 import type { IfMatch } from './request/conditions.ts';
 
 /** Path variables, each through its door. A path has some of them; asking for another is a fault of ours. */

@@ -9,7 +9,11 @@ import { StoreError, type StoreProblem } from './contract/errors.ts';
 import { openStore } from './open.ts';
 import type { DeviceFields } from './contract/records.ts';
 import type { Entry } from './contract/change-log.ts';
-import type { Actor, NewDevice, NewGroup, Phase, Store, StoreOptions } from './contract/store.ts';
+import type { Actor } from './contract/actor.ts';
+import type { NewDevice } from './contract/devices.ts';
+import type { NewGroup } from './contract/groups.ts';
+import type { Phase } from './contract/phase.ts';
+import type { Store, StoreOptions } from './contract/store.ts';
 
 export interface World {
   readonly url: string;

@@ -12,7 +12,7 @@ import {
 } from '../../../policy/ids.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
-import type { Membership } from '../../store/contract/store.ts';
+import type { Membership } from '../../store/contract/members.ts';
 import type { Params, Subjects } from '../call.ts';
 import { HttpError, notFound } from '../errors.ts';
 import type { Lookups } from './lookups.ts';

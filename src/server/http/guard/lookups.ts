@@ -2,7 +2,9 @@
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { Authenticate, Presented } from '../../identity/authenticate.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
-import type { Membership, Seen, Store } from '../../store/contract/store.ts';
+import type { Seen } from '../../store/contract/access.ts';
+import type { Membership } from '../../store/contract/members.ts';
+import type { Store } from '../../store/contract/store.ts';
 import { Turn } from './coalesce.ts';
 
 export class Lookups {

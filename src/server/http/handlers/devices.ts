@@ -14,7 +14,7 @@ import { isObject } from '../../../policy/validate.ts';
 import { mint } from '../../identity/secret.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
-import type { DevicePatch } from '../../store/contract/store.ts';
+import type { DevicePatch } from '../../store/contract/devices.ts';
 import { lengthsOf, record, stored, type Call, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';

@@ -2,7 +2,7 @@
 import { pathFor } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
-import type { GroupOwner } from '../../store/contract/store.ts';
+import type { GroupOwner } from '../../store/contract/groups.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { invalid } from '../errors.ts';

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
-import type { AuditNote } from '../../store/contract/store.ts';
+import type { AuditNote } from '../../store/contract/audit.ts';
 import { addressOf } from '../request/address.ts';
 import { writes } from '../guard/rights.ts';
 

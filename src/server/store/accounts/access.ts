@@ -4,7 +4,7 @@ import type { Context } from '../write/context.ts';
 import { stored } from '../write/quick.ts';
 import type { DeviceRecord, GroupRecord } from '../contract/records.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
-import type { Access, Seen } from '../contract/store.ts';
+import type { Access, Seen } from '../contract/access.ts';
 
 interface Row {
   readonly owner_id: string;

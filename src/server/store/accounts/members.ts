@@ -7,7 +7,7 @@ import { deleteGroupsOf } from '../groups/statements.ts';
 import { Gather } from '../../gather.ts';
 import type { MemberRecord } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Members } from '../contract/store.ts';
+import type { Members } from '../contract/members.ts';
 
 interface MemberRow {
   readonly user_id: string;

@@ -15,7 +15,7 @@ import { insertGroup } from '../groups/statements.ts';
 import { defaultGroupValues } from '../groups/groups.ts';
 import type { OrganizationRecord } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Organizations } from '../contract/store.ts';
+import type { Organizations } from '../contract/organizations.ts';
 
 interface OrganizationRow {
   readonly id: string;

@@ -3,7 +3,7 @@ import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts'
 import { now, refuse, type Context } from '../write/context.ts';
 import { Gather } from '../../gather.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Sessions } from '../contract/store.ts';
+import type { Sessions } from '../contract/sessions.ts';
 
 interface SessionRow {
   readonly id: string;

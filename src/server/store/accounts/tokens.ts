@@ -6,7 +6,7 @@ import type { Runner } from '../postgres/connection.ts';
 import { Gather } from '../../gather.ts';
 import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
-import type { NewToken, Tokens } from '../contract/store.ts';
+import type { NewToken, Tokens } from '../contract/tokens.ts';
 
 interface TokenRow {
   readonly id: string;

@@ -8,7 +8,8 @@ import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from '../contract/records.ts';
 import { endSessionsOf } from './sessions.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Members, Users } from '../contract/store.ts';
+import type { Members } from '../contract/members.ts';
+import type { Users } from '../contract/users.ts';
 import { endTokensOf, insertToken } from './tokens.ts';
 
 interface UserRow {

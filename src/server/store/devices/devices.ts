@@ -9,7 +9,8 @@ import { enterView, findGroups, findLeft, leaveView } from '../groups/statements
 import { asItem, readRow, stored, toldOf, type QuickRow } from '../write/quick.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
 import type { Value } from '../postgres/sql.ts';
-import type { DevicePatch, Devices, NewDevice, Phase } from '../contract/store.ts';
+import type { DevicePatch, Devices, NewDevice } from '../contract/devices.ts';
+import type { Phase } from '../contract/phase.ts';
 
 /** How many groups a device's list may hold (reference 8). */
 export const listLimit: Readonly<Record<Phase, number>> = { 1: 0, 2: 1, 3: 64 };

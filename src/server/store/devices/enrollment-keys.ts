@@ -4,7 +4,7 @@ import { inOrganization, now, pageValues, refuse, type Context } from '../write/
 import { checkList } from './devices.ts';
 import type { EnrollmentKeyRecord } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
-import type { EnrollmentKeys } from '../contract/store.ts';
+import type { EnrollmentKeys } from '../contract/enrollment-keys.ts';
 
 interface KeyRow {
   readonly id: string;

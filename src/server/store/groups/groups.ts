@@ -9,7 +9,7 @@ import * as sql from './statements.ts';
 import { asItem, readRow, stored, toldOf, type QuickRow } from '../write/quick.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
 import type { Value } from '../postgres/sql.ts';
-import type { GroupOwner, Groups } from '../contract/store.ts';
+import type { GroupOwner, Groups } from '../contract/groups.ts';
 
 export const defaultGroupName = 'default';
 const defaultGroupDescription = 'Applies to every device that has no group of its own';

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { type World, device, group, makeWorld, problemOf, query, someDigest } from '../store.fixture.ts';
-import type { Actor, AuditNote } from '../contract/store.ts';
+import type { Actor } from '../contract/actor.ts';
+import type { AuditNote } from '../contract/audit.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

@@ -8,7 +8,7 @@ import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import type { AuditRecord } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Audit } from '../contract/store.ts';
+import type { Audit } from '../contract/audit.ts';
 
 interface AuditRow {
   readonly id: string;

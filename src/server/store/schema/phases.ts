@@ -2,7 +2,7 @@
 import type { Runner } from '../postgres/connection.ts';
 import { listLimit } from '../devices/devices.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Phase } from '../contract/store.ts';
+import type { Phase } from '../contract/phase.ts';
 
 /** The first few are named; nobody reads a thousand lines. */
 const named = 20;

@@ -5,7 +5,7 @@
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from './context.ts';
 import { statement } from '../postgres/sql.ts';
-import type { AuditNote, NewAuditRecord } from '../contract/store.ts';
+import type { AuditNote, NewAuditRecord } from '../contract/audit.ts';
 
 export const auditColumns =
   'id, at, org_id, operation, subject_id, revision, fields, user_id, credential, credential_id, address, request_id';

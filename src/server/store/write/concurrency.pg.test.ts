@@ -6,7 +6,8 @@ import { StoreError } from '../contract/errors.ts';
 import { device, group, logOf, makeWorld, openTestStore, someDigest } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
 import type { Entry } from '../contract/change-log.ts';
-import type { Actor, Store } from '../contract/store.ts';
+import type { Actor } from '../contract/actor.ts';
+import type { Store } from '../contract/store.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

@@ -5,7 +5,9 @@ import type { Lanes, Runner, Transactions } from '../postgres/connection.ts';
 import { StoreError, type StoreProblem } from '../contract/errors.ts';
 import type { Hints } from '../postgres/hints.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Actor, Page, Phase } from '../contract/store.ts';
+import type { Actor } from '../contract/actor.ts';
+import type { Page } from '../contract/page.ts';
+import type { Phase } from '../contract/phase.ts';
 import { careful, type Writer } from './writer.ts';
 
 export interface Context {

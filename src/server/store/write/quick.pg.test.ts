@@ -5,7 +5,8 @@ import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import { StoreError } from '../contract/errors.ts';
 import { device, group, makeWorld, ssh, type World } from '../store.fixture.ts';
-import type { DevicePatch, NewGroup } from '../contract/store.ts';
+import type { DevicePatch } from '../contract/devices.ts';
+import type { NewGroup } from '../contract/groups.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

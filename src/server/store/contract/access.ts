@@ -1,0 +1,18 @@
+/** Owns what a request's guard asks of the store: a thing and the reader's place in its organization. */
+import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { Membership } from './members.ts';
+import type { DeviceRecord, GroupRecord, Stored } from './records.ts';
+
+/** A thing in an organization, and the reader's place there. */
+export interface Seen<T> {
+  /** Undefined when the organization does not exist. */
+  readonly membership: Membership | undefined;
+  /** Undefined when it does not exist or the reader may not see it. `user_id`: the device's user, or the group's owner if it has one. */
+  readonly thing: { readonly user_id: UserId | undefined; readonly stored: Stored<T> } | undefined;
+}
+
+/** What `members.of` and a `get` would say, in one read. */
+export interface Access {
+  device(org: OrganizationId, reader: UserId, id: DeviceId): Promise<Seen<DeviceRecord>>;
+  group(org: OrganizationId, reader: UserId, id: GroupId): Promise<Seen<GroupRecord>>;
+}

@@ -1,0 +1,31 @@
+/** Owns the interface of the audit, and what a write tells it. */
+import type { OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { Page } from './page.ts';
+import type { AuditRecord } from './records.ts';
+
+/** What a request is to the audit: what was asked, by whom, with which credential and from where. */
+export interface AuditNote {
+  readonly operation: string;
+  /** Names of the fields that were given, never their values. */
+  readonly fields?: readonly string[] | undefined;
+  readonly user_id: UserId;
+  readonly credential: AuditRecord['credential'];
+  readonly address: string;
+  readonly request_id: string;
+}
+
+/** A note, and what came of it. */
+export interface NewAuditRecord extends AuditNote {
+  readonly organization_id?: string | undefined;
+  readonly subject_id?: string | undefined;
+  readonly revision?: number | undefined;
+}
+
+export interface Audit {
+  /** For what is no write, such as a sign-in. Resolves when the entry is durable. */
+  record(entry: NewAuditRecord): Promise<void>;
+  /** Newest first; `after` is the last id seen. Without an organization: what concerns the whole server. */
+  list(org: OrganizationId | undefined, page?: Page): Promise<readonly AuditRecord[]>;
+  /** Forgets entries past their retention. */
+  forget(): Promise<void>;
+}

@@ -1,0 +1,40 @@
+/** Owns the interface of devices in the store. */
+import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { Actor } from './actor.ts';
+import type { Expected, Page, RevisionPage } from './page.ts';
+import type { DeviceFields, DeviceRecord, DeviceStatus, Stored } from './records.ts';
+import type { Digest } from './tokens.ts';
+
+export interface NewDevice {
+  /** The device's user: a member. */
+  readonly user_id: UserId;
+  readonly fields: DeviceFields;
+  readonly security_groups: readonly GroupId[];
+  /** The device token's digest, stored in the same transaction. */
+  readonly token?: { readonly digest: Digest; readonly name: string } | undefined;
+  /**
+   * Admits the device by this key instead of `by`'s word: one use is taken in the same transaction (`enrollment_key_spent` when none
+   * is left), the device's user is the key's, and while the device names no groups, it gets those of the key's preset groups that still exist.
+   */
+  readonly enrollment_key?: EnrollmentKeyId | undefined;
+}
+
+export type DevicePatch = Partial<DeviceFields> & { readonly security_groups?: readonly GroupId[] };
+
+export interface Devices {
+  list(org: OrganizationId, query?: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;
+  get(org: OrganizationId, id: DeviceId): Promise<Stored<DeviceRecord>>;
+  create(org: OrganizationId, by: Actor, device: NewDevice): Promise<Stored<DeviceRecord>>;
+  update(
+    org: OrganizationId,
+    by: Actor,
+    id: DeviceId,
+    patch: DevicePatch,
+    options?: Expected,
+  ): Promise<Stored<DeviceRecord>>;
+  /** Its tokens go with it. */
+  delete(org: OrganizationId, by: Actor, id: DeviceId, options?: Expected): Promise<Stored<DeviceRecord>>;
+  /** Keeps what a device says about itself; no revision, no event. */
+  report(org: OrganizationId, id: DeviceId, status: unknown): Promise<void>;
+  statuses(org: OrganizationId, query?: Page): Promise<readonly DeviceStatus[]>;
+}

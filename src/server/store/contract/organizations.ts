@@ -1,0 +1,27 @@
+/** Owns the interface of organizations in the store. */
+import type { OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { Actor } from './actor.ts';
+import type { AuditNote } from './audit.ts';
+import type { Expected, Page } from './page.ts';
+import type { OrganizationRecord } from './records.ts';
+
+export interface Organizations {
+  /** Makes the organization, its owner's membership and its default group in one transaction. */
+  create(
+    owner: UserId,
+    organization: { readonly name: string; readonly description: string },
+    audit?: AuditNote,
+  ): Promise<OrganizationRecord>;
+  /** Those that `member` belongs to. */
+  list(query: Page & { readonly member: UserId }): Promise<readonly OrganizationRecord[]>;
+  get(org: OrganizationId): Promise<OrganizationRecord>;
+  /** Takes a revision, which no stream shows. */
+  update(
+    org: OrganizationId,
+    by: Actor,
+    patch: { readonly name?: string | undefined; readonly description?: string | undefined },
+    options?: Expected,
+  ): Promise<OrganizationRecord>;
+  /** Everything in it goes, tokens of its devices included, without events: open streams see the organization gone. */
+  delete(org: OrganizationId, by: Actor, options?: Expected): Promise<OrganizationRecord>;
+}

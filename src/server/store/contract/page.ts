@@ -1,0 +1,18 @@
+/** Owns how lists are paged and how a write names the revision it expects. */
+
+export interface Page {
+  /** At most this many; absent: all. */
+  readonly limit?: number | undefined;
+  /** Only records whose id is greater than this. */
+  readonly after?: string | undefined;
+}
+
+export interface RevisionPage extends Page {
+  /** Only records with a greater revision. */
+  readonly gt_revision?: number | undefined;
+}
+
+/** `if_match`: the revision that the caller believes to be current; another one fails with `precondition_failed`. */
+export interface Expected {
+  readonly if_match?: number | undefined;
+}

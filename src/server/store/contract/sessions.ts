@@ -1,0 +1,28 @@
+/** Owns the interface of browsers' sessions in the store. */
+import type { TokenId, UserId } from '../../../policy/ids.ts';
+import type { Asking } from '../../gather.ts';
+import type { SessionRecord } from './records.ts';
+import type { Digest } from './tokens.ts';
+
+export interface Sessions {
+  /** `not_found` for a user who is no longer there. */
+  begin(
+    user: UserId,
+    session: { readonly digest: Digest; readonly sealed?: Uint8Array | undefined; readonly expires_at: Date },
+  ): Promise<TokenId>;
+  /** The session of this digest; undefined when unknown, ended, expired, or not seen for longer than `idleMs`. That it was seen is recorded lazily. */
+  authenticate(digest: Digest, idleMs: number, asking?: Asking): Promise<SessionRecord | undefined>;
+  /**
+   * Takes the turn to ask the provider: gives what was sealed to one caller of all servers, undefined to the others and where nothing
+   * was sealed.
+   */
+  takeCheck(session: Pick<SessionRecord, 'id' | 'checked_at'>): Promise<Uint8Array | undefined>;
+  reseal(id: TokenId, sealed: Uint8Array): Promise<void>;
+  /** What was sealed; undefined when nothing was or the session has ended. */
+  sealed(id: TokenId): Promise<Uint8Array | undefined>;
+  /** Open streams of the session are told through hints. */
+  end(id: TokenId): Promise<void>;
+  endAllOf(user: UserId): Promise<void>;
+  /** Forgets sessions that are past their time. */
+  forget(): Promise<void>;
+}

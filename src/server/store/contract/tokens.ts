@@ -1,0 +1,31 @@
+/** Owns the interface of tokens in the store. */
+import type { DeviceId, OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
+import type { Asking } from '../../gather.ts';
+import type { AuditNote } from './audit.ts';
+import type { Page } from './page.ts';
+import type { Credential, TokenRecord, TokenScope } from './records.ts';
+
+/** SHA-256 of a secret, 32 bytes. The secret itself never enters the store. */
+export type Digest = Uint8Array;
+
+export interface NewToken {
+  readonly digest: Digest;
+  readonly name: string;
+  readonly scope: TokenScope;
+  readonly expires_at?: Date | undefined;
+}
+
+export interface Tokens {
+  /** Who this digest belongs to; undefined when unknown, revoked or expired. Its use is recorded lazily. */
+  authenticate(digest: Digest, asking?: Asking): Promise<Credential | undefined>;
+  issue(user: UserId, token: NewToken, audit?: AuditNote): Promise<TokenRecord>;
+  /** A further token for a device (the first comes with its creation). */
+  issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;
+  /** The user's own tokens and those of its devices. */
+  list(user: UserId, query?: Page): Promise<readonly TokenRecord[]>;
+  get(id: TokenId): Promise<TokenRecord>;
+  /** Gives the token another secret; the old one stops at once. */
+  rotate(id: TokenId, digest: Digest, audit?: AuditNote): Promise<TokenRecord>;
+  /** Open streams of the token are told through hints. */
+  revoke(id: TokenId, audit?: AuditNote): Promise<TokenRecord>;
+}

@@ -1,0 +1,33 @@
+/** Owns the interface of users in the store. */
+import type { UserId } from '../../../policy/ids.ts';
+import type { Asking } from '../../gather.ts';
+import type { AuditNote } from './audit.ts';
+import type { Page } from './page.ts';
+import type { OrganizationRecord, UserRecord } from './records.ts';
+import type { Digest } from './tokens.ts';
+
+export interface Users {
+  create(user: { readonly username: string; readonly is_admin?: boolean }, audit?: AuditNote): Promise<UserRecord>;
+  list(query?: Page): Promise<readonly UserRecord[]>;
+  get(id: UserId): Promise<UserRecord>;
+  byName(username: string): Promise<UserRecord | undefined>;
+  /**
+   * The user that an identity provider names, made at first sight. The username is what the provider suggests; taken by another,
+   * it gets a short suffix. `user_removed` when the user was removed: it does not come back by signing in.
+   */
+  forIdentity(
+    identity: { readonly issuer: string; readonly subject: string; readonly username: string },
+    asking?: Asking,
+  ): Promise<UserRecord>;
+  /**
+   * Ends every membership (as `members.remove`, organization by organization) and every token, then hides the user for good: its name and
+   * identity stay taken. `owns_organizations` while it owns any. Where this fails half-way, it can be repeated.
+   */
+  remove(id: UserId, audit?: AuditNote): Promise<UserRecord>;
+  /** On a database without users makes the administrator, its organization and its token, once, however many servers start; else undefined. */
+  bootstrap(admin: {
+    readonly username: string;
+    readonly organization: string;
+    readonly token: Digest;
+  }): Promise<{ readonly user: UserRecord; readonly organization: OrganizationRecord } | undefined>;
+}
