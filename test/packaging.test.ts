@@ -1,7 +1,8 @@
 /** Proves that the systemd unit says what the program understands: its command, its variables, its exit codes and times. */
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { serverOptions, type ServerOption } from '../src/server/options.ts';
+import type { ServerOption } from '../src/server/options/option.ts';
+import { serverOptions } from '../src/server/options/server-options.ts';
 
 const text = readFileSync(new URL('../packaging/ringfence-server.service', import.meta.url), 'utf8');
 

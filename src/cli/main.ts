@@ -1,6 +1,6 @@
 /** Owns the one program: which commands there are, loaded only when asked for, and what a wrong command line answers. */
 import { Command, CommanderError } from 'commander';
-import { serverOptions, type ServerValues } from '../server/options.ts';
+import { serverOptions, type ServerValues } from '../server/options/server-options.ts';
 import { addAgentCommands } from './agent/command.ts';
 import { clientFamilies } from './client-commands.ts';
 import { addFamilies, type Family } from './command-line/family.ts';

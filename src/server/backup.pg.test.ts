@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startPostgres } from '../../test/lib/postgres.ts';
 import { backup, restore } from './backup.ts';
 import { openDatabase } from './database/supervise.ts';
-import { serverConfig } from './options.ts';
+import { serverConfig } from './options/config.ts';
 import { openStore } from './store/open.ts';
 import { device, group } from './store/store.fixture.ts';
 import type { Store } from './store/contract/store.ts';

@@ -5,7 +5,8 @@ import { dumpDatabase, restoreDump } from './database/dump.ts';
 import { DatabaseError } from './database/errors.ts';
 import { findPrograms, type Programs } from './database/programs.ts';
 import { openDatabase } from './database/supervise.ts';
-import { serverConfig, type ServerValues } from './options.ts';
+import { serverConfig } from './options/config.ts';
+import type { ServerValues } from './options/server-options.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { inspect, leapAhead } from './store/schema/after-restore.ts';
 

@@ -1,7 +1,9 @@
 /** Owns the command `ringfence server`: one process that serves, or one that watches over several, until it is told to stop. */
 import { once } from 'node:events';
 import { createLog } from './http/observe/log.ts';
-import { describeConfig, serverConfig, type ServerConfig, type ServerValues } from './options.ts';
+import { serverConfig, type ServerConfig } from './options/config.ts';
+import { describeConfig } from './options/describe.ts';
+import type { ServerValues } from './options/server-options.ts';
 import { prepare, startServer, Undo, type RunningServer, type Surroundings } from './serve.ts';
 import { StartError } from './start-error.ts';
 import { WorkerPool } from './workers/pool.ts';

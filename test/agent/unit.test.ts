@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { agentOptions } from '../../src/agent/options.ts';
-import { serverOptions } from '../../src/server/options.ts';
+import { serverOptions } from '../../src/server/options/server-options.ts';
 
 /** Every setting of a unit, by name. */
 function settingsOf(name: string): ReadonlyMap<string, readonly string[]> {

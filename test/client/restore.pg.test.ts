@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Client } from '../../src/client/http.ts';
 import { createInformer } from '../../src/client/informer.ts';
 import { backup, restore } from '../../src/server/backup.ts';
-import { serverConfig } from '../../src/server/options.ts';
+import { serverConfig } from '../../src/server/options/config.ts';
 import { Api } from '../lib/http.ts';
 import { Proxy } from '../lib/proxy.ts';
 import { newPlace, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';

@@ -3,7 +3,8 @@ import { rm } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import { createLog } from '../../src/server/http/observe/log.ts';
 import { startServer, type RunningServer, type Surroundings } from '../../src/server/serve.ts';
-import { serverConfig, type ServerValues } from '../../src/server/options.ts';
+import { serverConfig } from '../../src/server/options/config.ts';
+import type { ServerValues } from '../../src/server/options/server-options.ts';
 import { Api } from './http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from './postgres.ts';
 

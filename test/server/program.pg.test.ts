@@ -4,7 +4,7 @@ import { createServer, connect, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { serverOptions } from '../../src/server/options.ts';
+import { serverOptions } from '../../src/server/options/server-options.ts';
 import { Api } from '../lib/http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
 import { Program } from '../lib/run.ts';

@@ -1,7 +1,7 @@
 /** Owns the way from the options to what signs people in: the verifier of access tokens, the browser's sign-in, and what is told of both. */
 import { readFile } from 'node:fs/promises';
 import { signInPaths, type SignInMethods } from '../../api/sign-in.ts';
-import { audiencesOf, type ServerConfig } from '../options.ts';
+import { audiencesOf, type ServerConfig } from '../options/config.ts';
 import type { Store } from '../store/contract/store.ts';
 import { Issuer, type IssuerSettings } from './issuer.ts';
 import { tokenVerifier, type VerifyToken } from './oidc.ts';

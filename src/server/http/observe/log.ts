@@ -1,10 +1,9 @@
 /** Owns the log: JSON lines with request ids, and never a secret in them. */
 import { pino, type DestinationStream, type Logger } from 'pino';
+import type { LogLevel } from '../../log-level.ts';
 import { withoutSecrets } from '../../identity/secret.ts';
 
 export type Log = Logger;
-export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
-export type LogLevel = (typeof logLevels)[number];
 
 const deepest = 5;
 

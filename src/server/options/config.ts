@@ -1,0 +1,92 @@
+/** Owns the configuration: what was said, what was not, and what contradicts itself. */
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import type { ServerOption } from './option.ts';
+import { serverOptions, type ServerValues, type ValueOf } from './server-options.ts';
+
+/** Where the system keeps the data of its services, or where a person's programs keep theirs. */
+export function defaultData(env: NodeJS.ProcessEnv, isRoot: boolean): string {
+  if (isRoot) return '/var/lib/ringfence';
+  return join(env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'ringfence');
+}
+
+/** Everything the server needs to know before it starts. */
+export type ServerConfig = {
+  readonly [K in Exclude<keyof typeof serverOptions, 'data' | 'checkConfig' | 'databaseUrl' | 'postgresBin'>]: ValueOf<
+    (typeof serverOptions)[K]
+  >;
+} & {
+  readonly data: string;
+  readonly databaseUrl?: string | undefined;
+  readonly postgresBin?: string | undefined;
+  /** The first administrator's token, where the operator chose it. */
+  readonly adminToken?: string | undefined;
+};
+
+const fallbackOf = (option: ServerOption): unknown =>
+  typeof option.fallback === 'string' && option.read !== undefined ? option.read(option.fallback) : option.fallback;
+
+/** What is of no use without something else. */
+function refuseHalves(values: ServerValues): void {
+  const { oidcIssuer, oidcAudience, oidcClientId, oidcClientSecretFile, oidcCliClientId } = values;
+  if (oidcAudience !== undefined && oidcIssuer === undefined) {
+    throw new Error('--oidc-issuer and --oidc-audience go together: a token may be meant for somebody else.');
+  }
+  if (values.demoIdp === true) {
+    if (oidcIssuer !== undefined)
+      throw new Error('--demo-idp brings an identity provider of its own: leave --oidc-issuer out.');
+    const host = values.listen?.host ?? '127.0.0.1';
+    if (!/^(localhost|127(\.\d+){3}|::1)$/.test(host)) {
+      throw new Error('--demo-idp lets anybody in: it goes only with --listen on this machine, like 127.0.0.1:8080.');
+    }
+  }
+  if (oidcClientId !== undefined && oidcIssuer === undefined) throw new Error('--oidc-client-id needs --oidc-issuer.');
+  if (oidcClientSecretFile !== undefined && oidcClientId === undefined) {
+    throw new Error('--oidc-client-secret-file needs --oidc-client-id.');
+  }
+  if (oidcCliClientId !== undefined && oidcAudience === undefined) {
+    throw new Error('--oidc-cli-client-id needs --oidc-audience: the command line uses access tokens.');
+  }
+}
+
+/** Fills what was not said with its fallback. Throws an error with one line when the parts contradict each other. */
+export function serverConfig(
+  values: ServerValues,
+  { env, isRoot }: { readonly env: NodeJS.ProcessEnv; readonly isRoot: boolean },
+): ServerConfig {
+  const fallbacks = Object.fromEntries(
+    Object.entries(serverOptions).map(([name, option]) => [name, fallbackOf(option)]),
+  );
+  const adminToken = env['RINGFENCE_ADMIN_TOKEN'];
+  if (adminToken !== undefined && adminToken !== '' && !/^[\x21-\x7e]{1,4096}$/.test(adminToken)) {
+    throw new Error('RINGFENCE_ADMIN_TOKEN must be visible ASCII characters without spaces, at most 4096.');
+  }
+  refuseHalves(values);
+  if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {
+    throw new Error('--tls-cert and --tls-key go together.');
+  }
+  const said = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+  const { checkConfig: _checkConfig, ...config } = {
+    data: defaultData(env, isRoot),
+    ...fallbacks,
+    ...said,
+  } as unknown as ServerConfig & {
+    checkConfig: boolean;
+  };
+  return { ...config, data: config.data ?? defaultData(env, isRoot), ...(adminToken ? { adminToken } : {}) };
+}
+
+/**
+ * Whom access tokens must be meant for; undefined where none are accepted, as the provider is there for the web UI alone. Without a word
+ * of the operator's it is us, by names that nobody else has.
+ */
+export function audiencesOf({
+  oidcIssuer,
+  oidcAudience,
+  oidcClientId,
+  publicUrl,
+}: ServerConfig): readonly string[] | undefined {
+  if (oidcIssuer === undefined) return undefined;
+  if (oidcAudience !== undefined || oidcClientId !== undefined) return oidcAudience;
+  return ['ringfence', ...(publicUrl === undefined ? [] : [publicUrl])];
+}

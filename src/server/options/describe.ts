@@ -1,0 +1,34 @@
+/** Owns the configuration in words, for the operator. */
+import { audiencesOf, type ServerConfig } from './config.ts';
+
+/** The configuration in words, for `--check-config` and the log; passwords stay out. */
+export function describeConfig(config: ServerConfig): readonly string[] {
+  const database =
+    config.databaseUrl === undefined
+      ? `embedded PostgreSQL in ${config.data}`
+      : config.databaseUrl.replace(/(\/\/[^/:@]*):[^@/]*@/, '$1:***@').replace(/([?&]password=)[^&]*/g, '$1***');
+  const { host, port } = config.listen;
+  const audiences = audiencesOf(config);
+  return [
+    `listen ${host.includes(':') ? `[${host}]` : host}:${port}`,
+    ...(config.tlsCert === undefined ? [] : [`certificate ${config.tlsCert}`]),
+    ...(config.trustedProxy === undefined ? [] : [`trusted proxies ${config.trustedProxy.join(', ')}`]),
+    `database ${database}`,
+    `workers ${config.workers}`,
+    `phase ${config.phase}`,
+    `rate limit ${config.rateLimit === 0 ? 'off' : `${config.rateLimit}/s, burst ${config.rateBurst}`}`,
+    `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,
+    `deletions kept ${config.keepDeletions} days, the audit ${config.keepAudit} days`,
+    `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s`,
+    ...(audiences === undefined
+      ? []
+      : [`access tokens of ${config.oidcIssuer?.join(', ') ?? ''} for ${audiences.join(', ')}`]),
+    ...(config.oidcClientId === undefined
+      ? []
+      : [
+          `web sign-in at ${config.oidcIssuer?.[0] ?? ''} as ${config.oidcClientId}, back at ${config.publicUrl ?? 'the address it listens on'}`,
+          `sessions end after ${config.sessionIdle} s without use, ${config.sessionLifetime} s at most`,
+        ]),
+    `log level ${config.logLevel}`,
+  ];
+}

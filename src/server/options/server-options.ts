@@ -1,0 +1,23 @@
+/** Owns the whole list of the server's options, and the types of their values. */
+import { boundOptions } from './bounds.ts';
+import type { ServerOption } from './option.ts';
+import { serviceOptions } from './service.ts';
+import { signInOptions } from './sign-in.ts';
+import { streamOptions } from './streams.ts';
+
+/** In the order of `--help`. */
+export const serverOptions = {
+  ...serviceOptions,
+  ...boundOptions,
+  ...streamOptions,
+  ...signInOptions,
+} as const satisfies Readonly<Record<string, ServerOption>>;
+
+export type ValueOf<O> = O extends { readonly read: (text: string) => infer V }
+  ? O extends { readonly fallback: unknown }
+    ? V
+    : V | undefined
+  : boolean;
+
+/** The options as read: what was said, or the fallback. */
+export type ServerValues = { readonly [K in keyof typeof serverOptions]?: ValueOf<(typeof serverOptions)[K]> };

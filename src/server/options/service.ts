@@ -1,0 +1,121 @@
+/** Owns the options of the service itself: where it listens, where its data lies, how it runs. */
+import { availableParallelism } from 'node:os';
+import { logLevels } from '../log-level.ts';
+import { readDatabaseUrl, readListen, readNetworks, readPublicUrl } from './addresses.ts';
+import type { ServerOption } from './option.ts';
+import { between, oneOf, readPath, whole } from './values.ts';
+
+/** Each serves tens of thousands of streams, and each takes memory and connections of the database: many more gain nothing. */
+const mostWorkers = 64;
+const mostByThemselves = 8;
+
+/** One a processor, unless it is said. */
+function readWorkers(text: string): number {
+  return text.trim() === 'auto' ? Math.min(availableParallelism(), mostByThemselves) : whole(text, 1, mostWorkers);
+}
+
+function readPhase(text: string): 1 | 2 | 3 {
+  const phase = whole(text, 1, 3);
+  return phase === 1 ? 1 : phase === 2 ? 2 : 3;
+}
+
+export const serviceOptions = {
+  listen: {
+    flags: '--listen <host:port>',
+    env: 'RINGFENCE_LISTEN',
+    help: 'address to listen on',
+    fallback: '127.0.0.1:8080',
+    read: readListen,
+  },
+  data: {
+    flags: '--data <dir>',
+    env: 'RINGFENCE_DATA',
+    help: 'directory for the data (default: /var/lib/ringfence as root, else ~/.local/share/ringfence)',
+    read: readPath,
+  },
+  databaseUrl: {
+    flags: '--database-url <url>',
+    env: 'RINGFENCE_DATABASE_URL',
+    help: 'use this PostgreSQL instead of one in the data directory',
+    read: readDatabaseUrl,
+    secret: true,
+  },
+  databaseWait: {
+    flags: '--database-wait <seconds>',
+    env: 'RINGFENCE_DATABASE_WAIT',
+    help: 'how long to wait at start for a database that cannot be reached',
+    fallback: '30',
+    read: between(0, 86_400),
+  },
+  postgresBin: {
+    flags: '--postgres-bin <dir>',
+    env: 'RINGFENCE_POSTGRES_BIN',
+    help: "where PostgreSQL's programs lie, if they are not found by themselves",
+    read: readPath,
+  },
+  workers: {
+    flags: '--workers <number|auto>',
+    env: 'RINGFENCE_WORKERS',
+    help: `processes that serve; auto: one for each processor, at most ${mostByThemselves}`,
+    fallback: 'auto',
+    read: readWorkers,
+  },
+  phase: {
+    flags: '--phase <1|2|3>',
+    env: 'RINGFENCE_PHASE',
+    help: '1: default groups only; 2: one group a device; 3: a list of groups a device',
+    fallback: '3',
+    read: readPhase,
+  },
+  tlsCert: {
+    flags: '--tls-cert <file>',
+    env: 'RINGFENCE_TLS_CERT',
+    help: 'serve HTTPS with this certificate chain (PEM); read again when it changes',
+    read: readPath,
+  },
+  tlsKey: {
+    flags: '--tls-key <file>',
+    env: 'RINGFENCE_TLS_KEY',
+    help: "the certificate's private key (PEM)",
+    read: readPath,
+  },
+  trustedProxy: {
+    flags: '--trusted-proxy <address,...>',
+    env: 'RINGFENCE_TRUSTED_PROXY',
+    help: 'believe X-Forwarded-For from these addresses or networks, and from nobody else',
+    read: readNetworks,
+  },
+  publicUrl: {
+    flags: '--public-url <url>',
+    env: 'RINGFENCE_PUBLIC_URL',
+    help: 'where people reach the web UI (default: the address it listens on)',
+    read: readPublicUrl,
+  },
+  answerTimeout: {
+    flags: '--answer-timeout <seconds>',
+    env: 'RINGFENCE_ANSWER_TIMEOUT',
+    help: 'how long the database may take to answer a request before the caller is told to come back (503)',
+    fallback: '30',
+    read: between(1, 3600),
+  },
+  shutdownTimeout: {
+    flags: '--shutdown-timeout <seconds>',
+    env: 'RINGFENCE_SHUTDOWN_TIMEOUT',
+    help: 'how long requests in flight may take to finish when the server is told to stop',
+    fallback: '20',
+    read: between(0, 3600),
+  },
+  logLevel: {
+    flags: '--log-level <level>',
+    env: 'RINGFENCE_LOG_LEVEL',
+    help: `least level that is logged: ${logLevels.join(', ')}`,
+    fallback: 'info',
+    read: oneOf(logLevels),
+  },
+  checkConfig: {
+    flags: '--check-config',
+    env: 'RINGFENCE_CHECK_CONFIG',
+    help: 'say whether the options are good, and stop',
+    fallback: false,
+  },
+} as const satisfies Readonly<Record<string, ServerOption>>;

@@ -1,0 +1,34 @@
+/** Owns the reading of option values that are numbers, words, lists and paths. A reader throws what ends a sentence about the value. */
+import { resolve } from 'node:path';
+
+export function whole(text: string, least: number, most: number): number {
+  const number = /^\d{1,15}$/.test(text.trim()) ? Number(text) : Number.NaN;
+  if (!(number >= least && number <= most)) throw new Error(`It must be a whole number from ${least} to ${most}.`);
+  return number;
+}
+
+export const between =
+  (least: number, most: number) =>
+  (text: string): number =>
+    whole(text, least, most);
+
+export function oneOf<T extends string>(choices: readonly T[]): (text: string) => T {
+  return (text) => {
+    const choice = choices.find((known) => known === text);
+    if (choice === undefined) throw new Error(`It must be one of ${choices.join(', ')}.`);
+    return choice;
+  };
+}
+
+/** A list in one value: by commas, because that fits a variable of the environment too. */
+export const readList = (text: string): readonly string[] => {
+  const items = text.split(',').map((item) => item.trim());
+  if (items.includes('')) throw new Error('It must be one value, or several with commas between them.');
+  return [...new Set(items)];
+};
+
+/** A word that looks like an option was meant as one: its value was forgotten. `./-x` names such a file all the same. */
+export function readPath(text: string): string {
+  if (text === '' || text.startsWith('-')) throw new Error('It must be a path.');
+  return resolve(text);
+}
