@@ -148,11 +148,11 @@ function describe(operation: Operation, components: Components): JsonObject {
 
 /** The ways in and out of a browser's session. */
 function describeSignIn(id: (typeof signInPathIds)[number], components: Components): JsonObject {
-  const { summary, query, answer, failures } = signInPaths[id];
+  const { summary, query, answer, failures, failurePages, needsSession } = signInPaths[id];
   const page = { description: 'A page that says why.', content: { 'text/html': { schema: { type: 'string' } } } };
   const responses = failures.map((failed): [string, Json] => [
     String(failed),
-    id === 'finishSignIn' ? page : { $ref: `#/components/responses/${failed}` },
+    failurePages === true ? page : { $ref: `#/components/responses/${failed}` },
   ]);
   const good =
     answer === 'redirect'
@@ -168,7 +168,7 @@ function describeSignIn(id: (typeof signInPathIds)[number], components: Componen
     operationId: id,
     tags: ['sign-in'],
     summary,
-    security: id === 'signOut' ? [{ session: [] }] : [],
+    security: needsSession === true ? [{ session: [] }] : [],
     parameters: Object.entries(query).map(([name, description]) => ({
       name,
       in: 'query',

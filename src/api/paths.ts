@@ -1,69 +1,73 @@
-/** Owns the address of every operation: its name, method and canonical path, free of schemas so that small programs can import it. */
+/** Owns the address of every operation: its name, method, canonical path and kind of answer, free of schemas so that small programs can import it. */
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
+/** What comes back when all went well. */
+export type AnswerKind = 'created' | 'record' | 'list' | 'deleted' | 'stream';
+
 /** Every operation. Canonical paths carry `/api`; `pathsOf` tells the aliases. */
 export const paths = {
-  whoAmI: ['GET', '/api/users/me'],
-  createUser: ['POST', '/api/users'],
-  listUsers: ['GET', '/api/users'],
-  readUser: ['GET', '/api/users/{user_id}'],
-  removeUser: ['DELETE', '/api/users/{user_id}'],
-  createMyToken: ['POST', '/api/users/me/tokens'],
-  listMyTokens: ['GET', '/api/users/me/tokens'],
-  createUserToken: ['POST', '/api/users/{user_id}/tokens'],
-  readToken: ['GET', '/api/tokens/{token_id}'],
-  rotateToken: ['POST', '/api/tokens/{token_id}/rotate'],
-  revokeToken: ['DELETE', '/api/tokens/{token_id}'],
+  whoAmI: ['GET', '/api/users/me', 'record'],
+  createUser: ['POST', '/api/users', 'created'],
+  listUsers: ['GET', '/api/users', 'list'],
+  readUser: ['GET', '/api/users/{user_id}', 'record'],
+  removeUser: ['DELETE', '/api/users/{user_id}', 'deleted'],
+  createMyToken: ['POST', '/api/users/me/tokens', 'created'],
+  listMyTokens: ['GET', '/api/users/me/tokens', 'list'],
+  createUserToken: ['POST', '/api/users/{user_id}/tokens', 'created'],
+  readToken: ['GET', '/api/tokens/{token_id}', 'record'],
+  rotateToken: ['POST', '/api/tokens/{token_id}/rotate', 'record'],
+  revokeToken: ['DELETE', '/api/tokens/{token_id}', 'deleted'],
 
-  createOrganization: ['POST', '/api/organizations'],
-  listOrganizations: ['GET', '/api/organizations'],
-  readOrganization: ['GET', '/api/organizations/{org_id}'],
-  updateOrganization: ['PATCH', '/api/organizations/{org_id}'],
-  deleteOrganization: ['DELETE', '/api/organizations/{org_id}'],
+  createOrganization: ['POST', '/api/organizations', 'created'],
+  listOrganizations: ['GET', '/api/organizations', 'list'],
+  readOrganization: ['GET', '/api/organizations/{org_id}', 'record'],
+  updateOrganization: ['PATCH', '/api/organizations/{org_id}', 'record'],
+  deleteOrganization: ['DELETE', '/api/organizations/{org_id}', 'deleted'],
 
-  listMembers: ['GET', '/api/organizations/{org_id}/members'],
-  addMember: ['POST', '/api/organizations/{org_id}/members'],
-  readMember: ['GET', '/api/organizations/{org_id}/members/{user_id}'],
-  removeMember: ['DELETE', '/api/organizations/{org_id}/members/{user_id}'],
+  listMembers: ['GET', '/api/organizations/{org_id}/members', 'list'],
+  addMember: ['POST', '/api/organizations/{org_id}/members', 'created'],
+  readMember: ['GET', '/api/organizations/{org_id}/members/{user_id}', 'record'],
+  removeMember: ['DELETE', '/api/organizations/{org_id}/members/{user_id}', 'deleted'],
 
-  createDevice: ['POST', '/api/organizations/{org_id}/devices'],
-  listDevicesInOrganization: ['GET', '/api/organizations/{org_id}/devices'],
-  readDevice: ['GET', '/api/organizations/{org_id}/devices/{device_id}'],
-  updateDevice: ['PATCH', '/api/organizations/{org_id}/devices/{device_id}'],
-  deleteDevice: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}'],
+  createDevice: ['POST', '/api/organizations/{org_id}/devices', 'created'],
+  listDevicesInOrganization: ['GET', '/api/organizations/{org_id}/devices', 'list'],
+  readDevice: ['GET', '/api/organizations/{org_id}/devices/{device_id}', 'record'],
+  updateDevice: ['PATCH', '/api/organizations/{org_id}/devices/{device_id}', 'record'],
+  deleteDevice: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}', 'deleted'],
 
-  reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status'],
-  listDeviceStatuses: ['GET', '/api/organizations/{org_id}/device_statuses'],
+  reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status', 'record'],
+  listDeviceStatuses: ['GET', '/api/organizations/{org_id}/device_statuses', 'list'],
 
-  createEnrollmentKey: ['POST', '/api/organizations/{org_id}/enrollment_keys'],
-  listEnrollmentKeys: ['GET', '/api/organizations/{org_id}/enrollment_keys'],
-  readEnrollmentKey: ['GET', '/api/organizations/{org_id}/enrollment_keys/{key_id}'],
-  revokeEnrollmentKey: ['DELETE', '/api/organizations/{org_id}/enrollment_keys/{key_id}'],
+  createEnrollmentKey: ['POST', '/api/organizations/{org_id}/enrollment_keys', 'created'],
+  listEnrollmentKeys: ['GET', '/api/organizations/{org_id}/enrollment_keys', 'list'],
+  readEnrollmentKey: ['GET', '/api/organizations/{org_id}/enrollment_keys/{key_id}', 'record'],
+  revokeEnrollmentKey: ['DELETE', '/api/organizations/{org_id}/enrollment_keys/{key_id}', 'deleted'],
 
-  createSecurityGroup: ['POST', '/api/organizations/{org_id}/security_groups'],
-  listSecurityGroups: ['GET', '/api/organizations/{org_id}/security_groups'],
-  readSecurityGroup: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}'],
-  updateSecurityGroup: ['PATCH', '/api/organizations/{org_id}/security_groups/{sg_id}'],
-  deleteSecurityGroup: ['DELETE', '/api/organizations/{org_id}/security_groups/{sg_id}'],
+  createSecurityGroup: ['POST', '/api/organizations/{org_id}/security_groups', 'created'],
+  listSecurityGroups: ['GET', '/api/organizations/{org_id}/security_groups', 'list'],
+  readSecurityGroup: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}', 'record'],
+  updateSecurityGroup: ['PATCH', '/api/organizations/{org_id}/security_groups/{sg_id}', 'record'],
+  deleteSecurityGroup: ['DELETE', '/api/organizations/{org_id}/security_groups/{sg_id}', 'deleted'],
 
-  createUserSecurityGroup: ['POST', '/api/user/{org_id}/security_groups'],
-  listUserSecurityGroups: ['GET', '/api/user/{org_id}/security_groups'],
-  readUserSecurityGroup: ['GET', '/api/user/{org_id}/security_groups/{sg_id}'],
-  updateUserSecurityGroup: ['PATCH', '/api/user/{org_id}/security_groups/{sg_id}'],
-  deleteUserSecurityGroup: ['DELETE', '/api/user/{org_id}/security_groups/{sg_id}'],
+  createUserSecurityGroup: ['POST', '/api/user/{org_id}/security_groups', 'created'],
+  listUserSecurityGroups: ['GET', '/api/user/{org_id}/security_groups', 'list'],
+  readUserSecurityGroup: ['GET', '/api/user/{org_id}/security_groups/{sg_id}', 'record'],
+  updateUserSecurityGroup: ['PATCH', '/api/user/{org_id}/security_groups/{sg_id}', 'record'],
+  deleteUserSecurityGroup: ['DELETE', '/api/user/{org_id}/security_groups/{sg_id}', 'deleted'],
 
-  listAudit: ['GET', '/api/organizations/{org_id}/audit'],
-  listServerAudit: ['GET', '/api/audit'],
+  listAudit: ['GET', '/api/organizations/{org_id}/audit', 'list'],
+  listServerAudit: ['GET', '/api/audit', 'list'],
 
-  watchEvents: ['POST', '/api/organizations/{org_id}/events'],
-} as const satisfies Record<string, readonly [Method, string]>;
+  watchEvents: ['POST', '/api/organizations/{org_id}/events', 'stream'],
+} as const satisfies Record<string, readonly [Method, string, AnswerKind]>;
 
 export type OperationId = keyof typeof paths;
 
 /** The names in braces of a path, as a union. */
 type ParamsIn<P extends string> = P extends `${string}{${infer Name}}${infer Rest}` ? Name | ParamsIn<Rest> : never;
-export type PathParams<Id extends OperationId> = Readonly<Record<ParamsIn<(typeof paths)[Id][1]>, string>>;
+export type ParamNames<Id extends OperationId> = ParamsIn<(typeof paths)[Id][1]>;
+export type PathParams<Id extends OperationId> = Readonly<Record<ParamNames<Id>, string>>;
 
 export const operationIds = Object.keys(paths) as readonly OperationId[];
 

@@ -50,6 +50,10 @@ interface SignInPath {
   readonly answer: TSchema | 'redirect';
   /** Statuses of failures. */
   readonly failures: readonly number[];
+  /** Failures are pages for people, not problem documents. */
+  readonly failurePages?: true;
+  /** Needs the cookie of a browser's session; the others need no credential. */
+  readonly needsSession?: true;
 }
 
 const described = {
@@ -75,12 +79,14 @@ const described = {
     },
     answer: 'redirect',
     failures: [400, 401, 403, 404, 429, 503],
+    failurePages: true,
   },
   signOut: {
     summary: "End the browser's session; needs the session's cookie and the header `X-Ringfence-Csrf`",
     query: { everywhere: '`true`: end all sessions of the user.' },
     answer: SignedOut,
     failures: [401, 403, 429, 503],
+    needsSession: true,
   },
 } satisfies Readonly<Record<keyof typeof signInAddresses, SignInPath>>;
 

@@ -2,10 +2,10 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { errors, allProblemCodes } from './codes.ts';
-import { operations } from './operations.ts';
+import { operations, type Operation } from './operations.ts';
 import { pathsOf, operationIds } from './paths.ts';
 import { ProblemBody } from './problem.ts';
-import { signInPaths } from './sign-in.ts';
+import { signInPathIds, signInPaths, type SignInPathId } from './sign-in.ts';
 import { versions } from './version.ts';
 
 /** Prose may change freely; names, types and limits may not. */
@@ -18,11 +18,23 @@ function meaning(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, inner]) => [key, meaning(inner)]));
 }
 
+/** What a client can notice of an operation; the rest of its columns steer the server. */
+const visible = ({
+  effect: _effect,
+  subject: _subject,
+  bodyReader: _reader,
+  coalesced: _coalesced,
+  ...wire
+}: Operation) => wire;
+
+const visibleSignIn = ({ failurePages: _pages, needsSession: _session, ...wire }: (typeof signInPaths)[SignInPathId]) =>
+  wire;
+
 test('a change of the wire comes with a new version', () => {
   const wire = meaning({
-    operations,
+    operations: Object.fromEntries(operationIds.map((id) => [id, visible(operations[id])])),
     aliases: operationIds.map((id) => pathsOf(id)),
-    signIn: signInPaths,
+    signIn: Object.fromEntries(signInPathIds.map((id) => [id, visibleSignIn(signInPaths[id])])),
     problem: ProblemBody,
     codes: Object.keys(allProblemCodes).toSorted(),
     errors: Object.entries(errors).map(([code, [status]]) => [code, status]),

@@ -115,7 +115,7 @@ export class Client {
         own.throwIfAborted();
         throw badAnswer(`the answer to ${id} is no JSON`, status, cause);
       }
-      const isList = id.startsWith('list');
+      const isList = paths[id][2] === 'list';
       if (Array.isArray(value) !== isList || typeof value !== 'object' || value === null) {
         throw badAnswer(`the answer to ${id} is no ${isList ? 'list' : 'record'}`, status);
       }

@@ -12,13 +12,13 @@ import { Health } from './http/pages/health.ts';
 import type { Log } from './http/observe/log.ts';
 import { createMetrics, type Measures } from './http/observe/metrics.ts';
 import { keepRenewed, readPair } from './http/listener/tls.ts';
-import { tellAnswered } from './http/observe/request-log.ts';
-import { streamHandler } from './http/handlers/watch.ts';
+import { logRequest } from './http/observe/request-log.ts';
+import { streamHandler } from './http/handlers/events.ts';
 import { authenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
-import type { ServerConfig } from './options.ts';
+import type { ServerConfig } from './options/config.ts';
 import { StartError } from './start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
@@ -26,7 +26,7 @@ import type { Store } from './store/contract/store.ts';
 import { startWatch, type WatchService } from './watch/service.ts';
 import type { WatchSettings } from './watch/settings.ts';
 
-/** Where the server may take its time, chance and words from. */
+/** Where the server takes its time, randomness and log from. */
 export interface Surroundings {
   readonly log: Log;
   readonly clock?: () => number;
@@ -187,7 +187,7 @@ async function listen(app: FastifyInstance, { listen: { host, port }, tlsCert }:
   return `${scheme}://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
 }
 
-const chance = (bytes: Uint8Array): void => void randomFillSync(bytes);
+const fillRandom = (bytes: Uint8Array): void => void randomFillSync(bytes);
 
 /** Steps that undo what was done, last first. */
 export class Undo {
@@ -216,14 +216,14 @@ export async function prepare(config: ServerConfig, around: Surroundings, undo: 
   const store = await openStoreOf(config, databaseUrl, around);
   undo.push(() => store.close());
   await refusePhase(store, config);
-  const { random = chance } = around;
+  const { random = fillRandom } = around;
   const firstAdmin = await makeFirstAdmin({ store, data: config.data, chosen: config.adminToken, random });
   return { databaseUrl, store, firstAdmin };
 }
 
 /** Starts everything in this process, or undoes what it started and throws. */
 export async function startServer(config: ServerConfig, around: Surroundings): Promise<RunningServer> {
-  const { log, clock = Date.now, random = chance } = around;
+  const { log, clock = Date.now, random = fillRandom } = around;
   const undo = new Undo();
   try {
     const { store, firstAdmin } = await prepare(config, around, undo);
@@ -281,7 +281,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       stream: streamHandler({
         hub: watch.hub,
         clock,
-        onOpen: (request, reply) => tellAnswered({ log, metrics }, request, reply),
+        onOpen: (request, reply) => logRequest({ log, metrics }, request, reply),
       }),
     });
     undo.push(() => closeApp({ app, health, watch }, config.shutdownTimeout * 1000));

@@ -10,15 +10,17 @@ import { takeJsonBodies } from './request/body.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
 import { HttpError, problemBody, toHttpError } from './errors.ts';
-import { everywhere } from './headers.ts';
+import { commonHeaders } from './headers.ts';
 import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';
 import { Lookups } from './guard/lookups.ts';
 import type { Metrics } from './observe/metrics.ts';
 import { RateLimiter, type RateLimit } from './guard/rate-limit.ts';
-import { registerOperations, type StreamHandler } from './routes.ts';
+import { registerOperations } from './routes.ts';
+import type { StreamHandler } from './handlers/events.ts';
 import { registerSignIn, type SignInRouteOptions } from './handlers/sign-in.ts';
-import { pathOf, tellAnswered } from './observe/request-log.ts';
+import { logRequest } from './observe/request-log.ts';
+import { pathOf } from './request/path.ts';
 import type { Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
 import { unknownRoute } from './pages/unknown.ts';
@@ -80,9 +82,9 @@ function answerBroken(error: Error & { readonly code?: string }, socket: Socket)
   socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }
 
-function dress(request: FastifyRequest, reply: FastifyReply): void {
+function addCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id);
-  for (const [name, value] of everywhere) reply.header(name, value);
+  for (const [name, value] of commonHeaders) reply.header(name, value);
 }
 
 function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
@@ -99,7 +101,7 @@ function answerError(failure: unknown, request: FastifyRequest, reply: FastifyRe
 
 function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOptions): void {
   app.addHook('onRequest', (request, reply, done) => {
-    dress(request, reply);
+    addCommonHeaders(request, reply);
     done();
   });
   app.addHook('onSend', (_request, reply, payload, done) => {
@@ -108,7 +110,7 @@ function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOption
     done(null, payload);
   });
   app.addHook('onResponse', (request, reply, done) => {
-    tellAnswered({ log, metrics }, request, reply);
+    logRequest({ log, metrics }, request, reply);
     done();
   });
 }
@@ -133,7 +135,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     },
     // These come before any hook.
     frameworkErrors: (error, request, reply) => {
-      dress(request, reply);
+      addCommonHeaders(request, reply);
       answerError(error, request, reply, log);
     },
     clientErrorHandler: answerBroken,

@@ -1,17 +1,17 @@
 /** Owns what a handler is given and what it gives back: requests and answers, free of the framework. */
 import type { Limits } from '../../policy/limits.ts';
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
-import type { OperationId } from '../../api/paths.ts';
+import type { BodyOf, QueryOf } from '../../api/operations.ts';
+import type { OperationId, ParamNames } from '../../api/paths.ts';
 import type { TextLengths } from '../../api/validate.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
 import type { Actor } from '../store/contract/actor.ts';
 import type { Store } from '../store/contract/store.ts';
-import type { IfMatch } from './request/conditions.ts';
 
-/** Path variables, each through its door. A path has some of them; asking for another is a fault of ours. */
-export interface Params {
+/** Every variable that a path may have, each through its door. */
+export interface PathVariables {
   readonly org_id: OrganizationId;
   readonly sg_id: GroupId;
   readonly device_id: DeviceId;
@@ -19,6 +19,9 @@ export interface Params {
   readonly token_id: TokenId;
   readonly key_id: EnrollmentKeyId;
 }
+
+/** The variables of an operation's path. */
+export type Params<Id extends OperationId> = Readonly<Pick<PathVariables, ParamNames<Id>>>;
 
 /** What the guard has read on its way, so that a handler need not read it again. */
 export interface Subjects {
@@ -32,24 +35,27 @@ export interface Subjects {
   readonly key?: EnrollmentKeyRecord;
 }
 
-/** The query parameters that operations know. */
-export interface Query {
-  readonly limit?: number;
-  readonly after?: string;
-  readonly gt_revision?: number;
-  readonly detach?: boolean;
+/** `If-Match`: absent, `*`, or the revisions named; entity tags that can be no revision of ours match nothing and are left out. */
+export type IfMatch = undefined | '*' | readonly number[];
+
+/** Someone whom the guard let in: who, where to, and what was read on the way. */
+export interface Admitted {
+  readonly principal: Principal;
+  readonly variables: Partial<PathVariables>;
+  readonly subjects: Subjects;
 }
 
-export interface Call {
-  readonly operation: OperationId;
+/** One request for one operation, with everything in the operation's own types. */
+export interface Call<Id extends OperationId> {
+  readonly operation: Id;
   readonly principal: Principal;
   /** The caller as the store knows it. Every write passes it on: the store tells the audit with it (reference 4.7 (1)). */
   readonly by: Actor;
-  readonly params: Params;
+  readonly params: Params<Id>;
   /** Path as asked for, without the query. */
   readonly path: string;
-  readonly query: Query;
-  readonly body: unknown;
+  readonly query: QueryOf<Id>;
+  readonly body: BodyOf<Id>;
   readonly ifMatch: IfMatch;
   readonly subjects: Subjects;
 }
@@ -79,7 +85,7 @@ export interface Services {
   readonly limits: Limits;
 }
 
-export type Handler = (call: Call, services: Services) => Promise<Answer>;
+export type Handler<Id extends OperationId> = (call: Call<Id>, services: Services) => Promise<Answer>;
 
 export const lengthsOf = (limits: Limits): TextLengths => ({
   name: limits.nameLength,

@@ -1,6 +1,6 @@
 /** Owns the headers of every answer, whatever it is. */
 
-export const everywhere = [
+export const commonHeaders = [
   ['x-content-type-options', 'nosniff'],
   ['referrer-policy', 'no-referrer'],
   ['cache-control', 'no-store'],

@@ -1,45 +1,40 @@
 /** Owns the routes of the operations: every path and alias of the table, one way through guard, body and handler. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { operations, type Operation } from '../../api/operations.ts';
+import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
-import { credentialId, type Presented, type Principal } from '../identity/authenticate.ts';
+import { check, type TextLengths } from '../../api/validate.ts';
+import { credentialId, type Presented } from '../identity/authenticate.ts';
+import { lengthsOf, type Admitted, type Answer, type Handler, type Services } from './call.ts';
+import { HttpError, refuse, rejectedCredential, unauthenticated } from './errors.ts';
+import { admit, areParamsOf, parseVariables } from './guard/admit.ts';
+import type { Lookups } from './guard/lookups.ts';
+import type { RateLimiter } from './guard/rate-limit.ts';
+import { auditHandlers } from './handlers/audit.ts';
+import { deviceHandlers } from './handlers/devices.ts';
+import type { StreamHandler } from './handlers/events.ts';
+import { groupHandlers } from './handlers/groups.ts';
+import { organizationHandlers } from './handlers/organizations.ts';
+import { userHandlers } from './handlers/users.ts';
+import { auditEntryOf, FirstUses, signInEntryOf } from './observe/audit-entry.ts';
 import { acceptsJson } from './request/accept.ts';
 import { addressOf } from './request/address.ts';
-import { isAudited, noteOf, SignIns, signInOf } from './observe/audit-entry.ts';
-import type { Answer, Handler, Params, Services, Subjects } from './call.ts';
 import { parseIfMatch } from './request/conditions.ts';
 import { sessionCookie } from './request/cookies.ts';
 import { refuseForgery } from './request/csrf.ts';
 import { within } from './request/deadline.ts';
-import { HttpError, rejectedCredential, unauthenticated } from './errors.ts';
-import { admit, isPatient, parseParams } from './guard/admit.ts';
-import { auditHandlers } from './handlers/audit.ts';
-import { deviceHandlers } from './handlers/devices.ts';
-import { groupHandlers } from './handlers/groups.ts';
-import { organizationHandlers } from './handlers/organizations.ts';
-import { userHandlers } from './handlers/users.ts';
-import type { Lookups } from './guard/lookups.ts';
 import { parseQuery } from './request/paging.ts';
-import type { RateLimiter } from './guard/rate-limit.ts';
+import { pathOf } from './request/path.ts';
 
 /** Every operation but the stream, which takes the socket over. */
-const handlers: { readonly [Id in Exclude<OperationId, 'watchEvents'>]: Handler } = {
+type AnsweredId = Exclude<OperationId, 'watchEvents'>;
+
+const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...userHandlers,
   ...organizationHandlers,
   ...deviceHandlers,
   ...groupHandlers,
   ...auditHandlers,
 };
-
-/** Someone who was let in: who, where to, and what was read on the way. */
-export interface Admitted {
-  readonly principal: Principal;
-  readonly params: Params;
-  readonly subjects: Subjects;
-}
-
-/** Answers the stream operation: it has the parsed body and may take over the raw socket (`reply.hijack()`). */
-export type StreamHandler = (admitted: Admitted, request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 export interface RouteOptions {
   readonly services: Services;
@@ -84,8 +79,8 @@ export async function enter(
     const { authorization, session } = request.presented;
     throw unauthenticated((authorization ?? session) !== undefined);
   }
-  const params = parseParams(request.params);
-  return { principal, params, subjects: await admit(id, principal, params, lookups) };
+  const variables = parseVariables(request.params);
+  return { principal, variables, subjects: await admit(id, principal, variables, lookups) };
 }
 
 function send(operation: Operation, answer: Answer, reply: FastifyReply): FastifyReply {
@@ -98,33 +93,53 @@ function send(operation: Operation, answer: Answer, reply: FastifyReply): Fastif
   return reply.code(operation.status).type('application/json; charset=utf-8').send(answer.json);
 }
 
-const pathOf = (url: string): string => url.split('?', 1)[0] ?? url;
-
 function admittedOf(request: FastifyRequest): Admitted {
   if (request.admitted === undefined) throw new Error(`${request.url} was reached without a guard`);
   return request.admitted;
 }
 
-function runner(operation: Operation, handler: Handler, { services, answerTimeoutMs }: RouteOptions) {
-  const audited = isAudited(operation.id, operation.method);
+/** The body in the operation's type: its schema has let it pass, or its handler reads it (the one place that says so). */
+function readBody<Id extends OperationId>(id: Id, given: unknown, lengths: TextLengths): BodyOf<Id> {
+  const { body: schema, bodyOptional, bodyReader } = operations[id];
+  if (schema === undefined) return undefined as BodyOf<Id>;
+  const body = given === undefined && bodyOptional === true ? {} : given;
+  if (bodyReader === undefined) refuse(check(schema, body, lengths));
+  return body as BodyOf<Id>;
+}
+
+function answerer<Id extends AnsweredId>(id: Id, { services, answerTimeoutMs }: RouteOptions) {
+  const operation = operations[id];
+  const handler: Handler<Id> = handlers[id];
+  const lengths = lengthsOf(services.limits);
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const admitted = admittedOf(request);
+    const { principal, variables, subjects } = admittedOf(request);
+    if (!areParamsOf(id, variables)) throw new Error(`${request.url} lacks variables of ${id}`);
+    const { user_id } = principal;
     const done = handler(
       {
-        operation: operation.id,
-        ...admitted,
-        by: {
-          user_id: admitted.principal.user_id,
-          ...(audited ? { audit: noteOf(operation.id, admitted.principal, request) } : {}),
-        },
+        operation: id,
+        principal,
+        params: variables,
+        subjects,
+        by: operation.effect === 'write' ? { user_id, audit: auditEntryOf(id, principal, request) } : { user_id },
         path: pathOf(request.url),
-        query: parseQuery(operation, request.query as Record<string, unknown>),
-        body: request.body,
+        query: parseQuery(id, request.query as Record<string, unknown>),
+        body: readBody(id, request.body, lengths),
         ifMatch: operation.conditional ? parseIfMatch(request.headers['if-match']) : undefined,
       },
       services,
     );
     return send(operation, await within(done, answerTimeoutMs), reply);
+  };
+}
+
+/** The stream operation: what was let in goes to its handler, which takes the socket over. */
+function streamer({ stream }: RouteOptions) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    const admitted = admittedOf(request);
+    const { variables } = admitted;
+    if (!areParamsOf('watchEvents', variables)) throw new Error(`${request.url} lacks variables of watchEvents`);
+    await stream(admitted, variables, request, reply);
   };
 }
 
@@ -140,7 +155,7 @@ function presentedBy(request: FastifyRequest, publicUrl: (() => string) | undefi
 /** Registers every operation under every path it answers on. */
 export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
   app.decorateRequest('admitted', undefined);
-  const signIns = new SignIns();
+  const firstUses = new FirstUses();
   for (const id of operationIds) {
     const operation = operations[id];
     const guard = async (request: FastifyRequest): Promise<void> => {
@@ -148,18 +163,15 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
         throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
       }
       const params = request.params as Record<string, unknown>;
-      const presented = { ...presentedBy(request, options.publicUrl), patient: isPatient(id) };
+      const presented = { ...presentedBy(request, options.publicUrl), patient: operation.coalesced === true };
       const entering = enter(id, { presented, address: () => addressOf(request), params }, options);
       request.admitted = await within(entering, options.answerTimeoutMs);
       const { principal } = request.admitted;
-      if (signIns.isFirst(principal)) {
-        await within(options.services.store.audit.record(signInOf(principal, request)), options.answerTimeoutMs);
+      if (firstUses.isFirst(principal)) {
+        await within(options.services.store.audit.record(signInEntryOf(principal, request)), options.answerTimeoutMs);
       }
     };
-    const handler =
-      id === 'watchEvents'
-        ? (request: FastifyRequest, reply: FastifyReply) => options.stream(admittedOf(request), request, reply)
-        : runner(operation, handlers[id], options);
+    const handler = id === 'watchEvents' ? streamer(options) : answerer(id, options);
     for (const path of pathsOf(id)) {
       app.route({
         method: operation.method,

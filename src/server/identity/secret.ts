@@ -6,7 +6,7 @@ export type SecretKind = 'user' | 'device' | 'enroll' | 'session';
 
 const secretBytes = 32;
 
-/** Fills the bytes with chance; `node:crypto` in the program, anything repeatable in a test. */
+/** Fills the bytes at random: `node:crypto` in the program, anything repeatable in a test. */
 export type Random = (bytes: Uint8Array) => void;
 
 export interface Minted {

@@ -1,6 +1,6 @@
 /** Owns the way in: who asks, what they ask for, and whether the table of rights lets them. */
 import type { OperationId } from '../../../api/paths.ts';
-import { operations } from '../../../api/operations.ts';
+import { operations, type Operation } from '../../../api/operations.ts';
 import {
   NotAnId,
   parseDeviceId,
@@ -13,12 +13,12 @@ import {
 import type { Principal } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { Membership } from '../../store/contract/members.ts';
-import type { Params, Subjects } from '../call.ts';
+import type { Params, PathVariables, Subjects } from '../call.ts';
 import { HttpError, notFound } from '../errors.ts';
 import type { Lookups } from './lookups.ts';
-import { decideRights, writes, type Role } from './rights.ts';
+import { decideRights, type Role } from './rights.ts';
 
-const doors: { readonly [Name in keyof Params]: (text: unknown) => Params[Name] } = {
+const doors: { readonly [Name in keyof PathVariables]: (text: unknown) => PathVariables[Name] } = {
   org_id: parseOrganizationId,
   sg_id: parseGroupId,
   device_id: parseDeviceId,
@@ -27,28 +27,36 @@ const doors: { readonly [Name in keyof Params]: (text: unknown) => Params[Name] 
   key_id: parseEnrollmentKeyId,
 };
 
-const isParam = (name: string): name is keyof Params => name in doors;
+const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(doors, name);
 
 /** Every variable of the path through its door; 400 for one that is no id. */
-export function parseParams(given: Readonly<Record<string, unknown>>): Params {
-  const params: Record<string, string> = {};
-  for (const [name, text] of Object.entries(given)) {
-    if (!isParam(name)) continue;
+export function parseVariables(given: Readonly<Record<string, unknown>>): Partial<PathVariables> {
+  const parse = <Name extends keyof PathVariables>(name: Name): Pick<PathVariables, Name> => {
     try {
-      params[name] = doors[name](text);
+      return { [name]: doors[name](given[name]) } as Pick<PathVariables, Name>;
     } catch (error) {
       if (error instanceof NotAnId) throw new HttpError('malformed_path', `The path is malformed: ${error.message}.`);
       throw error;
     }
-  }
-  return params as unknown as Params;
+  };
+  const variables: Partial<PathVariables> = {};
+  for (const name of Object.keys(given)) if (isVariable(name)) Object.assign(variables, parse(name));
+  return variables;
 }
 
-const userScoped = (id: OperationId): boolean => operations[id].path.startsWith('/api/user/');
-const organizationScoped = (id: OperationId): boolean => operations[id].params.includes('org_id');
+/** Whether these are all the variables of the operation's path. */
+export const areParamsOf = <Id extends OperationId>(
+  id: Id,
+  variables: Partial<PathVariables>,
+): variables is Params<Id> & Partial<PathVariables> =>
+  operations[id].params.every((name) => isVariable(name) && variables[name] !== undefined);
 
-/** Streams come in thousands when a server comes back, and last: they are let in together. */
-export const isPatient = (id: OperationId): boolean => id === 'watchEvents';
+/** A variable that the operation's path has. */
+function need<Name extends keyof PathVariables>(variables: Partial<PathVariables>, name: Name): PathVariables[Name] {
+  const value: PathVariables[Name] | undefined = variables[name];
+  if (value === undefined) throw new Error(`the path has no ${name}`);
+  return value;
+}
 
 /** What the database says about the path: the caller's place in the organization, and the thing that is named. */
 interface Found {
@@ -58,52 +66,64 @@ interface Found {
   readonly missing?: Parameters<typeof notFound>[0] | undefined;
 }
 
-const absent = (error: unknown): boolean => error instanceof StoreError && error.code === 'not_found';
-
 /** Reads what the path names, in as few questions as there can be. */
-async function look(id: OperationId, principal: Principal, params: Params, lookups: Lookups): Promise<Found> {
-  const named = operations[id].params;
+async function look(
+  operation: Operation,
+  principal: Principal,
+  variables: Partial<PathVariables>,
+  lookups: Lookups,
+): Promise<Found> {
   const me = principal.user_id;
-  if (named.includes('sg_id')) {
-    const { membership, thing } = await lookups.group(params.org_id, me, params.sg_id);
-    // The user-scoped paths know user-owned groups only.
-    const hidden = thing === undefined || (userScoped(id) && thing.user_id === undefined);
-    if (hidden) return { membership, subjects: {}, missing: 'group' };
-    return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };
+  const { org_id } = variables;
+  const place = org_id === undefined ? undefined : () => lookups.membership(org_id, me, operation.coalesced === true);
+  const { subject } = operation;
+  switch (subject) {
+    case 'group':
+    case 'user group': {
+      const { membership, thing } = await lookups.group(need(variables, 'org_id'), me, need(variables, 'sg_id'));
+      const hidden = thing === undefined || (subject === 'user group' && thing.user_id === undefined);
+      if (hidden) return { membership, subjects: {}, missing: 'group' };
+      return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };
+    }
+    case 'device': {
+      const { membership, thing } = await lookups.device(need(variables, 'org_id'), me, need(variables, 'device_id'));
+      if (thing === undefined) return { membership, subjects: {}, missing: 'device' };
+      return { membership, subjects: { device: thing.stored, user_id: thing.user_id } };
+    }
+    case 'token': {
+      const token = await orAbsent(lookups.store.tokens.get(need(variables, 'token_id')));
+      return token === undefined ? { subjects: {}, missing: 'token' } : { subjects: { token, user_id: token.user_id } };
+    }
+    case 'enrollment key': {
+      const reading = lookups.store.enrollmentKeys.get(need(variables, 'org_id'), need(variables, 'key_id'));
+      const [membership, key] = await Promise.all([place?.(), orAbsent(reading)]);
+      return key === undefined
+        ? { membership, subjects: {}, missing: 'enrollment_key' }
+        : { membership, subjects: { key, user_id: key.user_id } };
+    }
+    case 'user':
+      return { membership: await place?.(), subjects: { user_id: need(variables, 'user_id') } };
+    case undefined:
+      return { membership: await place?.(), subjects: {} };
+    default:
+      return subject satisfies never;
   }
-  if (named.includes('device_id')) {
-    const { membership, thing } = await lookups.device(params.org_id, me, params.device_id);
-    if (thing === undefined) return { membership, subjects: {}, missing: 'device' };
-    return { membership, subjects: { device: thing.stored, user_id: thing.user_id } };
-  }
-  const membership = organizationScoped(id) ? lookups.membership(params.org_id, me, isPatient(id)) : undefined;
-  const [place, credential] = await Promise.all([membership, lookAtCredential(named, params, lookups)]);
-  return { ...credential, membership: place };
 }
 
-/** Tokens and keys by their ids; anything else in the path needs no look. */
-async function lookAtCredential(named: readonly string[], params: Params, { store }: Lookups): Promise<Found> {
-  const [what, reading] = named.includes('token_id')
-    ? (['token', store.tokens.get(params.token_id)] as const)
-    : named.includes('key_id')
-      ? (['enrollment_key', store.enrollmentKeys.get(params.org_id, params.key_id)] as const)
-      : [];
-  if (reading === undefined) return { subjects: {} };
+async function orAbsent<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
-    const credential = await reading;
-    const user_id = credential.user_id;
-    return { subjects: 'uses_left' in credential ? { key: credential, user_id } : { token: credential, user_id } };
+    return await reading;
   } catch (error) {
-    if (!absent(error)) throw error;
-    return { subjects: {}, missing: what };
+    if (error instanceof StoreError && error.code === 'not_found') return undefined;
+    throw error;
   }
 }
 
 /** The roles that come with the credential and the organization in the path. */
-function placeOf(id: OperationId, principal: Principal, params: Params, { membership }: Found): Set<Role> {
-  const scoped = organizationScoped(id);
+function placeOf(principal: Principal, { org_id }: Partial<PathVariables>, { membership }: Found): Set<Role> {
+  const scoped = org_id !== undefined;
   if (principal.kind !== 'user') {
-    if (scoped && principal.organization_id !== params.org_id) return new Set(['stranger']);
+    if (scoped && principal.organization_id !== org_id) return new Set(['stranger']);
     return new Set([principal.kind === 'device' ? 'device_token' : 'enrollment_key']);
   }
   const roles = new Set<Role>();
@@ -114,11 +134,8 @@ function placeOf(id: OperationId, principal: Principal, params: Params, { member
 }
 
 /** The roles that come with what the path names. Only a user has them: other credentials have no second role. */
-function rolesTowards({ subjects }: Found, id: OperationId, principal: Principal, params: Params): Role[] {
-  const me = principal.user_id;
-  if (principal.kind !== 'user') return [];
-  if (id === 'removeMember' || id === 'readUser') return params.user_id === me ? ['owning_user'] : [];
-  if (subjects.user_id !== me) return [];
+function rolesTowards({ subjects }: Found, principal: Principal): Role[] {
+  if (principal.kind !== 'user' || subjects.user_id !== principal.user_id) return [];
   return [subjects.device === undefined ? 'owning_user' : 'device_user'];
 }
 
@@ -129,23 +146,24 @@ function rolesTowards({ subjects }: Found, id: OperationId, principal: Principal
 export async function admit(
   id: OperationId,
   principal: Principal,
-  params: Params,
+  variables: Partial<PathVariables>,
   lookups: Lookups,
 ): Promise<Subjects> {
-  if (principal.kind === 'user' && principal.scope === 'read-only' && writes(id, operations[id].method)) {
+  const operation = operations[id];
+  if (principal.kind === 'user' && principal.scope === 'read-only' && operation.effect !== 'read') {
     throw new HttpError('forbidden', 'This token is read-only.');
   }
-  const found = await look(id, principal, params, lookups);
-  const roles = placeOf(id, principal, params, found);
-  if (organizationScoped(id) && roles.has('stranger')) throw notFound('organization');
+  const found = await look(operation, principal, variables, lookups);
+  const roles = placeOf(principal, variables, found);
+  if (variables.org_id !== undefined && roles.has('stranger')) throw notFound('organization');
   const best = decideRights(id, roles, { organizationOwned: true, ownDevice: true });
   if (principal.kind !== 'user' && best === 'no') throw new HttpError('forbidden', refusal(principal));
   if (found.missing !== undefined) throw notFound(found.missing);
   const { subjects } = found;
-  for (const role of rolesTowards(found, id, principal, params)) roles.add(role);
+  for (const role of rolesTowards(found, principal)) roles.add(role);
   const verdict = decideRights(id, roles, {
     organizationOwned: subjects.group !== undefined && subjects.user_id === undefined,
-    ownDevice: principal.kind === 'device' && principal.device_id === params.device_id,
+    ownDevice: principal.kind === 'device' && principal.device_id === variables.device_id,
   });
   if (verdict === 'no') throw new HttpError('forbidden', refusal(principal));
   if (verdict === 'hidden') throw notFound(hiddenThing(subjects));

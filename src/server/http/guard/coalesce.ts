@@ -4,7 +4,7 @@
  * Within one turn the same key is looked up once, and everyone who asked gets that outcome. Nothing is kept beyond the turn, so an
  * answer is never older than the request that gets it: a revoked token is refused at once, on every server.
  */
-export class Turn<T> {
+export class CoalescedReads<T> {
   readonly #asked = new Map<string, Promise<T>>();
 
   get(key: string, look: () => Promise<T>): Promise<T> {

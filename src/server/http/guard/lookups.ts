@@ -5,15 +5,15 @@ import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts'
 import type { Seen } from '../../store/contract/access.ts';
 import type { Membership } from '../../store/contract/members.ts';
 import type { Store } from '../../store/contract/store.ts';
-import { Turn } from './coalesce.ts';
+import { CoalescedReads } from './coalesce.ts';
 
 export class Lookups {
   readonly store: Store;
   readonly #authenticate: Authenticate;
-  readonly #principals = new Turn<Awaited<ReturnType<Authenticate>>>();
-  readonly #memberships = new Turn<Membership | undefined>();
-  readonly #groups = new Turn<Seen<GroupRecord>>();
-  readonly #devices = new Turn<Seen<DeviceRecord>>();
+  readonly #principals = new CoalescedReads<Awaited<ReturnType<Authenticate>>>();
+  readonly #memberships = new CoalescedReads<Membership | undefined>();
+  readonly #groups = new CoalescedReads<Seen<GroupRecord>>();
+  readonly #devices = new CoalescedReads<Seen<DeviceRecord>>();
 
   constructor(store: Store, authenticate: Authenticate) {
     this.store = store;

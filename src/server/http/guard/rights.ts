@@ -133,6 +133,3 @@ export function decideRights(id: OperationId, held: ReadonlySet<Role>, subject: 
   const verdicts = new Set([...held].map((role) => verdictOf(rights[id][role], subject)));
   return verdicts.has('yes') ? 'yes' : verdicts.has('no') ? 'no' : 'hidden';
 }
-
-/** Operations that a read-only token may not use. */
-export const writes = (id: OperationId, method: string): boolean => method !== 'GET' && id !== 'watchEvents';

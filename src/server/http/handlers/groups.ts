@@ -1,5 +1,5 @@
 /** Owns the security group operations (reference 4.1): the handler validates and normalizes what it stores. */
-import { pathFor } from '../../../api/paths.ts';
+import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { GroupOwner } from '../../store/contract/groups.ts';
@@ -18,7 +18,11 @@ const standing = (now: Stored<GroupRecord>) => ({
   },
 });
 
-function read(call: Call, services: Services, now?: Stored<GroupRecord>): GroupInput {
+type Create = 'createSecurityGroup' | 'createUserSecurityGroup';
+type Update = 'updateSecurityGroup' | 'updateUserSecurityGroup';
+type Delete = 'deleteSecurityGroup' | 'deleteUserSecurityGroup';
+
+function read(call: Pick<Call<Create>, 'params' | 'body'>, services: Services, now?: Stored<GroupRecord>): GroupInput {
   const { problems, group } = readGroup(call.body, {
     mode: now === undefined ? 'create' : 'update',
     org_id: call.params.org_id,
@@ -30,7 +34,7 @@ function read(call: Call, services: Services, now?: Stored<GroupRecord>): GroupI
 }
 
 const create =
-  (scope: 'organization' | 'user'): Handler =>
+  (scope: 'organization' | 'user'): Handler<Create> =>
   async (call, services) => {
     const { org_id } = call.params;
     const { group_name = '', group_description = '', inbound_rules = [], outbound_rules = [] } = read(call, services);
@@ -45,7 +49,7 @@ const create =
   };
 
 const list =
-  (scope: 'organization' | 'user'): Handler =>
+  (scope: 'organization' | 'user'): Handler<'listSecurityGroups' | 'listUserSecurityGroups'> =>
   async (call, { store }) => {
     const reader = call.principal.user_id;
     const groups = await store.groups.list(call.params.org_id, {
@@ -57,17 +61,18 @@ const list =
   };
 
 /** The group that the guard has read. */
-function groupOf(call: Call): Stored<GroupRecord> {
+function groupOf(call: Pick<Call<OperationId>, 'operation' | 'subjects'>): Stored<GroupRecord> {
   const { group } = call.subjects;
   if (group === undefined) throw new Error(`${call.operation} was admitted without its group`);
   return group;
 }
 
-const ownerOf = (call: Call): GroupOwner => call.subjects.user_id ?? 'organization';
+const ownerOf = ({ subjects }: Pick<Call<OperationId>, 'subjects'>): GroupOwner => subjects.user_id ?? 'organization';
 
-const readOne: Handler = (call) => Promise.resolve<Answer>(stored(groupOf(call)));
+const readOne: Handler<'readSecurityGroup' | 'readUserSecurityGroup'> = (call) =>
+  Promise.resolve<Answer>(stored(groupOf(call)));
 
-const update: Handler = async (call, services) => {
+const update: Handler<Update> = async (call, services) => {
   const now = groupOf(call);
   const { org_id, sg_id } = call.params;
   const patch = read(call, services, now);
@@ -75,7 +80,7 @@ const update: Handler = async (call, services) => {
   return stored(await services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, expected));
 };
 
-const remove: Handler = async (call, { store }) => {
+const remove: Handler<Delete> = async (call, { store }) => {
   const now = groupOf(call);
   const { org_id, sg_id } = call.params;
   const { detach } = call.query;

@@ -1,26 +1,24 @@
 /** Owns the operations on organizations and their members. */
-import { AddMember, AddOrganization, UpdateOrganization, type Member } from '../../../api/organization.ts';
+import type { Member } from '../../../api/organization.ts';
 import { pathFor } from '../../../api/paths.ts';
-import { check } from '../../../api/validate.ts';
 import { parseUserId } from '../../../policy/ids.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { MemberRecord, OrganizationRecord } from '../../store/contract/records.ts';
-import { lengthsOf, record, type Handler } from '../call.ts';
+import { record, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
-import { invalid, refuse } from '../errors.ts';
+import { invalid } from '../errors.ts';
 import { page, probe } from '../request/paging.ts';
 
 const answer = (organization: OrganizationRecord, location?: string) =>
   record(organization, { revision: organization.revision, ...(location === undefined ? {} : { location }) });
 
-const create: Handler = async (call, { store, limits }) => {
-  refuse(check(AddOrganization, call.body, lengthsOf(limits)));
-  const { name, description = '' } = call.body as AddOrganization;
+const create: Handler<'createOrganization'> = async (call, { store }) => {
+  const { name, description = '' } = call.body;
   const organization = await store.organizations.create(call.by.user_id, { name, description }, call.by.audit);
   return answer(organization, pathFor('readOrganization', { org_id: organization.id }));
 };
 
-const list: Handler = async (call, { store }) => {
+const list: Handler<'listOrganizations'> = async (call, { store }) => {
   const { principal } = call;
   // A device token sees its own organization, whatever else its user belongs to.
   const organizations =
@@ -30,17 +28,17 @@ const list: Handler = async (call, { store }) => {
   return page(call, organizations, { id: (row) => row.id, json: (row) => JSON.stringify(row) });
 };
 
-const readOne: Handler = async (call, { store }) => answer(await store.organizations.get(call.params.org_id));
+const readOne: Handler<'readOrganization'> = async (call, { store }) =>
+  answer(await store.organizations.get(call.params.org_id));
 
-const update: Handler = async (call, { store, limits }) => {
-  refuse(check(UpdateOrganization, call.body, lengthsOf(limits)));
+const update: Handler<'updateOrganization'> = async (call, { store }) => {
   const { org_id } = call.params;
   const now = call.ifMatch === undefined ? undefined : await store.organizations.get(org_id);
   const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);
-  return answer(await store.organizations.update(org_id, call.by, call.body as UpdateOrganization, expected));
+  return answer(await store.organizations.update(org_id, call.by, call.body, expected));
 };
 
-const remove: Handler = async (call, { store }) => {
+const remove: Handler<'deleteOrganization'> = async (call, { store }) => {
   const { org_id } = call.params;
   const now = call.ifMatch === undefined ? undefined : await store.organizations.get(org_id);
   const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);
@@ -54,14 +52,13 @@ const shown = ({ user_id, username, is_owner, created_at }: MemberRecord): Membe
   created_at,
 });
 
-const listMembers: Handler = async (call, { store }) => {
+const listMembers: Handler<'listMembers'> = async (call, { store }) => {
   const members = await store.members.list(call.params.org_id, probe(call.query));
   return page(call, members, { id: (row) => row.user_id, json: (row) => JSON.stringify(shown(row)) });
 };
 
-const addMember: Handler = async (call, { store, limits }) => {
-  refuse(check(AddMember, call.body, lengthsOf(limits)));
-  const { user_id, username } = call.body as AddMember;
+const addMember: Handler<'addMember'> = async (call, { store }) => {
+  const { user_id, username } = call.body;
   if ((user_id === undefined) === (username === undefined)) {
     const detail = 'Name the user by user_id or by username, one of the two.';
     throw invalid([{ pointer: '', code: user_id === undefined ? 'missing_field' : 'contradiction', detail }]);
@@ -78,10 +75,10 @@ const addMember: Handler = async (call, { store, limits }) => {
   return record(shown(member), { location: pathFor('readMember', { org_id, user_id: member.user_id }) });
 };
 
-const readMember: Handler = async (call, { store }) =>
+const readMember: Handler<'readMember'> = async (call, { store }) =>
   record(shown(await store.members.get(call.params.org_id, call.params.user_id)));
 
-const removeMember: Handler = async (call, { store }) =>
+const removeMember: Handler<'removeMember'> = async (call, { store }) =>
   record(shown(await store.members.remove(call.params.org_id, call.by, call.params.user_id)));
 
 export const organizationHandlers = {

@@ -31,8 +31,8 @@ function failurePage(reply: FastifyReply, status: number, why: string): FastifyR
   return reply.code(status).headers(pageHeaders).send(page('Ringfence: not signed in', body));
 }
 
-/** Carries a browser from here to the provider, back, and out again. */
-class Porter {
+/** Takes a browser to the provider, back, and out again. */
+class BrowserSignInRoutes {
   readonly #browser: BrowserSignIn;
   readonly #options: SignInRouteOptions;
 
@@ -150,11 +150,11 @@ export function registerSignIn(app: FastifyInstance, options: SignInRouteOptions
     });
     return;
   }
-  const porter = new Porter(browser, options);
-  app.get(signIn.path, { onRequest: limit }, (request, reply) => porter.begin(request, reply));
-  app.get(finishSignIn.path, { onRequest: limit }, (request, reply) => porter.finish(request, reply));
+  const routes = new BrowserSignInRoutes(browser, options);
+  app.get(signIn.path, { onRequest: limit }, (request, reply) => routes.begin(request, reply));
+  app.get(finishSignIn.path, { onRequest: limit }, (request, reply) => routes.finish(request, reply));
   app.post(signOut.path, { onRequest: limit }, async (request, reply) => {
-    const { cookie, body } = await porter.end(request);
+    const { cookie, body } = await routes.end(request);
     return reply.header('set-cookie', cookie).type('application/json; charset=utf-8').send(JSON.stringify(body));
   });
 }

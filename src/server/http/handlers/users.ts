@@ -1,21 +1,12 @@
 /** Owns the operations on users and the credentials they hold: tokens and enrollment keys. */
 import { pathFor } from '../../../api/paths.ts';
-import {
-  AddEnrollmentKey,
-  AddToken,
-  AddUser,
-  type EnrollmentKey,
-  type Token,
-  type User,
-  type WhoAmI,
-} from '../../../api/user.ts';
-import { check } from '../../../api/validate.ts';
+import type { EnrollmentKey, Token, User, WhoAmI } from '../../../api/user.ts';
 import { parseGroupId, type UserId } from '../../../policy/ids.ts';
 import { mint } from '../../identity/secret.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/contract/records.ts';
 import { credentialOf } from '../observe/audit-entry.ts';
-import { lengthsOf, record, type Call, type Handler, type Services } from '../call.ts';
-import { HttpError, invalid, refuse } from '../errors.ts';
+import { record, type Call, type Handler, type Services } from '../call.ts';
+import { HttpError, invalid } from '../errors.ts';
 import { page, probe } from '../request/paging.ts';
 
 const showUser = ({ id, username, is_admin, security_groups, created_at }: UserRecord): User => ({
@@ -26,7 +17,7 @@ const showUser = ({ id, username, is_admin, security_groups, created_at }: UserR
   created_at,
 });
 
-const whoAmI: Handler = async ({ principal }, { store }) => {
+const whoAmI: Handler<'whoAmI'> = async ({ principal }, { store }) => {
   const user = showUser(await store.users.get(principal.user_id));
   const place = principal.kind === 'user' ? {} : { organization_id: principal.organization_id };
   const device = principal.kind === 'device' ? { device_id: principal.device_id } : {};
@@ -37,18 +28,18 @@ const whoAmI: Handler = async ({ principal }, { store }) => {
   return record({ ...user, ...device, ...place, ...scope, credential } satisfies WhoAmI);
 };
 
-const createUser: Handler = async (call, { store, limits }) => {
-  refuse(check(AddUser, call.body, lengthsOf(limits)));
-  const user = await store.users.create({ username: (call.body as AddUser).username }, call.by.audit);
+const createUser: Handler<'createUser'> = async (call, { store }) => {
+  const user = await store.users.create({ username: call.body.username }, call.by.audit);
   return record(showUser(user), { location: pathFor('readUser', { user_id: user.id }) });
 };
 
-const listUsers: Handler = async (call, { store }) => {
+const listUsers: Handler<'listUsers'> = async (call, { store }) => {
   const users = await store.users.list(probe(call.query));
   return page(call, users, { id: (row) => row.id, json: (row) => JSON.stringify(showUser(row)) });
 };
 
-const readUser: Handler = async (call, { store }) => record(showUser(await store.users.get(call.params.user_id)));
+const readUser: Handler<'readUser'> = async (call, { store }) =>
+  record(showUser(await store.users.get(call.params.user_id)));
 
 const showToken = ({
   id,
@@ -80,34 +71,37 @@ function futureExpiry(text: string | undefined, clock: () => number): Date | und
   throw invalid([{ pointer: '/expires_at', code: 'expiry_past', detail: 'expires_at must lie in the future.' }]);
 }
 
-async function issueToken(call: Call, { store, random, limits, clock }: Services, user: UserId) {
-  const body = call.body ?? {};
-  refuse(check(AddToken, body, lengthsOf(limits)));
-  const { name = '', scope = 'full', expires_at } = body as AddToken;
+async function issueToken(
+  call: Call<'createMyToken' | 'createUserToken'>,
+  { store, random, clock }: Services,
+  user: UserId,
+) {
+  const { name = '', scope = 'full', expires_at } = call.body;
   const { secret, digest } = mint('user', random);
   const fresh = { digest, name, scope, expires_at: futureExpiry(expires_at, clock) };
   const token = await store.tokens.issue(user, fresh, call.by.audit);
   return record({ ...showToken(token), token: secret }, { location: pathFor('readToken', { token_id: token.id }) });
 }
 
-const createMyToken: Handler = (call, services) => issueToken(call, services, call.principal.user_id);
+const createMyToken: Handler<'createMyToken'> = (call, services) => issueToken(call, services, call.principal.user_id);
 
-const createUserToken: Handler = async (call, services) => {
+const createUserToken: Handler<'createUserToken'> = async (call, services) => {
   const user = await services.store.users.get(call.params.user_id);
   return issueToken(call, services, user.id);
 };
 
-const listMyTokens: Handler = async (call, { store }) => {
+const listMyTokens: Handler<'listMyTokens'> = async (call, { store }) => {
   const tokens = await store.tokens.list(call.principal.user_id, probe(call.query));
   return page(call, tokens, { id: (row) => row.id, json: (row) => JSON.stringify(showToken(row)) });
 };
 
-const readToken: Handler = async (call, { store }) => record(showToken(await store.tokens.get(call.params.token_id)));
+const readToken: Handler<'readToken'> = async (call, { store }) =>
+  record(showToken(await store.tokens.get(call.params.token_id)));
 
-const revokeToken: Handler = async (call, { store }) =>
+const revokeToken: Handler<'revokeToken'> = async (call, { store }) =>
   record(showToken(await store.tokens.revoke(call.params.token_id, call.by.audit)));
 
-const rotateToken: Handler = async (call, { store, random }) => {
+const rotateToken: Handler<'rotateToken'> = async (call, { store, random }) => {
   const { token_id } = call.params;
   const { secret, digest } = mint(call.subjects.token?.kind ?? 'user', random);
   return record({ ...showToken(await store.tokens.rotate(token_id, digest, call.by.audit)), token: secret });
@@ -128,10 +122,8 @@ const showKey = (key: EnrollmentKeyRecord): EnrollmentKey => ({
 
 const day = 24 * 60 * 60 * 1000;
 
-const createEnrollmentKey: Handler = async (call, { store, random, limits, clock }) => {
-  const body = call.body ?? {};
-  refuse(check(AddEnrollmentKey, body, lengthsOf(limits)));
-  const { name = '', uses = 1, expires_at, security_groups = [] } = body as AddEnrollmentKey;
+const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store, random, clock }) => {
+  const { name = '', uses = 1, expires_at, security_groups = [] } = call.body;
   const { secret, digest } = mint('enroll', random);
   const { org_id } = call.params;
   const key = await store.enrollmentKeys.issue(org_id, call.by, {
@@ -145,7 +137,7 @@ const createEnrollmentKey: Handler = async (call, { store, random, limits, clock
   return record({ ...showKey(key), key: secret }, { location });
 };
 
-const listEnrollmentKeys: Handler = async (call, { store }) => {
+const listEnrollmentKeys: Handler<'listEnrollmentKeys'> = async (call, { store }) => {
   const me = call.principal.user_id;
   const keys = await store.enrollmentKeys.list(call.params.org_id, {
     ...probe(call.query),
@@ -155,15 +147,15 @@ const listEnrollmentKeys: Handler = async (call, { store }) => {
   return page(call, keys, { id: (row) => row.id, json: (row) => JSON.stringify(showKey(row)) });
 };
 
-const readEnrollmentKey: Handler = async (call, { store }) =>
+const readEnrollmentKey: Handler<'readEnrollmentKey'> = async (call, { store }) =>
   record(showKey(await store.enrollmentKeys.get(call.params.org_id, call.params.key_id)));
 
-const revokeEnrollmentKey: Handler = async (call, { store }) => {
+const revokeEnrollmentKey: Handler<'revokeEnrollmentKey'> = async (call, { store }) => {
   const { org_id, key_id } = call.params;
   return record(showKey(await store.enrollmentKeys.revoke(org_id, call.by, key_id)));
 };
 
-const removeUser: Handler = async (call, { store }) => {
+const removeUser: Handler<'removeUser'> = async (call, { store }) => {
   const { user_id } = call.params;
   // Someone has to be left who can make users.
   if (user_id === call.principal.user_id) throw new HttpError('conflict', 'An administrator cannot remove itself.');

@@ -1,14 +1,9 @@
-/** Owns what the audit is told of requests: every write that succeeded, and the first sight of each access token. Never a value, never a secret. */
+/** Owns the audit entries of requests: every write that succeeded, and the first use of each access token. Never a value, never a secret. */
 import type { FastifyRequest } from 'fastify';
 import type { OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import type { AuditNote } from '../../store/contract/audit.ts';
 import { addressOf } from '../request/address.ts';
-import { writes } from '../guard/rights.ts';
-
-/** An agent's report changes no record and takes no revision; there would be one a minute from every device. */
-export const isAudited = (id: OperationId, method: string): boolean =>
-  writes(id, method) && id !== 'reportDeviceStatus';
 
 /** What a request was made with, by its kind and, where it is ours, its id. */
 export function credentialOf(principal: Principal): AuditNote['credential'] {
@@ -30,22 +25,26 @@ const common = (principal: Principal, request: Asked) => ({
 const fieldsOf = (body: unknown): readonly string[] =>
   typeof body === 'object' && body !== null && !Array.isArray(body) ? Object.keys(body).toSorted() : [];
 
-/** What the store tells with the write, in its own transaction. */
-export function noteOf(id: OperationId, principal: Principal, request: Asked & { readonly body: unknown }): AuditNote {
+/** What the store records with the write, in its own transaction. */
+export function auditEntryOf(
+  id: OperationId,
+  principal: Principal,
+  request: Asked & { readonly body: unknown },
+): AuditNote {
   const fields = fieldsOf(request.body);
   return { operation: id, ...common(principal, request), ...(fields.length === 0 ? {} : { fields }) };
 }
 
-export const signInOf = (principal: Principal, request: Asked): AuditNote => ({
+export const signInEntryOf = (principal: Principal, request: Asked): AuditNote => ({
   operation: 'signIn',
   ...common(principal, request),
 });
 
-/** More access tokens than this are not kept in mind: the eldest is then told twice. */
+/** More access tokens than this are not remembered: the oldest is then recorded twice. */
 const most = 20_000;
 
-/** Which access tokens were seen by this server. */
-export class SignIns {
+/** Which access tokens this server has seen. */
+export class FirstUses {
   readonly #seen = new Set<string>();
 
   /** Whether this is the first request with this token; a token of our own signs nobody in. */
@@ -53,8 +52,8 @@ export class SignIns {
     if (principal.kind !== 'user' || principal.token_id !== undefined || this.#seen.has(principal.session))
       return false;
     this.#seen.add(principal.session);
-    const [eldest] = this.#seen;
-    if (this.#seen.size > most && eldest !== undefined) this.#seen.delete(eldest);
+    const [oldest] = this.#seen;
+    if (this.#seen.size > most && oldest !== undefined) this.#seen.delete(oldest);
     return true;
   }
 }

@@ -1,12 +1,11 @@
-/** Owns what is told of every answered request: one line in the log, one count in the metrics. */
+/** Owns the record of every answered request: one line in the log, one count in the metrics. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { withoutSecrets } from '../../identity/secret.ts';
 import type { Log } from './log.ts';
+import { pathOf } from '../request/path.ts';
 import type { Metrics } from './metrics.ts';
 
-export const pathOf = (url: string): string => url.split('?', 1)[0] ?? url;
-
-export function tellAnswered(
+export function logRequest(
   { log, metrics }: { readonly log: Log; readonly metrics: Metrics },
   request: FastifyRequest,
   reply: FastifyReply,

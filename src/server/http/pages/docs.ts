@@ -54,8 +54,8 @@ function operationSection(operation: Operation, document: OpenApi): string {
   const described = document.paths[operation.path]?.[operation.method.toLowerCase()] ?? {};
   const parameters = (described['parameters'] ?? []) as readonly Schema[];
   const body = described['requestBody'] as { content: Record<string, { schema: Schema }> } | undefined;
-  const answers = Object.entries((described['responses'] ?? {}) as Record<string, Schema>);
-  const [status, answer] = answers.find(([key]) => key.startsWith('2')) ?? ['200', {}];
+  const { status } = operation;
+  const answer = ((described['responses'] ?? {}) as Record<string, Schema>)[status] ?? {};
   const content = Object.entries((answer['content'] ?? {}) as Record<string, { schema: Schema }>)[0];
   const failures = operation.failures.map((failed) => `<a href="#status-${failed}">${failed}</a>`).join(', ');
   const table = parameters

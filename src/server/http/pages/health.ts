@@ -1,6 +1,7 @@
 /** Owns what a supervisor asks: does the process live, can it serve, what does it measure. */
 import type { FastifyInstance } from 'fastify';
 import { HttpError } from '../errors.ts';
+import { within } from '../request/deadline.ts';
 import type { Metrics } from '../observe/metrics.ts';
 
 /** Something that must be true before requests should come. Resolves when it is; rejects or takes too long otherwise. */
@@ -30,23 +31,14 @@ export class Health {
   async lacking(timeoutMs: number): Promise<string | undefined> {
     if (this.#draining) return 'the server is shutting down';
     const results = await Promise.all(
-      this.#checks.map(async ({ name, check }) => ({ name, ready: await within(check(), timeoutMs) })),
+      this.#checks.map(({ name, check }) =>
+        within(check(), timeoutMs).then(
+          () => ({ name, ready: true }),
+          () => ({ name, ready: false }),
+        ),
+      ),
     );
     return results.find(({ ready }) => !ready)?.name;
-  }
-}
-
-async function within(work: Promise<void>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, ms, false);
-  });
-  try {
-    return await Promise.race([work.then(() => true), late]);
-  } catch {
-    return false;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

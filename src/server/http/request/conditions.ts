@@ -1,8 +1,6 @@
 /** Owns conditional requests: `If-Match` against a record's revision (RFC 9110, 13.1.1). */
+import type { IfMatch } from '../call.ts';
 import { changed } from '../errors.ts';
-
-/** Absent, `*`, or the revisions named; entity tags that can be no revision of ours are dropped, since they match nothing. */
-export type IfMatch = undefined | '*' | readonly number[];
 
 /** A revision as an entity tag; its quotes may be missing, as people forget them and nothing else can be meant. */
 const revision = /^(?:"(\d{1,16})"|(\d{1,16}))$/;

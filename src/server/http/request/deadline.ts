@@ -1,5 +1,8 @@
-/** Owns the longest wait for the database: a caller is told to come back rather than left hanging. */
+/** Owns the longest wait for the database: a caller is asked to come back rather than left hanging. */
 import { HttpError } from '../errors.ts';
+
+const tooSlow = (): HttpError =>
+  new HttpError('unavailable', 'The database takes too long to answer.', { headers: { 'Retry-After': '5' } });
 
 /**
  * The outcome of the work, or 503 when it takes longer. The work itself goes on: whether a write happened is
@@ -8,11 +11,7 @@ import { HttpError } from '../errors.ts';
 export async function within<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
-      reject(
-        new HttpError('unavailable', 'The database takes too long to answer.', { headers: { 'Retry-After': '5' } }),
-      );
-    }, ms);
+    timer = setTimeout(() => reject(tooSlow()), ms);
   });
   try {
     return await Promise.race([work, late]);

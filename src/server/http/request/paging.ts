@@ -1,8 +1,9 @@
 /** Owns lists: reading their query, cutting a page, and pointing to the next. */
 import type { RequestProblem } from '../../../api/codes.ts';
-import type { Operation } from '../../../api/operations.ts';
+import { operations, type QueryOf } from '../../../api/operations.ts';
+import type { OperationId } from '../../../api/paths.ts';
 import { check } from '../../../api/validate.ts';
-import type { Call, ListAnswer, Query } from '../call.ts';
+import type { ListAnswer } from '../call.ts';
 import { refuse } from '../errors.ts';
 
 /** Turns the text of a parameter into what its schema wants, where it plainly is that; else leaves it for the check to refuse. */
@@ -15,23 +16,31 @@ function read(schema: { readonly type?: string }, text: unknown): unknown {
 }
 
 /** The query parameters that the operation knows; others are ignored, as proxies and tools add their own. */
-export function parseQuery(operation: Operation, given: Readonly<Record<string, unknown>>): Query {
-  if (operation.query === undefined) return {};
+export function parseQuery<Id extends OperationId>(id: Id, given: Readonly<Record<string, unknown>>): QueryOf<Id> {
+  const schema = operations[id].query;
+  if (schema === undefined) return {} as QueryOf<Id>;
   const known: [string, unknown][] = [];
   const twice: RequestProblem[] = [];
-  for (const [name, schema] of Object.entries(operation.query.properties)) {
+  for (const [name, inner] of Object.entries(schema.properties)) {
     const text = Object.hasOwn(given, name) ? given[name] : undefined;
     if (Array.isArray(text))
       twice.push({ pointer: `/${name}`, code: 'duplicate', detail: `${name} is given more than once.` });
-    else if (text !== undefined) known.push([name, read(schema, text)]);
+    else if (text !== undefined) known.push([name, read(inner, text)]);
   }
   const query = Object.fromEntries(known);
-  refuse([...twice, ...check(operation.query, query)]);
-  return query;
+  refuse([...twice, ...check(schema, query)]);
+  return query as QueryOf<Id>;
+}
+
+/** Which part of a list is asked for. */
+interface PageQuery {
+  readonly limit?: number | undefined;
+  readonly after?: string | undefined;
+  readonly gt_revision?: number | undefined;
 }
 
 /** What to ask the store for: one more than the page holds tells whether another page follows. */
-export const probe = (query: Query): { limit?: number; after?: string; gt_revision?: number } => ({
+export const probe = (query: PageQuery): { limit?: number; after?: string; gt_revision?: number } => ({
   ...(query.limit === undefined ? {} : { limit: query.limit + 1 }),
   ...(query.after === undefined ? {} : { after: query.after }),
   ...(query.gt_revision === undefined ? {} : { gt_revision: query.gt_revision }),
@@ -39,7 +48,7 @@ export const probe = (query: Query): { limit?: number; after?: string; gt_revisi
 
 /** Cuts the page and, where more follows, says at which address. */
 export function page<T>(
-  call: Call,
+  call: { readonly path: string; readonly query: PageQuery },
   rows: readonly T[],
   show: { readonly id: (row: T) => string; readonly json: (row: T) => string },
 ): ListAnswer {

@@ -2,8 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse } from '../errors.ts';
-import { everywhere } from '../headers.ts';
-import type { Admitted, StreamHandler } from '../routes.ts';
+import { commonHeaders } from '../headers.ts';
+import type { Admitted, Params } from '../call.ts';
 import type { Hub, Refusal } from '../../watch/hub.ts';
 import { watchProblems } from '../../watch/request.ts';
 import { takeOver } from '../../watch/socket.ts';
@@ -35,7 +35,7 @@ function refusal(why: Refusal): HttpError {
   }
 }
 
-const common = everywhere.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+const common = commonHeaders.map(([name, value]) => `${name}: ${value}\r\n`).join('');
 let date = { second: 0, line: '' };
 
 /** Headers that every answer carries, as lines. A date lasts a second. */
@@ -45,6 +45,14 @@ function headerLines(id: string, now: number): string {
   return `${date.line}x-request-id: ${id}\r\n${common}`;
 }
 
+/** Answers the stream operation: it has the parsed body and may take over the raw socket (`reply.hijack()`). */
+export type StreamHandler = (
+  admitted: Admitted,
+  params: Params<'watchEvents'>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) => Promise<void>;
+
 export interface StreamHandlerOptions {
   readonly hub: Hub;
   readonly clock: () => number;
@@ -53,12 +61,12 @@ export interface StreamHandlerOptions {
 }
 
 export function streamHandler({ hub, clock, onOpen }: StreamHandlerOptions): StreamHandler {
-  return async (admitted, request, reply) => {
+  return async (admitted, { org_id }, request, reply) => {
     refuse(watchProblems(request.body));
     const chunked = request.raw.httpVersionMajor > 1 || request.raw.httpVersionMinor >= 1;
     const now = clock();
     const refused = await hub.open({
-      org: admitted.params.org_id,
+      org: org_id,
       items: request.body as WatchRequest,
       holder: holderOf(admitted),
       admittedAt: now - reply.elapsedTime,

@@ -1,0 +1,367 @@
+/** Owns the table of operations: every fact about each that routes, guards, OpenAPI and tests are built from, one column a fact. */
+import type { TArray, TObject, TSchema } from 'typebox';
+import { AuditEntry } from './audit.ts';
+import type { ErrorCode } from './codes.ts';
+import { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from './device.ts';
+import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from './group.ts';
+import { DeleteGroupQuery, PageQuery, RevisionPageQuery } from './list.ts';
+import { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from './organization.ts';
+import type { OperationId } from './paths.ts';
+import {
+  AddEnrollmentKey,
+  AddToken,
+  AddUser,
+  EnrollmentKey,
+  IssuedEnrollmentKey,
+  IssuedToken,
+  Token,
+  User,
+  WhoAmI,
+} from './user.ts';
+import { WatchDocument, WatchRequest } from './watch.ts';
+
+export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'events' | 'audit';
+
+/** What the path names besides its organization. `user group`: these paths know user-owned groups only. */
+export type SubjectKind = 'group' | 'user group' | 'device' | 'token' | 'enrollment key' | 'user';
+
+export interface Row {
+  readonly tag: Tag;
+  readonly summary: string;
+  /**
+   * `read`: changes nothing, so a read-only token may do it. `write`: leaves an audit entry. `report`: an agent's own status, which
+   * comes from every device each minute, takes no revision and leaves no audit entry.
+   */
+  readonly effect: 'read' | 'write' | 'report';
+  readonly subject?: SubjectKind;
+  /** One record; of a list, one entry; of a stream, one document. */
+  readonly answer: TSchema;
+  /** Whether the answer carries `ETag: "<revision>"`. */
+  readonly etag?: true;
+  readonly query?: TObject;
+  readonly body?: TObject | TArray;
+  /** An absent body is the same as `{}`. */
+  readonly bodyOptional?: true;
+  /** The handler reads the body by rules that know more than the schema; else the schema decides before the handler runs. */
+  readonly bodyReader?: 'handler';
+  /** Whether `If-Match` is honoured. */
+  readonly conditional?: true;
+  /** Streams come in thousands when a server comes back, and last: what is read to let them in is asked for together. */
+  readonly coalesced?: true;
+  /** Failures besides those that follow from the shape of the operation. */
+  readonly fails?: readonly ErrorCode[];
+}
+
+const createGroup = {
+  body: AddSecurityGroup,
+  bodyReader: 'handler',
+  answer: SecurityGroup,
+  etag: true,
+  fails: ['phase_limit'],
+} as const;
+const listGroups = { query: RevisionPageQuery, answer: SecurityGroup } as const;
+const readGroup = { answer: SecurityGroup, etag: true } as const;
+const updateGroup = {
+  body: UpdateSecurityGroup,
+  bodyReader: 'handler',
+  answer: SecurityGroup,
+  etag: true,
+  conditional: true,
+} as const;
+const deleteGroup = {
+  query: DeleteGroupQuery,
+  answer: SecurityGroup,
+  etag: true,
+  conditional: true,
+  fails: ['group_in_use'],
+} as const;
+
+export const rows = {
+  whoAmI: { effect: 'read', tag: 'users', summary: 'Who am I', answer: WhoAmI },
+  createUser: {
+    effect: 'write',
+    tag: 'users',
+    summary: 'Create a user',
+    body: AddUser,
+    answer: User,
+    fails: ['username_taken'],
+  },
+  listUsers: { effect: 'read', tag: 'users', summary: 'List users', query: PageQuery, answer: User },
+  readUser: { effect: 'read', subject: 'user', tag: 'users', summary: 'Read a user', answer: User },
+  removeUser: {
+    effect: 'write',
+    subject: 'user',
+    tag: 'users',
+    summary: 'Remove a user for good',
+    answer: User,
+    fails: ['conflict'],
+  },
+  createMyToken: {
+    effect: 'write',
+    tag: 'users',
+    summary: 'Issue a token for myself',
+    body: AddToken,
+    bodyOptional: true,
+    answer: IssuedToken,
+  },
+  listMyTokens: { effect: 'read', tag: 'users', summary: 'List my tokens', query: PageQuery, answer: Token },
+  createUserToken: {
+    effect: 'write',
+    subject: 'user',
+    tag: 'users',
+    summary: 'Issue a token for a user',
+    body: AddToken,
+    bodyOptional: true,
+    answer: IssuedToken,
+  },
+  readToken: {
+    effect: 'read',
+    subject: 'token',
+    tag: 'users',
+    summary: 'Read a token, without its secret',
+    answer: Token,
+  },
+  rotateToken: {
+    effect: 'write',
+    subject: 'token',
+    tag: 'users',
+    summary: 'Give a token another secret',
+    answer: IssuedToken,
+  },
+  revokeToken: { effect: 'write', subject: 'token', tag: 'users', summary: 'Revoke a token', answer: Token },
+
+  createOrganization: {
+    effect: 'write',
+    tag: 'organizations',
+    summary: 'Create an organization, with its default group',
+    body: AddOrganization,
+    answer: Organization,
+    etag: true,
+  },
+  listOrganizations: {
+    effect: 'read',
+    tag: 'organizations',
+    summary: 'List the organizations I am a member of',
+    query: PageQuery,
+    answer: Organization,
+  },
+  readOrganization: {
+    effect: 'read',
+    tag: 'organizations',
+    summary: 'Read an organization',
+    answer: Organization,
+    etag: true,
+  },
+  updateOrganization: {
+    effect: 'write',
+    tag: 'organizations',
+    summary: 'Change an organization',
+    body: UpdateOrganization,
+    answer: Organization,
+    etag: true,
+    conditional: true,
+  },
+  deleteOrganization: {
+    effect: 'write',
+    tag: 'organizations',
+    summary: 'Delete an organization with everything in it',
+    answer: Organization,
+    etag: true,
+    conditional: true,
+  },
+
+  listMembers: { effect: 'read', tag: 'organizations', summary: 'List members', query: PageQuery, answer: Member },
+  addMember: {
+    effect: 'write',
+    tag: 'organizations',
+    summary: 'Add a member',
+    body: AddMember,
+    answer: Member,
+    fails: ['already_member'],
+  },
+  readMember: { effect: 'read', subject: 'user', tag: 'organizations', summary: 'Read a member', answer: Member },
+  removeMember: {
+    effect: 'write',
+    subject: 'user',
+    tag: 'organizations',
+    summary: "Remove a member, with that member's devices and groups in the organization",
+    answer: Member,
+    fails: ['conflict'],
+  },
+
+  createDevice: {
+    effect: 'write',
+    tag: 'devices',
+    summary: 'Register a device',
+    body: AddDevice,
+    bodyReader: 'handler',
+    answer: RegisteredDevice,
+    etag: true,
+    fails: ['public_key_taken'],
+  },
+  listDevicesInOrganization: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'List devices',
+    query: RevisionPageQuery,
+    answer: Device,
+  },
+  readDevice: {
+    effect: 'read',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Read a device',
+    answer: Device,
+    etag: true,
+  },
+  updateDevice: {
+    effect: 'write',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Change a device',
+    body: UpdateDevice,
+    bodyReader: 'handler',
+    answer: Device,
+    etag: true,
+    conditional: true,
+    fails: ['public_key_taken'],
+  },
+  deleteDevice: {
+    effect: 'write',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Delete a device',
+    answer: Device,
+    etag: true,
+    conditional: true,
+  },
+  reportDeviceStatus: {
+    effect: 'report',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Report the status of a device, as its agent',
+    body: DeviceReport,
+    answer: DeviceStatus,
+  },
+  listDeviceStatuses: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'List what the agents last reported',
+    query: PageQuery,
+    answer: DeviceStatus,
+  },
+
+  createEnrollmentKey: {
+    effect: 'write',
+    tag: 'devices',
+    summary: 'Issue an enrollment key',
+    body: AddEnrollmentKey,
+    bodyOptional: true,
+    answer: IssuedEnrollmentKey,
+  },
+  listEnrollmentKeys: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'List my enrollment keys',
+    query: PageQuery,
+    answer: EnrollmentKey,
+  },
+  readEnrollmentKey: {
+    effect: 'read',
+    subject: 'enrollment key',
+    tag: 'devices',
+    summary: 'Read an enrollment key, without its secret',
+    answer: EnrollmentKey,
+  },
+  revokeEnrollmentKey: {
+    effect: 'write',
+    subject: 'enrollment key',
+    tag: 'devices',
+    summary: 'Revoke an enrollment key',
+    answer: EnrollmentKey,
+  },
+
+  createSecurityGroup: {
+    effect: 'write',
+    tag: 'security groups',
+    summary: 'Create an organization-owned group',
+    ...createGroup,
+  },
+  listSecurityGroups: { effect: 'read', tag: 'security groups', summary: 'List the groups I may read', ...listGroups },
+  readSecurityGroup: {
+    effect: 'read',
+    subject: 'group',
+    tag: 'security groups',
+    summary: 'Read a group',
+    ...readGroup,
+  },
+  updateSecurityGroup: {
+    effect: 'write',
+    subject: 'group',
+    tag: 'security groups',
+    summary: 'Change a group',
+    ...updateGroup,
+  },
+  deleteSecurityGroup: {
+    effect: 'write',
+    subject: 'group',
+    tag: 'security groups',
+    summary: 'Delete a group; on the default group: reset it',
+    ...deleteGroup,
+  },
+
+  createUserSecurityGroup: {
+    effect: 'write',
+    tag: 'security groups',
+    summary: 'Create a group of my own',
+    ...createGroup,
+  },
+  listUserSecurityGroups: { effect: 'read', tag: 'security groups', summary: 'List the groups I own', ...listGroups },
+  readUserSecurityGroup: {
+    effect: 'read',
+    subject: 'user group',
+    tag: 'security groups',
+    summary: 'Read a user-owned group',
+    ...readGroup,
+  },
+  updateUserSecurityGroup: {
+    effect: 'write',
+    subject: 'user group',
+    tag: 'security groups',
+    summary: 'Change a group of my own',
+    ...updateGroup,
+  },
+  deleteUserSecurityGroup: {
+    effect: 'write',
+    subject: 'user group',
+    tag: 'security groups',
+    summary: 'Delete a group of my own',
+    ...deleteGroup,
+  },
+
+  listAudit: {
+    effect: 'read',
+    tag: 'audit',
+    summary: 'Who changed what in the organization, newest first',
+    query: PageQuery,
+    answer: AuditEntry,
+  },
+  listServerAudit: {
+    effect: 'read',
+    tag: 'audit',
+    summary: 'Sign-ins, and changes of users, tokens and the end of organizations, newest first',
+    query: PageQuery,
+    answer: AuditEntry,
+  },
+
+  watchEvents: {
+    effect: 'read',
+    tag: 'events',
+    summary: 'Follow the changes of devices and security groups',
+    body: WatchRequest,
+    bodyReader: 'handler',
+    answer: WatchDocument,
+    coalesced: true,
+    fails: ['revision_gone'],
+  },
+} as const satisfies { readonly [Id in OperationId]: Row };
