@@ -1,12 +1,19 @@
-/** Owns the ruleset as data: our one table, its chains and rules, and the commands that change them. Nodes are frozen. */
+/** Owns the ruleset as data: our tables, their chains and rules, and the commands that change them. Nodes are frozen. */
 import type { Family } from '../policy/rule.ts';
 import type { RangeSet } from '../policy/range.ts';
 import { parseObjectName, type InterfaceName, type ObjectName } from './names.ts';
 
-/** Every object we own lives in this table (reference 1.2 (2)). */
-export const table = Object.freeze({ family: 'inet', name: 'service' });
+export const tableFamily = 'inet';
+/**
+ * Every object we own lives in one of these. The first is the specified one (reference 1.2 (2)) and stays to the letter;
+ * the second judges connections that the device forwards with an address translated (reference 1.2 (25)).
+ */
+export const tableNames = ['service', 'service-forward'] as const;
+export type TableName = (typeof tableNames)[number];
 
-export type Hook = 'input' | 'output';
+/** Where a base chain hangs, with its priority: after all address translation in `postrouting`, priority filter elsewhere. */
+export const hookPriority = Object.freeze({ input: 0, output: 0, forward: 0, postrouting: 150 });
+export type Hook = keyof typeof hookPriority;
 export type AddressSide = 'saddr' | 'daddr';
 export type TransportName = 'tcp' | 'udp';
 
@@ -31,6 +38,12 @@ export type Match =
   /** Inclusive; makes no set. */
   | { readonly kind: 'icmpTypeRange'; readonly family: Family; readonly first: number; readonly last: number }
   | { readonly kind: 'hopLimit'; readonly value: number }
+  /** One destination port. */
+  | { readonly kind: 'port'; readonly transport: TransportName; readonly port: number }
+  /** The connection's destination or source address was translated. */
+  | { readonly kind: 'translated'; readonly by: 'dnat' | 'snat' }
+  /** The packet came in by an interface: in `postrouting` this tells forwarded packets from the device's own. */
+  | { readonly kind: 'forwarded' }
   /** More than one range makes an anonymous set. Never empty. */
   | { readonly kind: 'address'; readonly family: Family; readonly side: AddressSide; readonly ranges: RangeSet };
 
@@ -57,10 +70,14 @@ export interface PortEntry {
 /** A rule that ends in an anonymous verdict map. Entries ascend. */
 export type VerdictMap =
   | { readonly kind: 'protocolMap'; readonly entries: readonly ProtocolEntry[] }
-  /** `mask` is taken from the destination port before the look-up; 0xffff is the port itself. Under a mask, `from` is `to`. */
+  /**
+   * `mask` is taken from the destination port before the look-up; 0xffff is the port itself. Under a mask, `from` is `to`.
+   * With `original` it is the port that the connection was made to, before any translation.
+   */
   | {
       readonly kind: 'portMap';
       readonly transport: TransportName;
+      readonly original?: true;
       readonly mask: number;
       readonly entries: readonly PortEntry[];
     };
@@ -76,7 +93,7 @@ export interface Rule {
 export interface BaseChain {
   readonly kind: 'base';
   readonly name: ObjectName;
-  /** Always type filter, priority filter, policy accept (reference 1.2 (2)). */
+  /** Always type filter, policy accept, and the priority of the hook (reference 1.2 (2)). */
   readonly hook: Hook;
   readonly rules: readonly Rule[];
 }
@@ -88,13 +105,25 @@ export interface HelperChain {
   readonly rules: readonly Rule[];
 }
 
-/** The whole table. `helpers` come in an order in which each one's targets stand before it; `counters` are those that rules name. */
-export interface Ruleset {
+/** One table. `helpers` come in an order in which each one's targets stand before it; `counters` are those that rules name. */
+export interface TableRules {
   readonly counters: readonly ObjectName[];
-  readonly inbound: BaseChain;
-  readonly outbound: BaseChain;
+  readonly inbound?: BaseChain;
+  readonly outbound?: BaseChain;
   readonly helpers: readonly HelperChain[];
 }
+
+/** Everything that enforces a policy: the specified table, and beside it the one for forwarded connections where it is needed. */
+export interface Ruleset extends TableRules {
+  readonly inbound: BaseChain;
+  readonly outbound: BaseChain;
+  readonly forward?: TableRules;
+}
+
+export const basesOf = ({ inbound, outbound }: TableRules): readonly BaseChain[] => [
+  ...(inbound === undefined ? [] : [inbound]),
+  ...(outbound === undefined ? [] : [outbound]),
+];
 
 /** Objects besides chains that may stand in our table, in nft's own words. Of ours there are only counters. */
 export const objectKinds = [
@@ -112,8 +141,10 @@ export const objectKinds = [
 ] as const;
 export type ObjectKind = (typeof objectKinds)[number];
 
-/** One line of an nft batch. A batch is one transaction. */
-export type Command =
+/** One line of an nft batch, about the table `service` unless it says otherwise. A batch is one transaction. */
+export type Command = { readonly table?: TableName } & Change;
+
+type Change =
   | { readonly kind: 'addTable' }
   | { readonly kind: 'deleteTable' }
   | { readonly kind: 'addCounter'; readonly name: ObjectName }

@@ -1,4 +1,4 @@
-/** Owns the rules of the two base chains, the only ones that see packets by themselves (reference 1.2 (2), (3), (9), (10)). */
+/** Owns the rules of the base chains, the only ones that see packets by themselves (reference 1.2 (2), (3), (9), (10), (24), (25)). */
 import type { Direction, Family } from '../policy/rule.ts';
 import {
   accept,
@@ -15,9 +15,16 @@ import {
   type Hook,
   type Match,
   type Rule,
+  type TableName,
 } from './ast.ts';
 import { fateCounter } from './counters.ts';
-import type { InterfaceName, ObjectName } from './names.ts';
+import { parseObjectName, type InterfaceName, type ObjectName } from './names.ts';
+
+/** Where packets are judged: those of the device itself, or those it forwards with an address translated. */
+export interface Place {
+  readonly table: TableName;
+  readonly direction: Direction;
+}
 
 /** What a base chain does. */
 export type BaseContent =
@@ -25,11 +32,34 @@ export type BaseContent =
   | { readonly kind: 'open' }
   /** The default group's inbound chain. */
   | { readonly kind: 'default' }
-  /** What `dispatch` accepts passes, and all else is dropped; without it nothing new passes. */
-  | { readonly kind: 'closed'; readonly neighbourDiscovery: boolean; readonly dispatch?: ObjectName };
+  /**
+   * What `server` and then `dispatch` accept passes, and all else is dropped; without them nothing new passes. `server`
+   * keeps the agent's way to its server open, so it stands before everything that a policy can say.
+   */
+  | {
+      readonly kind: 'closed';
+      readonly neighbourDiscovery: boolean;
+      readonly server?: ObjectName;
+      readonly dispatch?: ObjectName;
+    };
 
-export const baseName: { readonly [D in Direction]: ObjectName } = { inbound: inboundName, outbound: outboundName };
-export const baseHook: { readonly [D in Direction]: Hook } = { inbound: 'input', outbound: 'output' };
+const names: { readonly [T in TableName]: { readonly [D in Direction]: ObjectName } } = {
+  service: { inbound: inboundName, outbound: outboundName },
+  'service-forward': {
+    inbound: parseObjectName('service-forward-inbound'),
+    outbound: parseObjectName('service-forward-outbound'),
+  },
+};
+/**
+ * A connection that is redirected is known as such once it is routed. One that leaves is known to have its source
+ * translated only after that was done, at the very end.
+ */
+const hooks: { readonly [T in TableName]: { readonly [D in Direction]: Hook } } = {
+  service: { inbound: 'input', outbound: 'output' },
+  'service-forward': { inbound: 'forward', outbound: 'postrouting' },
+};
+export const baseName = ({ table, direction }: Place): ObjectName => names[table][direction];
+export const baseHook = ({ table, direction }: Place): Hook => hooks[table][direction];
 
 /** Established connections, and ICMP errors about them: without these, replies to what was admitted would die. */
 const established: Match = node({ kind: 'established' });
@@ -59,8 +89,18 @@ const discovery: readonly Match[] = [
   node({ kind: 'hopLimit', value: 255 }),
 ];
 
-export function baseRules(direction: Direction, name: InterfaceName, content: BaseContent): readonly Rule[] {
-  const here: Match = node({ kind: 'interface', side: direction === 'inbound' ? 'iifname' : 'oifname', name });
+/** Which packets the rules of a base chain are about. */
+function matchesAt({ table, direction }: Place, name: InterfaceName): readonly Match[] {
+  const driver: Match = node({ kind: 'interface', side: direction === 'inbound' ? 'iifname' : 'oifname', name });
+  if (table === 'service') return [driver];
+  return direction === 'inbound'
+    ? [driver, node({ kind: 'translated', by: 'dnat' })]
+    : [driver, node({ kind: 'forwarded' }), node({ kind: 'translated', by: 'snat' })];
+}
+
+export function baseRules(place: Place, name: InterfaceName, content: BaseContent): readonly Rule[] {
+  const { direction } = place;
+  const here = matchesAt(place, name);
   switch (content.kind) {
     case 'open':
       return [];
@@ -68,33 +108,29 @@ export function baseRules(direction: Direction, name: InterfaceName, content: Ba
       // Literally and in this order (reference 1.2 (10)). These two sets of ICMP types are the only ones in a base chain;
       // a packet that passes before their contents are visible is accepted by its family two rules later.
       return [
-        rule([here, established], accept),
-        rule([here, echo[6]], accept),
-        rule([here, echo[4]], accept),
-        rule([here, familyMatch[4]], accept),
-        rule([here, familyMatch[6]], accept),
-        rule([here], drop),
+        rule([...here, established], accept),
+        rule([...here, echo[6]], accept),
+        rule([...here, echo[4]], accept),
+        rule([...here, familyMatch[4]], accept),
+        rule([...here, familyMatch[6]], accept),
+        rule([...here], drop),
       ];
     case 'closed':
       return [
-        rule([here, established], accept, fateCounter(direction, 'established')),
+        rule([...here, established], accept, fateCounter(direction, 'established')),
         ...(content.neighbourDiscovery
-          ? [rule([here, ...discovery], accept, fateCounter(direction, 'discovery'))]
+          ? [rule([...here, ...discovery], accept, fateCounter(direction, 'discovery'))]
           : []),
-        ...(content.dispatch === undefined ? [] : [rule([here], jump(content.dispatch))]),
+        ...(content.server === undefined ? [] : [rule([...here], jump(content.server))]),
+        ...(content.dispatch === undefined ? [] : [rule([...here], jump(content.dispatch))]),
         // Counted by a rule of its own, so that the drop at the end reads as the reference gives it (1.2 (9), (10)).
-        rule([here], goOn, fateCounter(direction, 'refused')),
-        rule([here], drop),
+        rule([...here], goOn, fateCounter(direction, 'refused')),
+        rule([...here], drop),
       ];
     default:
       return content satisfies never;
   }
 }
 
-export const baseChain = (direction: Direction, name: InterfaceName, content: BaseContent): BaseChain =>
-  node({
-    kind: 'base',
-    name: baseName[direction],
-    hook: baseHook[direction],
-    rules: baseRules(direction, name, content),
-  });
+export const baseChain = (place: Place, name: InterfaceName, content: BaseContent): BaseChain =>
+  node({ kind: 'base', name: baseName(place), hook: baseHook(place), rules: baseRules(place, name, content) });

@@ -1,21 +1,21 @@
 /** Proves the layout of compiled rulesets: small ones by their exact text, all of them by what must hold in each. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { accept, makesSet, rule, targets, type Ruleset } from './ast.ts';
+import { accept, basesOf, makesSet, rule, targets, type Ruleset, type TableRules } from './ast.ts';
 import { compile } from './compile.ts';
 import { helperName, type HelperPurpose } from './helpers.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { parseGroupId } from '../policy/ids.ts';
 import { parseInterfaceName } from './names.ts';
 import { install } from './plan.ts';
-import { canonicalPolicy, defaultPolicy, nested, policyOf, written } from './policies.fixture.ts';
+import { canonicalPolicy, defaultPolicy, nested, policyOf, rangesOf, written } from './policies.fixture.ts';
 import { printCommands, printRule } from './print.ts';
 
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
 
 /** A ruleset as people read it: chains with their rules, `1`, `2`, … for the digests in the names, and short names of groups. */
-function readable({ inbound, outbound, helpers }: Ruleset): string {
-  const text = [inbound, outbound, ...helpers.toReversed()]
+function readable(rules: TableRules): string {
+  const text = [...basesOf(rules), ...rules.helpers.toReversed()]
     .map(({ name, rules }) => [`${name}:`, ...rules.map((each) => `  ${printRule(each)}`)].join('\n'))
     .join('\n');
   const digests = [...new Set(text.match(/[0-9a-f]{32}/g))];
@@ -270,5 +270,130 @@ describe('every compiled ruleset', () => {
         expect(matches[0]).toEqual({ kind: 'interface', side: 'oifname', name: 'wg0' });
       }
     });
+  });
+});
+
+describe("the agent's way to its server", () => {
+  const access = {
+    addresses: { v4: rangesOf('100.64.0.9', '100.64.1.9'), v6: rangesOf('fd7f::9') },
+    port: 8_080,
+    resolvers: { v4: rangesOf('100.64.0.53'), v6: [] },
+  };
+
+  test('stays open in a closed outbound chain, before all groups and after what is established', () => {
+    const policy = policyOf([], [written('udp', 5_000, 5_000)]);
+    expect(readable(compile(policy, { ...options, serverAccess: access }))).toBe(
+      `service-inbound:
+  iifname "wg0" ct state established,related counter name in-established accept
+  iifname "wg0" counter name in-refused continue
+  iifname "wg0" drop
+service-outbound:
+  oifname "wg0" ct state established,related counter name out-established accept
+  oifname "wg0" jump server-1
+  oifname "wg0" jump outbound-2
+  oifname "wg0" counter name out-refused continue
+  oifname "wg0" drop
+outbound-2:
+  meta l4proto vmap { 17 : goto udp-3 }
+udp-3:
+  udp dport vmap { 5000 : goto to-4 }
+to-4:
+  counter name out-group1 accept
+server-1:
+  ip daddr { 100.64.0.9, 100.64.1.9 } tcp dport 8080 counter name out-server accept
+  ip6 daddr fd7f::9 tcp dport 8080 counter name out-server accept
+  ip daddr 100.64.0.53 udp dport 53 counter name out-server accept
+  ip daddr 100.64.0.53 tcp dport 53 counter name out-server accept`,
+    );
+  });
+
+  test('needs no rule where outbound is open, and none where nothing is known of the server', () => {
+    const open = policyOf([written('tcp', 22, 22)]);
+    expect(compile(open, { ...options, serverAccess: access })).toEqual(compile(open, options));
+    const closed = policyOf([], [written('tcp', 22, 22)]);
+    const nowhere = { ...access, addresses: { v4: [], v6: [] }, resolvers: { v4: [], v6: [] } };
+    expect(compile(closed, { ...options, serverAccess: nowhere })).toEqual(compile(closed, options));
+  });
+});
+
+describe('the table for forwarded connections', () => {
+  const policy = policyOf(
+    [written('tcp', 8_080, 8_089, '10.0.0.0/8'), written('icmp', 0, 0)],
+    [written('tcp', 443, 443), written('udp', 0, 0, '10.9.0.1')],
+  );
+
+  test('judges redirected connections by the port they were made to, and translated ones like those of the device', () => {
+    const { forward } = compile(policy, { ...options, neighbourDiscovery: true, forwarding: 'on' });
+    expect(forward && readable(forward)).toBe(
+      `service-forward-inbound:
+  iifname "wg0" ct status dnat ct state established,related counter name in-established accept
+  iifname "wg0" ct status dnat jump inbound-1
+  iifname "wg0" ct status dnat counter name in-refused continue
+  iifname "wg0" ct status dnat drop
+service-forward-outbound:
+  oifname "wg0" iif > 0 ct status snat ct state established,related counter name out-established accept
+  oifname "wg0" iif > 0 ct status snat jump outbound-2
+  oifname "wg0" iif > 0 ct status snat counter name out-refused continue
+  oifname "wg0" iif > 0 ct status snat drop
+outbound-2:
+  meta l4proto vmap { 6 : goto tcp-3, 17 : goto to-4 }
+to-4:
+  ip daddr 10.9.0.1 counter name out-group1 accept
+tcp-3:
+  tcp dport vmap { 443 : goto to-5 }
+to-5:
+  counter name out-group1 accept
+inbound-1:
+  meta l4proto vmap { 1 : goto ping-6, 6 : goto tcp-7 }
+tcp-7:
+  meta l4proto 6 ct original proto-dst vmap { 8080-8089 : goto from-8 }
+from-8:
+  ip saddr 10.0.0.0/8 counter name in-group1 accept
+ping-6:
+  icmp type { echo-reply, echo-request } goto from-9
+from-9:
+  meta nfproto ipv4 counter name in-group1 accept`,
+    );
+  });
+
+  test("does not hold the agent's way to its server: only the device itself goes there", () => {
+    const access = {
+      addresses: { v4: rangesOf('100.64.0.9'), v6: [] },
+      port: 8_080,
+      resolvers: { v4: [], v6: [] },
+    };
+    const guarded = compile(policy, { ...options, forwarding: 'on', serverAccess: access });
+    expect(guarded.forward).toEqual(compile(policy, { ...options, forwarding: 'on' }).forward);
+    expect(guarded.helpers.some(({ name }) => name.startsWith('server-'))).toBe(true);
+  });
+
+  test('refuses everything in a closed direction while the device forwards nothing, at hardly any cost', () => {
+    const { forward } = compile(policy, { ...options, forwarding: 'off' });
+    expect(forward && readable(forward)).toBe(
+      `service-forward-inbound:
+  iifname "wg0" ct status dnat ct state established,related counter name in-established accept
+  iifname "wg0" ct status dnat counter name in-refused continue
+  iifname "wg0" ct status dnat drop
+service-forward-outbound:
+  oifname "wg0" iif > 0 ct status snat ct state established,related counter name out-established accept
+  oifname "wg0" iif > 0 ct status snat counter name out-refused continue
+  oifname "wg0" iif > 0 ct status snat drop`,
+    );
+  });
+
+  test('has chains for closed directions only, and is not there where both admit everything', () => {
+    const both = { ...options, forwarding: 'on' as const };
+    expect(compile(defaultPolicy, both).forward).toBeUndefined();
+    expect(Object.keys(compile(policyOf([]), both).forward ?? {}).toSorted()).toEqual([
+      'counters',
+      'helpers',
+      'inbound',
+    ]);
+    expect(compile(policy, options).forward).toBeUndefined();
+  });
+
+  test('leaves the specified table to the letter', () => {
+    const { forward: _, ...service } = compile(policy, { ...options, forwarding: 'on' });
+    expect(service).toEqual(compile(policy, options));
   });
 });

@@ -2,6 +2,7 @@
 import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../policy/canonical.ts';
 import { isWholeFamily, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
+import { isNoAccess, type ServerAccess } from '../policy/server-access.ts';
 import { isNobody, withoutFamilies } from '../policy/shares.ts';
 import {
   accept,
@@ -11,28 +12,40 @@ import {
   protocolNumber,
   rule,
   type AddressSide,
-  type BaseChain,
+  type HelperChain,
   type Match,
   type PortEntry,
   type ProtocolEntry,
   type Rule,
   type Ruleset,
+  type TableRules,
   type TransportName,
   type Verdict,
 } from './ast.ts';
-import { baseChain, echo, familyMatch, type BaseContent } from './base.ts';
+import { baseChain, echo, familyMatch, type BaseContent, type Place } from './base.ts';
 import { countersOf, groupCounter } from './counters.ts';
-import { Helpers } from './helpers.ts';
+import { helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
+import { serverAccessRules } from './server-access.ts';
 
 export interface CompileOptions {
   /** The one interface that the policy binds (reference 1.2 (1)). */
   readonly interface: InterfaceName;
   /** Whether the interface does neighbour discovery: neither point-to-point nor NOARP. */
   readonly neighbourDiscovery: boolean;
+  /** Where the agent finds its server; absent, that way is judged like any other. */
+  readonly serverAccess?: ServerAccess | undefined;
+  /**
+   * Whether connections that the device translates for others are judged too: with the same rules, or, on a device that
+   * forwards nothing, with none, so that all of them are refused. Absent: they are left alone.
+   */
+  readonly forwarding?: Forwarding | undefined;
   /** Gives every helper chain another name; see `plan`. */
   readonly salt?: string;
 }
+
+/** Whether the device forwards packets at all. */
+export type Forwarding = 'on' | 'off';
 
 type Closed = Extract<DirectionPolicy, { kind: 'closed' }>;
 
@@ -69,31 +82,40 @@ const isDefault = (direction: Direction, policy: DirectionPolicy): boolean =>
 export const isCounted = (direction: Direction, policy: DirectionPolicy): boolean =>
   policy.kind === 'closed' && !isDefault(direction, policy);
 
-/** Compiles one direction; `helpers` is shared by both. */
+/** The chains of addresses that were made already: equal sets have equal names anyway, this only spares printing one twice. */
+type Leaves = Map<Addresses, HelperChain>;
+
+/** Compiles the rules of one direction, for packets at one place. */
 class DirectionCompiler {
+  readonly #place: Place;
   readonly #direction: Direction;
+  readonly #salt: string;
   readonly #helpers: Helpers;
-  readonly #options: CompileOptions;
-  /** Equal address sets have equal names anyway; this only spares printing one object twice. */
-  readonly #known = new Map<Addresses, ObjectName>();
+  readonly #leaves: Leaves;
 
-  constructor(direction: Direction, helpers: Helpers, options: CompileOptions) {
-    this.#direction = direction;
-    this.#helpers = helpers;
-    this.#options = options;
+  constructor(place: Place, leaves: Leaves, salt = '') {
+    this.#place = place;
+    this.#direction = place.direction;
+    this.#helpers = new Helpers(salt);
+    this.#leaves = leaves;
+    this.#salt = salt;
   }
 
-  base(policy: DirectionPolicy): BaseChain {
-    return baseChain(this.#direction, this.#options.interface, this.#content(policy));
+  get helpers(): readonly HelperChain[] {
+    return this.#helpers.chains;
   }
 
-  #content(policy: DirectionPolicy): BaseContent {
+  content(policy: DirectionPolicy, { neighbourDiscovery, serverAccess }: CompileOptions): BaseContent {
     if (policy.kind === 'open') return policy;
     if (isDefault(this.#direction, policy)) return { kind: 'default' };
-    const { neighbourDiscovery } = this.#options;
+    const access = this.#direction === 'outbound' && serverAccess !== undefined && !isNoAccess(serverAccess);
+    const server = access ? this.#helpers.add('server', serverAccessRules(serverAccess)) : undefined;
+    return { kind: 'closed', neighbourDiscovery, ...(server && { server }), ...this.dispatch(policy) };
+  }
+
+  dispatch(policy: Closed): { readonly dispatch?: ObjectName } {
     const rules = this.#dispatchRules(policy);
-    if (rules.length === 0) return { kind: 'closed', neighbourDiscovery };
-    return { kind: 'closed', neighbourDiscovery, dispatch: this.#helpers.add(this.#direction, rules) };
+    return rules.length === 0 ? {} : { dispatch: this.#helpers.add(this.#direction, rules) };
   }
 
   #dispatchRules(policy: Closed): readonly Rule[] {
@@ -133,7 +155,7 @@ class DirectionCompiler {
         const verdict = this.#addresses(addresses, goto);
         return verdict === undefined ? [] : [{ from, to, verdict }];
       });
-      return entries.length === 0 ? [] : [rule([], node({ kind: 'portMap', transport, mask: 0xffff, entries }))];
+      return entries.length === 0 ? [] : [this.#portRule(transport, 0xffff, entries)];
     }
     // A look-up for each length: what one level does not admit returns here and tries the next, so each is a jump.
     const levels = new Map<number, PortEntry[]>();
@@ -146,8 +168,15 @@ class DirectionCompiler {
       else level.push(entry);
     }
     return [...levels].map(([length, entries]) =>
-      rule([], node({ kind: 'portMap', transport, mask: (0xffff << (16 - length)) & 0xffff, entries })),
+      this.#portRule(transport, (0xffff << (16 - length)) & 0xffff, entries),
     );
+  }
+
+  /** A redirected connection is judged by the port that it was made to, not by the one behind the redirection. */
+  #portRule(transport: TransportName, mask: number, entries: readonly PortEntry[]): Rule {
+    const { table, direction } = this.#place;
+    const original = table === 'service-forward' && direction === 'inbound';
+    return rule([], node({ kind: 'portMap', transport, ...(original && { original }), mask, entries }));
   }
 
   /** The verdict on packets that only addresses can still part: none for nobody, plain accept for everybody uncounted. */
@@ -158,24 +187,78 @@ class DirectionCompiler {
 
   /** The chain that accepts these addresses and returns for all others. */
   #leaf(addresses: Addresses): ObjectName {
-    let name = this.#known.get(addresses);
-    if (name === undefined) {
-      const purpose = this.#direction === 'inbound' ? 'from' : 'to';
-      name = this.#helpers.add(purpose, leafRules(addresses, this.#direction));
-      this.#known.set(addresses, name);
-    }
-    return name;
+    const known = this.#leaves.get(addresses);
+    const purpose = this.#direction === 'inbound' ? 'from' : 'to';
+    const chain = known ?? helperChain(purpose, leafRules(addresses, this.#direction), this.#salt);
+    if (known === undefined) this.#leaves.set(addresses, chain);
+    this.#helpers.put(chain);
+    return chain.name;
   }
 }
 
+/** What one direction becomes at one place: what its base chain does, and the chains that it needs for that. */
+interface Part {
+  readonly content: BaseContent;
+  readonly helpers: readonly HelperChain[];
+}
+
+/** Everything for redirected connections, which share the chains of addresses with the device's own. */
+function redirected(policy: DirectionPolicy, leaves: Leaves, { forwarding, salt }: CompileOptions): Part | undefined {
+  if (policy.kind === 'open' || isDefault('inbound', policy)) return undefined;
+  const compiler = new DirectionCompiler({ table: 'service-forward', direction: 'inbound' }, leaves, salt);
+  const dispatch = forwarding === 'on' ? compiler.dispatch(policy) : {};
+  return { content: { kind: 'closed', neighbourDiscovery: false, ...dispatch }, helpers: compiler.helpers };
+}
+
+/** Everything for connections with a translated source: the rules of the device's own, without the agent's way. */
+function translated({ content, helpers }: Part, { forwarding }: CompileOptions): Part | undefined {
+  if (content.kind !== 'closed') return undefined;
+  const { server, dispatch } = content;
+  const judged = forwarding === 'on' && dispatch !== undefined;
+  return {
+    content: { kind: 'closed', neighbourDiscovery: false, ...(judged && { dispatch }) },
+    helpers: judged ? helpers.filter(({ name }) => name !== server) : [],
+  };
+}
+
+const allHelpers = (parts: readonly (Part | undefined)[]): HelperChain[] => [
+  ...new Map(parts.flatMap((part) => part?.helpers ?? []).map((chain) => [chain.name, chain])).values(),
+];
+
+function forwardRules(into: Part | undefined, out: Part | undefined, name: InterfaceName): TableRules | undefined {
+  if (into === undefined && out === undefined) return undefined;
+  const table = 'service-forward';
+  const inbound = into && baseChain({ table, direction: 'inbound' }, name, into.content);
+  const outbound = out && baseChain({ table, direction: 'outbound' }, name, out.content);
+  const helpers = allHelpers([into, out]);
+  const bases = { ...(inbound && { inbound }), ...(outbound && { outbound }) };
+  return node({ counters: countersOf([...Object.values(bases), ...helpers]), ...bases, helpers });
+}
+
 /**
- * The ruleset that enforces the policy. Only the two base chains see packets by themselves; everything large stands in
+ * The ruleset that enforces the policy. Only the base chains see packets by themselves; everything large stands in
  * helper chains, which can be loaded and looked at before a base chain names them.
  */
 export function compile(policy: CanonicalPolicy, options: CompileOptions): Ruleset {
-  const helpers = new Helpers(options.salt);
-  const inbound = new DirectionCompiler('inbound', helpers, options).base(policy.inbound);
-  const outbound = new DirectionCompiler('outbound', helpers, options).base(policy.outbound);
-  const { chains } = helpers;
-  return node({ counters: countersOf([inbound, outbound, ...chains]), inbound, outbound, helpers: chains });
+  const { interface: name, salt, forwarding } = options;
+  const leaves: { readonly [D in Direction]: Leaves } = { inbound: new Map(), outbound: new Map() };
+  const part = (direction: Direction): Part => {
+    const compiler = new DirectionCompiler({ table: 'service', direction }, leaves[direction], salt);
+    return { content: compiler.content(policy[direction], options), helpers: compiler.helpers };
+  };
+  const [into, out] = [part('inbound'), part('outbound')];
+  const inbound = baseChain({ table: 'service', direction: 'inbound' }, name, into.content);
+  const outbound = baseChain({ table: 'service', direction: 'outbound' }, name, out.content);
+  const helpers = allHelpers([into, out]);
+  const forward =
+    forwarding === undefined
+      ? undefined
+      : forwardRules(redirected(policy.inbound, leaves.inbound, options), translated(out, options), name);
+  return node({
+    counters: countersOf([inbound, outbound, ...helpers]),
+    inbound,
+    outbound,
+    helpers,
+    ...(forward && { forward }),
+  });
 }

@@ -6,9 +6,9 @@ import { parseObjectName, type ObjectName } from './names.ts';
 
 /**
  * What a closed direction counts besides what groups admit: packets of connections that were admitted before, neighbour
- * and router discovery, and what nothing admits.
+ * and router discovery, the agent's way to its server, and what nothing admits.
  */
-export const fates = ['established', 'discovery', 'refused'] as const;
+export const fates = ['established', 'discovery', 'server', 'refused'] as const;
 export type Fate = (typeof fates)[number];
 
 /** What one counter counts: new connections that a group admits, or packets of one fate. */

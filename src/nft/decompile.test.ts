@@ -1,15 +1,16 @@
 /** Proves the way back: what is listed, in whatever words, is read as what was compiled; what is not ours is found. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { CanonicalPolicy } from '../policy/canonical.ts';
+import type { CanonicalPolicy, DirectionPolicy } from '../policy/canonical.ts';
+import { isNoAccess } from '../policy/server-access.ts';
 import type { Ruleset } from './ast.ts';
-import { compile } from './compile.ts';
+import { compile, isCounted } from './compile.ts';
 import { decompile, type Finding } from './decompile.ts';
 import { parseListing, NoListing, type Installed } from './listing.ts';
 import { listingOf, type Taste } from './listing.fixture.ts';
 import { parseInterfaceName } from './names.ts';
 import { isEmpty, plan } from './plan.ts';
-import { canonicalPolicy, defaultPolicy, policyOf, written } from './policies.fixture.ts';
+import { canonicalPolicy, defaultPolicy, policyOf, serverAccess, written } from './policies.fixture.ts';
 
 const wg0 = parseInterfaceName('wg0');
 const options = { interface: wg0, neighbourDiscovery: true };
@@ -24,6 +25,16 @@ function read(ruleset: Ruleset, taste?: Taste): Installed {
   return installed;
 }
 
+/** What the table for forwarded connections says of the policy: nothing where everything passes, all of it, or that nothing passes. */
+function forwardPolicy(policy: CanonicalPolicy, forwarding: 'on' | 'off' | undefined): CanonicalPolicy {
+  const side = (direction: 'inbound' | 'outbound'): DirectionPolicy => {
+    const own = policy[direction];
+    if (!isCounted(direction, own)) return { kind: 'open' };
+    return forwarding === 'on' ? own : policyOf([]).inbound;
+  };
+  return { inbound: side('inbound'), outbound: side('outbound') };
+}
+
 const saysDiscovery = ({ inbound, outbound }: CanonicalPolicy, ruleset: Ruleset): boolean =>
   (inbound.kind === 'closed' && ruleset.inbound.rules.length !== 6) || outbound.kind === 'closed';
 
@@ -33,15 +44,24 @@ describe('a listing', () => {
       fc.property(
         canonicalPolicy,
         fc.boolean(),
+        fc.option(serverAccess, { nil: undefined }),
+        fc.constantFrom('on', 'off', undefined),
         fc.infiniteStream(fc.boolean()),
-        (policy, neighbourDiscovery, coins) => {
-          const ruleset = compile(policy, { interface: wg0, neighbourDiscovery });
-          const installed = read(ruleset, () => coins.next().value === true);
-          const again = plan(installed, ruleset);
+        (policy, neighbourDiscovery, access, forwarding, coins) => {
+          const ruleset = compile(policy, { interface: wg0, neighbourDiscovery, serverAccess: access, forwarding });
+          const listing = listingOf(ruleset, () => coins.next().value === true);
+          const [installed, forward] = [parseListing(listing), parseListing(listing, 'service-forward')];
+          if (installed === undefined) throw new Error('the table is not there');
+          const again = plan(installed, ruleset, forward);
           expect(again.kind === 'update' && isEmpty(again)).toBe(true);
+          const judged = forward && decompile(forward, 'service-forward');
+          expect(judged?.findings ?? []).toEqual([]);
+          expect(judged?.enforced?.policy).toEqual(ruleset.forward && forwardPolicy(policy, forwarding));
           const { enforced, findings } = decompile(installed);
           expect(findings).toEqual([]);
           expect(enforced?.policy).toEqual(policy);
+          const kept = policy.outbound.kind === 'closed' && access !== undefined && !isNoAccess(access);
+          expect(enforced?.serverAccess).toEqual(kept ? access : undefined);
           const open = policy.inbound.kind === 'open' && policy.outbound.kind === 'open';
           expect(enforced?.interface).toBe(open ? undefined : wg0);
           expect(enforced?.neighbourDiscovery).toBe(saysDiscovery(policy, ruleset) ? neighbourDiscovery : undefined);

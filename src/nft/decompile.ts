@@ -11,13 +11,23 @@ import type {
 import type { GroupId } from '../policy/ids.ts';
 import { wholeFamily, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
+import type { ServerAccess } from '../policy/server-access.ts';
 import { besideEachOther, mergeAddresses, sharedBy } from '../policy/shares.ts';
-import { protocolNumber, targets, type Match, type Rule, type TransportName, type Verdict } from './ast.ts';
-import { baseHook, baseName, baseRules, echo, type BaseContent } from './base.ts';
+import {
+  protocolNumber,
+  targets,
+  type Match,
+  type Rule,
+  type TableName,
+  type TransportName,
+  type Verdict,
+} from './ast.ts';
+import { baseHook, baseName, baseRules, echo, type BaseContent, type Place } from './base.ts';
 import { readCounter } from './counters.ts';
 import { isProperlyAttached, type Installed, type InstalledObject } from './listing.ts';
 import type { InterfaceName } from './names.ts';
 import { printMatch, printRules } from './print.ts';
+import { readServerAccess } from './server-access.ts';
 
 /** Something in our table that we did not put there, or something of ours that is gone. */
 export interface Finding {
@@ -41,6 +51,8 @@ export interface Enforced {
   readonly interface: InterfaceName | undefined;
   /** Unknown where no direction needs to say. */
   readonly neighbourDiscovery: boolean | undefined;
+  /** The agent's way to its server; absent where none is kept open. */
+  readonly serverAccess?: ServerAccess;
 }
 
 export interface Decompiled {
@@ -58,6 +70,7 @@ class Unexpected extends Error {
   }
 }
 
+const directions = ['inbound', 'outbound'] as const;
 const nobody: Addresses = { v4: [], v6: [] };
 const everybody: Addresses = { v4: wholeFamily(4), v6: wholeFamily(6) };
 const noPorts: PortMap = { kind: 'intervals', intervals: [] };
@@ -66,25 +79,28 @@ interface BaseReading {
   readonly policy: DirectionPolicy;
   readonly interface?: InterfaceName;
   readonly neighbourDiscovery?: boolean;
+  readonly serverAccess?: ServerAccess;
 }
 
 /** Reads one direction, chain by chain, and remembers which chains it came through. */
 class Reader {
   readonly #installed: Installed;
+  readonly #place: Place;
   readonly #direction: Direction;
   readonly used: Set<string>;
 
-  constructor(installed: Installed, direction: Direction, used: Set<string>) {
+  constructor(installed: Installed, place: Place, used: Set<string>) {
     this.#installed = installed;
-    this.#direction = direction;
+    this.#place = place;
+    this.#direction = place.direction;
     this.used = used;
   }
 
   base(): BaseReading {
-    const name = baseName[this.#direction];
+    const name = baseName(this.#place);
     const chain = this.#installed.chains.get(name);
     if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain is not there');
-    if (!isProperlyAttached(chain, baseHook[this.#direction])) {
+    if (!isProperlyAttached(chain, baseHook(this.#place))) {
       throw new Unexpected('wrong_attachment', name, 'the chain hangs on another hook, priority or policy than ours');
     }
     const rules = this.#rules(name);
@@ -99,21 +115,26 @@ class Reader {
         content.kind === 'open' ? content : { ...this.#dispatch(undefined), any: everybody };
       return { policy, interface: here.name };
     }
-    const { neighbourDiscovery, dispatch } = content;
-    return { policy: this.#dispatch(dispatch), interface: here.name, neighbourDiscovery };
+    const { neighbourDiscovery, server, dispatch } = content;
+    const serverAccess = server === undefined ? undefined : readServerAccess(this.#rules(server));
+    if (server !== undefined && serverAccess === undefined) throw this.#unexpected(server);
+    const access = serverAccess === undefined ? {} : { serverAccess };
+    return { policy: this.#dispatch(dispatch), interface: here.name, neighbourDiscovery, ...access };
   }
 
   /** Which of our base chains these rules are: made anew from each candidate, and compared. */
   #content(rules: readonly Rule[], name: InterfaceName): BaseContent | undefined {
-    const [dispatch] = rules.flatMap(targets);
-    const closed = dispatch === undefined ? { kind: 'closed' as const } : { kind: 'closed' as const, dispatch };
+    const chains = rules.flatMap(targets);
+    const server = chains.find((chain) => chain.startsWith('server-'));
+    const dispatch = chains.find((chain) => chain !== server);
+    const closed = { kind: 'closed' as const, ...(server && { server }), ...(dispatch && { dispatch }) };
     const candidates: readonly BaseContent[] = [
       { ...closed, neighbourDiscovery: false },
       { ...closed, neighbourDiscovery: true },
       ...(this.#direction === 'inbound' ? [{ kind: 'default' as const }] : []),
     ];
     const text = printRules(rules);
-    return candidates.find((content) => printRules(baseRules(this.#direction, name, content)) === text);
+    return candidates.find((content) => printRules(baseRules(this.#place, name, content)) === text);
   }
 
   #dispatch(name: string | undefined): Extract<DirectionPolicy, { kind: 'closed' }> {
@@ -169,6 +190,7 @@ class Reader {
     for (const { matches, action } of rules) {
       if (matches.length > 0 || action.kind !== 'portMap' || action.transport !== transport)
         throw this.#unexpected(name);
+      if ((action.original === true) !== this.#isRedirected) throw this.#unexpected(name);
       const length = prefixLengthOf(action.mask);
       for (const { from, to, verdict } of action.entries) {
         if (verdict.kind === 'jump' && length !== undefined && from === to) {
@@ -184,6 +206,11 @@ class Reader {
     if (nodes.length === 0 && rules.length === 1) return { kind: 'intervals', intervals };
     if (intervals.length > 0) throw this.#unexpected(name);
     return { kind: 'prefixes', nodes: nodes.toSorted((a, b) => a.length - b.length || a.value - b.value) };
+  }
+
+  /** Whether ports are those that connections were made to. */
+  get #isRedirected(): boolean {
+    return this.#place.table === 'service-forward' && this.#direction === 'inbound';
   }
 
   /** Takes the rule about addresses alone off the front, if there is one. */
@@ -254,7 +281,7 @@ class Reader {
   }
 
   #unexpected(name: string | undefined): Unexpected {
-    return new Unexpected('wrong_layout', name ?? baseName[this.#direction], 'the rules are not laid out as ours are');
+    return new Unexpected('wrong_layout', name ?? baseName(this.#place), 'the rules are not laid out as ours are');
   }
 }
 
@@ -267,7 +294,8 @@ function prefixLengthOf(mask: number): number | undefined {
 export const isOurCounter = ({ object, name }: InstalledObject): boolean =>
   object === 'counter' && readCounter(name) !== undefined;
 
-function strangers({ flagged, chains, objects }: Installed): Finding[] {
+function strangers({ flagged, chains, objects }: Installed, table: TableName): Finding[] {
+  const own = directions.map((direction): string => baseName({ table, direction }));
   const found: Finding[] = [];
   if (flagged)
     found.push({ code: 'table_flags', name: '', detail: 'the table carries flags, which may switch it off' });
@@ -275,7 +303,7 @@ function strangers({ flagged, chains, objects }: Installed): Finding[] {
     found.push({ code: 'foreign_object', name, detail: `the table holds a ${object} that is not ours` });
   }
   for (const { name, attachment } of chains.values()) {
-    if (attachment === undefined || name === baseName.inbound || name === baseName.outbound) continue;
+    if (attachment === undefined || own.includes(name)) continue;
     found.push({ code: 'foreign_chain', name, detail: `a chain that is not ours hangs on hook ${attachment.hook}` });
   }
   return found;
@@ -283,6 +311,12 @@ function strangers({ flagged, chains, objects }: Installed): Finding[] {
 
 /** Foreign sets and counters touch packets only through rules, which are found where they stand. */
 const isHarmless = ({ code }: Finding): boolean => code === 'foreign_object';
+
+/** One direction of one table. For forwarded connections, a direction in which everything passes has no chain. */
+function readDirection(installed: Installed, place: Place, used: Set<string>): BaseReading {
+  if (place.table === 'service-forward' && !installed.chains.has(baseName(place))) return { policy: { kind: 'open' } };
+  return new Reader(installed, place, used).base();
+}
 
 /** One answer of two readings: what either says, as long as they do not contradict. */
 function agreed<T>(a: T | undefined, b: T | undefined, what: string): T | undefined {
@@ -298,14 +332,14 @@ function unused(installed: Installed, used: ReadonlySet<string>): Finding[] {
     .map(({ name }) => ({ code: 'unused_chain', name, detail: 'nothing refers to the chain' }));
 }
 
-/** The policy that our table enforces, and what in the table is not of our making. */
-export function decompile(installed: Installed): Decompiled {
-  const findings = strangers(installed);
+/** The policy that a table of ours enforces, and what in it is not of our making. */
+export function decompile(installed: Installed, table: TableName = 'service'): Decompiled {
+  const findings = strangers(installed, table);
   const used = new Set<string>();
   const readings: BaseReading[] = [];
-  for (const direction of ['inbound', 'outbound'] as const) {
+  for (const direction of directions) {
     try {
-      readings.push(new Reader(installed, direction, used).base());
+      readings.push(readDirection(installed, { table, direction }, used));
     } catch (error) {
       if (!(error instanceof Unexpected)) throw error;
       findings.push(error.finding);
@@ -318,6 +352,7 @@ export function decompile(installed: Installed): Decompiled {
       policy: { inbound: inbound.policy, outbound: outbound.policy },
       interface: agreed(inbound.interface, outbound.interface, 'their interface'),
       neighbourDiscovery: agreed(inbound.neighbourDiscovery, outbound.neighbourDiscovery, 'neighbour discovery'),
+      ...(outbound.serverAccess && { serverAccess: outbound.serverAccess }),
     };
     return {
       enforced: findings.every(isHarmless) ? enforced : undefined,

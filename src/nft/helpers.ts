@@ -6,7 +6,7 @@ import { parseObjectName, type ObjectName } from './names.ts';
 import { printRules } from './print.ts';
 
 /** The first word of a helper chain's name: it tells a reader of the listing what the chain is for, and nothing else. */
-export type HelperPurpose = 'inbound' | 'outbound' | 'tcp' | 'udp' | 'ping' | 'ping6' | 'from' | 'to';
+export type HelperPurpose = 'inbound' | 'outbound' | 'server' | 'tcp' | 'udp' | 'ping' | 'ping6' | 'from' | 'to';
 
 /** 128 bits: no two contents ever meet by chance. */
 const digestBytes = 16;
@@ -20,6 +20,9 @@ export function helperName(purpose: HelperPurpose, rules: readonly Rule[], salt 
   return parseObjectName(`${purpose}-${bytesToHex(sha256(utf8ToBytes(content)).subarray(0, digestBytes))}`);
 }
 
+export const helperChain = (purpose: HelperPurpose, rules: readonly Rule[], salt = ''): HelperChain =>
+  node({ kind: 'helper', name: helperName(purpose, rules, salt), rules });
+
 /** Collects helper chains, each content once, targets before the chains that name them. */
 export class Helpers {
   readonly #chains = new Map<ObjectName, HelperChain>();
@@ -30,9 +33,14 @@ export class Helpers {
   }
 
   add(purpose: HelperPurpose, rules: readonly Rule[]): ObjectName {
-    const name = helperName(purpose, rules, this.#salt);
-    if (!this.#chains.has(name)) this.#chains.set(name, node({ kind: 'helper', name, rules }));
-    return name;
+    const chain = helperChain(purpose, rules, this.#salt);
+    this.put(chain);
+    return chain.name;
+  }
+
+  /** Takes a chain over as it is, its name included. */
+  put(chain: HelperChain): void {
+    if (!this.#chains.has(chain.name)) this.#chains.set(chain.name, chain);
   }
 
   get chains(): readonly HelperChain[] {

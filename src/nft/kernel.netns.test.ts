@@ -4,16 +4,17 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Namespace } from '../../test/lib/netns.ts';
 import { policy as anyPolicy } from '../policy/arbitrary.fixture.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
-import type { Command, Ruleset } from './ast.ts';
-import { compile } from './compile.ts';
+import { isNoAccess } from '../policy/server-access.ts';
+import type { Command, Ruleset, TableName } from './ast.ts';
+import { compile, isCounted } from './compile.ts';
 import { decompile } from './decompile.ts';
 import { parseListing, type Installed } from './listing.ts';
 import { parseInterfaceName } from './names.ts';
 import { install, isEmpty, plan, rebuild, remove, type Update } from './plan.ts';
-import { canonicalPolicy, defaultPolicy, nested, policyOf, written } from './policies.fixture.ts';
+import { canonicalPolicy, defaultPolicy, nested, policyOf, serverAccess, written } from './policies.fixture.ts';
 import { printCommands } from './print.ts';
 
-const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: true };
+const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: true, forwarding: 'on' } as const;
 const seed = 20_260_101;
 
 let namespace: Namespace;
@@ -26,9 +27,9 @@ beforeEach(() => namespace.run(['nft', 'flush', 'ruleset']));
 const apply = (commands: readonly Command[]): Promise<unknown> =>
   commands.length === 0 ? Promise.resolve() : namespace.run(['nft', '-f', '-'], printCommands(commands));
 
-async function list(): Promise<Installed | undefined> {
+async function list(table?: TableName): Promise<Installed | undefined> {
   const { stdout } = await namespace.run(['nft', '-j', 'list', 'ruleset']);
-  return parseListing(JSON.parse(stdout));
+  return parseListing(JSON.parse(stdout), table);
 }
 
 async function installed(): Promise<Installed> {
@@ -38,7 +39,7 @@ async function installed(): Promise<Installed> {
 }
 
 async function update(desired: Ruleset): Promise<Update> {
-  const planned = plan(await list(), desired);
+  const planned = plan(await list(), desired, await list('service-forward'));
   if (planned.kind === 'tampered') throw new Error(`tampered: ${planned.chains.join(', ')}`);
   return planned;
 }
@@ -52,18 +53,27 @@ async function applyAll({ stage, flip, collect }: Update): Promise<void> {
 /** The installed table is exactly the desired one. */
 async function expectInstalled(desired: Ruleset): Promise<void> {
   const read = await installed();
-  expect(plan(read, desired)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
+  const forward = await list('service-forward');
+  expect(plan(read, desired, forward)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
   expect(decompile(read).findings).toEqual([]);
+  expect(forward && decompile(forward, 'service-forward').findings).toEqual(desired.forward && []);
 }
 
 describe('a kernel', () => {
   test('loads any policy and lists it as the same policy: parse ∘ print = identity', async () => {
     await fc.assert(
-      fc.asyncProperty(canonicalPolicy, fc.boolean(), async (policy, neighbourDiscovery) => {
-        const ruleset = compile(policy, { ...options, neighbourDiscovery });
+      fc.asyncProperty(canonicalPolicy, fc.boolean(), serverAccess, async (policy, neighbourDiscovery, access) => {
+        const ruleset = compile(policy, { ...options, neighbourDiscovery, serverAccess: access });
         await apply(rebuild(ruleset));
         await expectInstalled(ruleset);
-        expect(decompile(await installed()).enforced?.policy).toEqual(policy);
+        const { enforced } = decompile(await installed());
+        expect(enforced?.policy).toEqual(policy);
+        const kept = policy.outbound.kind === 'closed' && !isNoAccess(access);
+        expect(enforced?.serverAccess).toEqual(kept ? access : undefined);
+        const forward = await list('service-forward');
+        const judged = forward && decompile(forward, 'service-forward').enforced?.policy;
+        if (isCounted('inbound', policy.inbound)) expect(judged?.inbound).toEqual(policy.inbound);
+        if (policy.outbound.kind === 'closed') expect(judged?.outbound).toEqual(policy.outbound);
       }),
       { numRuns: 150, seed },
     );
@@ -86,8 +96,12 @@ describe('a kernel', () => {
   test('is led by plans from any policy to any other, and keeps the chains that stay', async () => {
     const handles = async (): Promise<ReadonlyMap<string, number>> => {
       const { stdout } = await namespace.run(['nft', '-j', 'list', 'ruleset']);
-      const { nftables } = JSON.parse(stdout) as { nftables: { chain?: { name: string; handle: number } }[] };
-      return new Map(nftables.flatMap(({ chain }) => (chain === undefined ? [] : [[chain.name, chain.handle]])));
+      const { nftables } = JSON.parse(stdout) as {
+        nftables: { chain?: { table: string; name: string; handle: number } }[];
+      };
+      return new Map(
+        nftables.flatMap(({ chain }) => (chain === undefined ? [] : [[`${chain.table} ${chain.name}`, chain.handle]])),
+      );
     };
     let before = await handles();
     for (const policy of fc.sample(canonicalPolicy, { numRuns: 40, seed })) {
@@ -165,6 +179,12 @@ add ct expectation inet service e { protocol tcp; dport 9876; timeout 2m; size 1
 add chain inet service hooked { type filter hook forward priority 5; policy drop; }
 add rule inet service hooked jump x`,
     ],
+    ['a rule in front for forwarded connections', 'insert rule inet service-forward service-forward-inbound accept'],
+    ['the table for forwarded connections gone', 'delete table inet service-forward'],
+    [
+      'another hook for forwarded connections',
+      'flush chain inet service-forward service-forward-outbound; delete chain inet service-forward service-forward-outbound; add chain inet service-forward service-forward-outbound { type filter hook postrouting priority 50; policy accept; }',
+    ],
     ['everything gone', 'flush ruleset'],
     ['the table gone', 'delete table inet service'],
   ];
@@ -182,7 +202,10 @@ add rule inet service hooked jump x`,
   test('in a helper chain is found, and repaired under new names', async () => {
     await apply(install(ruleset));
     await namespace.run(['nft', 'insert', 'rule', 'inet', 'service', leaf?.name ?? '', 'accept']);
-    expect(plan(await list(), ruleset)).toEqual({ kind: 'tampered', chains: [leaf?.name] });
+    expect(plan(await list(), ruleset, await list('service-forward'))).toEqual({
+      kind: 'tampered',
+      chains: [leaf?.name],
+    });
     const salted = compile(policy, { ...options, salt: 'again' });
     await applyAll(await update(salted));
     await expectInstalled(salted);

@@ -3,7 +3,17 @@ import { prefixLength, printAddress } from '../policy/address.ts';
 import type { Range } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import { blocksOf, maskOf } from './blocks.ts';
-import type { Match, Rule, Ruleset, Verdict, VerdictMap } from './ast.ts';
+import {
+  basesOf,
+  hookPriority,
+  type Match,
+  type Rule,
+  type Ruleset,
+  type TableName,
+  type TableRules,
+  type Verdict,
+  type VerdictMap,
+} from './ast.ts';
 
 /** Answers each question of taste: whether to take the other way of telling the same. */
 export type Taste = () => boolean;
@@ -73,6 +83,12 @@ function matchJson(match: Match, taste: Taste): Json {
       const ends = [match.first, match.last].map((type) => (taste() ? type : (icmpNames[match.family][type] ?? type)));
       return equal(payload(match.family === 4 ? 'icmp' : 'icmpv6', 'type'), { range: ends });
     }
+    case 'port':
+      return equal(payload(match.transport, 'dport'), match.port);
+    case 'translated':
+      return { match: { op: 'in', left: { ct: { key: 'status' } }, right: match.by } };
+    case 'forwarded':
+      return { match: { op: '>', left: { meta: { key: 'iif' } }, right: taste() ? 0 : '0' } };
     case 'hopLimit':
       return equal(payload('ip6', 'hoplimit'), match.value);
     case 'address': {
@@ -103,7 +119,7 @@ function mapJson(map: VerdictMap, taste: Taste): Json {
     ]);
     return { vmap: { key: { meta: { key: 'l4proto' } }, data: { set: shuffled(pairs, taste) } } };
   }
-  const port = payload(map.transport, 'dport');
+  const port = map.original === true ? { ct: { key: 'proto-dst', dir: 'original' } } : payload(map.transport, 'dport');
   const key = map.mask === 0xffff && taste() ? port : { '&': [port, map.mask] };
   const pairs = map.entries.map(({ from, to, verdict }) => [
     from === to && taste() ? from : { range: [from, to] },
@@ -117,38 +133,40 @@ function ruleJson({ matches, counter, action }: Rule, taste: Taste): Json[] {
   const conditions = [...matches.map((match) => matchJson(match, taste)), ...counted];
   if (!('entries' in action)) return [...conditions, verdictJson(action)];
   const implied =
-    action.kind === 'portMap' && taste()
+    action.kind === 'portMap' && (action.original === true || taste())
       ? [equal({ meta: { key: 'l4proto' } }, taste() ? action.transport : action.transport === 'tcp' ? 6 : 17)]
       : [];
   return [...conditions, ...implied, mapJson(action, taste)];
 }
 
-/** The listing of the ruleset, with handles as a kernel would give them. */
-export function listingOf(
-  { counters, inbound, outbound, helpers }: Ruleset,
-  taste: Taste = () => false,
-): { nftables: Json[] } {
-  const own = { family: 'inet', table: 'service' };
+/** One table of the listing, with handles as a kernel would give them. */
+function tableJson(name: TableName, rules: TableRules, taste: Taste): Json[] {
+  const { counters, helpers } = rules;
+  const own = { family: 'inet', table: name };
   let handle = 0;
   const counting = counters.map((name) => ({
     counter: { ...own, name, handle: (handle += 1), packets: taste() ? handle : 0, bytes: 0 },
   }));
   const chains: Json[] = [];
-  const rules: Json[] = [];
-  for (const chain of [...helpers, inbound, outbound]) {
-    const attached = chain.kind === 'base' ? { type: 'filter', hook: chain.hook, prio: 0, policy: 'accept' } : {};
+  const listed: Json[] = [];
+  for (const chain of [...helpers, ...basesOf(rules)]) {
+    const attached =
+      chain.kind === 'base'
+        ? { type: 'filter', hook: chain.hook, prio: hookPriority[chain.hook], policy: 'accept' }
+        : {};
     chains.push({ chain: { ...own, name: chain.name, handle: (handle += 1), ...attached } });
     for (const each of chain.rules) {
-      rules.push({ rule: { ...own, chain: chain.name, handle: (handle += 1), expr: ruleJson(each, taste) } });
+      listed.push({ rule: { ...own, chain: chain.name, handle: (handle += 1), expr: ruleJson(each, taste) } });
     }
   }
-  return {
-    nftables: [
-      { metainfo: { version: '1.0.6', release_name: 'Lester Gooch #5', json_schema_version: 1 } },
-      { table: { family: 'inet', name: 'service', handle: 1 } },
-      ...counting,
-      ...chains,
-      ...rules,
-    ],
-  };
+  return [{ table: { family: 'inet', name, handle: 1 } }, ...counting, ...chains, ...listed];
 }
+
+/** The listing of the ruleset. */
+export const listingOf = (ruleset: Ruleset, taste: Taste = () => false): { nftables: Json[] } => ({
+  nftables: [
+    { metainfo: { version: '1.0.6', release_name: 'Lester Gooch #5', json_schema_version: 1 } },
+    ...tableJson('service', ruleset, taste),
+    ...(ruleset.forward === undefined ? [] : tableJson('service-forward', ruleset.forward, taste)),
+  ],
+});

@@ -1,5 +1,5 @@
-/** Owns what is installed in the kernel as `nft -j list table inet service` tells it: our table, or that there is none. */
-import { table, type Hook, type Rule } from './ast.ts';
+/** Owns what is installed in the kernel as `nft -j list table inet …` tells it: one of our tables, or that it is not there. */
+import { hookPriority, tableFamily, type Hook, type Rule, type TableName } from './ast.ts';
 import { field, isRecord, type JsonRecord } from './json.ts';
 import { parseRule } from './parse.ts';
 
@@ -38,7 +38,7 @@ export interface Installed {
 
 /** Whether the chain hangs where our base chain on this hook does (reference 1.2 (2)), its policy aside. */
 export const isAttachedTo = ({ attachment }: InstalledChain, hook: Hook): boolean =>
-  attachment?.type === 'filter' && attachment.hook === hook && attachment.priority === 0;
+  attachment?.type === 'filter' && attachment.hook === hook && attachment.priority === hookPriority[hook];
 
 /** Whether it also lets pass what its rules do not speak of. */
 export const isProperlyAttached = (chain: InstalledChain, hook: Hook): boolean =>
@@ -83,10 +83,10 @@ function installedRule(json: JsonRecord): InstalledRule {
 }
 
 /**
- * Our table out of a listing of it, or of the whole ruleset; nothing where the listing does not hold it.
+ * A table of ours out of a listing of it, or of the whole ruleset; nothing where the listing does not hold it.
  * The value comes from outside: whatever its shape, this answers or throws `NoListing`.
  */
-export function parseListing(value: unknown): Installed | undefined {
+export function parseListing(value: unknown, table: TableName = 'service'): Installed | undefined {
   const entries = isRecord(value) ? field(value, 'nftables') : undefined;
   if (!Array.isArray(entries)) throw new NoListing('the value is no JSON listing of nft');
   let found = false;
@@ -101,8 +101,8 @@ export function parseListing(value: unknown): Installed | undefined {
   for (const entry of entries as readonly unknown[]) {
     if (!isRecord(entry)) continue;
     for (const [kind, content] of Object.entries(entry)) {
-      if (!isRecord(content) || text(content, 'family') !== table.family) continue;
-      if (text(content, kind === 'table' ? 'name' : 'table') !== table.name) continue;
+      if (!isRecord(content) || text(content, 'family') !== tableFamily) continue;
+      if (text(content, kind === 'table' ? 'name' : 'table') !== table) continue;
       found = true;
       if (kind === 'table') flagged = field(content, 'flags') !== undefined;
       else if (kind === 'rule') chainNamed(text(content, 'chain')).rules.push(installedRule(content));

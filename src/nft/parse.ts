@@ -15,10 +15,11 @@ import {
   type PortEntry,
   type ProtocolEntry,
   type Rule,
+  type TransportName,
   type Verdict,
   type VerdictMap,
 } from './ast.ts';
-import { field, isNumberBetween, isRecord, tagged } from './json.ts';
+import { field, isNumberBetween, isRecord, tagged, type JsonRecord } from './json.ts';
 import { isObjectName, parseInterfaceName } from './names.ts';
 
 /** Symbols that nft may print instead of numbers, by what they are a value of. */
@@ -131,10 +132,27 @@ function payloadMatch(protocol: unknown, name: unknown, right: unknown): Match |
   }
   if (protocol === 'icmp' && name === 'type') return icmpMatch(right, 4);
   if (protocol === 'icmpv6' && name === 'type') return icmpMatch(right, 6);
+  if ((protocol === 'tcp' || protocol === 'udp') && name === 'dport' && isNumberBetween(right, 0, 65_535)) {
+    return node({ kind: 'port', transport: protocol, port: right });
+  }
   if (protocol === 'ip6' && name === 'hoplimit' && isNumberBetween(right, 0, 255)) {
     return node({ kind: 'hopLimit', value: right });
   }
   return undefined;
+}
+
+/** The port of a connection as it was made. */
+const isOriginalPort = (value: unknown): boolean => {
+  const ct = tagged(value, 'ct');
+  return isRecord(ct) && field(ct, 'key') === 'proto-dst' && field(ct, 'dir') === 'original';
+};
+
+function ctMatch(ct: JsonRecord, op: unknown, right: unknown): Match | undefined {
+  const key = tagged(ct, 'key');
+  if (op !== 'in') return undefined;
+  if (key === 'state') return isEstablished(right) ? node({ kind: 'established' }) : undefined;
+  if (key !== 'status') return undefined;
+  return right === 'dnat' || right === 'snat' ? node({ kind: 'translated', by: right }) : undefined;
 }
 
 function metaMatch(key: unknown, right: unknown): Match | undefined {
@@ -161,17 +179,15 @@ function parseMatch(expression: unknown): Match | undefined {
   if (!isRecord(match)) return undefined;
   const [op, left, right] = [field(match, 'op'), field(match, 'left'), field(match, 'right')];
   const ct = tagged(left, 'ct');
-  if (isRecord(ct)) {
-    return op === 'in' && tagged(ct, 'key') === 'state' && isEstablished(right)
-      ? node({ kind: 'established' })
-      : undefined;
-  }
+  if (isRecord(ct)) return ctMatch(ct, op, right);
+  const meta = tagged(tagged(left, 'meta'), 'key');
+  if (op === '>' && meta === 'iif') return Number(right) === 0 ? node({ kind: 'forwarded' }) : undefined;
   if (op !== '==') return undefined;
   const masked = tagged(left, '&');
   if (Array.isArray(masked) && masked.length === 2) return blockMatch(tagged(masked[0], 'payload'), masked[1], right);
   const payload = tagged(left, 'payload');
   if (isRecord(payload)) return payloadMatch(field(payload, 'protocol'), field(payload, 'field'), right);
-  return metaMatch(tagged(tagged(left, 'meta'), 'key'), right);
+  return metaMatch(meta, right);
 }
 
 function parseVerdict(expression: unknown): Verdict | undefined {
@@ -210,17 +226,26 @@ function entriesOf<Key extends object>(
   });
 }
 
-function portMap(key: unknown, mask: number, data: unknown): VerdictMap | undefined {
+/** The protocol whose destination port the key is: of the packet, or `given` where it is that of the connection. */
+function portTransport(key: unknown, given: TransportName | undefined): TransportName | undefined {
+  if (isOriginalPort(key)) return given;
   const payload = tagged(key, 'payload');
   if (!isRecord(payload) || field(payload, 'field') !== 'dport') return undefined;
   const transport = field(payload, 'protocol');
-  if (transport !== 'tcp' && transport !== 'udp') return undefined;
-  const entries: PortEntry[] | undefined = entriesOf(data, portsOf);
-  if (entries === undefined) return undefined;
-  return node({ kind: 'portMap', transport, mask, entries: entries.toSorted((a, b) => a.from - b.from) });
+  return transport === 'tcp' || transport === 'udp' ? transport : undefined;
 }
 
-function parseMap(expression: unknown): VerdictMap | undefined {
+function portMap(key: unknown, mask: number, data: unknown, given: TransportName | undefined): VerdictMap | undefined {
+  const transport = portTransport(key, given);
+  const entries: PortEntry[] | undefined = transport && entriesOf(data, portsOf);
+  if (transport === undefined || entries === undefined) return undefined;
+  const original = isOriginalPort(key);
+  const ascending = entries.toSorted((a, b) => a.from - b.from);
+  return node({ kind: 'portMap', transport, ...(original && { original }), mask, entries: ascending });
+}
+
+/** `given` is the protocol that the rule names before the map. */
+function parseMap(expression: unknown, given?: TransportName): VerdictMap | undefined {
   const vmap = tagged(expression, 'vmap');
   if (!isRecord(vmap)) return undefined;
   const [key, data] = [field(vmap, 'key'), field(vmap, 'data')];
@@ -233,33 +258,34 @@ function parseMap(expression: unknown): VerdictMap | undefined {
     return node({ kind: 'protocolMap', entries: entries.toSorted((a, b) => a.protocol - b.protocol) });
   }
   const masked = tagged(key, '&');
-  if (!Array.isArray(masked)) return portMap(key, 0xffff, data);
+  if (!Array.isArray(masked)) return portMap(key, 0xffff, data, given);
   const [port, mask] = masked as readonly unknown[];
-  return masked.length === 2 && isNumberBetween(mask, 1, 0xffff) ? portMap(port, mask, data) : undefined;
+  return masked.length === 2 && isNumberBetween(mask, 1, 0xffff) ? portMap(port, mask, data, given) : undefined;
 }
 
-/** `meta l4proto tcp` before `tcp dport …`: some versions of nft print what the other already implies. */
-function isImplied(expression: unknown, next: unknown): boolean {
+/** The transport protocol that a condition names, as `meta l4proto tcp` does. */
+function namedTransport(expression: unknown): TransportName | undefined {
   const match = tagged(expression, 'match');
-  if (!isRecord(match) || field(match, 'op') !== '==') return false;
-  if (tagged(tagged(field(match, 'left'), 'meta'), 'key') !== 'l4proto') return false;
+  if (!isRecord(match) || field(match, 'op') !== '==') return undefined;
+  if (tagged(tagged(field(match, 'left'), 'meta'), 'key') !== 'l4proto') return undefined;
   const protocol = byteOf(field(match, 'right'), symbols.protocol);
-  const map = parseMap(next);
-  return map?.kind === 'portMap' && protocol === protocolNumber[map.transport];
+  return protocol === protocolNumber.tcp ? 'tcp' : protocol === protocolNumber.udp ? 'udp' : undefined;
 }
 
 /** The rule that nft's list of expressions tells, in canonical form; nothing where it is none that we would write. */
 export function parseRule(expressions: unknown): Rule | undefined {
   if (!Array.isArray(expressions) || expressions.length === 0) return undefined;
   const last: unknown = expressions.at(-1);
-  const action = parseVerdict(last) ?? parseMap(last);
-  if (action === undefined) return undefined;
   let conditions = expressions.slice(0, -1) as readonly unknown[];
   // An inline counter is an object here; we write none.
   const counter = tagged(conditions.at(-1), 'counter');
   const counted = typeof counter === 'string' && isObjectName(counter) ? counter : undefined;
   if (counted !== undefined) conditions = conditions.slice(0, -1);
-  if (isImplied(conditions.at(-1), last)) conditions = conditions.slice(0, -1);
+  const named = namedTransport(conditions.at(-1));
+  const action = parseVerdict(last) ?? parseMap(last, named);
+  if (action === undefined) return undefined;
+  // `meta l4proto tcp` before a map of ports: some versions of nft print what `tcp dport` already implies.
+  if (action.kind === 'portMap' && named === action.transport) conditions = conditions.slice(0, -1);
   const matches = every(conditions, parseMatch);
   return matches === undefined ? undefined : rule(matches, action, counted);
 }

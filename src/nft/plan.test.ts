@@ -160,11 +160,13 @@ delete ct helper inet service h
   ])('replaces the whole table for %s', (_, entry) => {
     const { stage, flip, collect } = update(installed(ssh, entry), ssh);
     expect([stage, collect]).toEqual([[], []]);
-    expect(flip).toEqual(rebuild(ssh));
+    expect(flip).toEqual(rebuild(ssh).filter(({ table }) => table === undefined));
   });
 
-  test('to remove the table works whether or not it is there', () => {
-    expect(printCommands(remove())).toBe('add table inet service\ndelete table inet service\n');
+  test('to remove our tables works whether or not they are there', () => {
+    expect(printCommands(remove())).toBe(
+      ['service', 'service-forward'].map((name) => `add table inet ${name}\ndelete table inet ${name}\n`).join(''),
+    );
   });
 });
 
@@ -193,5 +195,63 @@ describe('every plan', () => {
       }),
       { numRuns: 200 },
     );
+  });
+});
+
+describe('the plan for forwarded connections', () => {
+  const guarded = { ...options, forwarding: 'on' as const };
+  const sshGuarded = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8')]), guarded);
+  const bothGuarded = compile(policyOf([written('tcp', 22, 22)], [written('udp', 53, 53)]), guarded);
+  const openGuarded = compile(defaultPolicy, guarded);
+
+  function after(ruleset: Ruleset, desired: Ruleset): Update {
+    const listing = listingOf(ruleset);
+    const planned = plan(parseListing(listing), desired, parseListing(listing, 'service-forward'));
+    if (planned.kind === 'tampered') throw new Error(`tampered: ${planned.chains.join(', ')}`);
+    return planned;
+  }
+  const forwardOnly = (commands: readonly Command[]): string =>
+    shown(commands.filter(({ table }) => table === 'service-forward'));
+
+  test('stages, flips and collects both tables in the same transactions', () => {
+    const { stage, flip, collect } = after(bothGuarded, sshGuarded);
+    expect(forwardOnly(stage)).toMatch(/^add table inet service-forward\nadd chain inet service-forward from-/);
+    expect(forwardOnly(flip)).toContain('flush chain inet service-forward service-forward-inbound\n');
+    expect(forwardOnly(flip)).toContain('flush chain inet service-forward service-forward-outbound\n');
+    expect(forwardOnly(collect)).toContain('delete chain inet service-forward service-forward-outbound\n');
+    expect([...stage, ...flip].some((command) => command.kind === 'addRule' && command.table === undefined)).toBe(true);
+    expect(isEmpty(after(bothGuarded, bothGuarded))).toBe(true);
+  });
+
+  test('makes no set in a flip', () => {
+    for (const [from, to] of [
+      [openGuarded, bothGuarded],
+      [bothGuarded, sshGuarded],
+      [sshGuarded, bothGuarded],
+    ] as const) {
+      const { flip } = after(from, to);
+      const made = flip.filter((c) => c.kind === 'addRule' && c.table === 'service-forward' && makesSet(c.rule));
+      expect(made).toEqual([]);
+    }
+  });
+
+  test('takes the table away where nothing is judged any more, and leaves other tables alone', () => {
+    expect(forwardOnly(after(bothGuarded, openGuarded).flip)).toBe(
+      'add table inet service-forward\ndelete table inet service-forward\n',
+    );
+    expect(forwardOnly(after(sshGuarded, ssh).flip)).toContain('delete table inet service-forward');
+    expect(forwardOnly(after(ssh, openGuarded).flip)).toBe('');
+  });
+
+  test('names what was changed in place in either table', () => {
+    const listing = listingOf(bothGuarded);
+    const [leaf] = bothGuarded.forward?.helpers ?? [];
+    listing.nftables.push({
+      rule: { family: 'inet', table: 'service-forward', chain: leaf?.name, handle: 99, expr: [{ accept: null }] },
+    });
+    expect(plan(parseListing(listing), bothGuarded, parseListing(listing, 'service-forward'))).toEqual({
+      kind: 'tampered',
+      chains: [leaf?.name],
+    });
   });
 });

@@ -1,12 +1,16 @@
 /** Owns the plan of an update: which commands, in which transactions, turn what is installed into what is desired. */
 import {
+  basesOf,
   objectKinds,
+  tableNames,
   type BaseChain,
   type Command,
   type HelperChain,
   type ObjectKind,
   type Rule,
   type Ruleset,
+  type TableName,
+  type TableRules,
 } from './ast.ts';
 import {
   isAttachedTo,
@@ -15,6 +19,7 @@ import {
   type InstalledChain,
   type InstalledRule,
 } from './listing.ts';
+import { baseName } from './base.ts';
 import { isObjectName, type ObjectName } from './names.ts';
 import { printRules } from './print.ts';
 
@@ -45,6 +50,8 @@ export interface Tampered {
   readonly chains: readonly ObjectName[];
 }
 
+const directions = ['inbound', 'outbound'] as const;
+
 const addRules = (chain: ObjectName, rules: readonly Rule[]): Command[] =>
   rules.map((rule) => ({ kind: 'addRule', chain, rule }));
 
@@ -58,20 +65,31 @@ const loadBase = ({ name, hook, rules }: BaseChain): Command[] => [
 const addCounters = (counters: readonly ObjectName[]): Command[] =>
   counters.map((name) => ({ kind: 'addCounter', name }));
 
-/** The whole table from nothing, as one transaction. */
-export const install = ({ counters, inbound, outbound, helpers }: Ruleset): readonly Command[] => [
+/** The same commands about this table. */
+const about = (table: TableName, commands: readonly Command[]): readonly Command[] =>
+  table === 'service' ? commands : commands.map((command) => ({ ...command, table }));
+
+const installTable = (rules: TableRules): readonly Command[] => [
   { kind: 'addTable' },
-  ...addCounters(counters),
-  ...helpers.flatMap(loadHelper),
-  ...loadBase(inbound),
-  ...loadBase(outbound),
+  ...addCounters(rules.counters),
+  ...rules.helpers.flatMap(loadHelper),
+  ...basesOf(rules).flatMap(loadBase),
 ];
 
-/** Takes our table away, whether or not it is there: `add` does not mind if it is, and then `delete` finds it. */
-export const remove = (): readonly Command[] => [{ kind: 'addTable' }, { kind: 'deleteTable' }];
+/** Takes a table away, whether or not it is there: `add` does not mind if it is, and then `delete` finds it. */
+const removeTable: readonly Command[] = [{ kind: 'addTable' }, { kind: 'deleteTable' }];
+
+/** Our tables from nothing, as one transaction. */
+export const install = (desired: Ruleset): readonly Command[] => [
+  ...installTable(desired),
+  ...(desired.forward === undefined ? [] : about('service-forward', installTable(desired.forward))),
+];
+
+/** Takes our tables away, whether or not they are there. */
+export const remove = (): readonly Command[] => tableNames.flatMap((table) => about(table, removeTable));
 
 /**
- * Replaces the whole table, whatever it holds, as one transaction. The way out where single objects cannot be named or
+ * Replaces our tables, whatever they hold, as one transaction. The way out where single objects cannot be named or
  * mended; it may lose a few permitted packets, and lets no forbidden one pass.
  */
 export const rebuild = (desired: Ruleset): readonly Command[] => [...remove(), ...install(desired)];
@@ -101,11 +119,11 @@ function flipBase(installed: InstalledChain | undefined, desired: BaseChain): Co
 const isObjectKind = (object: string): object is ObjectKind => (objectKinds as readonly string[]).includes(object);
 
 /** What cannot be named in a command, or hangs where a chain of ours should, gives way only with the whole table. */
-function needsRebuild({ chains, objects }: Installed, { inbound, outbound }: Ruleset): boolean {
+function needsRebuild({ chains, objects }: Installed, rules: TableRules): boolean {
   return (
     [...chains.keys()].some((name) => !isObjectName(name)) ||
     objects.some(({ object, name }) => !isObjectKind(object) || !isObjectName(name)) ||
-    [inbound, outbound].some(({ name, hook }) => {
+    basesOf(rules).some(({ name, hook }) => {
       const chain = chains.get(name);
       return chain !== undefined && !isAttachedTo(chain, hook);
     })
@@ -137,11 +155,12 @@ function collectAll(
   ];
 }
 
-/** What to do so that the kernel holds `desired` and nothing else; `installed` is absent where there is no table yet. */
-export function plan(installed: Installed | undefined, desired: Ruleset): Update | Tampered {
-  const { counters, inbound, outbound, helpers } = desired;
+/** What to do so that one table holds `desired` and nothing else; `installed` is absent where it is not there yet. */
+function planTable(installed: Installed | undefined, desired: TableRules): Update | Tampered {
+  const { counters, helpers } = desired;
+  const bases = basesOf(desired);
   if (installed !== undefined && needsRebuild(installed, desired)) {
-    return { kind: 'update', stage: [], flip: rebuild(desired), collect: [] };
+    return { kind: 'update', stage: [], flip: [...removeTable, ...installTable(desired)], collect: [] };
   }
   const chains = installed?.chains ?? new Map<string, InstalledChain>();
   const tampered = helpers.filter(({ name, rules }) => {
@@ -159,12 +178,47 @@ export function plan(installed: Installed | undefined, desired: Ruleset): Update
     ...addCounters(counters.filter((name) => !counting.has(name))),
     ...helpers.filter(({ name }) => !chains.has(name)).flatMap(loadHelper),
   ]);
-  const flip = [inbound, outbound].flatMap((chain) => flipBase(chains.get(chain.name), chain));
-  const kept = new Set<string>([inbound, outbound, ...helpers].map(({ name }) => name));
+  const flip = bases.flatMap((chain) => flipBase(chains.get(chain.name), chain));
+  const kept = new Set<string>([...bases, ...helpers].map(({ name }) => name));
   return {
     kind: 'update',
     stage,
     flip: installed?.flagged === true ? [{ kind: 'addTable' }, ...flip] : inTable(flip),
     collect: installed === undefined ? [] : collectAll(installed, kept, new Set<string>(counters)),
   };
+}
+
+/** Base chains for forwarded connections that are there, hold rules and should not. */
+const superfluous = ({ chains }: Installed, desired: TableRules): ObjectName[] =>
+  directions
+    .filter((direction) => desired[direction] === undefined)
+    .map((direction) => baseName({ table: 'service-forward', direction }))
+    .filter((name) => (chains.get(name)?.rules.length ?? 0) > 0);
+
+/** The table for forwarded connections: absent where nothing is judged, so that their packets meet no chain at all. */
+function planForward(installed: Installed | undefined, desired: TableRules | undefined): Update | Tampered {
+  if (desired === undefined) {
+    return { kind: 'update', stage: [], flip: installed === undefined ? [] : removeTable, collect: [] };
+  }
+  const update = planTable(installed, desired);
+  if (update.kind === 'tampered' || installed === undefined) return update;
+  // What a direction that is open now has left judges nothing from the flip on; `collect` takes the chain away.
+  const open = superfluous(installed, desired).map((name): Command => ({ kind: 'flushChain', name }));
+  return { ...update, flip: [...update.flip, ...open] };
+}
+
+/**
+ * What to do so that the kernel holds `desired` and nothing else, from what the table `service` and the one for forwarded
+ * connections hold; absent where there is no such table yet. Both turn to the new rules at one instant.
+ */
+export function plan(installed: Installed | undefined, desired: Ruleset, forward?: Installed): Update | Tampered {
+  const [own, other] = [planTable(installed, desired), planForward(forward, desired.forward)];
+  if (own.kind === 'tampered' || other.kind === 'tampered') {
+    return { kind: 'tampered', chains: [own, other].flatMap((each) => (each.kind === 'tampered' ? each.chains : [])) };
+  }
+  const together = (step: 'stage' | 'flip' | 'collect'): readonly Command[] => [
+    ...own[step],
+    ...about('service-forward', other[step]),
+  ];
+  return { kind: 'update', stage: together('stage'), flip: together('flip'), collect: together('collect') };
 }

@@ -6,6 +6,7 @@ import { canonicalize } from '../policy/canonicalize.ts';
 import { parseGroupId } from '../policy/ids.ts';
 import { isWholeFamily, lastAddress, mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import { defaultInboundRules, type Family, type PolicyGroup, type StoredRule } from '../policy/rule.ts';
+import type { ServerAccess } from '../policy/server-access.ts';
 import { byFamily, mergeAddresses, sameAddresses, sharedBy } from '../policy/shares.ts';
 
 const id = parseGroupId('00000000-0000-4000-8000-000000000001');
@@ -169,6 +170,19 @@ export const canonicalPolicy: fc.Arbitrary<CanonicalPolicy> = fc.record({
     { weight: 1, arbitrary: fc.constant(defaultPolicy.inbound) },
   ),
 });
+
+const singles = (family: Family): fc.Arbitrary<RangeSet> =>
+  fc.array(address(family), { maxLength: 3 }).map((all) => mergeRanges(all.map((first) => ({ first, last: first }))));
+const hosts = fc.record({ v4: singles(4), v6: singles(6) });
+
+/** Ways to a server, also such as lead nowhere yet: then there is no port either. */
+export const serverAccess: fc.Arbitrary<ServerAccess> = fc
+  .record({ addresses: hosts, port: fc.constantFrom(53, 443, 8_080), resolvers: hosts })
+  .map(({ addresses: at, port, resolvers }) => ({
+    addresses: at,
+    port: at.v4.length + at.v6.length === 0 ? 0 : port,
+    resolvers,
+  }));
 
 /** Port ranges one inside the other, each for addresses of its own: the case that blows up disjoint intervals. */
 export const nested = (count: number, each: number): StoredRule[] =>

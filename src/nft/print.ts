@@ -3,7 +3,16 @@ import { printAddress, printRange } from '../policy/address.ts';
 import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import { blocksOf, familyBits, maskOf } from './blocks.ts';
-import { table, type Command, type Match, type Rule, type Verdict, type VerdictMap } from './ast.ts';
+import {
+  hookPriority,
+  protocolNumber,
+  tableFamily,
+  type Command,
+  type Match,
+  type Rule,
+  type Verdict,
+  type VerdictMap,
+} from './ast.ts';
 
 type Printers<Node extends { readonly kind: string }> = {
   readonly [K in Node['kind']]: (node: Extract<Node, { kind: K }>) => string;
@@ -15,7 +24,7 @@ function dispatch<Node extends { readonly kind: string }>(printers: Printers<Nod
   return printer(node);
 }
 
-const own = `${table.family} ${table.name}`;
+const own = ({ table = 'service' }: Pick<Command, 'table'>): string => `${tableFamily} ${table}`;
 const ip = (family: Family): string => (family === 4 ? 'ip' : 'ip6');
 const icmp = (family: Family): string => (family === 4 ? 'icmp' : 'icmpv6');
 /** One element stands alone, because that makes no set; the caller never passes an empty list. */
@@ -45,6 +54,9 @@ const matchPrinters: Printers<Match> = {
     `${icmp(family)} type ${braced(types.map((type) => icmpNames[family][type] ?? String(type)))}`,
   icmpTypeRange: ({ family, first, last }) => `${icmp(family)} type ${first}-${last}`,
   hopLimit: ({ value }) => `ip6 hoplimit ${value}`,
+  port: ({ transport, port }) => `${transport} dport ${port}`,
+  translated: ({ by }) => `ct status ${by}`,
+  forwarded: () => 'iif > 0',
   address: ({ family, side, ranges }) => `${ip(family)} ${side} ${printRanges(ranges, family)}`,
 };
 
@@ -58,10 +70,11 @@ const actionPrinters: Printers<Verdict | VerdictMap> = {
   goto: ({ chain }) => `goto ${chain}`,
   protocolMap: ({ entries }) =>
     `meta l4proto vmap { ${entries.map((e) => `${e.protocol} : ${dispatch(actionPrinters, e.verdict)}`).join(', ')} }`,
-  portMap: ({ transport, mask, entries }) =>
-    `${transport} dport ${mask === 0xffff ? '' : `& ${mask} `}vmap { ${entries
-      .map((e) => `${ports(e)} : ${dispatch(actionPrinters, e.verdict)}`)
-      .join(', ')} }`,
+  // nft knows what kind of port a connection has only where the rule itself names the protocol.
+  portMap: ({ transport, original, mask, entries }) =>
+    `${original === true ? `meta l4proto ${protocolNumber[transport]} ct original proto-dst` : `${transport} dport`} ${
+      mask === 0xffff ? '' : `& ${mask} `
+    }vmap { ${entries.map((e) => `${ports(e)} : ${dispatch(actionPrinters, e.verdict)}`).join(', ')} }`,
 };
 
 export const printMatch = (match: Match): string => dispatch(matchPrinters, match);
@@ -84,16 +97,18 @@ export function printRule(rule: Rule): string {
 export const printRules = (rules: readonly Rule[]): string => rules.map((rule) => `${printRule(rule)}\n`).join('');
 
 const commandPrinters: Printers<Command> = {
-  addTable: () => `add table ${own}`,
-  deleteTable: () => `delete table ${own}`,
-  addCounter: ({ name }) => `add counter ${own} ${name}`,
-  addBaseChain: ({ name, hook }) =>
-    `add chain ${own} ${name} { type filter hook ${hook} priority filter; policy accept; }`,
-  addChain: ({ name }) => `add chain ${own} ${name}`,
-  flushChain: ({ name }) => `flush chain ${own} ${name}`,
-  deleteChain: ({ name }) => `delete chain ${own} ${name}`,
-  addRule: ({ chain, rule }) => `add rule ${own} ${chain} ${printRule(rule)}`,
-  deleteObject: ({ object, name }) => `delete ${object} ${own} ${name}`,
+  addTable: (command) => `add table ${own(command)}`,
+  deleteTable: (command) => `delete table ${own(command)}`,
+  addCounter: (command) => `add counter ${own(command)} ${command.name}`,
+  addBaseChain: (command) =>
+    `add chain ${own(command)} ${command.name} { type filter hook ${command.hook} priority ${
+      hookPriority[command.hook] === 0 ? 'filter' : hookPriority[command.hook]
+    }; policy accept; }`,
+  addChain: (command) => `add chain ${own(command)} ${command.name}`,
+  flushChain: (command) => `flush chain ${own(command)} ${command.name}`,
+  deleteChain: (command) => `delete chain ${own(command)} ${command.name}`,
+  addRule: (command) => `add rule ${own(command)} ${command.chain} ${printRule(command.rule)}`,
+  deleteObject: (command) => `delete ${command.object} ${own(command)} ${command.name}`,
 };
 
 /** A batch as nft reads it: a line each, every line ended. */

@@ -1,5 +1,5 @@
-/** Owns what the counters of our table have counted, as nft's JSON tells it. */
-import { table } from './ast.ts';
+/** Owns what the counters of our tables have counted, as nft's JSON tells it. */
+import { tableFamily, type TableName } from './ast.ts';
 import { field, isRecord, type JsonRecord } from './json.ts';
 import { NoListing } from './listing.ts';
 
@@ -12,14 +12,14 @@ export interface Reading {
   readonly bytes: number;
 }
 
-/** The entries of one kind that are in our table, or are it. */
-function ours(listing: unknown, kind: string): JsonRecord[] {
+/** The entries of one kind that are in the table, or are it. */
+function entriesOf(listing: unknown, kind: string, table: TableName): JsonRecord[] {
   const entries = isRecord(listing) ? field(listing, 'nftables') : undefined;
   if (!Array.isArray(entries)) throw new NoListing('the value is no JSON listing of nft');
   return (entries as readonly unknown[]).flatMap((entry) => {
     const content = isRecord(entry) ? field(entry, kind) : undefined;
-    if (!isRecord(content) || field(content, 'family') !== table.family) return [];
-    return field(content, kind === 'table' ? 'name' : 'table') === table.name ? [content] : [];
+    if (!isRecord(content) || field(content, 'family') !== tableFamily) return [];
+    return field(content, kind === 'table' ? 'name' : 'table') === table ? [content] : [];
   });
 }
 
@@ -29,13 +29,13 @@ const number = (record: JsonRecord, key: string): number => {
 };
 
 /**
- * The counters out of `nft -j list tables inet` and `nft -j list counters table inet service`: the one tells which table
+ * The counters out of `nft -j list tables inet` and `nft -j list counters table inet …`: the one tells which table
  * this is, because one that is made anew counts its objects anew too.
  */
-export function parseReadings(tables: unknown, counters: unknown): readonly Reading[] {
-  const [own] = ours(tables, 'table');
+export function parseReadings(tables: unknown, counters: unknown, table: TableName = 'service'): readonly Reading[] {
+  const [own] = entriesOf(tables, 'table', table);
   if (own === undefined) return [];
-  return ours(counters, 'counter').flatMap((counter) => {
+  return entriesOf(counters, 'counter', table).flatMap((counter) => {
     const name = field(counter, 'name');
     if (typeof name !== 'string') return [];
     const incarnation = `${number(own, 'handle')}.${number(counter, 'handle')}`;

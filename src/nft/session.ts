@@ -1,13 +1,13 @@
 /** Owns the lines of an interactive nft session besides the batches themselves, and the reading of its answers. */
-import { table, type Command } from './ast.ts';
+import { tableFamily, type Command, type TableName } from './ast.ts';
 import { printCommands } from './print.ts';
 
-/** Lists our table and nothing else. */
-export const listLine = `list table ${table.family} ${table.name}`;
+/** Lists one of our tables and nothing else. */
+export const listLine = (table: TableName): string => `list table ${tableFamily} ${table}`;
 
-/** Which tables there are, by their names and numbers, and what the counters of ours have counted. */
-export const tablesLine = `list tables ${table.family}`;
-export const countersLine = `list counters table ${table.family} ${table.name}`;
+/** Which tables there are, by their names and numbers, and what the counters of one of ours have counted. */
+export const tablesLine = `list tables ${tableFamily}`;
+export const countersLine = (table: TableName): string => `list counters table ${tableFamily} ${table}`;
 
 /** Success is silent, so this harmless question is sent after each line: its answer marks the end of the answer before. */
 export const markLine = 'describe udp dport';

@@ -1,6 +1,6 @@
 /** Owns the way from groups to the canonical form, and what the canonical form admits. */
 import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from './canonical.ts';
-import { isClosed, isDiscovery, rulesOf, type DecideOptions } from './decide.ts';
+import { isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideOptions } from './decide.ts';
 import type { EffectivePolicy } from './effective.ts';
 import type { GroupId } from './ids.ts';
 import { isAnyPort, isEcho, ruleAddresses } from './match.ts';
@@ -96,8 +96,9 @@ function portsAdmit(ports: PortMap, port: number, holds: (addresses: Addresses) 
 /** Whether the canonical form admits the packet: `decide` by the other road. */
 export function admits(policy: CanonicalPolicy, packet: Packet, options: DecideOptions = {}): boolean {
   const direction = policy[packet.direction];
-  if (direction.kind === 'open' || packet.state === 'established' || packet.state === 'related') return true;
-  if (options.neighbourDiscovery === true && isDiscovery(packet)) return true;
+  if (isForwardedOnly(packet, options) || direction.kind === 'open') return true;
+  if (packet.state === 'established' || packet.state === 'related') return true;
+  if (isPlumbing(packet, options) !== undefined) return true;
   const holds = ({ v4, v6 }: Addresses): boolean => hasAddress(packet.family === 4 ? v4 : v6, packet.remote);
   if (holds(direction.any) || (isEcho(packet) && holds(direction.echo))) return true;
   const { transport } = packet;

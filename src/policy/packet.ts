@@ -15,6 +15,11 @@ export interface Packet {
   readonly transport: Transport;
   /** IPv6 hop limit or IPv4 time to live, where it matters: neighbour discovery must arrive with 255. */
   readonly hopLimit?: number;
+  /**
+   * Only where the device forwards the packet: by a connection whose destination was redirected (then `dport` is the port
+   * that it was made to) or whose source was translated, or without any translation.
+   */
+  readonly forwarded?: 'redirected' | 'translated' | 'routed';
   /** Connection-tracking state; absent means `new`. */
   readonly state?: 'new' | 'established' | 'related';
 }

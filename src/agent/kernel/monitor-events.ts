@@ -1,5 +1,5 @@
 /** Owns the reading of `nft monitor`: who changed the packet filter, and what of it was ours. */
-import { table } from '../../nft/ast.ts';
+import { tableFamily, tableNames } from '../../nft/ast.ts';
 import type { Touched } from './drift.ts';
 
 /** The process that the kernel names as the author of a change. */
@@ -27,7 +27,7 @@ export const longestNewsLine = 300;
 const keptLines = 5;
 
 const change = new RegExp(
-  `^(?:add|insert|replace|delete|destroy|reset) (?<object>[a-z]+(?: [a-z]+)?) ${table.family} ${table.name}(?= |$)(?: (?<name>[^ ]+))?`,
+  `^(?:add|insert|replace|delete|destroy|reset) (?<object>[a-z]+(?: [a-z]+)?) ${tableFamily} (?:${tableNames.join('|')})(?= |$)(?: (?<name>[^ ]+))?`,
 );
 const generation = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
 

@@ -62,7 +62,7 @@ export class RealNft implements Nft {
 
   list(): Promise<Installed | undefined> {
     return this.#inTurn(async () => {
-      const listing = await this.#listing(listLine);
+      const listing = await this.#listing(listLine('service'));
       return listing === undefined ? undefined : readable(() => parseListing(listing));
     });
   }
@@ -70,7 +70,7 @@ export class RealNft implements Nft {
   counters(): Promise<readonly Reading[]> {
     return this.#inTurn(async () => {
       const tables = await this.#listing(tablesLine);
-      const counters = await this.#listing(countersLine);
+      const counters = await this.#listing(countersLine('service'));
       return tables === undefined || counters === undefined ? [] : readable(() => parseReadings(tables, counters));
     });
   }

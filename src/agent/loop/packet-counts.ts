@@ -1,6 +1,6 @@
 /** Owns what the agent tells of its counters: from totals by name to what each group and each fate has counted. */
 import { isCounted } from '../../nft/compile.ts';
-import { fateCounter, groupCounter } from '../../nft/counters.ts';
+import { fateCounter, groupCounter, type Fate } from '../../nft/counters.ts';
 import type { Direction } from '../../policy/rule.ts';
 import type { Charge } from './desired-policy.ts';
 import type { AgentStatus, DirectionCounts } from './status.ts';
@@ -10,11 +10,16 @@ import type { Tally } from '../kernel/counter-totals.ts';
 export function countsOf(tally: Tally, charge: Charge | undefined): AgentStatus['counts'] {
   const of = (direction: Direction): DirectionCounts | undefined => {
     if (charge === undefined || !isCounted(direction, charge.canonical[direction])) return undefined;
-    const fate = (what: 'established' | 'discovery' | 'refused') => tally.total(fateCounter(direction, what));
+    const fate = (what: Fate) => tally.total(fateCounter(direction, what));
     const groups = charge.policy?.groups ?? [];
     return {
       admitted: new Map(groups.map(({ id }) => [id, tally.total(groupCounter(direction, id))])),
-      fates: { established: fate('established'), discovery: fate('discovery'), refused: fate('refused') },
+      fates: {
+        established: fate('established'),
+        discovery: fate('discovery'),
+        server: fate('server'),
+        refused: fate('refused'),
+      },
     };
   };
   const [inbound, outbound] = [of('inbound'), of('outbound')];

@@ -110,6 +110,7 @@ describe('what is told', () => {
       inbound: {
         established: { packets: 20, bytes: 2_000 },
         discovery: { packets: 0, bytes: 0 },
+        server: { packets: 0, bytes: 0 },
         refused: { packets: 3, bytes: 300 },
       },
     });

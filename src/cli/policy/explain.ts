@@ -135,6 +135,10 @@ function reasonWords({ decision: { reason }, direction, policy, packet }: Side):
       return [`part of a connection that was admitted`];
     case 'discovery':
       return ['neighbour discovery'];
+    case 'server':
+      return ["admitted as the agent's way to its server"];
+    case 'forwarded':
+      return ['only passes through'];
     default:
       return reason satisfies never;
   }
