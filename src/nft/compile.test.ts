@@ -14,8 +14,8 @@ import { printCommands, printRule } from './print.ts';
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
 
 /** A ruleset as people read it: chains with their rules, `1`, `2`, … for the digests in the names, and short names of groups. */
-function readable(rules: TableRules): string {
-  const text = [...basesOf(rules), ...rules.helpers.toReversed()]
+function readable(table: TableRules): string {
+  const text = [...basesOf(table), ...table.helpers.toReversed()]
     .map(({ name, rules }) => [`${name}:`, ...rules.map((each) => `  ${printRule(each)}`)].join('\n'))
     .join('\n');
   const digests = [...new Set(text.match(/[0-9a-f]{32}/g))];

@@ -295,7 +295,7 @@ export const isOurCounter = ({ object, name }: InstalledObject): boolean =>
   object === 'counter' && readCounter(name) !== undefined;
 
 function strangers({ flagged, chains, objects }: Installed, table: TableName): Finding[] {
-  const own = directions.map((direction): string => baseName({ table, direction }));
+  const own = new Set<string>(directions.map((direction) => baseName({ table, direction })));
   const found: Finding[] = [];
   if (flagged)
     found.push({ code: 'table_flags', name: '', detail: 'the table carries flags, which may switch it off' });
@@ -303,7 +303,7 @@ function strangers({ flagged, chains, objects }: Installed, table: TableName): F
     found.push({ code: 'foreign_object', name, detail: `the table holds a ${object} that is not ours` });
   }
   for (const { name, attachment } of chains.values()) {
-    if (attachment === undefined || own.includes(name)) continue;
+    if (attachment === undefined || own.has(name)) continue;
     found.push({ code: 'foreign_chain', name, detail: `a chain that is not ours hangs on hook ${attachment.hook}` });
   }
   return found;

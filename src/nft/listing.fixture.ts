@@ -140,9 +140,9 @@ function ruleJson({ matches, counter, action }: Rule, taste: Taste): Json[] {
 }
 
 /** One table of the listing, with handles as a kernel would give them. */
-function tableJson(name: TableName, rules: TableRules, taste: Taste): Json[] {
+function tableJson(table: TableName, rules: TableRules, taste: Taste): Json[] {
   const { counters, helpers } = rules;
-  const own = { family: 'inet', table: name };
+  const own = { family: 'inet', table };
   let handle = 0;
   const counting = counters.map((name) => ({
     counter: { ...own, name, handle: (handle += 1), packets: taste() ? handle : 0, bytes: 0 },
@@ -159,7 +159,7 @@ function tableJson(name: TableName, rules: TableRules, taste: Taste): Json[] {
       listed.push({ rule: { ...own, chain: chain.name, handle: (handle += 1), expr: ruleJson(each, taste) } });
     }
   }
-  return [{ table: { family: 'inet', name, handle: 1 } }, ...counting, ...chains, ...listed];
+  return [{ table: { family: 'inet', name: table, handle: 1 } }, ...counting, ...chains, ...listed];
 }
 
 /** The listing of the ruleset. */

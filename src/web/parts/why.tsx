@@ -30,6 +30,10 @@ function Because({ decision, org }: { readonly decision: Decision; readonly org:
       return 'part of an admitted connection';
     case 'discovery':
       return 'link plumbing, always admitted';
+    case 'server':
+      return "the agent's own way to its server, always admitted";
+    case 'forwarded':
+      return 'the device only passes it on';
     default:
       return reason satisfies never;
   }
