@@ -83,7 +83,7 @@ const rooms: Rooms = {
     why: 'what is recorded of requests: log, metrics, audit entries',
   },
   'server/http/guard': {
-    may: ['server/http', 'server/identity', 'server/store', 'api', 'policy'],
+    may: ['server', 'server/http', 'server/identity', 'server/store', 'api', 'policy'],
     npm: service,
     node: true,
     why: 'who may do what; it decides before any handler runs',

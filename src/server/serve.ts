@@ -256,6 +256,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     let listensAt = '';
     const publicUrl = (): string => config.publicUrl ?? listensAt;
     const browser = await browserOf(config, identity, { store, publicUrl });
+    const credentials = { verify: verifierOf(config, identity), sessions: browser?.sessions };
     const app = buildApp({
       tls: tls?.pair,
       trustedProxies: config.trustedProxy,
@@ -270,7 +271,10 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
           descriptionLength: config.maxDescription,
         },
       },
-      authenticate: authenticator(store, { verify: verifierOf(config, identity), sessions: browser?.sessions }),
+      authenticate: {
+        prompt: authenticator(store, store.enrollmentKeys, credentials),
+        patient: authenticator(store.patient, store.enrollmentKeys, credentials),
+      },
       signIn: { methods: methodsOf(config), browser },
       log,
       metrics,

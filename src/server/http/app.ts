@@ -27,7 +27,8 @@ import { unknownRoute } from './pages/unknown.ts';
 
 export interface AppOptions {
   readonly services: Services;
-  readonly authenticate: Authenticate;
+  /** For operations whose callers wait for nobody, and for those whose callers are patient. */
+  readonly authenticate: Readonly<Record<'prompt' | 'patient', Authenticate>>;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly health: Health;
@@ -151,7 +152,11 @@ export function buildApp(options: AppOptions): FastifyInstance {
   registerUi(app, findAssets());
   const limiter = new RateLimiter(options.rateLimit, services.clock);
   const { stream, answerTimeoutMs } = options;
-  const lookups = new Lookups(services.store, authenticate);
+  const { store } = services;
+  const lookups = {
+    prompt: new Lookups(store, store, authenticate.prompt),
+    patient: new Lookups(store, store.patient, authenticate.patient),
+  };
   const publicUrl = options.signIn.browser?.publicUrl;
   registerOperations(app, { services, lookups, limiter, stream, answerTimeoutMs, publicUrl });
   registerSignIn(app, { ...options.signIn, store: services.store, limiter, log });

@@ -38,7 +38,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
 
 export interface RouteOptions {
   readonly services: Services;
-  readonly lookups: Lookups;
+  readonly lookups: Readonly<Record<'prompt' | 'patient', Lookups>>;
   readonly limiter: RateLimiter;
   readonly stream: StreamHandler;
   /** How long the database may take. */
@@ -64,7 +64,7 @@ export async function enter(
     readonly address: () => string;
     readonly params: Readonly<Record<string, unknown>>;
   },
-  { lookups, limiter }: Pick<RouteOptions, 'lookups' | 'limiter'>,
+  { lookups, limiter }: { readonly lookups: Lookups; readonly limiter: RateLimiter },
 ): Promise<Admitted> {
   const asked = await lookups.authenticate(request.presented);
   const principal = asked?.kind === 'rejected' ? undefined : asked;
@@ -156,15 +156,17 @@ function presentedBy(request: FastifyRequest, publicUrl: (() => string) | undefi
 export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
   app.decorateRequest('admitted', undefined);
   const firstUses = new FirstUses();
+  const { limiter } = options;
   for (const id of operationIds) {
     const operation = operations[id];
+    const lookups = operation.coalesced === true ? options.lookups.patient : options.lookups.prompt;
     const guard = async (request: FastifyRequest): Promise<void> => {
       if (!acceptsJson(request.headers.accept)) {
         throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
       }
       const params = request.params as Record<string, unknown>;
-      const presented = { ...presentedBy(request, options.publicUrl), patient: operation.coalesced === true };
-      const entering = enter(id, { presented, address: () => addressOf(request), params }, options);
+      const presented = presentedBy(request, options.publicUrl);
+      const entering = enter(id, { presented, address: () => addressOf(request), params }, { lookups, limiter });
       request.admitted = await within(entering, options.answerTimeoutMs);
       const { principal } = request.admitted;
       if (firstUses.isFirst(principal)) {

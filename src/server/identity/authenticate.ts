@@ -1,7 +1,8 @@
 /** Owns the way from a header or a cookie to who is asking. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
+import type { CallerLookups } from '../store/contract/caller-lookups.ts';
+import type { EnrollmentKeys } from '../store/contract/enrollment-keys.ts';
 import type { Credential, Timestamp } from '../store/contract/records.ts';
-import type { Store } from '../store/contract/store.ts';
 import { isSignedToken, type Rejected, type VerifyToken } from './oidc.ts';
 import { digestOf, isEnrollmentKey } from './secret.ts';
 import type { BrowserSessions } from './sessions.ts';
@@ -38,8 +39,6 @@ export interface Presented {
   readonly authorization?: string | undefined;
   /** The secret in a browser's session cookie. */
   readonly session?: string | undefined;
-  /** Can wait a few milliseconds to be looked up with others. */
-  readonly patient?: boolean;
 }
 
 /** Says who the credential stands for at this moment; undefined for none, an unknown, revoked or expired one. */
@@ -52,12 +51,11 @@ const longest = 8192;
 async function vouchedFor(
   token: string,
   verify: VerifyToken,
-  store: Pick<Store, 'users'>,
-  patient: boolean,
+  { users }: Pick<CallerLookups, 'users'>,
 ): Promise<Principal | Rejected> {
   const claims = await verify(token);
   if (claims.kind === 'rejected') return claims;
-  const user = await store.users.forIdentity(claims, { patient });
+  const user = await users.forIdentity(claims);
   return {
     kind: 'user',
     issuer: claims.issuer,
@@ -71,19 +69,20 @@ async function vouchedFor(
 }
 
 export function authenticator(
-  store: Pick<Store, 'tokens' | 'enrollmentKeys' | 'users'>,
+  lookups: Pick<CallerLookups, 'tokens' | 'users' | 'sessions'>,
+  enrollmentKeys: Pick<EnrollmentKeys, 'authenticate'>,
   { verify, sessions }: { readonly verify?: VerifyToken | undefined; readonly sessions?: BrowserSessions | undefined },
 ): Authenticate {
-  return async ({ authorization, session, patient = false }) => {
+  return async ({ authorization, session }) => {
     if (authorization === undefined)
-      return session === undefined ? undefined : sessions?.authenticate(session, { patient });
+      return session === undefined ? undefined : sessions?.authenticate(session, lookups.sessions);
     if (authorization.length > longest) return undefined;
     const secret = bearer.exec(authorization)?.[1];
     if (secret === undefined) return undefined;
-    if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, store, patient);
+    if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, lookups);
     const digest = digestOf(secret);
-    if (!isEnrollmentKey(secret)) return await store.tokens.authenticate(digest, { patient });
-    const key = await store.enrollmentKeys.authenticate(digest);
+    if (!isEnrollmentKey(secret)) return await lookups.tokens.authenticate(digest);
+    const key = await enrollmentKeys.authenticate(digest);
     if (key === undefined) return undefined;
     return { kind: 'enrollment', key_id: key.id, user_id: key.user_id, organization_id: key.organization_id };
   };

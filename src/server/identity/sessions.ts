@@ -1,6 +1,7 @@
 /** Owns browsers' sessions: how they begin, who they stand for, how they are held to what the provider says, and how they end. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
 import type { Credential, SessionRecord } from '../store/contract/records.ts';
+import type { Sessions } from '../store/contract/sessions.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { Grant, RelyingParty } from './relying-party.ts';
 import { seal, unseal } from './seal.ts';
@@ -59,11 +60,11 @@ export class BrowserSessions {
   /** Who a cookie stands for; undefined for none, an unknown, ended or expired session. */
   async authenticate(
     secret: string,
-    asking: { readonly patient?: boolean } = {},
+    sessions: Pick<Sessions, 'authenticate'>,
   ): Promise<(Credential & { readonly kind: 'user' }) | undefined> {
     if (!isSessionSecret(secret)) return undefined;
-    const { store, clock, idleMs, checkMs, onWarning } = this.#options;
-    const session = await store.sessions.authenticate(digestOf(secret), idleMs, asking);
+    const { clock, idleMs, checkMs, onWarning } = this.#options;
+    const session = await sessions.authenticate(digestOf(secret), idleMs);
     if (session === undefined) return undefined;
     if (clock() - Date.parse(session.checked_at) > checkMs && !this.#checking.has(session.id)) {
       this.#checking.add(session.id);

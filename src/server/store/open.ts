@@ -64,10 +64,13 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   let closing: Promise<void> | undefined;
 
   const members = membersIn(context);
+  const users = usersIn(context, members);
+  const tokens = tokensIn(context, uses);
+  const sessions = sessionsIn(context, onWarning);
   return {
-    users: usersIn(context, members),
-    tokens: tokensIn(context, uses),
-    sessions: sessionsIn(context, onWarning),
+    users,
+    tokens,
+    sessions,
     organizations: organizationsIn(context),
     members,
     access: accessIn(context),
@@ -79,6 +82,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       logMs: options.logRetentionMs ?? 600_000,
       deletionsMs: options.deletionRetentionMs ?? 90 * day,
     }),
+
+    patient: { users: users.patient, tokens: tokens.patient, sessions: sessions.patient, members: members.patient },
 
     async ping() {
       await reads.run(ping, []);

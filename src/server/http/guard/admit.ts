@@ -75,7 +75,7 @@ async function look(
 ): Promise<Found> {
   const me = principal.user_id;
   const { org_id } = variables;
-  const place = org_id === undefined ? undefined : () => lookups.membership(org_id, me, operation.coalesced === true);
+  const place = org_id === undefined ? undefined : () => lookups.membership(org_id, me);
   const { subject } = operation;
   switch (subject) {
     case 'group':

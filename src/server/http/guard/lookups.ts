@@ -1,43 +1,59 @@
 /** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
+import { Coalescer, type Ask } from '../../coalesce.ts';
 import type { Authenticate, Presented } from '../../identity/authenticate.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
-import type { Seen } from '../../store/contract/access.ts';
+import type { CallerLookups } from '../../store/contract/caller-lookups.ts';
 import type { Membership } from '../../store/contract/members.ts';
+import type { Seen } from '../../store/contract/access.ts';
 import type { Store } from '../../store/contract/store.ts';
-import { CoalescedReads } from './coalesce.ts';
+
+interface Sight<Id> {
+  readonly org: OrganizationId;
+  readonly reader: UserId;
+  readonly id: Id;
+}
+
+const nameOf = <Id extends string>({ org, reader, id }: Sight<Id>): string => `${org}/${id}/${reader}`;
+
+/** Reads that share nothing but their time: those for one key are one, and none waits for another. */
+const each = <Key, Answer>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Answer>): Ask<Key, Answer> =>
+  new Coalescer<Key, Answer>({ read: (keys) => keys.map((key) => look(key)), nameOf: nameOfKey, concurrent: true })
+    .prompt;
 
 export class Lookups {
   readonly store: Store;
-  readonly #authenticate: Authenticate;
-  readonly #principals = new CoalescedReads<Awaited<ReturnType<Authenticate>>>();
-  readonly #memberships = new CoalescedReads<Membership | undefined>();
-  readonly #groups = new CoalescedReads<Seen<GroupRecord>>();
-  readonly #devices = new CoalescedReads<Seen<DeviceRecord>>();
+  readonly #callers: CallerLookups;
+  readonly #principals: Ask<Presented, Awaited<ReturnType<Authenticate>>>;
+  readonly #groups: Ask<Sight<GroupId>, Seen<GroupRecord>>;
+  readonly #devices: Ask<Sight<DeviceId>, Seen<DeviceRecord>>;
 
-  constructor(store: Store, authenticate: Authenticate) {
+  constructor(store: Store, callers: CallerLookups, authenticate: Authenticate) {
     this.store = store;
-    this.#authenticate = authenticate;
+    this.#callers = callers;
+    this.#groups = each(nameOf, ({ org, reader, id }) => store.access.group(org, reader, id));
+    this.#devices = each(nameOf, ({ org, reader, id }) => store.access.device(org, reader, id));
+    this.#principals = each(
+      ({ authorization, session }) =>
+        authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`,
+      authenticate,
+    );
   }
 
   authenticate(presented: Presented): ReturnType<Authenticate> {
-    const { authorization, session, patient } = presented;
-    const secret = authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`;
-    const key = patient === true ? `patient ${secret}` : secret;
-    return this.#principals.get(key, () => this.#authenticate(presented));
+    return this.#principals.get(presented);
   }
 
-  membership(org: OrganizationId, user: UserId, patient: boolean): Promise<Membership | undefined> {
-    const key = patient ? `${org}/${user}/patient` : `${org}/${user}`;
-    return this.#memberships.get(key, () => this.store.members.of(org, user, { patient }));
+  membership(org: OrganizationId, user: UserId): Promise<Membership | undefined> {
+    return this.#callers.members.of(org, user);
   }
 
   /** A group that the reader may see, and the reader's place in the organization. */
   group(org: OrganizationId, reader: UserId, id: GroupId): Promise<Seen<GroupRecord>> {
-    return this.#groups.get(`${org}/${id}/${reader}`, () => this.store.access.group(org, reader, id));
+    return this.#groups.get({ org, reader, id });
   }
 
   device(org: OrganizationId, reader: UserId, id: DeviceId): Promise<Seen<DeviceRecord>> {
-    return this.#devices.get(`${org}/${id}/${reader}`, () => this.store.access.device(org, reader, id));
+    return this.#devices.get({ org, reader, id });
   }
 }

@@ -17,7 +17,7 @@ import type { RateLimiter } from '../guard/rate-limit.ts';
 export interface SignInRouteOptions {
   readonly methods: SignInMethods;
   readonly browser?: BrowserSignIn | undefined;
-  readonly store: Pick<Store, 'users' | 'audit'>;
+  readonly store: Pick<Store, 'users' | 'audit' | 'sessions'>;
   readonly limiter: RateLimiter;
   readonly log: Log;
 }
@@ -110,7 +110,8 @@ class BrowserSignInRoutes {
     const { sessions, publicUrl } = this.#browser;
     refuseForgery(request, new URL(publicUrl()).origin);
     const secret = this.#read(request, 'session');
-    const session = secret === undefined ? undefined : await sessions.authenticate(secret);
+    const session =
+      secret === undefined ? undefined : await sessions.authenticate(secret, this.#options.store.sessions);
     const cookie = writeCookie(cookieName('session', this.#secure), '', this.#secure, 0);
     if (secret === undefined || session === undefined) throw unauthenticated(secret !== undefined);
     const { everywhere } = request.query as { readonly everywhere?: unknown };

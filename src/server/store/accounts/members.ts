@@ -4,10 +4,11 @@ import type { Runner } from '../postgres/connection.ts';
 import { inOrganization, now, pageValues, refuse, type Context } from '../write/context.ts';
 import { countOf, deleteDevicesOf, endTokensOfUser } from '../devices/statements.ts';
 import { deleteGroupsOf } from '../groups/statements.ts';
-import { Gather } from '../../gather.ts';
+import { Coalescer, type Ask } from '../../coalesce.ts';
 import type { MemberRecord } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
+import type { Patient } from '../contract/caller-lookups.ts';
 
 interface MemberRow {
   readonly user_id: string;
@@ -63,20 +64,30 @@ async function get(tx: Runner, org: string, user: string): Promise<MemberRecord>
   return row === undefined ? refuse({ code: 'not_found', what: 'member' }) : record(row);
 }
 
-export function membersIn(context: Context): Members {
+interface Pair {
+  readonly org: string;
+  readonly user: string;
+}
+
+export function membersIn(context: Context): Members & Patient<Members, 'of'> {
   const { reads, hints } = context;
-  const places = new Gather<{ readonly org: string; readonly user: string }, MembershipRow | undefined>(
-    async (pairs) => {
-      const found = await reads.run(memberships, [pairs.map(({ org }) => org), pairs.map(({ user }) => user)]);
-      const byNumber = new Map(found.map((row) => [row.n, row]));
+  const places = new Coalescer<Pair, MembershipRow | undefined>({
+    async read(pairs) {
+      const rows = await reads.run(memberships, [pairs.map(({ org }) => org), pairs.map(({ user }) => user)]);
+      const byNumber = new Map(rows.map((row) => [row.n, row]));
       return pairs.map((_, index) => byNumber.get(index + 1));
     },
-  );
-  return {
-    async of(org, user, asking) {
-      const row = await places.get({ org, user }, asking);
+    nameOf: ({ org, user }) => `${org} ${user}`,
+  });
+  const ofBy =
+    (ask: Ask<Pair, MembershipRow | undefined>): Members['of'] =>
+    async (org, user) => {
+      const row = await ask.get({ org, user });
       return row === undefined ? undefined : { owner_id: parseUserId(row.owner_id), is_member: row.is_member };
-    },
+    };
+  return {
+    of: ofBy(places.prompt),
+    patient: { of: ofBy(places.patient) },
 
     get: (org, user) => get(reads, org, user),
 

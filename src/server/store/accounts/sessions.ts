@@ -1,9 +1,10 @@
 /** Owns browsers' sessions in the store: digests of their secrets, whom they stand for, and when they end. */
 import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
 import { now, refuse, type Context } from '../write/context.ts';
-import { Gather } from '../../gather.ts';
+import { Coalescer, type Ask } from '../../coalesce.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Sessions } from '../contract/sessions.ts';
+import type { Patient } from '../contract/caller-lookups.ts';
 
 interface SessionRow {
   readonly id: string;
@@ -55,24 +56,23 @@ const forgetSessions = statement<never>('forget_sessions', 'DELETE FROM sessions
 /** A request must not cost a write: being seen is written down this seldom, or four times within an idle time that is shorter. */
 const seenEveryMs = 60_000;
 
-export function sessionsIn(context: Context, onWarning: (message: string, cause: unknown) => void): Sessions {
+export function sessionsIn(
+  context: Context,
+  onWarning: (message: string, cause: unknown) => void,
+): Sessions & Patient<Sessions, 'authenticate'> {
   const { reads, writes, hints, clock } = context;
   const tellEnded = (rows: readonly { readonly id: string }[]): void =>
     hints.tell({ credentials: rows.map(({ id }): TokenId => parseTokenId(id)) });
-  const found = new Gather<string, SessionRow | undefined>(async (digests) => {
-    const byNumber = new Map((await reads.run(findSessions, [digests, now(context)])).map((row) => [row.n, row]));
-    return digests.map((_, index) => byNumber.get(index + 1));
-  });
-  return {
-    async begin(user, { digest, sealed, expires_at }) {
-      const id = context.newId();
-      const values = [id, Buffer.from(digest), user, sealed === undefined ? null : Buffer.from(sealed)];
-      const made = await writes.run(insertSession, [...values, now(context), expires_at.toISOString()]);
-      return made.length === 0 ? refuse({ code: 'not_found', what: 'user' }) : parseTokenId(id);
+  const found = new Coalescer<string, SessionRow | undefined>({
+    async read(digests) {
+      const byNumber = new Map((await reads.run(findSessions, [digests, now(context)])).map((row) => [row.n, row]));
+      return digests.map((_, index) => byNumber.get(index + 1));
     },
-
-    async authenticate(digest, idleMs, asking) {
-      const row = await found.get(Buffer.from(digest).toString('hex'), asking);
+  });
+  const authenticateBy =
+    (ask: Ask<string, SessionRow | undefined>): Sessions['authenticate'] =>
+    async (digest, idleMs) => {
+      const row = await ask.get(Buffer.from(digest).toString('hex'));
       if (row === undefined) return undefined;
       const idle = clock() - Date.parse(row.seen_at);
       if (idle >= idleMs) return undefined;
@@ -82,7 +82,17 @@ export function sessionsIn(context: Context, onWarning: (message: string, cause:
           .catch((cause: unknown) => onWarning('the last use of a session was not recorded', cause));
       }
       return { ...row, id: parseTokenId(row.id), user_id: parseUserId(row.user_id) };
+    };
+  return {
+    async begin(user, { digest, sealed, expires_at }) {
+      const id = context.newId();
+      const values = [id, Buffer.from(digest), user, sealed === undefined ? null : Buffer.from(sealed)];
+      const made = await writes.run(insertSession, [...values, now(context), expires_at.toISOString()]);
+      return made.length === 0 ? refuse({ code: 'not_found', what: 'user' }) : parseTokenId(id);
     },
+
+    authenticate: authenticateBy(found.prompt),
+    patient: { authenticate: authenticateBy(found.patient) },
 
     async takeCheck({ id, checked_at }) {
       const [row] = await writes.run(takeCheck, [id, checked_at, now(context)]);

@@ -3,10 +3,11 @@ import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId, type Tok
 import { withEntry, type Told } from '../write/audit-entry.ts';
 import { now, pageValues, refuse, type Context } from '../write/context.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { Gather } from '../../gather.ts';
+import { Coalescer, type Ask } from '../../coalesce.ts';
 import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
 import type { NewToken, Tokens } from '../contract/tokens.ts';
+import type { Patient } from '../contract/caller-lookups.ts';
 
 interface TokenRow {
   readonly id: string;
@@ -131,21 +132,27 @@ function newTokenValues(context: Context, subject: string, token: NewToken): (st
 
 const told = ({ id }: TokenRecord): Told => ({ subject_id: id, org_id: null });
 
-export function tokensIn(context: Context, uses: UseLog): Tokens {
+export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate'> {
   const { reads, writes, hints } = context;
   const tellEnded = (id: TokenId): void => hints.tell({ credentials: [id] });
-  const rows = new Gather<string, AuthenticatedRow | undefined>(async (digests) => {
-    const known = await reads.run(authenticate, [digests, now(context)]);
-    const byNumber = new Map(known.map((row) => [row.n, row]));
-    return digests.map((_, index) => byNumber.get(index + 1));
+  const known = new Coalescer<string, AuthenticatedRow | undefined>({
+    async read(digests) {
+      const rows = await reads.run(authenticate, [digests, now(context)]);
+      const byNumber = new Map(rows.map((row) => [row.n, row]));
+      return digests.map((_, index) => byNumber.get(index + 1));
+    },
   });
-  return {
-    async authenticate(digest, asking) {
-      const row = await rows.get(Buffer.from(digest).toString('hex'), asking);
+  const authenticateBy =
+    (ask: Ask<string, AuthenticatedRow | undefined>): Tokens['authenticate'] =>
+    async (digest) => {
+      const row = await ask.get(Buffer.from(digest).toString('hex'));
       if (row === undefined) return undefined;
       uses.saw(row.id);
       return credential(row);
-    },
+    };
+  return {
+    authenticate: authenticateBy(known.prompt),
+    patient: { authenticate: authenticateBy(known.patient) },
 
     async issue(user, token, audit) {
       const make = async (runner: Runner) => {

@@ -3,13 +3,14 @@ import { parseGroupId, parseOrganizationId, parseTokenId, parseUserId } from '..
 import { auditValue, insertAudit, withEntry, type Told } from '../write/audit-entry.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { now, pageValues, refuse, type Context } from '../write/context.ts';
-import { Gather } from '../../gather.ts';
+import { Coalescer, type Ask } from '../../coalesce.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from '../contract/records.ts';
 import { endSessionsOf } from './sessions.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
 import type { Users } from '../contract/users.ts';
+import type { Patient } from '../contract/caller-lookups.ts';
 import { endTokensOf, insertToken } from './tokens.ts';
 
 interface UserRow {
@@ -75,15 +76,37 @@ async function get(runner: Runner, id: string): Promise<UserRecord> {
 
 const told = ({ id }: UserRecord): Told => ({ subject_id: id, org_id: null });
 
-export function usersIn(context: Context, members: Members): Users {
+interface Identity {
+  readonly issuer: string;
+  readonly subject: string;
+}
+
+export function usersIn(context: Context, members: Members): Users & Patient<Users, 'forIdentity'> {
   const { reads, writes, transactions, hints } = context;
-  const identities = new Gather<{ readonly issuer: string; readonly subject: string }, UserRow | undefined>(
-    async (asked) => {
+  const identities = new Coalescer<Identity, UserRow | undefined>({
+    async read(asked) {
       const values = [asked.map(({ issuer }) => issuer), asked.map(({ subject }) => subject)];
       const byNumber = new Map((await reads.run(usersByIdentity, values)).map((row) => [row.n, row]));
       return asked.map((_, index) => byNumber.get(index + 1));
     },
-  );
+    nameOf: ({ issuer, subject }) => JSON.stringify([issuer, subject]),
+  });
+  const forIdentityBy =
+    (ask: Ask<Identity, UserRow | undefined>): Users['forIdentity'] =>
+    async ({ issuer, subject, username }) => {
+      // Here, because the question is asked together with those of others.
+      if (`${issuer}${subject}`.includes('\0')) return refuse({ code: 'invalid_text' });
+      // Another server may make the same user at the same moment, or the name may be taken: look, try, look again.
+      for (let attempt = 0; attempt < 5; attempt += 1) {
+        const known = await ask.get({ issuer, subject });
+        if (known?.removed) return refuse({ code: 'user_removed' });
+        if (known !== undefined) return record(known);
+        const id = context.newId();
+        const name = attempt === 0 ? username : `${username}-${id.slice(-4)}`;
+        await writes.run(insertUser, [id, name, false, issuer, subject, now(context)]);
+      }
+      return refuse({ code: 'username_taken' });
+    };
   return {
     async create(user, audit) {
       const id = context.newId();
@@ -114,20 +137,8 @@ export function usersIn(context: Context, members: Members): Users {
       return row === undefined ? undefined : record(row);
     },
 
-    async forIdentity({ issuer, subject, username }, asking) {
-      // Here, because the question is asked together with those of others.
-      if (`${issuer}${subject}`.includes('\0')) return refuse({ code: 'invalid_text' });
-      // Another server may make the same user at the same moment, or the name may be taken: look, try, look again.
-      for (let attempt = 0; attempt < 5; attempt += 1) {
-        const known = await identities.get({ issuer, subject }, asking);
-        if (known?.removed) return refuse({ code: 'user_removed' });
-        if (known !== undefined) return record(known);
-        const id = context.newId();
-        const name = attempt === 0 ? username : `${username}-${id.slice(-4)}`;
-        await writes.run(insertUser, [id, name, false, issuer, subject, now(context)]);
-      }
-      return refuse({ code: 'username_taken' });
-    },
+    forIdentity: forIdentityBy(identities.prompt),
+    patient: { forIdentity: forIdentityBy(identities.patient) },
 
     async remove(id, audit) {
       const user = await get(reads, id);

@@ -1,6 +1,5 @@
 /** Owns the interface of membership in the store. */
 import type { OrganizationId, UserId } from '../../../policy/ids.ts';
-import type { Asking } from '../../gather.ts';
 import type { Actor } from './actor.ts';
 import type { Page } from './page.ts';
 import type { MemberRecord } from './records.ts';
@@ -13,7 +12,7 @@ export interface Membership {
 
 export interface Members {
   /** Undefined when the organization does not exist. */
-  of(org: OrganizationId, user: UserId, asking?: Asking): Promise<Membership | undefined>;
+  of(org: OrganizationId, user: UserId): Promise<Membership | undefined>;
   get(org: OrganizationId, user: UserId): Promise<MemberRecord>;
   list(org: OrganizationId, query?: Page): Promise<readonly MemberRecord[]>;
   /** By id or by name. `already_member` when it is one, `not_found` when there is no such user. */

@@ -1,6 +1,5 @@
 /** Owns the interface of browsers' sessions in the store. */
 import type { TokenId, UserId } from '../../../policy/ids.ts';
-import type { Asking } from '../../gather.ts';
 import type { SessionRecord } from './records.ts';
 import type { Digest } from './tokens.ts';
 
@@ -11,7 +10,7 @@ export interface Sessions {
     session: { readonly digest: Digest; readonly sealed?: Uint8Array | undefined; readonly expires_at: Date },
   ): Promise<TokenId>;
   /** The session of this digest; undefined when unknown, ended, expired, or not seen for longer than `idleMs`. That it was seen is recorded lazily. */
-  authenticate(digest: Digest, idleMs: number, asking?: Asking): Promise<SessionRecord | undefined>;
+  authenticate(digest: Digest, idleMs: number): Promise<SessionRecord | undefined>;
   /**
    * Takes the turn to ask the provider: gives what was sealed to one caller of all servers, undefined to the others and where nothing
    * was sealed.

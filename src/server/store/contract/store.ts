@@ -16,6 +16,7 @@
  */
 import type { Access } from './access.ts';
 import type { Audit } from './audit.ts';
+import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
 import type { Devices } from './devices.ts';
 import type { EnrollmentKeys } from './enrollment-keys.ts';
@@ -39,6 +40,8 @@ export interface Store {
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
   readonly audit: Audit;
+  /** The same lookups for patient callers, such as streams that reconnect. */
+  readonly patient: CallerLookups;
   /** Resolves when the database answers; fails with `unavailable` otherwise. */
   ping(): Promise<void>;
   /** What stored data goes beyond this phase's limits, one sentence each; empty when the phase may be used. */

@@ -1,6 +1,5 @@
 /** Owns the interface of tokens in the store. */
 import type { DeviceId, OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
-import type { Asking } from '../../gather.ts';
 import type { AuditNote } from './audit.ts';
 import type { Page } from './page.ts';
 import type { Credential, TokenRecord, TokenScope } from './records.ts';
@@ -17,7 +16,7 @@ export interface NewToken {
 
 export interface Tokens {
   /** Who this digest belongs to; undefined when unknown, revoked or expired. Its use is recorded lazily. */
-  authenticate(digest: Digest, asking?: Asking): Promise<Credential | undefined>;
+  authenticate(digest: Digest): Promise<Credential | undefined>;
   issue(user: UserId, token: NewToken, audit?: AuditNote): Promise<TokenRecord>;
   /** A further token for a device (the first comes with its creation). */
   issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;

@@ -1,6 +1,5 @@
 /** Owns the interface of users in the store. */
 import type { UserId } from '../../../policy/ids.ts';
-import type { Asking } from '../../gather.ts';
 import type { AuditNote } from './audit.ts';
 import type { Page } from './page.ts';
 import type { OrganizationRecord, UserRecord } from './records.ts';
@@ -15,10 +14,11 @@ export interface Users {
    * The user that an identity provider names, made at first sight. The username is what the provider suggests; taken by another,
    * it gets a short suffix. `user_removed` when the user was removed: it does not come back by signing in.
    */
-  forIdentity(
-    identity: { readonly issuer: string; readonly subject: string; readonly username: string },
-    asking?: Asking,
-  ): Promise<UserRecord>;
+  forIdentity(identity: {
+    readonly issuer: string;
+    readonly subject: string;
+    readonly username: string;
+  }): Promise<UserRecord>;
   /**
    * Ends every membership (as `members.remove`, organization by organization) and every token, then hides the user for good: its name and
    * identity stay taken. `owns_organizations` while it owns any. Where this fails half-way, it can be repeated.

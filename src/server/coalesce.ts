@@ -1,0 +1,167 @@
+/** Owns the coalescing of reads: questions that many ask at about the same time are answered by one read. */
+
+/** One way to ask. */
+export interface Ask<Key, Answer> {
+  get(key: Key): Promise<Answer>;
+  /** Answers in the order of the keys. */
+  getMany(keys: readonly Key[]): Promise<readonly Answer[]>;
+}
+
+export interface CoalescerOptions<Key, Answer> {
+  /** Gives an answer for each key, in their order: all at once, or each as it comes. No key is there twice. */
+  readonly read: (keys: readonly Key[]) => Promise<readonly Answer[]> | readonly Promise<Answer>[];
+  /** Tells keys apart; needed where they are not texts. */
+  readonly nameOf?: (key: Key) => string;
+  /** Whether reads go side by side. By default one waits for the one before it, so that under load more questions share it. */
+  readonly concurrent?: boolean;
+  /** Time, and the two ways to run something later; those of Node if absent. */
+  readonly timers?: Timers;
+}
+
+export interface Timers {
+  readonly now: () => number;
+  /** After what is already due in this turn of the event loop. */
+  readonly defer: (run: () => void) => void;
+  readonly later: (run: () => void, ms: number) => void;
+}
+
+/** More keys than this in one read gain nothing. */
+const mostKeys = 1_000;
+
+/** So long after a read began the next one begins, where all who wait for it are patient. */
+export const patienceMs = 10;
+
+const nodeTimers: Timers = {
+  now: () => performance.now(),
+  defer: (run) => void setImmediate(run),
+  later: (run, ms) => void setTimeout(run, ms),
+};
+
+type Answers<Answer> = ReadonlyMap<string, Answer | Promise<Answer>>;
+
+/** Questions that one read will answer. */
+interface Batch<Key, Answer> {
+  readonly keys: Map<string, Key>;
+  readonly answers: Promise<Answers<Answer>>;
+  readonly settle: (answers: Promise<Answers<Answer>>) => void;
+  /** Someone who waits for it is not patient. */
+  prompt: boolean;
+}
+
+/**
+ * The read that answers a question always begins after the question was asked, so that no answer is older than its question: a
+ * revoked token is refused at once, on every server. Nothing is kept: a later question is read anew. Questions of one turn of the
+ * event loop, and those asked while a read is in flight, go together; equal keys are read once. A failure is that of everyone who
+ * shared the read, and of nobody else.
+ */
+export class Coalescer<Key, Answer> {
+  /** For whoever wants the answer as soon as it can be had. */
+  readonly prompt: Ask<Key, Answer> = this.#asking(true);
+  /**
+   * For those who come in thousands and can wait some milliseconds for each other, such as streams that reconnect: together they
+   * cost the database as much as a hundred. A lone one does not wait, and one that is in a hurry takes the patient along.
+   */
+  readonly patient: Ask<Key, Answer> = this.#asking(false);
+  readonly #o: CoalescerOptions<Key, Answer>;
+  readonly #timers: Timers;
+  #waiting: Batch<Key, Answer>[] = [];
+  #reading = false;
+  #deferred = false;
+  /** There is a timer for the patient. */
+  #timed = false;
+  /** When the last read began. */
+  #began = Number.NEGATIVE_INFINITY;
+
+  constructor(options: CoalescerOptions<Key, Answer>) {
+    this.#o = options;
+    this.#timers = options.timers ?? nodeTimers;
+  }
+
+  get #mustWait(): boolean {
+    return this.#reading && this.#o.concurrent !== true;
+  }
+
+  #asking(prompt: boolean): Ask<Key, Answer> {
+    return {
+      get: async (key) => {
+        const name = this.#name(key);
+        // `read` answers every key; the cast says so for answers that may themselves be undefined.
+        return (await this.#join(name, key, prompt).answers).get(name) as Answer | Promise<Answer>;
+      },
+      getMany: async (keys) => {
+        const joined = keys.map((key) => ({ name: this.#name(key), batch: this.#join(this.#name(key), key, prompt) }));
+        return Promise.all(
+          joined.map(async ({ name, batch }) => (await batch.answers).get(name) as Answer | Promise<Answer>),
+        );
+      },
+    };
+  }
+
+  #name(key: Key): string {
+    return this.#o.nameOf?.(key) ?? String(key);
+  }
+
+  #join(name: string, key: Key, prompt: boolean): Batch<Key, Answer> {
+    const batch = this.#batchFor(name);
+    batch.keys.set(name, key);
+    batch.prompt ||= prompt;
+    this.#schedule();
+    return batch;
+  }
+
+  #batchFor(name: string): Batch<Key, Answer> {
+    const last = this.#waiting.at(-1);
+    if (last !== undefined && (last.keys.size < mostKeys || last.keys.has(name))) return last;
+    // Whoever is in a batch that is full has waited long enough.
+    if (last !== undefined) last.prompt = true;
+    let settle: Batch<Key, Answer>['settle'] = () => {};
+    const answers = new Promise<Answers<Answer>>((resolve) => (settle = resolve));
+    const batch: Batch<Key, Answer> = { keys: new Map(), answers, settle, prompt: false };
+    this.#waiting.push(batch);
+    return batch;
+  }
+
+  /** Sees to it that the first batch begins at the end of this turn, or when the patient have waited. */
+  #schedule(): void {
+    if (this.#deferred || this.#mustWait) return;
+    this.#deferred = true;
+    this.#timers.defer(() => {
+      this.#deferred = false;
+      this.#beginWhenDue();
+    });
+  }
+
+  #beginWhenDue(): void {
+    const [first] = this.#waiting;
+    if (first === undefined || this.#mustWait) return;
+    const now = this.#timers.now();
+    // Never longer than the patience, should the clock have been set back.
+    const wait = first.prompt ? 0 : Math.min(patienceMs, this.#began + patienceMs - now);
+    if (wait <= 0) void this.#begin(first, now);
+    else if (!this.#timed) {
+      this.#timed = true;
+      this.#timers.later(() => {
+        this.#timed = false;
+        first.prompt = true;
+        this.#beginWhenDue();
+      }, wait);
+    }
+  }
+
+  async #begin(batch: Batch<Key, Answer>, now: number): Promise<void> {
+    this.#waiting.shift();
+    this.#reading = true;
+    this.#began = now;
+    const answers = this.#read(batch.keys);
+    batch.settle(answers);
+    await answers.catch(() => {});
+    this.#reading = false;
+    this.#beginWhenDue();
+  }
+
+  async #read(keys: ReadonlyMap<string, Key>): Promise<Answers<Answer>> {
+    const answers = await this.#o.read([...keys.values()]);
+    if (answers.length !== keys.size) throw new Error(`${answers.length} answers to ${keys.size} questions`);
+    return new Map([...keys.keys()].map((name, index) => [name, answers[index] as Answer | Promise<Answer>]));
+  }
+}

@@ -1,0 +1,18 @@
+/** Owns the lookups that every request needs before anything else, and their form for callers that can wait a little. */
+import type { Members } from './members.ts';
+import type { Sessions } from './sessions.ts';
+import type { Tokens } from './tokens.ts';
+import type { Users } from './users.ts';
+
+/** Who is asking, and what they are to an organization. No answer is older than its question. */
+export interface CallerLookups {
+  readonly users: Pick<Users, 'forIdentity'>;
+  readonly tokens: Pick<Tokens, 'authenticate'>;
+  readonly sessions: Pick<Sessions, 'authenticate'>;
+  readonly members: Pick<Members, 'of'>;
+}
+
+/** The part of a service that patient callers use: they come in thousands and can wait some milliseconds to be answered together. */
+export interface Patient<Service, Name extends keyof Service> {
+  readonly patient: Pick<Service, Name>;
+}
