@@ -66,7 +66,7 @@ const late = async (): Promise<never> => {
 };
 
 const flips = ({ touched }: Generation): boolean =>
-  touched !== undefined && (touched.table || touched.chains.has('service-inbound'));
+  touched !== undefined && (touched.tables.has('service') || touched.chains.has('service-inbound'));
 
 export interface LiveOptions {
   readonly program: string;

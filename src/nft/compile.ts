@@ -49,6 +49,10 @@ export type Forwarding = 'on' | 'off';
 
 type Closed = Extract<DirectionPolicy, { kind: 'closed' }>;
 
+const nobody: Addresses = { v4: [], v6: [] };
+const noPorts: TransportPolicy = { anyPort: nobody, ports: { kind: 'intervals', intervals: [] } };
+const nothing: Closed = { kind: 'closed', any: nobody, echo: nobody, tcp: noPorts, udp: noPorts };
+
 const families: readonly Family[] = [4, 6];
 const rangesOf = ({ v4, v6 }: Addresses, family: Family): RangeSet => (family === 4 ? v4 : v6);
 const isEverybody = (addresses: Addresses): boolean =>
@@ -194,6 +198,19 @@ class DirectionCompiler {
     this.#helpers.put(chain);
     return chain.name;
   }
+}
+
+/**
+ * What the table for forwarded connections says of the policy: all of it, or that nothing passes where the device forwards
+ * nothing. A direction in which everything passes is open there; where both are, there is no table.
+ */
+export function forwardPolicy(policy: CanonicalPolicy, forwarding: Forwarding): CanonicalPolicy | undefined {
+  const side = (direction: Direction): DirectionPolicy => {
+    if (!isCounted(direction, policy[direction])) return { kind: 'open' };
+    return forwarding === 'on' ? policy[direction] : nothing;
+  };
+  const judged = { inbound: side('inbound'), outbound: side('outbound') };
+  return judged.inbound.kind === 'open' && judged.outbound.kind === 'open' ? undefined : judged;
 }
 
 /** What one direction becomes at one place: what its base chain does, and the chains that it needs for that. */

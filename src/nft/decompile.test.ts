@@ -1,10 +1,10 @@
 /** Proves the way back: what is listed, in whatever words, is read as what was compiled; what is not ours is found. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { CanonicalPolicy, DirectionPolicy } from '../policy/canonical.ts';
+import type { CanonicalPolicy } from '../policy/canonical.ts';
 import { isNoAccess } from '../policy/server-access.ts';
 import type { Ruleset } from './ast.ts';
-import { compile, isCounted } from './compile.ts';
+import { compile, forwardPolicy } from './compile.ts';
 import { decompile, type Finding } from './decompile.ts';
 import { parseListing, NoListing, type Installed } from './listing.ts';
 import { listingOf, type Taste } from './listing.fixture.ts';
@@ -23,16 +23,6 @@ function read(ruleset: Ruleset, taste?: Taste): Installed {
   const installed = parseListing(listingOf(ruleset, taste));
   if (installed === undefined) throw new Error('the table is not there');
   return installed;
-}
-
-/** What the table for forwarded connections says of the policy: nothing where everything passes, all of it, or that nothing passes. */
-function forwardPolicy(policy: CanonicalPolicy, forwarding: 'on' | 'off' | undefined): CanonicalPolicy {
-  const side = (direction: 'inbound' | 'outbound'): DirectionPolicy => {
-    const own = policy[direction];
-    if (!isCounted(direction, own)) return { kind: 'open' };
-    return forwarding === 'on' ? own : policyOf([]).inbound;
-  };
-  return { inbound: side('inbound'), outbound: side('outbound') };
 }
 
 const saysDiscovery = ({ inbound, outbound }: CanonicalPolicy, ruleset: Ruleset): boolean =>
@@ -56,7 +46,7 @@ describe('a listing', () => {
           expect(again.kind === 'update' && isEmpty(again)).toBe(true);
           const judged = forward && decompile(forward, 'service-forward');
           expect(judged?.findings ?? []).toEqual([]);
-          expect(judged?.enforced?.policy).toEqual(ruleset.forward && forwardPolicy(policy, forwarding));
+          expect(judged?.enforced?.policy).toEqual(forwarding && forwardPolicy(policy, forwarding));
           const { enforced, findings } = decompile(installed);
           expect(findings).toEqual([]);
           expect(enforced?.policy).toEqual(policy);

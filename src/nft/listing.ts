@@ -36,6 +36,9 @@ export interface Installed {
   readonly objects: readonly InstalledObject[];
 }
 
+/** Our tables, each as the kernel holds it; absent where it is not there. */
+export type InstalledTables = { readonly [T in TableName]: Installed | undefined };
+
 /** Whether the chain hangs where our base chain on this hook does (reference 1.2 (2)), its policy aside. */
 export const isAttachedTo = ({ attachment }: InstalledChain, hook: Hook): boolean =>
   attachment?.type === 'filter' && attachment.hook === hook && attachment.priority === hookPriority[hook];

@@ -218,7 +218,8 @@ describe('the plan for forwarded connections', () => {
     expect(forwardOnly(stage)).toMatch(/^add table inet service-forward\nadd chain inet service-forward from-/);
     expect(forwardOnly(flip)).toContain('flush chain inet service-forward service-forward-inbound\n');
     expect(forwardOnly(flip)).toContain('flush chain inet service-forward service-forward-outbound\n');
-    expect(forwardOnly(collect)).toContain('delete chain inet service-forward service-forward-outbound\n');
+    expect(forwardOnly(flip)).toContain('delete chain inet service-forward service-forward-outbound\n');
+    expect(forwardOnly(collect)).toContain('delete chain inet service-forward outbound-');
     expect([...stage, ...flip].some((command) => command.kind === 'addRule' && command.table === undefined)).toBe(true);
     expect(isEmpty(after(bothGuarded, bothGuarded))).toBe(true);
   });

@@ -79,11 +79,16 @@ const installTable = (rules: TableRules): readonly Command[] => [
 /** Takes a table away, whether or not it is there: `add` does not mind if it is, and then `delete` finds it. */
 const removeTable: readonly Command[] = [{ kind: 'addTable' }, { kind: 'deleteTable' }];
 
-/** Our tables from nothing, as one transaction. */
-export const install = (desired: Ruleset): readonly Command[] => [
-  ...installTable(desired),
-  ...(desired.forward === undefined ? [] : about('service-forward', installTable(desired.forward))),
-];
+/** What the ruleset says of one table. */
+export const rulesOfTable = (ruleset: Ruleset, table: TableName): TableRules | undefined =>
+  table === 'service' ? ruleset : ruleset.forward;
+
+/** These tables from nothing, all of ours unless told, as one transaction. */
+export const install = (desired: Ruleset, tables: Iterable<TableName> = tableNames): readonly Command[] =>
+  [...tables].flatMap((table) => {
+    const rules = rulesOfTable(desired, table);
+    return rules === undefined ? [] : about(table, installTable(rules));
+  });
 
 /** Takes our tables away, whether or not they are there. */
 export const remove = (): readonly Command[] => tableNames.flatMap((table) => about(table, removeTable));
@@ -188,23 +193,25 @@ function planTable(installed: Installed | undefined, desired: TableRules): Updat
   };
 }
 
-/** Base chains for forwarded connections that are there, hold rules and should not. */
-const superfluous = ({ chains }: Installed, desired: TableRules): ObjectName[] =>
-  directions
-    .filter((direction) => desired[direction] === undefined)
-    .map((direction) => baseName({ table: 'service-forward', direction }))
-    .filter((name) => (chains.get(name)?.rules.length ?? 0) > 0);
-
 /** The table for forwarded connections: absent where nothing is judged, so that their packets meet no chain at all. */
 function planForward(installed: Installed | undefined, desired: TableRules | undefined): Update | Tampered {
   if (desired === undefined) {
     return { kind: 'update', stage: [], flip: installed === undefined ? [] : removeTable, collect: [] };
   }
-  const update = planTable(installed, desired);
-  if (update.kind === 'tampered' || installed === undefined) return update;
-  // What a direction that is open now has left judges nothing from the flip on; `collect` takes the chain away.
-  const open = superfluous(installed, desired).map((name): Command => ({ kind: 'flushChain', name }));
-  return { ...update, flip: [...update.flip, ...open] };
+  if (installed === undefined) return planTable(installed, desired);
+  // A direction that is open now has no chain from the flip on, not even an empty one.
+  const open = directions
+    .filter((direction) => desired[direction] === undefined)
+    .map((direction) => baseName({ table: 'service-forward', direction }))
+    .filter((name) => installed.chains.has(name));
+  const chains = new Map([...installed.chains].filter(([name]) => !open.some((each) => each === name)));
+  const update = planTable({ ...installed, chains }, desired);
+  if (update.kind === 'tampered') return update;
+  const away = open.flatMap((name): Command[] => [
+    { kind: 'flushChain', name },
+    { kind: 'deleteChain', name },
+  ]);
+  return { ...update, flip: [...update.flip, ...away] };
 }
 
 /**

@@ -5,6 +5,7 @@ import { NoListing } from './listing.ts';
 
 /** One counter at one moment. */
 export interface Reading {
+  readonly table: TableName;
   readonly name: string;
   /** Differs wherever the counter was made anew, and so began at zero, as long as the machine runs. */
   readonly incarnation: string;
@@ -39,6 +40,6 @@ export function parseReadings(tables: unknown, counters: unknown, table: TableNa
     const name = field(counter, 'name');
     if (typeof name !== 'string') return [];
     const incarnation = `${number(own, 'handle')}.${number(counter, 'handle')}`;
-    return [{ name, incarnation, packets: number(counter, 'packets'), bytes: number(counter, 'bytes') }];
+    return [{ table, name, incarnation, packets: number(counter, 'packets'), bytes: number(counter, 'bytes') }];
   });
 }

@@ -5,6 +5,7 @@ import { Tally } from './counter-totals.ts';
 
 const group = 'in-00000000-0000-4000-8000-000000000001';
 const reading = (packets: number, incarnation = '1.1', name = group): Reading => ({
+  table: 'service',
   name,
   incarnation,
   packets,
@@ -57,4 +58,27 @@ test('what others count in our table is nobody’s, and what groups counted that
   expect(tally.total('mine').packets).toBe(0);
   tally.keepOnly(({ what }) => typeof what === 'string');
   expect([tally.total(group).packets, tally.total('in-refused').packets]).toEqual([0, 2]);
+});
+
+test('what the table for forwarded connections counts is added, and each table goes on by itself', () => {
+  const forwarded = (packets: number, incarnation = '9.1'): Reading => ({
+    ...reading(packets, incarnation),
+    table: 'service-forward',
+  });
+  let tally = new Tally();
+  tally.see([reading(10), forwarded(3)]);
+  tally = Tally.parse(tally.print());
+  tally.see([reading(11), forwarded(5)]);
+  expect(tally.total(group)).toEqual({ packets: 16, bytes: 160 });
+  tally.see([reading(12)]);
+  tally.see([reading(12), forwarded(1, '10.1')]);
+  expect(tally.total(group).packets).toBe(18);
+});
+
+test('totals that were kept when there was one table only go on', () => {
+  const tally = Tally.parse(
+    JSON.stringify({ format: 1, counters: [{ name: group, packets: 7, bytes: 70, seen: reading(7) }] }),
+  );
+  tally.see([reading(9)]);
+  expect(tally.total(group)).toEqual({ packets: 9, bytes: 90 });
 });

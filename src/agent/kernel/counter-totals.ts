@@ -1,4 +1,5 @@
-/** Owns what was counted altogether: the kernel's counters begin anew with their table, and with the machine; these totals do not. */
+/** Owns what was counted altogether, in both tables: the kernel's counters begin anew with their table, and with the machine; these totals do not. */
+import { tableNames, type TableName } from '../../nft/ast.ts';
 import { readCounter, type Counted } from '../../nft/counters.ts';
 import { field, isRecord } from '../../nft/json.ts';
 import type { Reading } from '../../nft/reading.ts';
@@ -15,7 +16,7 @@ const format = 1;
 export class Tally {
   /** By the name of the counter. */
   readonly #totals = new Map<string, Count>();
-  /** What of it the kernel's counters said when they were last read. */
+  /** What of it the kernel's counters said when they were last read, by their table and name. */
   #seen = new Map<string, Reading>();
 
   /** Takes a reading of all counters in. One that is not among them is gone: it begins at zero when it comes back. */
@@ -23,7 +24,7 @@ export class Tally {
     const readings = all.filter(({ name }) => readCounter(name) !== undefined);
     for (const reading of readings) {
       const { packets, bytes } = this.total(reading.name);
-      const before = this.#seen.get(reading.name);
+      const before = this.#seen.get(keyOf(reading));
       // Less than before, and yet the same counter: somebody has set it to zero.
       const goesOn = before?.incarnation === reading.incarnation && before.packets <= reading.packets;
       const from = goesOn && before !== undefined ? before : nothing;
@@ -32,7 +33,7 @@ export class Tally {
         bytes: bytes + Math.max(0, reading.bytes - from.bytes),
       });
     }
-    this.#seen = new Map(readings.map((reading) => [reading.name, reading]));
+    this.#seen = new Map(readings.map((reading) => [keyOf(reading), reading]));
   }
 
   total(name: string): Count {
@@ -50,8 +51,8 @@ export class Tally {
   /** For the next start. */
   print(): string {
     const counters = [...this.#totals].map(([name, total]) => {
-      const seen = this.#seen.get(name);
-      return { name, ...total, ...(seen && { seen }) };
+      const seen = tableNames.flatMap((table) => this.#seen.get(keyOf({ table, name })) ?? []);
+      return { name, ...total, seen };
     });
     return `${JSON.stringify({ format, counters })}\n`;
   }
@@ -66,11 +67,24 @@ export class Tally {
       const [name, total, seen] = [field(counter, 'name'), countOf(counter), field(counter, 'seen')];
       if (typeof name !== 'string' || readCounter(name) === undefined || total === undefined) continue;
       tally.#totals.set(name, total);
-      const [last, incarnation] = isRecord(seen) ? [countOf(seen), field(seen, 'incarnation')] : [];
-      if (last !== undefined && typeof incarnation === 'string') tally.#seen.set(name, { name, incarnation, ...last });
+      for (const each of Array.isArray(seen) ? (seen as readonly unknown[]) : [seen]) {
+        const reading = readingOf(each, name);
+        if (reading !== undefined) tally.#seen.set(keyOf(reading), reading);
+      }
     }
     return tally;
   }
+}
+
+const keyOf = ({ table, name }: { readonly table: TableName; readonly name: string }): string => `${table} ${name}`;
+
+/** Where no table is named, there was only one. */
+function readingOf(value: unknown, name: string): Reading | undefined {
+  if (!isRecord(value)) return undefined;
+  const [last, incarnation, named] = [countOf(value), field(value, 'incarnation'), field(value, 'table') ?? 'service'];
+  const table = tableNames.find((each) => each === named);
+  if (last === undefined || table === undefined || typeof incarnation !== 'string') return undefined;
+  return { table, name, incarnation, ...last };
 }
 
 function jsonOf(text: string): unknown {

@@ -1,24 +1,21 @@
 /** Owns the question what in our table others have put their hands on. */
-import type { Ruleset } from '../../nft/ast.ts';
+import { basesOf, type TableName, type TableRules } from '../../nft/ast.ts';
 import { isOurCounter, type Finding } from '../../nft/decompile.ts';
 import type { Installed, InstalledObject } from '../../nft/listing.ts';
 
-/** What news from the kernel says about our table. */
+/** What news from the kernel says about our tables. */
 export interface Touched {
-  /** The table itself was made or deleted. */
-  readonly table: boolean;
+  /** Those that were themselves made or deleted. */
+  readonly tables: ReadonlySet<TableName>;
+  /** In whichever of them. */
   readonly chains: ReadonlySet<string>;
 }
 
 /** What stands in the table without touching packets and was not there before: chains that nothing of ours leads to, sets, … */
-export function strange(
-  installed: Installed | undefined,
-  { counters: named, helpers, inbound, outbound }: Ruleset,
-  before: Installed | undefined,
-): Finding[] {
+export function strange(installed: Installed | undefined, rules: TableRules, before: Installed | undefined): Finding[] {
   if (installed === undefined) return [];
-  const counters = new Set<string>(named);
-  const own = new Set<string>([inbound, outbound, ...helpers].map(({ name }) => name));
+  const counters = new Set<string>(rules.counters);
+  const own = new Set<string>([...basesOf(rules), ...rules.helpers].map(({ name }) => name));
   const chains = [...installed.chains.values()]
     .filter(({ name }) => !own.has(name) && before?.chains.has(name) !== true)
     .filter(({ attachment }) => before !== undefined || attachment !== undefined)

@@ -1,7 +1,7 @@
 /** Proves that an update never lets go of the rules, whatever fails on the way, and that foreign changes are undone. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Command } from '../../nft/ast.ts';
+import type { Command, TableName } from '../../nft/ast.ts';
 import { decompile } from '../../nft/decompile.ts';
 import type { Installed, InstalledChain } from '../../nft/listing.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
@@ -16,6 +16,7 @@ const on = (policy: CanonicalPolicy): Target => ({
   policy,
   interface: parseInterfaceName('rf0'),
   neighbourDiscovery: true,
+  forwarding: 'on',
 });
 const web = on(policyOf([written('tcp', 80, 84, '10.0.0.0/8', '12.0.0.1'), written('icmp', 0, 0)]));
 const ssh = on(policyOf([written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')], [written('udp', 53, 53)]));
@@ -49,7 +50,7 @@ function start(): { nft: Witness; enforcer: Enforcer } {
   return { nft, enforcer: new Enforcer({ nft, random: counting() }) };
 }
 
-const everything: Touched = { table: false, chains: new Set() };
+const everything: Touched = { tables: new Set(), chains: new Set() };
 
 describe('an update', () => {
   test('stages, then flips, and looks at the kernel only once', async () => {
@@ -182,7 +183,7 @@ describe('an update', () => {
 
 const bound = (nft: FakeNft) => ({
   run: (commands: readonly Command[]) => nft.run(commands),
-  list: () => nft.list(),
+  list: (table?: TableName) => nft.list(table),
   counters: () => nft.counters(),
   owns: (pid: number) => nft.owns(pid),
   close: () => nft.close(),
@@ -287,7 +288,11 @@ describe('when', () => {
     const { nft, enforcer } = start();
     await enforcer.apply(web);
     const touched = await tamper(nft);
-    await enforcer.repair(touched === 'table' ? { table: true, chains: new Set() } : { table: false, chains: touched });
+    await enforcer.repair(
+      touched === 'table'
+        ? { tables: new Set(['service'] as const), chains: new Set() }
+        : { tables: new Set(), chains: touched },
+    );
     await enforcer.look();
     await enforcer.collect();
     expect(decompile((await nft.list()) as Installed).findings).toEqual([]);

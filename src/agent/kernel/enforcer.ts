@@ -1,11 +1,12 @@
 /** Owns what the kernel enforces: puts a policy in force without a gap, finds out what others changed, and puts it right. */
-import type { Command, Ruleset } from '../../nft/ast.ts';
-import { compile, type CompileOptions } from '../../nft/compile.ts';
+import { basesOf, hookPriority, tableNames, type Command, type Ruleset, type TableRules } from '../../nft/ast.ts';
+import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile.ts';
 import { decompile, type Decompiled, type Finding } from '../../nft/decompile.ts';
-import type { Installed } from '../../nft/listing.ts';
-import { install, plan, rebuild, remove, type Update } from '../../nft/plan.ts';
+import type { Installed, InstalledTables } from '../../nft/listing.ts';
+import { install, plan, rebuild, remove, rulesOfTable, type Update } from '../../nft/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { samePolicy } from '../../policy/same.ts';
+import { sameServerAccess } from '../../policy/server-access.ts';
 import { NftError, type Nft } from './nft.ts';
 import { applyCommands } from './table-model.ts';
 import { strange, type Touched } from './drift.ts';
@@ -38,7 +39,7 @@ export class Unfaithful extends Error {
 const attempts = 4;
 
 /**
- * Keeps our table equal to a target. Its calls are made one at a time.
+ * Keeps our tables equal to a target. Its calls are made one at a time.
  *
  * It promises that packets always meet the rules of the old target or those of the new one, and that a call that fails
  * leaves one of the two in force.
@@ -49,7 +50,7 @@ export class Enforcer {
   #salt = '';
   #inForce: { readonly target: Target; readonly ruleset: Ruleset } | undefined;
   /** What the kernel holds as far as we know; absent when somebody else may have changed it. */
-  #known: { readonly installed: Installed | undefined } | undefined;
+  #known: InstalledTables | undefined;
 
   constructor(options: EnforcerOptions) {
     this.#nft = options.nft;
@@ -63,8 +64,8 @@ export class Enforcer {
 
   /** Reads what the kernel enforces, whoever put it there. */
   async read(): Promise<Decompiled | undefined> {
-    const installed = await this.#look();
-    return installed && decompile(installed);
+    const { service } = await this.#look();
+    return service && decompile(service);
   }
 
   /**
@@ -76,7 +77,7 @@ export class Enforcer {
   async apply(target: Target, beforeFlip?: () => Promise<void>): Promise<boolean> {
     for (let attempt = 1; ; attempt++) {
       const fresh = this.#known === undefined;
-      const installed = this.#known === undefined ? await this.#look() : this.#known.installed;
+      const installed = this.#known ?? (await this.#look());
       const { ruleset, update } = this.#plan(installed, target);
       try {
         await this.#options.failpoint?.('before-stage');
@@ -99,8 +100,7 @@ export class Enforcer {
   /** Takes away what nothing refers to any more. Not at once after an update: a packet may still be on its way there. */
   async collect(): Promise<void> {
     if (this.#inForce === undefined) return;
-    const installed = this.#known === undefined ? await this.#look() : this.#known.installed;
-    const update = plan(installed, this.#inForce.ruleset);
+    const update = planFrom(this.#known ?? (await this.#look()), this.#inForce.ruleset);
     if (update.kind === 'tampered' || update.collect.length === 0) return;
     await this.#options.failpoint?.('before-collect');
     await this.#run(update.collect).catch((error: unknown) => {
@@ -112,10 +112,9 @@ export class Enforcer {
 
   /** How much there is for `collect`, in chains and objects. */
   get garbage(): number {
-    if (this.#inForce === undefined || this.#known?.installed === undefined) return 0;
-    const { chains, objects } = this.#known.installed;
-    const { helpers, counters } = this.#inForce.ruleset;
-    return Math.max(chains.size - helpers.length - 2, 0) + Math.max(objects.length - counters.length, 0);
+    const [known, ruleset] = [this.#known, this.#inForce?.ruleset];
+    if (known === undefined || ruleset === undefined) return 0;
+    return tableNames.reduce((sum, table) => sum + surplus(known[table], rulesOfTable(ruleset, table)), 0);
   }
 
   /** Reads the kernel, compares, and puts right what differs. */
@@ -124,13 +123,16 @@ export class Enforcer {
     const installed = await this.#look();
     if (this.#inForce === undefined) return { findings: [] };
     const { target, ruleset } = this.#inForce;
-    const update = plan(installed, ruleset);
+    const update = planFrom(installed, ruleset);
     if (update.kind === 'update' && update.stage.length === 0 && update.flip.length === 0) {
-      const findings = strange(installed, ruleset, before?.installed);
+      const findings = tableNames.flatMap((table) => {
+        const rules = rulesOfTable(ruleset, table);
+        return rules === undefined ? [] : strange(installed[table], rules, before?.[table]);
+      });
       if (findings.length > 0) await this.collect();
       return { findings };
     }
-    const findings = installed === undefined ? [tableGone] : decompile(installed).findings.filter(callsForRepair);
+    const findings = findingsIn(installed, ruleset);
     await this.apply(target);
     return { findings: findings.length > 0 ? findings : [otherRules] };
   }
@@ -138,11 +140,10 @@ export class Enforcer {
   /** Like `look`, and reads the policy back out of the rules: it must be the one that was to be put in force. */
   async verify(): Promise<Look> {
     const look = await this.look();
-    const installed = this.#known?.installed;
-    if (this.#inForce === undefined || installed === undefined) return look;
-    const { enforced, findings } = decompile(installed);
-    if (enforced !== undefined && samePolicy(enforced.policy, this.#inForce.target.policy)) return look;
-    const why = findings.filter(callsForRepair).map(({ detail }) => detail);
+    const [installed, inForce] = [this.#known, this.#inForce];
+    if (inForce === undefined || installed?.service === undefined) return look;
+    if (readsAs(installed, inForce.target)) return look;
+    const why = findingsIn(installed, inForce.ruleset).map(({ detail }) => detail);
     throw new Unfaithful(`the rules in force are not the policy: ${why.join('; ') || 'they read otherwise'}`);
   }
 
@@ -154,42 +155,43 @@ export class Enforcer {
     this.#known = undefined;
     if (this.#inForce === undefined) return;
     const { target, ruleset } = this.#inForce;
-    const helpers = ruleset.helpers.filter(({ name }) => touched.chains.has(name));
-    if (!touched.table && helpers.length > 0) {
+    const helpers = [...ruleset.helpers, ...(ruleset.forward?.helpers ?? [])];
+    const whole = touched.tables.size > 0;
+    if (!whole && helpers.some(({ name }) => touched.chains.has(name))) {
       // What hangs below a base chain was changed in place: new chains take their place, under new names.
       this.#reSalt();
       const renamed = compile(target.policy, { ...target, salt: this.#salt });
-      if (await this.#attempt(pessimistic(renamed, []))) this.#inForce = { target, ruleset: renamed };
+      if (await this.#attempt(pessimistic(renamed, 'gone'))) this.#inForce = { target, ruleset: renamed };
       return;
     }
-    if (!touched.table && (await this.#attempt(pessimistic(ruleset, ruleset.helpers)))) return;
-    if (await this.#attempt({ stage: [], flip: install(ruleset) })) return;
+    if (!whole && (await this.#attempt(pessimistic(ruleset, 'sound')))) return;
+    if (whole && (await this.#attempt({ stage: [], flip: install(ruleset, touched.tables) }))) return;
     await this.#nft.run(rebuild(ruleset));
   }
 
-  /** Somebody else may have changed our table: the next step looks before it trusts. */
+  /** Somebody else may have changed our tables: the next step looks before it trusts. */
   distrust(): void {
     this.#known = undefined;
   }
 
-  /** Takes our table away. */
+  /** Takes our tables away. */
   async remove(): Promise<void> {
     this.#inForce = undefined;
     this.#known = undefined;
     await this.#nft.run(remove());
   }
 
-  async #look(): Promise<Installed | undefined> {
+  async #look(): Promise<InstalledTables> {
     this.#known = undefined;
-    const installed = await this.#nft.list();
-    this.#known = { installed };
-    return installed;
+    const [service, forward] = [await this.#nft.list('service'), await this.#nft.list('service-forward')];
+    this.#known = { service, 'service-forward': forward };
+    return this.#known;
   }
 
-  #plan(installed: Installed | undefined, target: Target): { ruleset: Ruleset; update: Omit<Update, 'kind'> } {
+  #plan(installed: InstalledTables, target: Target): { ruleset: Ruleset; update: Omit<Update, 'kind'> } {
     for (;;) {
       const ruleset = compile(target.policy, { ...target, salt: this.#salt });
-      const update = plan(installed, ruleset);
+      const update = planFrom(installed, ruleset);
       if (update.kind === 'update') return { ruleset, update };
       this.#reSalt();
     }
@@ -204,7 +206,7 @@ export class Enforcer {
     await this.#nft.run(commands);
     if (this.#known === undefined) return;
     try {
-      this.#known = { installed: applyCommands(this.#known.installed, commands) };
+      this.#known = applyCommands(this.#known, commands);
     } catch {
       this.#known = undefined; // The kernel took what our picture of it does not allow: the picture is wrong.
     }
@@ -227,20 +229,58 @@ const tableGone: Finding = { code: 'missing_chain', name: '', detail: 'the table
 const otherRules: Finding = { code: 'wrong_layout', name: '', detail: 'the table holds other rules than ours' };
 const callsForRepair = ({ code }: Finding): boolean => code !== 'unused_chain';
 
-/** The update that helps whatever the base chains hold, as long as these helpers and the counters are there. */
-function pessimistic(ruleset: Ruleset, helpers: Ruleset['helpers']): Pick<Update, 'stage' | 'flip'> {
-  const bases = [ruleset.inbound, ruleset.outbound].map(({ name, hook }) => ({
-    name,
-    attachment: { type: 'filter', hook, priority: 0, policy: 'unknown' },
-    rules: [{ kind: 'foreign' as const, json: 'unknown' }],
-  }));
-  const sound = helpers.map(({ name, rules }) => ({
-    name,
-    rules: rules.map((rule) => ({ kind: 'known' as const, rule })),
-  }));
-  const chains = new Map([...bases, ...sound].map((chain) => [chain.name as string, chain]));
-  const objects = ruleset.counters.map((name) => ({ object: 'counter', name }));
-  const update = plan({ flagged: true, chains, objects }, ruleset);
+const planFrom = (installed: InstalledTables, ruleset: Ruleset): ReturnType<typeof plan> =>
+  plan(installed.service, ruleset, installed['service-forward']);
+
+/** How much a table holds beyond what the rules need, in chains and objects. */
+function surplus(installed: Installed | undefined, rules: TableRules | undefined): number {
+  if (installed === undefined || rules === undefined) return 0;
+  const { chains, objects } = installed;
+  const { helpers, counters } = rules;
+  return (
+    Math.max(chains.size - helpers.length - basesOf(rules).length, 0) + Math.max(objects.length - counters.length, 0)
+  );
+}
+
+/** What in our tables calls for a repair. */
+function findingsIn(installed: InstalledTables, ruleset: Ruleset): readonly Finding[] {
+  return tableNames.flatMap((table) => {
+    const found = installed[table];
+    if (found === undefined) return rulesOfTable(ruleset, table) === undefined ? [] : [tableGone];
+    return decompile(found, table).findings.filter(callsForRepair);
+  });
+}
+
+/** Whether what the kernel holds reads as the target. */
+function readsAs(installed: InstalledTables, { policy, serverAccess, forwarding }: Target): boolean {
+  const read = tableNames.map((table) => {
+    const found = installed[table];
+    return found === undefined ? undefined : decompile(found, table).enforced;
+  });
+  const [own, forward] = read;
+  if (own === undefined || !samePolicy(own.policy, policy)) return false;
+  if (own.serverAccess !== undefined && !sameServerAccess(own.serverAccess, serverAccess)) return false;
+  const judged = forwarding === undefined ? undefined : forwardPolicy(policy, forwarding);
+  if (judged === undefined || forward === undefined) return installed['service-forward'] === undefined;
+  return samePolicy(forward.policy, judged);
+}
+
+/** The update that helps whatever the base chains hold, as long as the counters and, where they are sound, the helpers are there. */
+function pessimistic(ruleset: Ruleset, helpers: 'sound' | 'gone'): Pick<Update, 'stage' | 'flip'> {
+  const suspect = (rules: TableRules): Installed => {
+    const bases = basesOf(rules).map(({ name, hook }) => ({
+      name,
+      attachment: { type: 'filter', hook, priority: hookPriority[hook], policy: 'unknown' },
+      rules: [{ kind: 'foreign' as const, json: 'unknown' }],
+    }));
+    const sound = (helpers === 'sound' ? rules.helpers : []).map((helper) => ({
+      name: helper.name,
+      rules: helper.rules.map((rule) => ({ kind: 'known' as const, rule })),
+    }));
+    const chains = new Map([...bases, ...sound].map((chain) => [chain.name as string, chain]));
+    return { flagged: true, chains, objects: rules.counters.map((name) => ({ object: 'counter', name })) };
+  };
+  const update = plan(suspect(ruleset), ruleset, ruleset.forward && suspect(ruleset.forward));
   if (update.kind === 'tampered') throw new Error('chains of our own making cannot differ from themselves');
   return update;
 }

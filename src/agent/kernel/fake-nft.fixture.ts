@@ -1,14 +1,14 @@
 /** Owns a packet filter in memory that answers as the kernel does: tests of the agent run on it without any rights. */
-import type { Command } from '../../nft/ast.ts';
-import type { Installed } from '../../nft/listing.ts';
+import { tableNames, type Command, type TableName } from '../../nft/ast.ts';
+import type { Installed, InstalledTables } from '../../nft/listing.ts';
 import type { Reading } from '../../nft/reading.ts';
 import { NftError, type Nft, type NftErrorCode } from './nft.ts';
-import { applyCommands, Refused } from './table-model.ts';
+import { applyCommands, noTables, Refused } from './table-model.ts';
 
 export class FakeNft implements Nft {
   /** What is written in tests as the author of a change that this port made. */
   readonly pid = 1;
-  #state: Installed | undefined;
+  #state: InstalledTables = noTables;
   #closed = false;
   #failure: { readonly code: NftErrorCode; readonly effect: 'none' | 'done' } | undefined;
   #transactions = 0;
@@ -28,35 +28,39 @@ export class FakeNft implements Nft {
     this.#failure = undefined;
     if (failure?.effect !== 'none') {
       // A new table has new counters, though by the same names.
-      if (commands.some(({ kind }) => kind === 'deleteTable')) this.#counts.clear();
+      for (const { kind, table = 'service' } of commands) if (kind === 'deleteTable') this.#forget(table);
       this.#state = next;
       this.#transactions++;
     }
     if (failure !== undefined) throw new NftError(failure.code, `a test wants nft to be ${failure.code}`);
   }
 
-  async list(): Promise<Installed | undefined> {
+  async list(table: TableName = 'service'): Promise<Installed | undefined> {
     await this.#turn();
-    return this.#state;
+    return this.#state[table];
   }
 
   async counters(): Promise<readonly Reading[]> {
     await this.#turn();
-    const names = (this.#state?.objects ?? []).flatMap(({ object, name }) => (object === 'counter' ? [name] : []));
-    this.#counts = new Map(names.map((name) => [name, this.#counts.get(name) ?? this.#newCounter(name)]));
-    return [...this.#counts.values()];
+    const all = tableNames.flatMap((table) =>
+      (this.#state[table]?.objects ?? []).flatMap(({ object, name }) =>
+        object === 'counter' ? [this.#counts.get(`${table} ${name}`) ?? this.#newCounter(table, name)] : [],
+      ),
+    );
+    this.#counts = new Map(all.map((reading) => [`${reading.table} ${reading.name}`, reading]));
+    return all;
   }
 
   /** Packets come by, of a hundred bytes each. */
-  async pass(name: string, packets: number): Promise<void> {
-    const counter = (await this.counters()).find((each) => each.name === name);
+  async pass(name: string, packets: number, table: TableName = 'service'): Promise<void> {
+    const counter = (await this.counters()).find((each) => each.table === table && each.name === name);
     if (counter === undefined) throw new Error(`nothing counts ${name}`);
     const bytes = counter.bytes + packets * 100;
-    this.#counts.set(name, { ...counter, packets: counter.packets + packets, bytes });
+    this.#counts.set(`${table} ${name}`, { ...counter, packets: counter.packets + packets, bytes });
   }
 
-  #newCounter(name: string): Reading {
-    return { name, incarnation: String(++this.#incarnations), packets: 0, bytes: 0 };
+  #newCounter(table: TableName, name: string): Reading {
+    return { table, name, incarnation: String(++this.#incarnations), packets: 0, bytes: 0 };
   }
 
   owns(process: number): boolean {
@@ -69,9 +73,13 @@ export class FakeNft implements Nft {
   }
 
   /** Somebody else's hand: changes the table past the port. */
-  tamper(change: (table: Installed | undefined) => Installed | undefined): void {
-    this.#state = change(this.#state);
-    if (this.#state === undefined) this.#counts.clear();
+  tamper(change: (table: Installed | undefined) => Installed | undefined, table: TableName = 'service'): void {
+    this.#state = { ...this.#state, [table]: change(this.#state[table]) };
+    if (this.#state[table] === undefined) this.#forget(table);
+  }
+
+  #forget(table: TableName): void {
+    for (const key of this.#counts.keys()) if (key.startsWith(`${table} `)) this.#counts.delete(key);
   }
 
   /** The next batch fails so, with its effect or without. */
@@ -83,7 +91,7 @@ export class FakeNft implements Nft {
     this.#failure = undefined;
   }
 
-  #after(commands: readonly Command[]): Installed | undefined {
+  #after(commands: readonly Command[]): InstalledTables {
     try {
       return applyCommands(this.#state, commands);
     } catch (error) {

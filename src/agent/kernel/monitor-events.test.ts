@@ -1,5 +1,6 @@
 /** Proves what is read out of `nft monitor`: who changed what of ours, and nothing of others. */
 import { describe, expect, test } from 'vitest';
+import type { TableName } from '../../nft/ast.ts';
 import { NewsReader, type News } from './monitor-events.ts';
 
 function read(...lines: string[]): News[] {
@@ -8,22 +9,27 @@ function read(...lines: string[]): News[] {
 }
 const end = '# new generation 7 by process 4711 (nft)';
 
-const changes: readonly [string, { table: boolean; chains: readonly string[] } | undefined][] = [
-  ['add table inet service', { table: true, chains: [] }],
-  ['add table inet service { flags dormant; }', { table: true, chains: [] }],
-  ['delete table inet service', { table: true, chains: [] }],
-  ['add chain inet service strange', { table: false, chains: ['strange'] }],
+const changes: readonly [string, { tables: readonly TableName[]; chains: readonly string[] } | undefined][] = [
+  ['add table inet service', { tables: ['service'], chains: [] }],
+  ['add table inet service { flags dormant; }', { tables: ['service'], chains: [] }],
+  ['delete table inet service', { tables: ['service'], chains: [] }],
+  ['delete table inet service-forward', { tables: ['service-forward'], chains: [] }],
+  [
+    'insert rule inet service-forward service-forward-inbound accept',
+    { tables: [], chains: ['service-forward-inbound'] },
+  ],
+  ['add chain inet service strange', { tables: [], chains: ['strange'] }],
   [
     'add chain inet service service-inbound { type filter hook input priority filter; policy drop; }',
-    { table: false, chains: ['service-inbound'] },
+    { tables: [], chains: ['service-inbound'] },
   ],
-  ['insert rule inet service service-inbound accept', { table: false, chains: ['service-inbound'] }],
-  ['replace rule inet service from-a accept', { table: false, chains: ['from-a'] }],
-  ['delete rule inet service service-inbound handle 8', { table: false, chains: ['service-inbound'] }],
-  ['add set inet service x { type ipv4_addr; } ', { table: false, chains: [] }],
-  ['add element inet service x { 1.2.3.4 }', { table: false, chains: [] }],
-  ['delete set inet service __set0', { table: false, chains: [] }],
-  ['add ct helper inet service ftp { type "ftp" protocol tcp; }', { table: false, chains: [] }],
+  ['insert rule inet service service-inbound accept', { tables: [], chains: ['service-inbound'] }],
+  ['replace rule inet service from-a accept', { tables: [], chains: ['from-a'] }],
+  ['delete rule inet service service-inbound handle 8', { tables: [], chains: ['service-inbound'] }],
+  ['add set inet service x { type ipv4_addr; } ', { tables: [], chains: [] }],
+  ['add element inet service x { 1.2.3.4 }', { tables: [], chains: [] }],
+  ['delete set inet service __set0', { tables: [], chains: [] }],
+  ['add ct helper inet service ftp { type "ftp" protocol tcp; }', { tables: [], chains: [] }],
   ['add table inet services', undefined],
   ['add table ip service', undefined],
   ['add rule inet other service-inbound accept', undefined],
@@ -39,7 +45,7 @@ describe('news', () => {
       generation: {
         number: 7,
         author: { pid: 4711, name: 'nft' },
-        touched: touched && { table: touched.table, chains: new Set(touched.chains) },
+        touched: touched && { tables: new Set(touched.tables), chains: new Set(touched.chains) },
         lines: touched === undefined ? [] : [line.trim()],
       },
     });

@@ -1,5 +1,5 @@
 /** Owns the reading of `nft monitor`: who changed the packet filter, and what of it was ours. */
-import { tableFamily, tableNames } from '../../nft/ast.ts';
+import { tableFamily, tableNames, type TableName } from '../../nft/ast.ts';
 import type { Touched } from './drift.ts';
 
 /** The process that the kernel names as the author of a change. */
@@ -27,7 +27,7 @@ export const longestNewsLine = 300;
 const keptLines = 5;
 
 const change = new RegExp(
-  `^(?:add|insert|replace|delete|destroy|reset) (?<object>[a-z]+(?: [a-z]+)?) ${tableFamily} (?:${tableNames.join('|')})(?= |$)(?: (?<name>[^ ]+))?`,
+  `^(?:add|insert|replace|delete|destroy|reset) (?<object>[a-z]+(?: [a-z]+)?) ${tableFamily} (?<table>${tableNames.join('|')})(?= |$)(?: (?<name>[^ ]+))?`,
 );
 const generation = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
 
@@ -35,7 +35,7 @@ const generation = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
 export class NewsReader {
   #lines: string[] = [];
   #chains = new Set<string>();
-  #table = false;
+  #tables = new Set<TableName>();
   #touched = false;
 
   read(line: string): News | undefined {
@@ -47,17 +47,18 @@ export class NewsReader {
     this.#touched = true;
     if (this.#lines.length < keptLines) this.#lines.push(line.slice(0, longestNewsLine).trim());
     const { object, name } = parts;
-    if (object === 'table') this.#table = true;
+    const table = tableNames.find((each) => each === parts['table']);
+    if (object === 'table' && table !== undefined) this.#tables.add(table);
     else if ((object === 'chain' || object === 'rule') && name !== undefined) this.#chains.add(name);
     return undefined;
   }
 
   #finish([, number, pid, name]: RegExpExecArray): News {
-    const touched = this.#touched ? { table: this.#table, chains: this.#chains } : undefined;
+    const touched = this.#touched ? { tables: this.#tables, chains: this.#chains } : undefined;
     const lines = this.#lines;
     this.#lines = [];
     this.#chains = new Set();
-    this.#table = false;
+    this.#tables = new Set();
     this.#touched = false;
     const author = pid === undefined ? undefined : { pid: Number(pid), name: name ?? '' };
     return { kind: 'generation', generation: { number: Number(number), author, touched, lines } };

@@ -1,10 +1,10 @@
 /** Owns the port to the kernel's packet filter: what the agent may ask of it, and how it may fail. */
-import type { Command } from '../../nft/ast.ts';
+import type { Command, TableName } from '../../nft/ast.ts';
 import type { Installed } from '../../nft/listing.ts';
 import type { Reading } from '../../nft/reading.ts';
 
 /**
- * The packet filter of one network namespace, narrowed to our table.
+ * The packet filter of one network namespace, narrowed to our tables.
  *
  * It promises:
  *
@@ -18,9 +18,9 @@ import type { Reading } from '../../nft/reading.ts';
 export interface Nft {
   /** Resolves when the kernel has taken the whole batch. An empty batch does nothing. */
   run(commands: readonly Command[]): Promise<void>;
-  /** Our table as the kernel holds it at this moment; nothing where there is none. */
-  list(): Promise<Installed | undefined>;
-  /** The counters of our table at this moment, ours and others'; none where there is no table. */
+  /** A table of ours, `service` unless told, as the kernel holds it at this moment; nothing where it is not there. */
+  list(table?: TableName): Promise<Installed | undefined>;
+  /** The counters of our tables at this moment, ours and others'; none of a table that is not there. */
   counters(): Promise<readonly Reading[]>;
   /** Whether the process, as the kernel names the author of a change, is one of this port. */
   owns(process: number): boolean;

@@ -2,7 +2,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../client/clock.ts';
-import type { Command } from '../../nft/ast.ts';
+import { tableNames, type Command, type TableName } from '../../nft/ast.ts';
 import { NoListing, parseListing, type Installed } from '../../nft/listing.ts';
 import { printCommands } from '../../nft/print.ts';
 import { parseReadings, type Reading } from '../../nft/reading.ts';
@@ -60,18 +60,23 @@ export class RealNft implements Nft {
     });
   }
 
-  list(): Promise<Installed | undefined> {
+  list(table: TableName = 'service'): Promise<Installed | undefined> {
     return this.#inTurn(async () => {
-      const listing = await this.#listing(listLine('service'));
-      return listing === undefined ? undefined : readable(() => parseListing(listing));
+      const listing = await this.#listing(listLine(table));
+      return listing === undefined ? undefined : readable(() => parseListing(listing, table));
     });
   }
 
   counters(): Promise<readonly Reading[]> {
     return this.#inTurn(async () => {
       const tables = await this.#listing(tablesLine);
-      const counters = await this.#listing(countersLine('service'));
-      return tables === undefined || counters === undefined ? [] : readable(() => parseReadings(tables, counters));
+      const all: Reading[] = [];
+      for (const table of tableNames) {
+        const counters = await this.#listing(countersLine(table));
+        if (tables === undefined || counters === undefined) continue;
+        all.push(...readable(() => parseReadings(tables, counters, table)));
+      }
+      return all;
     });
   }
 

@@ -91,7 +91,7 @@ describe('while packets come without a pause', () => {
       const chains = new Set(
         i % 2 === 0 ? [] : [...(await chainNames(nft))].filter((name) => name.startsWith('from-')),
       );
-      await enforcer.repair({ table: false, chains });
+      await enforcer.repair({ tables: new Set(), chains });
       if (i % 5 === 0) await enforcer.look();
       if (i % 5 === 0) await enforcer.collect();
     }

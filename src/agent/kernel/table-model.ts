@@ -1,7 +1,13 @@
-/** Owns the effect of commands on our table, in memory: what the kernel holds after a batch, or why it would refuse it. */
-import { targets, type Command, type Hook, type ObjectKind } from '../../nft/ast.ts';
+/** Owns the effect of commands on our tables, in memory: what the kernel holds after a batch, or why it would refuse it. */
+import { hookPriority, targets, type Command, type Hook, type ObjectKind, type TableName } from '../../nft/ast.ts';
 import { countersOf } from '../../nft/counters.ts';
-import { isAttachedTo, type Installed, type InstalledChain, type InstalledRule } from '../../nft/listing.ts';
+import {
+  isAttachedTo,
+  type Installed,
+  type InstalledChain,
+  type InstalledRule,
+  type InstalledTables,
+} from '../../nft/listing.ts';
 
 /** Why the kernel would refuse a batch, in its words. */
 export class Refused extends Error {
@@ -48,7 +54,7 @@ class Table {
   attach(name: string, hook: Hook): void {
     const old = this.chains.get(name);
     if (old !== undefined && !isAttachedTo(old, hook)) refuse('Operation not supported');
-    const attachment = { type: 'filter', hook, priority: 0, policy: 'accept' };
+    const attachment = { type: 'filter', hook, priority: hookPriority[hook], policy: 'accept' };
     this.#put({ name, attachment, rules: [...(old?.rules ?? [])] });
   }
 
@@ -171,8 +177,19 @@ const handlers: Handlers = {
   },
 };
 
-/** The table after the batch. Throws `Refused` where the kernel would not take it; the table given is never changed. */
-export function applyCommands(installed: Installed | undefined, commands: readonly Command[]): Installed | undefined {
+/** Nothing of ours is there. */
+export const noTables: InstalledTables = { service: undefined, 'service-forward': undefined };
+
+/** Our tables after the batch. Throws `Refused` where the kernel would not take it; the tables given are never changed. */
+export function applyCommands(tables: InstalledTables, commands: readonly Command[]): InstalledTables {
+  const after = (table: TableName): Installed | undefined => {
+    const own = commands.filter((command) => (command.table ?? 'service') === table);
+    return own.length === 0 ? tables[table] : applyToTable(tables[table], own);
+  };
+  return { service: after('service'), 'service-forward': after('service-forward') };
+}
+
+function applyToTable(installed: Installed | undefined, commands: readonly Command[]): Installed | undefined {
   let table: State = installed && new Table(installed, installed.flagged);
   for (const command of commands) {
     if (table === undefined && command.kind === 'addTable')

@@ -1,5 +1,6 @@
 /** Owns an agent whose whole world is in memory: kernel, source, interfaces and time are moved by the test. */
 import { FakeClock, turn } from '../../client/fake.fixture.ts';
+import type { TableName } from '../../nft/ast.ts';
 import { decompile, type Enforced } from '../../nft/decompile.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
@@ -122,7 +123,9 @@ export class World {
   }
   foreignGeneration(chains: readonly string[] | 'table', ...lines: string[]): void {
     const touched =
-      chains === 'table' ? { table: true, chains: new Set<string>() } : { table: false, chains: new Set(chains) };
+      chains === 'table'
+        ? { tables: new Set(['service'] as const), chains: new Set<string>() }
+        : { tables: new Set<TableName>(), chains: new Set(chains) };
     this.news({
       kind: 'generation',
       generation: { number: 2, author: { pid: 4711, name: 'stranger' }, touched, lines },

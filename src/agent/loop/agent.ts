@@ -213,7 +213,7 @@ export class Agent {
       const by = author === undefined ? 'unknown' : (describe?.(author) ?? `${author.name} (${author.pid})`);
       this.#drifts.push({ by, what: lines });
       this.#touched = {
-        table: touched.table || (this.#touched?.table ?? false),
+        tables: new Set([...touched.tables, ...(this.#touched?.tables ?? [])]),
         chains: new Set([...touched.chains, ...(this.#touched?.chains ?? [])]),
       };
     });

@@ -1,0 +1,142 @@
+/** Proves that the table for forwarded connections is put in force with the other one, mended like it, and taken away with it. */
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Command } from '../../nft/ast.ts';
+import { forwardPolicy } from '../../nft/compile.ts';
+import { decompile } from '../../nft/decompile.ts';
+import { parseInterfaceName } from '../../nft/names.ts';
+import { canonicalPolicy, defaultPolicy, policyOf, serverAccess, written } from '../../nft/policies.fixture.ts';
+import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import { Enforcer, type Target } from './enforcer.ts';
+import { FakeNft } from './fake-nft.fixture.ts';
+import type { Touched } from './drift.ts';
+
+const on = (policy: CanonicalPolicy): Target => ({
+  policy,
+  interface: parseInterfaceName('rf0'),
+  neighbourDiscovery: true,
+  forwarding: 'on',
+});
+const web = on(policyOf([written('tcp', 80, 84, '10.0.0.0/8', '12.0.0.1')], [written('tcp', 443, 443)]));
+const judged = ({ policy, forwarding }: Target): CanonicalPolicy | undefined =>
+  forwarding && forwardPolicy(policy, forwarding);
+
+/** What packets meet: a table with staged parts only says as little as none. */
+async function enforced(nft: FakeNft): Promise<CanonicalPolicy | undefined> {
+  const installed = await nft.list('service-forward');
+  const policy = installed && decompile(installed, 'service-forward').enforced?.policy;
+  return policy?.inbound.kind === 'open' && policy.outbound.kind === 'open' ? undefined : policy;
+}
+
+/** Remembers what both tables enforced after each transaction. */
+class Witness extends FakeNft {
+  readonly seen: (readonly [CanonicalPolicy | undefined, CanonicalPolicy | undefined])[] = [];
+  override async run(commands: readonly Command[]): Promise<void> {
+    await super.run(commands);
+    const own = await this.list();
+    this.seen.push([own && decompile(own).enforced?.policy, await enforced(this)]);
+  }
+}
+
+function start(): { nft: Witness; enforcer: Enforcer } {
+  const nft = new Witness();
+  let count = 0;
+  return { nft, enforcer: new Enforcer({ nft, random: () => ++count / 1_000 }) };
+}
+
+describe('forwarded connections', () => {
+  test('are judged by the old policy or by the new one, at one instant with those of the device', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(canonicalPolicy, fc.constantFrom('on', 'off', undefined), serverAccess), { maxLength: 5 }),
+        async (steps) => {
+          const { nft, enforcer } = start();
+          await enforcer.apply(web);
+          for (const [policy, forwarding, access] of steps) {
+            const [old = web, next] = [enforcer.target, { ...on(policy), forwarding, serverAccess: access }];
+            const from = nft.seen.length;
+            await enforcer.apply(next);
+            await enforcer.collect();
+            for (const seen of nft.seen.slice(from)) {
+              expect([
+                [old.policy, judged(old)],
+                [next.policy, judged(next)],
+              ]).toContainEqual(seen);
+            }
+            expect((await enforcer.verify()).findings).toEqual([]);
+            expect(enforcer.garbage).toBe(0);
+          }
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  const hands: readonly (readonly [string, (nft: FakeNft) => Promise<Touched>])[] = [
+    [
+      'the table is deleted',
+      async (nft) => {
+        nft.tamper(() => undefined, 'service-forward');
+        return { tables: new Set(['service-forward'] as const), chains: new Set() };
+      },
+    ],
+    [
+      'a chain is emptied',
+      async (nft) => {
+        nft.tamper((table) => {
+          const chain = table?.chains.get('service-forward-inbound');
+          if (table === undefined || chain === undefined) throw new Error('there is no such chain');
+          return { ...table, chains: new Map(table.chains).set(chain.name, { ...chain, rules: [] }) };
+        }, 'service-forward');
+        return { tables: new Set(), chains: new Set(['service-forward-inbound']) };
+      },
+    ],
+    [
+      'a rule is put in front of the addresses',
+      async (nft) => {
+        const leaf = [...((await nft.list('service-forward'))?.chains.keys() ?? [])].find((n) => n.startsWith('from-'));
+        nft.tamper((table) => {
+          const chain = table?.chains.get(leaf ?? '');
+          if (table === undefined || chain === undefined) throw new Error('there is no such chain');
+          const rules = [{ kind: 'foreign' as const, json: '{"accept":null}' }, ...chain.rules];
+          return { ...table, chains: new Map(table.chains).set(chain.name, { ...chain, rules }) };
+        }, 'service-forward');
+        return { tables: new Set(), chains: new Set([leaf ?? '']) };
+      },
+    ],
+  ];
+
+  test.each(hands)('are judged again after %s: by a look', async (_, tamper) => {
+    const { nft, enforcer } = start();
+    await enforcer.apply(web);
+    await tamper(nft);
+    expect((await enforcer.look()).findings).not.toEqual([]);
+    expect(await enforced(nft)).toEqual(judged(web));
+    expect((await enforcer.verify()).findings).toEqual([]);
+  });
+
+  test.each(hands)('are judged again after %s: by a repair, which leaves the other table alone', async (_, tamper) => {
+    const { nft, enforcer } = start();
+    await enforcer.apply(web);
+    const touched = await tamper(nft);
+    await enforcer.repair(touched);
+    expect(await enforced(nft)).toEqual(judged(web));
+    for (const [own] of nft.seen) expect(own === undefined ? undefined : own).toEqual(own && web.policy);
+    await enforcer.look();
+    await enforcer.collect();
+    expect((await enforcer.verify()).findings).toEqual([]);
+  });
+
+  test('are left alone where that is asked for, where everything passes, and after the rules are taken away', async () => {
+    const { nft, enforcer } = start();
+    await enforcer.apply(web);
+    await enforcer.apply({ ...web, forwarding: undefined });
+    expect(await nft.list('service-forward')).toBeUndefined();
+    await enforcer.apply(web);
+    await enforcer.apply(on(defaultPolicy));
+    expect(await nft.list('service-forward')).toBeUndefined();
+    await enforcer.apply(web);
+    await enforcer.remove();
+    expect([await nft.list(), await nft.list('service-forward')]).toEqual([undefined, undefined]);
+  });
+});
