@@ -1,5 +1,4 @@
-/** Proves that checking finds every problem at once, and agrees with a full JSON Schema validator on what is valid. */
-import { Ajv } from 'ajv';
+/** Proves that checking finds every problem at once and never throws. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AddDevice, UpdateDevice } from './device.ts';
@@ -64,22 +63,6 @@ describe('check', () => {
     expect(codes(AddOrganization, JSON.parse('{"name":"a","__proto__":{"description":5}}'))).toEqual([
       '/__proto__ unknown_field',
     ]);
-  });
-
-  test('what a JSON Schema validator finds valid is valid, and the other way round', () => {
-    const ajv = new Ajv({ strict: false, formats: { uuid: true, 'date-time': true } });
-    const valid = ajv.compile(AddDevice);
-    const value = fc.oneof(fc.string(), fc.integer(), fc.boolean(), fc.constant(null), fc.array(fc.string()));
-    const names = [...Object.keys(AddDevice.properties).filter((name) => !name.endsWith('_id')), 'other'];
-    const body = fc.dictionary(fc.constantFrom(...names), value, { noNullPrototype: true });
-    fc.assert(
-      fc.property(body, (given) => {
-        // Formats and control characters are stricter here than there.
-        const here = check(AddDevice, given).filter((p) => !['text_invalid', 'not_an_id'].includes(p.code));
-        expect(here.length === 0).toBe(valid(given));
-      }),
-      { seed: 1, numRuns: 2000 },
-    );
   });
 
   test('no JSON value makes it throw', () => {
