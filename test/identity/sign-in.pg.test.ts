@@ -1,5 +1,4 @@
 /** Signing in to the real server with access tokens of a real identity provider. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startProvider, audience, type TestProvider } from '../lib/provider.ts';
@@ -82,14 +81,16 @@ it('an expired token is a 401, and a stream that it opened has ended with it', a
   const api = server.nobody.as(accessToken);
   const { id: org } = await api.expect(201, 'POST', '/api/organizations', { name: 'short' });
   const { exp = 0 } = decodeJwt(accessToken);
-  // Two seconds before the server stops accepting the token, the tolerance included.
-  const ahead = (exp + 28) * 1000 - Date.now();
-  now = () => Date.now() + ahead;
+  // The last moment at which the server accepts the token, the tolerance included; time stands still there.
+  let moment = (exp + 30) * 1000 - 1;
+  now = () => moment;
   const stream = new EventStream(server.url, accessToken, org, [{ kind: 'device' }]);
   try {
     await stream.tail();
+    expect((await api.get('/api/users/me')).status).toBe(200);
+    expect(stream.body.ended).toBe(false);
+    moment += 1;
     await stream.until('its end', ({ body }) => body.ended);
-    while (now() < (exp + 30) * 1000 + 1) await sleep(50);
     const answer = await api.get('/api/users/me');
     expect(answer.status).toBe(401);
     expect(answer.json.detail).toBe('The access token has expired.');
@@ -102,11 +103,13 @@ it('an expired token is a 401, and a stream that it opened has ended with it', a
 it('while the provider is away a server that never saw its keys answers 503, and starts all the same', async () => {
   const { accessToken } = await provider.signIn('alice');
   provider.unreachable(true);
+  let moment = Date.now();
   const late = await startTestServer(postgres, {
     url: server.databaseUrl,
     oidcIssuer: [provider.issuer],
     oidcAudience: [audience],
-    issuer: { retryMs: 1, retryMostMs: 1 },
+    clock: () => moment,
+    issuer: { retryMs: 1000, retryMostMs: 1000 },
   });
   try {
     const answer = await late.nobody.as(accessToken).get('/api/users/me');
@@ -114,7 +117,8 @@ it('while the provider is away a server that never saw its keys answers 503, and
     expect(answer.headers['retry-after']).toBe('1');
     await late.admin.expect(200, 'GET', '/api/users/me');
     provider.unreachable(false);
-    await sleep(5);
+    expect((await late.nobody.as(accessToken).get('/api/users/me')).status).toBe(503);
+    moment += 1000;
     await late.nobody.as(accessToken).expect(200, 'GET', '/api/users/me');
   } finally {
     provider.unreachable(false);
