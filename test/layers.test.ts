@@ -48,7 +48,7 @@ const rooms: Rooms = {
   },
   'server/identity': {
     may: ['server/store', 'server', 'api', 'policy'],
-    npm: [...service, 'jose'],
+    npm: [...service, 'jose', 'oauth4webapi'],
     node: true,
     why: 'who is asking; knows nothing of routes',
   },

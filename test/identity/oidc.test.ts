@@ -284,7 +284,7 @@ describe('keys', () => {
     const causes: unknown[] = [];
     const verify = verifier({ issuers: [elsewhere], onWarning: (_message, cause) => causes.push(cause) });
     expect(await verify(await forge({ iss: elsewhere }))).toMatchObject({ retryAfterSeconds: 1 });
-    expect(String(causes[0])).toContain('names another issuer');
+    expect(String(causes[0])).toMatch(/"issuer" property does not match|names another issuer/);
   });
 });
 

@@ -76,7 +76,7 @@ async function signIn({
       form: new URLSearchParams(init?.body as URLSearchParams),
       authorization: new Headers(init?.headers).get('authorization'),
     });
-    return Response.json({ id_token: await idToken(), access_token: 'a', ...tokens }, { status });
+    return Response.json({ id_token: await idToken(), access_token: 'a', token_type: 'Bearer', ...tokens }, { status });
   };
   const clock = (): number => start;
   const party = new RelyingParty({

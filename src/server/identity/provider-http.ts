@@ -1,25 +1,21 @@
-/** Owns one exchange with an identity provider: bounded in time and size, never redirected, JSON or a failure. */
+/** Owns one exchange with an identity provider: to safe addresses only, bounded in time and size, never redirected. */
+import { isSafeUrl } from '../safe-url.ts';
+
+export type Fetch = typeof globalThis.fetch;
+
+interface ProviderRequest {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: URLSearchParams | undefined;
+}
+
+/** As the OAuth library asks. */
+export type ProviderFetch = (url: string, request: ProviderRequest) => Promise<Response>;
 
 /** A provider's answers are small; a larger one is a mistake or an attack. */
 const largestAnswer = 1 << 20;
 
-export type Json = Readonly<Record<string, unknown>>;
-
-export interface Answered {
-  readonly status: number;
-  /** The object in the body; empty where there is none. */
-  readonly body: Json;
-}
-
-export interface Ask {
-  readonly url: string;
-  readonly fetch: typeof globalThis.fetch;
-  readonly timeoutMs: number;
-  readonly form?: Readonly<Record<string, string>>;
-  readonly authorization?: string | undefined;
-}
-
-async function bounded(answer: Response): Promise<string> {
+async function readBounded(answer: Response): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of answer.body ?? []) {
@@ -27,31 +23,23 @@ async function bounded(answer: Response): Promise<string> {
     if (size > largestAnswer) throw new Error('the answer is too large');
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return new Uint8Array(Buffer.concat(chunks));
 }
 
-export async function askProvider({ url, fetch, timeoutMs, form, authorization }: Ask): Promise<Answered> {
-  const answer = await fetch(url, {
-    headers: { accept: 'application/json', ...(authorization === undefined ? {} : { authorization }) },
-    redirect: 'error',
-    signal: AbortSignal.timeout(timeoutMs),
-    ...(form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) }),
-  });
-  const text = await bounded(answer);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
-  const body = typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
-  return { status: answer.status, body };
-}
-
-/** For what has to be there: anything but an object with a 200 is a failure. */
-export async function getJson(ask: Omit<Ask, 'form'>): Promise<Json> {
-  const { status, body } = await askProvider(ask);
-  if (status !== 200) throw new Error(`${ask.url} answered ${status}`);
-  if (Object.keys(body).length === 0) throw new Error(`${ask.url} answered no object`);
-  return body;
+/** A `fetch` for providers: whatever asks through it cannot leave these bounds. The answer has arrived whole when it resolves. */
+export function providerFetch(fetch: Fetch, timeoutMs: number): ProviderFetch {
+  return async (url, { method = 'GET', headers = {}, body }) => {
+    if (!isSafeUrl(url)) throw new Error(`${url} is no safe address of an identity provider`);
+    const answer = await fetch(url, {
+      method,
+      headers,
+      redirect: 'error',
+      signal: AbortSignal.timeout(timeoutMs),
+      ...(body === undefined ? {} : { body }),
+    });
+    const bytes = await readBounded(answer);
+    // These statuses have no body by definition, and a Response would refuse one.
+    const bodiless = [101, 204, 205, 304].includes(answer.status);
+    return new Response(bodiless ? null : bytes, { status: answer.status, headers: answer.headers });
+  };
 }

@@ -2,11 +2,12 @@
  * Owns the sign-in of people at an identity provider: authorization code with PKCE, done by the server, so that no token of the provider
  * ever reaches a script in a browser (reference 5 (12)).
  */
-import { jwtVerify } from 'jose';
+import { jwtVerify, type JWTPayload } from 'jose';
+import * as oauth from 'oauth4webapi';
 import { isSafeUrl } from '../safe-url.ts';
 import { IssuerUnavailable, type Issuer } from './issuer.ts';
 import { algorithms, longestName, nameFrom } from './oidc.ts';
-import { askProvider, getJson, type Answered, type Json } from './provider-http.ts';
+import { providerFetch, type Fetch, type ProviderFetch } from './provider-http.ts';
 import type { Random } from './secret.ts';
 import { isSame, newTicket, readTicket, safeReturn, type Ticket } from './ticket.ts';
 
@@ -24,7 +25,7 @@ export interface RelyingPartyOptions {
   readonly toleranceSeconds: number;
   readonly clock: () => number;
   readonly random: Random;
-  readonly fetch?: typeof globalThis.fetch;
+  readonly fetch?: Fetch;
 }
 
 /** What the provider gave, as far as it is needed later. */
@@ -53,24 +54,29 @@ export class SignInError extends Error {
 const timeoutMs = 10_000;
 const stale = 'This sign-in was begun too long ago, in another browser, or was finished already. Begin it again.';
 
-const textOf = (json: Json, name: string): string | undefined => {
-  const value = json[name];
-  return typeof value === 'string' && value !== '' ? value : undefined;
-};
+/** The failure as the provider wrote it, where it wrote one. */
+const errorOf = (error: unknown): string | undefined =>
+  error instanceof oauth.ResponseBodyError || error instanceof oauth.AuthorizationResponseError
+    ? error.error
+    : undefined;
 
 export class RelyingParty {
   readonly #options: RelyingPartyOptions;
-  readonly #fetch: typeof globalThis.fetch;
+  readonly #request: { readonly [oauth.customFetch]: ProviderFetch; readonly [oauth.allowInsecureRequests]: true };
 
   constructor(options: RelyingPartyOptions) {
     this.#options = options;
-    this.#fetch = options.fetch ?? globalThis.fetch;
+    // Plain HTTP is judged by `providerFetch`, which knows which addresses are this machine's own.
+    this.#request = {
+      [oauth.customFetch]: providerFetch(options.fetch ?? globalThis.fetch, timeoutMs),
+      [oauth.allowInsecureRequests]: true,
+    };
   }
 
   /** Where to send the browser, and the ticket that it is to bring back. */
   async begin(returnTo: string | undefined): Promise<{ readonly location: string; readonly ticket: string }> {
     const { clientId, redirectUri, scopes, clock, random } = this.#options;
-    const location = new URL(await this.#endpoint('authorization_endpoint'));
+    const location = new URL(this.#endpoint(await this.#provider(), 'authorization_endpoint'));
     const ticket = newTicket(safeReturn(returnTo), { clock, random });
     const asked = {
       response_type: 'code',
@@ -93,41 +99,63 @@ export class RelyingParty {
     if (ticket === undefined || state.length !== 1 || !isSame(ticket.state, state[0] ?? '')) {
       throw new SignInError('stale', stale);
     }
-    await this.#checkSender(given);
-    const error = given.get('error');
-    if (error !== null) {
+    const provider = await this.#provider();
+    const answer = this.#readAnswer(provider, given, ticket);
+    return this.#redeem(provider, answer, ticket);
+  }
+
+  /** What came back with the browser: from this provider (RFC 9207), and no failure. */
+  #readAnswer(provider: oauth.AuthorizationServer, given: URLSearchParams, ticket: Ticket): URLSearchParams {
+    try {
+      const answer = oauth.validateAuthResponse(provider, this.#client(), given, ticket.state);
+      if (answer.getAll('code').length !== 1) throw new SignInError('stale', stale);
+      return answer;
+    } catch (cause) {
+      if (cause instanceof SignInError) throw cause;
+      const error = errorOf(cause);
+      if (error === undefined)
+        throw new SignInError('refused', 'The answer came from another identity provider.', cause);
       const why =
         error === 'access_denied' ? 'The sign-in was cancelled.' : 'The identity provider refused the sign-in.';
       throw new SignInError('denied', why, new Error(`the provider answered ${error.slice(0, 100)}`));
     }
-    const code = given.getAll('code');
-    if (code.length !== 1 || code[0] === undefined) throw new SignInError('stale', stale);
-    return this.#redeem(code[0], ticket);
   }
 
-  async #redeem(code: string, ticket: Ticket): Promise<SignedIn> {
-    const { status, body } = await this.#askForTokens({
-      grant_type: 'authorization_code',
-      code,
-      redirect_uri: this.#options.redirectUri(),
-      code_verifier: ticket.verifier,
-    });
-    const idToken = textOf(body, 'id_token');
-    if (status !== 200 || idToken === undefined) {
-      const cause = new Error(`the token endpoint answered ${status} ${textOf(body, 'error') ?? ''}`);
-      if (body['error'] === 'invalid_grant') throw new SignInError('stale', stale, cause);
-      throw new SignInError('refused', 'The identity provider did not finish the sign-in.', cause);
-    }
-    const claims = await this.#verify(idToken, ticket.nonce);
-    const subject = textOf(claims, 'sub') ?? '';
+  async #redeem(provider: oauth.AuthorizationServer, answer: URLSearchParams, ticket: Ticket): Promise<SignedIn> {
+    const { redirectUri, usernameClaim, issuer } = this.#options;
+    this.#endpoint(provider, 'token_endpoint');
+    const client = this.#client();
+    const response = await oauth
+      .authorizationCodeGrantRequest(
+        provider,
+        client,
+        this.#proof(provider),
+        answer,
+        redirectUri(),
+        ticket.verifier,
+        this.#request,
+      )
+      .catch((cause: unknown) => {
+        throw unavailable(cause);
+      });
+    const tokens = await oauth
+      .processAuthorizationCodeResponse(provider, client, response, {
+        expectedNonce: ticket.nonce,
+        requireIdToken: true,
+      })
+      .catch((cause: unknown) => {
+        if (errorOf(cause) === 'invalid_grant') throw new SignInError('stale', stale, cause);
+        throw new SignInError('refused', 'The identity provider did not finish the sign-in.', cause);
+      });
+    const { id_token = '', access_token, refresh_token } = tokens;
+    const claims = await this.#verify(id_token);
+    const { sub: subject = '' } = claims;
     if (subject === '' || subject.length > longestName) {
       throw new SignInError('refused', 'The identity provider names nobody.');
     }
-    const { usernameClaim, issuer } = this.#options;
-    const described = claims[usernameClaim] === undefined ? await this.#describe(body, subject) : {};
+    const described = claims[usernameClaim] === undefined ? await this.#describe(provider, access_token, subject) : {};
     const username = nameFrom({ ...described, ...claims }, usernameClaim, subject);
-    const refresh = textOf(body, 'refresh_token');
-    const grant = { id_token: idToken, ...(refresh === undefined ? {} : { refresh_token: refresh }) };
+    const grant = { id_token, ...(refresh_token === undefined ? {} : { refresh_token }) };
     return { identity: { issuer: issuer.issuer, subject, username }, grant, returnTo: ticket.returnTo };
   }
 
@@ -136,14 +164,28 @@ export class RelyingParty {
     const { refresh_token } = grant;
     if (refresh_token === undefined) return 'unknown';
     try {
-      const { status, body } = await this.#askForTokens({ grant_type: 'refresh_token', refresh_token });
-      if (status === 200) {
-        return {
-          id_token: textOf(body, 'id_token') ?? grant.id_token,
-          refresh_token: textOf(body, 'refresh_token') ?? refresh_token,
-        };
-      }
-      return body['error'] === 'invalid_grant' ? 'ended' : 'unknown';
+      const provider = await this.#provider();
+      this.#endpoint(provider, 'token_endpoint');
+      const client = this.#client();
+      const response = await oauth.refreshTokenGrantRequest(
+        provider,
+        client,
+        this.#proof(provider),
+        refresh_token,
+        this.#request,
+      );
+      // Read by hand: the library would judge the new ID token, which serves as a hint alone. A provider that it found fault with has
+      // rotated the refresh token all the same, and the session would be lost.
+      const body: unknown = await response.json();
+      const textOf = (name: string): string | undefined => {
+        const value = typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[name] : undefined;
+        return typeof value === 'string' && value !== '' ? value : undefined;
+      };
+      if (response.status !== 200) return textOf('error') === 'invalid_grant' ? 'ended' : 'unknown';
+      return {
+        id_token: textOf('id_token') ?? grant.id_token,
+        refresh_token: textOf('refresh_token') ?? refresh_token,
+      };
     } catch {
       return 'unknown';
     }
@@ -152,8 +194,8 @@ export class RelyingParty {
   /** Where a browser ends the provider's own session; undefined where the provider offers no such place. */
   async logoutLocation(grant: Grant | undefined): Promise<string | undefined> {
     const { clientId, homeUri, issuer } = this.#options;
-    const document = await issuer.document().catch((): Json => ({}));
-    const place = textOf(document, 'end_session_endpoint');
+    const provider = await issuer.document().catch(() => undefined);
+    const place = provider?.end_session_endpoint;
     if (place === undefined || !isSafeUrl(place)) return undefined;
     const location = new URL(place);
     location.searchParams.set('client_id', clientId);
@@ -165,23 +207,17 @@ export class RelyingParty {
   /** Takes the refresh token back at the provider, where that is possible. */
   async revoke({ refresh_token }: Grant): Promise<void> {
     if (refresh_token === undefined) return;
-    const place = textOf(await this.#options.issuer.document(), 'revocation_endpoint');
+    const provider = await this.#provider();
+    const place = provider.revocation_endpoint;
     if (place === undefined || !isSafeUrl(place)) return;
-    await this.#post(place, { token: refresh_token, token_type_hint: 'refresh_token' });
+    await oauth.revocationRequest(provider, this.#client(), this.#proof(provider), refresh_token, {
+      ...this.#request,
+      additionalParameters: { token_type_hint: 'refresh_token' },
+    });
   }
 
-  /** RFC 9207: an answer of another provider must not be taken for one of this. */
-  async #checkSender(given: URLSearchParams): Promise<void> {
-    const { issuer } = this.#options;
-    const iss = given.get('iss');
-    const document = await this.#document();
-    const needed = document['authorization_response_iss_parameter_supported'] === true;
-    if (iss === null ? needed : iss !== issuer.issuer) {
-      throw new SignInError('refused', 'The answer came from another identity provider.');
-    }
-  }
-
-  async #verify(idToken: string, nonce: string): Promise<Json> {
+  /** Signature and times by the keys and the clock that this server keeps; the library has judged the rest of the claims. */
+  async #verify(idToken: string): Promise<JWTPayload> {
     const { issuer, clientId, toleranceSeconds, clock } = this.#options;
     try {
       const { payload } = await jwtVerify(idToken, issuer.keyFor, {
@@ -192,9 +228,8 @@ export class RelyingParty {
         currentDate: new Date(clock()),
         requiredClaims: ['exp', 'iat', 'sub', 'nonce'],
       });
-      if (typeof payload['nonce'] !== 'string' || !isSame(payload['nonce'], nonce)) throw new Error('another nonce');
-      const shared = Array.isArray(payload.aud) && payload.aud.length > 1;
-      if (payload['azp'] === undefined ? shared : payload['azp'] !== clientId) throw new Error('for another client');
+      // The library asks this of tokens for several audiences only.
+      if (payload['azp'] !== undefined && payload['azp'] !== clientId) throw new Error('for another client');
       return payload;
     } catch (cause) {
       if (cause instanceof IssuerUnavailable) throw unavailable(cause);
@@ -203,56 +238,50 @@ export class RelyingParty {
   }
 
   /** More about the person, where the ID token does not say enough. It is a name only: without it things go on. */
-  async #describe(tokens: Json, subject: string): Promise<Json> {
-    const place = textOf(await this.#document(), 'userinfo_endpoint');
-    const token = textOf(tokens, 'access_token');
-    if (place === undefined || token === undefined || !isSafeUrl(place)) return {};
+  async #describe(
+    provider: oauth.AuthorizationServer,
+    accessToken: string,
+    subject: string,
+  ): Promise<Readonly<Record<string, unknown>>> {
+    const client = this.#client();
     try {
-      const ask = { url: place, fetch: this.#fetch, timeoutMs };
-      const described = await getJson({ ...ask, authorization: `Bearer ${token}` });
-      return described['sub'] === subject ? described : {};
+      const response = await oauth.userInfoRequest(provider, client, accessToken, this.#request);
+      return await oauth.processUserInfoResponse(provider, client, subject, response);
     } catch {
       return {};
     }
   }
 
-  async #askForTokens(form: Readonly<Record<string, string>>): Promise<Answered> {
-    return this.#post(await this.#endpoint('token_endpoint'), form);
+  /** This client as the library knows it, with our clock. */
+  #client(): oauth.Client {
+    const { clientId, toleranceSeconds, clock } = this.#options;
+    const skew = Math.floor(clock() / 1000) - Math.floor(Date.now() / 1000);
+    return { client_id: clientId, [oauth.clockSkew]: skew, [oauth.clockTolerance]: toleranceSeconds };
   }
 
-  /** As this client: by its secret in the header, or in the form where the provider wants it there. */
-  async #post(url: string, form: Readonly<Record<string, string>>): Promise<Answered> {
-    const { clientId, clientSecret } = this.#options;
-    const methods = (await this.#document())['token_endpoint_auth_methods_supported'];
+  /** By its secret in the header, or in the form where the provider wants it there; a public client has none. */
+  #proof({ token_endpoint_auth_methods_supported: methods }: oauth.AuthorizationServer): oauth.ClientAuth {
+    const { clientSecret } = this.#options;
+    if (clientSecret === undefined) return oauth.None();
     const inForm =
-      Array.isArray(methods) && !methods.includes('client_secret_basic') && methods.includes('client_secret_post');
-    const encoded = (text: string): string => encodeURIComponent(text).replaceAll('%20', '+');
-    const basic =
-      clientSecret === undefined || inForm
-        ? undefined
-        : `Basic ${Buffer.from(`${encoded(clientId)}:${encoded(clientSecret)}`).toString('base64')}`;
-    const whole = {
-      ...form,
-      ...(basic === undefined ? { client_id: clientId } : {}),
-      ...(clientSecret !== undefined && inForm ? { client_secret: clientSecret } : {}),
-    };
+      methods !== undefined && !methods.includes('client_secret_basic') && methods.includes('client_secret_post');
+    return inForm ? oauth.ClientSecretPost(clientSecret) : oauth.ClientSecretBasic(clientSecret);
+  }
+
+  /** What the provider says of itself; of the algorithms that it signs with, those that prove something. */
+  async #provider(): Promise<oauth.AuthorizationServer> {
     try {
-      return await askProvider({ url, fetch: this.#fetch, timeoutMs, form: whole, authorization: basic });
+      const document = await this.#options.issuer.document();
+      const offered = document.id_token_signing_alg_values_supported ?? algorithms;
+      const accepted = offered.filter((name) => algorithms.includes(name));
+      return { ...document, id_token_signing_alg_values_supported: accepted };
     } catch (cause) {
       throw unavailable(cause);
     }
   }
 
-  async #document(): Promise<Json> {
-    try {
-      return await this.#options.issuer.document();
-    } catch (cause) {
-      throw unavailable(cause);
-    }
-  }
-
-  async #endpoint(name: 'authorization_endpoint' | 'token_endpoint'): Promise<string> {
-    const place = textOf(await this.#document(), name);
+  #endpoint(provider: oauth.AuthorizationServer, name: 'authorization_endpoint' | 'token_endpoint'): string {
+    const place = provider[name];
     if (place === undefined || !isSafeUrl(place)) {
       throw new SignInError('retry', 'The identity provider is not set up for signing in.', new Error(`no ${name}`));
     }
