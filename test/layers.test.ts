@@ -16,6 +16,14 @@ import {
 
 const service = ['fastify', 'fastify-plugin', '@fastify/', 'typebox', 'pino', 'prom-client'];
 
+/** A room of client commands: how they are declared, and what each does when it runs. */
+const noun = (more: readonly string[], why: string): Room => ({
+  may: [...more, 'cli/command-line', 'cli/session', 'cli/terminal', 'client', 'policy', 'api'],
+  npm: ['commander'],
+  node: true,
+  why,
+});
+
 const rooms: Rooms = {
   policy: {
     may: [],
@@ -260,19 +268,44 @@ const rooms: Rooms = {
     node: true,
     why: 'puts the agent together; it ships small, drives the kernel, and must work without the server',
   },
-  'cli/agent': {
-    may: ['cli', 'agent', 'agent/report', 'node', 'client', 'nft', 'policy', 'api'],
+  'cli/terminal': {
+    may: ['client'],
+    npm: ['yaml'],
+    node: true,
+    why: 'text in and out: tables, questions, files, exit codes; it asks no server',
+  },
+  'cli/oauth': {
+    may: ['cli/terminal'],
+    npm: [],
+    node: true,
+    why: 'signing in at an identity provider; it knows nothing of our server',
+  },
+  'cli/session': {
+    may: ['cli/oauth', 'cli/terminal', 'node', 'client', 'policy', 'api'],
+    npm: [],
+    node: true,
+    why: 'one run of a command: which server, as whom, in which organization',
+  },
+  'cli/command-line': {
+    may: ['cli/session', 'cli/terminal'],
     npm: ['commander'],
     node: true,
-    why: 'starts the agent and shows what it tells',
+    why: 'how commands and options are declared; it knows no command',
   },
-  'cli/lab': {
-    may: ['cli', 'node', 'client', 'nft', 'policy', 'api'],
-    npm: ['commander'],
+  'cli/lookup': {
+    may: ['cli/session', 'api'],
+    npm: [],
     node: true,
-    processes: true,
-    why: 'devices in network namespaces, for trying and for tests',
+    why: 'devices and groups by name or id, for every noun that names them',
   },
+  'cli/account': noun(['cli/oauth'], 'signing in, profiles'),
+  'cli/user': noun([], 'users of a server'),
+  'cli/token': noun([], 'tokens of a user'),
+  'cli/organization': noun([], 'organizations'),
+  'cli/member': noun([], 'members of an organization'),
+  'cli/key': noun(['cli/lookup'], 'enrollment keys, which name groups'),
+  'cli/audit': noun([], 'the audit log'),
+  'cli/device': noun(['cli/lookup'], 'devices, which have groups'),
   'cli/group/editor.ts': {
     may: [],
     npm: [],
@@ -280,27 +313,53 @@ const rooms: Rooms = {
     processes: true,
     why: "starts the person's own editor, and nothing else",
   },
-  cli: {
-    may: ['cli/group/editor.ts', 'node', 'client', 'nft', 'policy', 'api'],
-    npm: ['commander', 'yaml'],
+  'cli/group': noun(['cli/group/editor.ts', 'cli/lookup'], 'groups and their rules, as people write them'),
+  'cli/policy': noun(['cli/group', 'cli/lookup', 'nft'], 'files, rulesets and explanations of groups and devices'),
+  'cli/watch': noun(['cli/group'], 'changes, told with the rules as people write them'),
+  'cli/completion': noun(['cli/lookup'], 'what may follow a half-typed command line'),
+  'cli/reference': noun([], 'docs/cli.md'),
+  'cli/agent': {
+    may: ['cli/command-line', 'cli/session', 'cli/terminal', 'agent', 'agent/report', 'node'],
+    npm: ['commander'],
     node: true,
-    why: 'a client like any other',
+    why: 'starts the agent and shows its status',
+  },
+  'cli/server': {
+    may: ['cli/command-line', 'server', 'server/main.ts', 'server/backup.ts'],
+    npm: ['commander'],
+    node: true,
+    why: 'starts the server, and takes its database out and puts it back',
+  },
+  'cli/lab': {
+    may: ['cli/command-line', 'cli/terminal', 'node', 'client'],
+    npm: ['commander'],
+    node: true,
+    processes: true,
+    why: 'devices in network namespaces, for trying and for tests',
+  },
+  cli: {
+    may: [
+      'cli/account',
+      'cli/user',
+      'cli/token',
+      'cli/organization',
+      'cli/member',
+      'cli/key',
+      'cli/audit',
+      'cli/device',
+      'cli/group',
+      'cli/policy',
+      'cli/watch',
+      'cli/completion',
+      'cli/reference',
+      'cli/command-line',
+    ],
+    npm: ['commander'],
+    node: true,
+    why: 'the list of client commands',
   },
   'cli/main.ts': {
-    may: [
-      'cli',
-      'cli/agent',
-      'cli/lab',
-      'server',
-      'server/main.ts',
-      'server/backup.ts',
-      'agent',
-      'node',
-      'client',
-      'nft',
-      'policy',
-      'api',
-    ],
+    may: ['cli', 'cli/agent', 'cli/lab', 'cli/server', 'cli/command-line', 'node'],
     npm: ['commander'],
     node: true,
     why: 'the one program: server, agent and client commands behind one name',
@@ -486,7 +545,7 @@ describe('the check of the house', () => {
     ).toEqual([]);
     expect(check('src/nft/x.ts', "import { sha256 } from '@noble/hashes/sha2.js';")).toEqual([]);
     expect(check('src/server/database/x.ts', "import { spawn } from 'node:child_process';")).toEqual([]);
-    expect(check('src/cli/main.ts', "await import('../server/main.ts');")).toEqual([]);
+    expect(check('src/cli/server/x.ts', "await import('../../server/main.ts');")).toEqual([]);
   });
 
   it('lets a test, and a contract suite that tests run, use what it needs', () => {

@@ -20,7 +20,7 @@ it.each(
 
 it('a word of a family brings its family only, any other word and none bring all', () => {
   expect(added('group')).toEqual(['group']);
-  expect(added('whoami')).toContain('token');
+  expect(added('whoami')).toContain('profile');
   expect(added('whoami')).not.toContain('group');
   const all = added(undefined);
   expect(all).toContain('completion');

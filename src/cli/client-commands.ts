@@ -1,21 +1,35 @@
 /** Owns the list of client commands: everything that an operator types, besides running a server or an agent. */
 import type { Command } from 'commander';
 import { addAccountCommands } from './account/command.ts';
-import { addDescriptionCommands } from './completion/command.ts';
+import { addAuditCommand } from './audit/command.ts';
+import type { Family } from './command-line/family.ts';
+import { addCompletionCommands } from './completion/command.ts';
 import { addDeviceCommands } from './device/command.ts';
 import { addGroupCommands } from './group/command.ts';
+import { addKeyCommands } from './key/command.ts';
+import { addMemberCommands } from './member/command.ts';
 import { addOrganizationCommands } from './organization/command.ts';
 import { addPolicyCommands } from './policy/command.ts';
-import type { Family } from './command-line/family.ts';
+import { addReferenceCommand } from './reference/command.ts';
+import { addTokenCommands } from './token/command.ts';
+import { addUserCommands } from './user/command.ts';
+import { addWatchCommand } from './watch/command.ts';
 
 export const clientFamilies: readonly Family[] = [
-  { words: ['login', 'logout', 'whoami', 'profile', 'user', 'token'], add: addAccountCommands },
-  { words: ['org', 'member', 'key', 'audit'], add: addOrganizationCommands },
+  { words: ['login', 'logout', 'whoami', 'profile'], add: addAccountCommands },
+  { words: ['user'], add: addUserCommands },
+  { words: ['token'], add: addTokenCommands },
+  { words: ['org'], add: addOrganizationCommands },
+  { words: ['member'], add: addMemberCommands },
+  { words: ['key'], add: addKeyCommands },
+  { words: ['audit'], add: addAuditCommand },
   { words: ['device'], add: addDeviceCommands },
   { words: ['group'], add: addGroupCommands },
-  { words: ['apply', 'export', 'watch', 'nft', 'explain'], add: addPolicyCommands },
-  // These speak of all commands, so they want all of them.
-  { words: [], add: addDescriptionCommands },
+  { words: ['apply', 'export', 'nft', 'explain'], add: addPolicyCommands },
+  { words: ['watch'], add: addWatchCommand },
+  // These describe all commands, so they need all of them.
+  { words: [], add: addCompletionCommands },
+  { words: [], add: addReferenceCommand },
 ];
 
 export function addClientCommands(program: Command): void {

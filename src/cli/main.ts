@@ -1,11 +1,10 @@
 /** Owns the one program: which commands there are, loaded only when asked for, and what a wrong command line answers. */
 import { Command, CommanderError } from 'commander';
-import { serverOptions, type ServerValues } from '../server/options/server-options.ts';
 import { addAgentCommands } from './agent/command.ts';
 import { clientFamilies } from './client-commands.ts';
 import { addFamilies, type Family } from './command-line/family.ts';
 import { addLabCommands } from './lab/command.ts';
-import { toOption } from './command-line/options.ts';
+import { addBackupCommands, addServerCommand } from './server/command.ts';
 import { isOff } from '../node/environment.ts';
 import { programVersion } from '../node/version.ts';
 
@@ -20,8 +19,8 @@ const oneLine = (text: string): string =>
     .replace(/\s*\n\s*/g, ' ')}\n`;
 
 const families: readonly Family[] = [
-  { words: ['server'], add: addServer },
-  { words: ['backup', 'restore'], add: addBackup },
+  { words: ['server'], add: addServerCommand },
+  { words: ['backup', 'restore'], add: addBackupCommands },
   { words: ['agent'], add: addAgentCommands },
   ...clientFamilies,
   { words: ['lab'], add: addLabCommands },
@@ -38,38 +37,6 @@ function build(word: string | undefined): Command {
     .exitOverride();
   addFamilies(program, families, word);
   return program;
-}
-
-function addServer(program: Command): void {
-  const server = program.command('server').description('run the API server');
-  for (const spec of Object.values(serverOptions)) server.addOption(toOption(spec));
-  server
-    .addHelpText(
-      'after',
-      '\nThe first start makes the user `admin`; RINGFENCE_ADMIN_TOKEN sets its token, otherwise one is made and shown once.\n',
-    )
-    .action(async (values: ServerValues) => {
-      const { runServer } = await import('../server/main.ts');
-      process.exitCode = await runServer(values);
-    });
-}
-
-function addBackup(program: Command): void {
-  const { data, databaseUrl, postgresBin } = serverOptions;
-  const options = [data, databaseUrl, postgresBin].map((spec) => toOption(spec));
-  const command = (name: 'backup' | 'restore', description: string): Command => {
-    const made = program.command(name).argument('<file>').description(description);
-    for (const option of options) made.addOption(option);
-    return made.action(async (file: string, { replace, ...values }: ServerValues & { replace?: boolean }) => {
-      const { runBackup } = await import('../server/backup.ts');
-      process.exitCode = await runBackup({ name, file, replace }, values);
-    });
-  };
-  command('backup', "write everything in the server's database into a file; the server may be running");
-  command('restore', "put a backup into the server's database; no server may be running on it").option(
-    '--replace',
-    'in the place of what the database holds now',
-  );
 }
 
 /** An empty variable says as little as an absent one. */

@@ -1,4 +1,4 @@
-/** Owns what the commands about oneself, profiles and users do. */
+/** Owns what the commands about signing in, oneself and profiles do. */
 import type { WhoAmI } from '../../api/user.ts';
 import type { Client } from '../../client/http.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
@@ -7,7 +7,6 @@ import { profileName, readProfiles, writeProfiles, type Profile } from '../sessi
 import { endAt, providerAt, signInAt } from './provider-sign-in.ts';
 import { clientOf, readServer, readTokenFile, type Session } from '../session/session.ts';
 import { renderFields, renderTable } from '../terminal/table.ts';
-import { shortTime } from '../terminal/time.ts';
 
 /** How `login` is to sign in; without any of these by whatever the server offers and the terminal allows. */
 export interface LoginOptions {
@@ -155,43 +154,4 @@ export async function useProfile(session: Session, name: string): Promise<void> 
   findOne('profile', name, Object.keys(stored.profiles), (id) => ({ id, names: [id] }));
   await writeProfiles(session.profilesFile, { ...stored, current: name });
   session.say(`Profile ${name} is in force.`);
-}
-
-export async function listUsers(session: Session): Promise<void> {
-  const users = await (await session.client()).users.list({ signal: session.signal });
-  await session.print({
-    data: users,
-    ids: users.map(({ id }) => id),
-    table: (paint) =>
-      renderTable(
-        [
-          { head: 'USERNAME', text: ({ username }) => username },
-          { head: 'ID', text: ({ id }) => id },
-          { head: 'RIGHTS', text: ({ is_administrator }) => (is_administrator ? 'administrator' : '') },
-          { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
-        ],
-        users,
-        paint,
-      ),
-  });
-}
-
-export async function createUser(session: Session, username: string): Promise<void> {
-  const user = await (await session.client()).users.create({ username }, { signal: session.signal });
-  await session.print({
-    data: user,
-    ids: [user.id],
-    table: () => `Created user ${user.username} (${user.id}).\n`,
-  });
-}
-
-export async function removeUser(session: Session, text: string): Promise<void> {
-  const { signal } = session;
-  const client = await session.client();
-  const users = await client.users.list({ signal });
-  const found = findOne('user', text, users, ({ id, username }) => ({ id, names: [username] }));
-  const question = `Delete user ${found.username}, with all its tokens, devices and groups?`;
-  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const user = await client.users.remove(found.id, { signal });
-  return session.print({ data: user, ids: [user.id], table: () => `Deleted user ${user.username} (${user.id}).\n` });
 }

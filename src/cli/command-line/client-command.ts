@@ -3,9 +3,6 @@ import { Option, type Command } from 'commander';
 import { outputs } from '../terminal/output.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
 
-/** What commands do when they run, loaded only then: help must not wait for it. */
-export type Work = typeof import('../work.ts');
-
 export interface Invocation<Options> {
   /** The arguments, those that may be many spread out. */
   readonly args: readonly string[];
@@ -44,26 +41,32 @@ export interface CommandSpec {
   readonly hidden?: true;
 }
 
-/** One client command. */
-export function addCommand<Options extends object = object>(
-  parent: Command,
-  spec: CommandSpec,
-  run: (session: Session, invocation: Invocation<Options>, work: Work) => Promise<void>,
-): Command {
-  const command = parent.command(spec.usage, { hidden: spec.hidden === true }).summary(spec.summary);
-  command.description(spec.about === undefined ? sentence(spec.summary) : `${sentence(spec.summary)}\n\n${spec.about}`);
+/** Adds commands whose work is in the module that `load` imports: only when one of them runs, so that help does not wait for it. */
+export const commandsOf =
+  <Module>(load: () => Promise<Module>) =>
+  <Options extends object = object>(
+    parent: Command,
+    spec: CommandSpec,
+    run: (module: Module, session: Session, invocation: Invocation<Options>) => Promise<void>,
+  ): Command => {
+    const command = describe(parent.command(spec.usage, { hidden: spec.hidden === true }), spec);
+    return command.action(async () => {
+      const options = command.opts();
+      const args = command.processedArgs.flat().filter(isText);
+      const [{ runAction }, module] = await Promise.all([import('../session/run.ts'), load()]);
+      await runAction(options as unknown as GlobalValues, (session) =>
+        run(module, session, { args, options: options as Options }),
+      );
+    });
+  };
+
+function describe(command: Command, spec: CommandSpec): Command {
+  const { summary, about, options = [], destructive } = spec;
+  command.summary(summary).description(about === undefined ? sentence(summary) : `${sentence(summary)}\n\n${about}`);
   command.addHelpOption(helpOption);
-  for (const option of [...(spec.options ?? []), ...(spec.destructive ? [yesOption] : []), ...globalOptions]) {
-    command.addOption(option);
-  }
+  for (const option of [...options, ...(destructive ? [yesOption] : []), ...globalOptions]) command.addOption(option);
   addExamples(command, spec.examples);
-  return command.action(async () => {
-    const options = command.opts();
-    const work = await import('../work.ts');
-    await work.runAction(options as unknown as GlobalValues, (session) =>
-      run(session, { args: command.processedArgs.flat().filter(isText), options: options as Options }, work),
-    );
-  });
+  return command;
 }
 
 const sentence = (summary: string): string => `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`;

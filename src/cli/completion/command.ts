@@ -1,11 +1,13 @@
-/** Owns the commands that describe the commands: completion for shells, and the reference. */
+/** Owns the commands that complete a half-typed command line. */
 import { Argument, type Command } from 'commander';
-import { addCommand, addExamples } from '../command-line/client-command.ts';
+import { addExamples, commandsOf } from '../command-line/client-command.ts';
 import { readTree } from '../command-line/read-tree.ts';
+
+const addCommand = commandsOf(() => import('./names.ts'));
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
-export function addDescriptionCommands(program: Command): void {
+export function addCompletionCommands(program: Command): void {
   const completion = program
     .command('completion')
     .summary('print the completion script of a shell')
@@ -14,7 +16,7 @@ export function addDescriptionCommands(program: Command): void {
     )
     .addArgument(new Argument('<shell>', 'which shell').choices(shells))
     .action(async (shell: (typeof shells)[number]) => {
-      const { completionScript } = await import('../work.ts');
+      const { completionScript } = await import('./script.ts');
       process.stdout.write(completionScript(shell, readTree(program)));
     });
   addExamples(completion, [
@@ -30,13 +32,6 @@ export function addDescriptionCommands(program: Command): void {
       hidden: true,
       examples: ['ringfence names -- group show'],
     },
-    (session, { args }, work) => work.printNames(session, readTree(program), args),
+    ({ printNames }, session, { args }) => printNames(session, readTree(program), args),
   );
-  program
-    .command('reference', { hidden: true })
-    .description('Print docs/cli.md.')
-    .action(async () => {
-      const { writeReference } = await import('../work.ts');
-      process.stdout.write(writeReference(readTree(program)));
-    });
 }

@@ -3,8 +3,8 @@ import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
 import type { CommandNode } from '../command-line/tree.ts';
 import { wantedAfter, type NameKind } from './candidates.ts';
-import { allDevices, deviceName } from '../device/lookup.ts';
-import { allGroups } from '../group/lookup.ts';
+import { allDevices, deviceName } from '../lookup/device.ts';
+import { allGroups } from '../lookup/group.ts';
 
 /** Whoever presses a key does not wait longer than this for a server that is away. */
 const patience = 1_500;

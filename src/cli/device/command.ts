@@ -1,7 +1,9 @@
 /** Owns the commands about devices and the groups applied to them. */
 import { Option, type Command } from 'commander';
-import { addCommand, addNoun, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
 import type { DeviceFields, DeviceGroups } from './run.ts';
+
+const addCommand = commandsOf(() => import('./run.ts'));
 
 const fieldOptions = (): readonly Option[] => [
   new Option('--tunnel-ip <address>', 'address inside the tunnel'),
@@ -19,12 +21,12 @@ export function addDeviceCommands(program: Command): void {
   addCommand(
     device,
     { usage: 'list', summary: 'list devices', examples: ['ringfence device list', 'ringfence device list -o json'] },
-    (session, _, work) => work.device.list(session),
+    (run, session) => run.list(session),
   );
   addCommand(
     device,
     { usage: 'show <device>', summary: 'show a device', examples: ['ringfence device show edge-1'] },
-    (session, { args: [text = ''] }, work) => work.device.show(session, text),
+    (run, session, { args: [text = ''] }) => run.show(session, text),
   );
   addCommand<DeviceFields>(
     device,
@@ -40,7 +42,7 @@ export function addDeviceCommands(program: Command): void {
       ],
       examples: ['ringfence device create edge-1 --public-key "$(wg pubkey < key)" --tunnel-ip 100.64.0.7'],
     },
-    (session, { args: [hostname = ''], options }, work) => work.device.create(session, hostname, options),
+    (run, session, { args: [hostname = ''], options }) => run.create(session, hostname, options),
   );
   addCommand<DeviceFields>(
     device,
@@ -54,7 +56,7 @@ export function addDeviceCommands(program: Command): void {
       ],
       examples: ['ringfence device edit edge-1 --hostname edge-01', 'ringfence device edit edge-1 --relay yes'],
     },
-    (session, { args: [text = ''], options }, work) => work.device.edit(session, text, options),
+    (run, session, { args: [text = ''], options }) => run.edit(session, text, options),
   );
   addCommand(
     device,
@@ -64,7 +66,7 @@ export function addDeviceCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence device delete edge-1'],
     },
-    (session, { args: [text = ''] }, work) => work.device.remove(session, text),
+    (run, session, { args: [text = ''] }) => run.remove(session, text),
   );
   addCommand(
     device,
@@ -73,13 +75,13 @@ export function addDeviceCommands(program: Command): void {
       summary: 'list what the agents last reported',
       examples: ['ringfence device status'],
     },
-    (session, _, work) => work.device.status(session),
+    (run, session) => run.status(session),
   );
 
   const groups = addNoun(device, 'groups', 'the groups applied to a device; with none, the default group applies');
   const change = (way: DeviceGroups, usage: string, summary: string, examples: readonly string[]) =>
-    addCommand(groups, { usage, summary, examples }, (session, { args: [text = '', ...names] }, work) =>
-      work.device.changeGroups(session, way, text, names),
+    addCommand(groups, { usage, summary, examples }, (run, session, { args: [text = '', ...names] }) =>
+      run.changeGroups(session, way, text, names),
     );
   change('set', 'set <device> [groups...]', 'apply exactly these groups; none named: the default group', [
     'ringfence device groups set edge-1 web ssh',

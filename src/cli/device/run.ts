@@ -7,8 +7,8 @@ import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
 import { renderFields, renderTable } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
-import { allDevices, deviceName, findDevice } from './lookup.ts';
-import { allGroups, groupIds } from '../group/lookup.ts';
+import { allDevices, deviceName, findDevice } from '../lookup/device.ts';
+import { allGroups, groupIds } from '../lookup/group.ts';
 
 export interface DeviceFields {
   readonly hostname?: string;

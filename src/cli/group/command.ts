@@ -1,8 +1,11 @@
 /** Owns the commands about security groups and their rules. */
 import { Option, type Command } from 'commander';
-import { addCommand, addNoun, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
 import type { EditOptions } from './edit.ts';
 import type { NewGroup } from './run.ts';
+
+const addCommand = commandsOf(() => import('./run.ts'));
+const addEditCommand = commandsOf(() => import('./edit.ts'));
 
 const ruleWords =
   'A rule is `in` or `out`, a protocol (tcp, udp, icmp, icmpv6, ipv4, ipv6, ip), ports (one, a range, several with ' +
@@ -15,7 +18,7 @@ export function addGroupCommands(program: Command): void {
   addCommand(
     group,
     { usage: 'list', summary: 'list the groups I may see', examples: ['ringfence group list'] },
-    (session, _, work) => work.group.list(session),
+    (run, session) => run.list(session),
   );
   addCommand(
     group,
@@ -25,7 +28,7 @@ export function addGroupCommands(program: Command): void {
       about: 'The word `default` means the default group of the organization.',
       examples: ['ringfence group show web', 'ringfence group show default -o yaml'],
     },
-    (session, { args: [text = ''] }, work) => work.group.show(session, text),
+    (run, session, { args: [text = ''] }) => run.show(session, text),
   );
   addCommand<NewGroup>(
     group,
@@ -45,9 +48,9 @@ export function addGroupCommands(program: Command): void {
         'ringfence group create mine --mine -f rules.yaml',
       ],
     },
-    (session, { args: [name = ''], options }, work) => work.group.create(session, name, options),
+    (run, session, { args: [name = ''], options }) => run.create(session, name, options),
   );
-  addCommand<EditOptions>(
+  addEditCommand<EditOptions>(
     group,
     {
       usage: 'edit <group>',
@@ -66,7 +69,7 @@ export function addGroupCommands(program: Command): void {
         'ringfence group edit web -f web.yaml',
       ],
     },
-    (session, { args: [text = ''], options }, work) => work.groupEdit.edit(session, text, options),
+    (run, session, { args: [text = ''], options }) => run.edit(session, text, options),
   );
   addCommand<{ readonly detach?: boolean }>(
     group,
@@ -77,7 +80,7 @@ export function addGroupCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence group delete web', 'ringfence group delete default --yes'],
     },
-    (session, { args: [text = ''], options }, work) => work.group.remove(session, text, options),
+    (run, session, { args: [text = ''], options }) => run.remove(session, text, options),
   );
   addCommand(
     group,
@@ -91,8 +94,8 @@ export function addGroupCommands(program: Command): void {
         'ringfence group allow web out udp 53 to any',
       ],
     },
-    (session, { args: [text = '', direction, ...words] }, work) =>
-      work.group.changeRules(session, 'allow', text, direction, words),
+    (run, session, { args: [text = '', direction, ...words] }) =>
+      run.changeRules(session, 'allow', text, direction, words),
   );
   addCommand(
     group,
@@ -105,7 +108,7 @@ export function addGroupCommands(program: Command): void {
         'ringfence group revoke web out all',
       ],
     },
-    (session, { args: [text = '', direction, ...words] }, work) =>
-      work.group.changeRules(session, 'revoke', text, direction, words),
+    (run, session, { args: [text = '', direction, ...words] }) =>
+      run.changeRules(session, 'revoke', text, direction, words),
   );
 }

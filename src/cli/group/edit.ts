@@ -11,7 +11,7 @@ import { problemLines, readOrRefuse, readWritten, sameRule, writeGroup } from '.
 import { readOneInput } from '../terminal/input-file.ts';
 import { toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
-import { findGroup } from './lookup.ts';
+import { findGroup } from '../lookup/group.ts';
 import { told, updateGroup } from './run.ts';
 
 export interface EditOptions {

@@ -11,8 +11,8 @@ import { readDirection, readRuleWords, ruleWords } from './rule-text.ts';
 import type { Session } from '../session/session.ts';
 import { renderFields, renderTable } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
-import { allDevices, deviceName } from '../device/lookup.ts';
-import { allGroups, findGroup, pickGroup } from './lookup.ts';
+import { allDevices, deviceName } from '../lookup/device.ts';
+import { allGroups, findGroup, pickGroup } from '../lookup/group.ts';
 
 const ownerWords = ({ is_default, user_id }: SecurityGroup): string =>
   is_default === true ? 'default' : user_id === undefined ? 'organization' : `user ${user_id}`;

@@ -5,7 +5,7 @@ import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { renderFields, renderTable, type Column } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
-import { groupIds } from '../group/lookup.ts';
+import { groupIds } from '../lookup/group.ts';
 
 const columns: readonly Column<EnrollmentKey>[] = [
   { head: 'NAME', text: ({ name }) => name },

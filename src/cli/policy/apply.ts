@@ -1,15 +1,12 @@
-/** Owns policy as code: applying files, and writing what is there into one. */
-import type { SecurityGroup } from '../../api/group.ts';
+/** Owns the applying of policy files: what would change, and the steps that change it. */
 import type { Client } from '../../client/http.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { writeGroup } from '../group/text.ts';
 import { readInput } from '../terminal/input-file.ts';
-import { toYaml } from '../terminal/output.ts';
-import { readPolicy, type Scope } from './policy-file.ts';
+import { readPolicy } from './policy-file.ts';
 import { planPolicy, renderStep, type GroupReference, type Step } from './plan.ts';
 import type { Session } from '../session/session.ts';
-import { allDevices } from '../device/lookup.ts';
-import { allGroups } from '../group/lookup.ts';
+import { allDevices } from '../lookup/device.ts';
+import { allGroups } from '../lookup/group.ts';
 import { updateGroup } from '../group/run.ts';
 
 export interface ApplyOptions {
@@ -117,57 +114,4 @@ function summary(steps: readonly Step[], mood: 'would' | 'did'): string {
     return count === 0 ? [] : [`${count} ${mood === 'would' ? 'to be ' : ''}${words[action]}`];
   });
   return `${counts.join(', ')}.${mood === 'would' ? ' Nothing was written.' : ''}`;
-}
-
-/** What `apply` would read as what is there: the organization's groups and mine, and the devices that have any. */
-export async function exportPolicy(session: Session): Promise<void> {
-  const client = await session.client();
-  const [groups, devices, me] = await Promise.all([
-    allGroups(session),
-    allDevices(session),
-    client.whoAmI({ signal: session.signal }),
-  ]);
-  const mine = groups.filter(({ user_id }) => user_id === undefined || user_id === me.id);
-  const names = countBy(mine, ({ group_name }) => group_name);
-  const hosts = countBy(devices, ({ hostname }) => hostname);
-  const groupName = (id: string): string => {
-    const group = mine.find((one) => one.id === id);
-    return group === undefined || (names.get(group.group_name) ?? 0) > 1 ? id : group.group_name;
-  };
-  const policy = {
-    groups: mine.map((group) => exportGroup(group, names.get(group.group_name) ?? 0)),
-    devices: devices.flatMap(({ id, hostname, security_groups = [] }) =>
-      security_groups.length === 0
-        ? []
-        : [
-            {
-              device: hosts.get(hostname) === 1 && hostname !== '' ? hostname : id,
-              groups: security_groups.map(groupName),
-            },
-          ],
-    ),
-  };
-  const text = await toYaml(policy);
-  return session.print({ data: policy, ids: mine.map(({ id }) => id), table: () => text });
-}
-
-/** An id only where the name alone would not do: so that a file can be applied to another organization. */
-function exportGroup(group: SecurityGroup, sameName: number): Readonly<Record<string, unknown>> {
-  const scope: Scope = group.is_default === true ? 'default' : group.user_id === undefined ? 'organization' : 'me';
-  const { name, description, inbound, outbound } = writeGroup(group);
-  return {
-    name,
-    ...(scope === 'default' && { default: true }),
-    ...(scope === 'me' && { owner: 'me' }),
-    ...(sameName > 1 && { id: group.id }),
-    description,
-    inbound,
-    outbound,
-  };
-}
-
-function countBy<T>(things: readonly T[], key: (thing: T) => string): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const thing of things) counts.set(key(thing), (counts.get(key(thing)) ?? 0) + 1);
-  return counts;
 }

@@ -1,12 +1,17 @@
-/** Owns the commands about policy as a whole: files, live changes, rulesets, explanations. */
+/** Owns the commands about policy as a whole: files, rulesets, explanations. */
 import { Option, type Command } from 'commander';
 import type { ApplyOptions } from './apply.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { NftOptions } from './nft.ts';
-import { addCommand, repeated } from '../command-line/client-command.ts';
+import { commandsOf, repeated } from '../command-line/client-command.ts';
+
+const addApply = commandsOf(() => import('./apply.ts'));
+const addExport = commandsOf(() => import('./export.ts'));
+const addNft = commandsOf(() => import('./nft.ts'));
+const addExplain = commandsOf(() => import('./explain.ts'));
 
 export function addPolicyCommands(program: Command): void {
-  addCommand<ApplyOptions>(
+  addApply<ApplyOptions>(
     program,
     {
       usage: 'apply',
@@ -28,34 +33,18 @@ export function addPolicyCommands(program: Command): void {
         'ringfence apply -f policy/ --prune --yes',
       ],
     },
-    (session, { options }, work) => work.apply.apply(session, options),
+    (run, session, { options }) => run.apply(session, options),
   );
-  addCommand(
+  addExport(
     program,
     {
       usage: 'export',
       summary: 'print groups and devices as a file that `apply` reads',
       examples: ['ringfence export > backup.yaml', 'ringfence export -o json'],
     },
-    (session, _, work) => work.apply.exportPolicy(session),
+    (run, session) => run.exportPolicy(session),
   );
-  addCommand<{ readonly initial: boolean }>(
-    program,
-    {
-      usage: 'watch [kinds...]',
-      summary: 'follow changes as they happen',
-      about:
-        'Kinds are `device` and `security-groups`; none named, both. Resumes by itself when the connection is lost.',
-      options: [new Option('--no-initial', 'leave out what is there already')],
-      examples: [
-        'ringfence watch',
-        'ringfence watch device --no-initial',
-        'ringfence watch -o json | jq .value.hostname',
-      ],
-    },
-    (session, { args, options }, work) => work.watch.follow(session, args, options),
-  );
-  addCommand<NftOptions>(
+  addNft<NftOptions>(
     program,
     {
       usage: 'nft <group|device>',
@@ -67,9 +56,9 @@ export function addPolicyCommands(program: Command): void {
       ],
       examples: ['ringfence nft edge-1 --interface wg0', 'ringfence nft web | sudo nft -c -f -'],
     },
-    (session, { args: [text = ''], options }, work) => work.policy.showNft(session, text, options),
+    (run, session, { args: [text = ''], options }) => run.showNft(session, text, options),
   );
-  addCommand<ExplainOptions>(
+  addExplain<ExplainOptions>(
     program,
     {
       usage: 'explain',
@@ -86,6 +75,6 @@ export function addPolicyCommands(program: Command): void {
         'ringfence explain --from 203.0.113.9 --to edge-1 --proto udp --port 53 --exit-code',
       ],
     },
-    (session, { options }, work) => work.explain.explain(session, options),
+    (run, session, { options }) => run.explain(session, options),
   );
 }

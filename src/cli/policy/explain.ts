@@ -10,8 +10,8 @@ import { exitCodes, usageError } from '../terminal/exit.ts';
 import { ruleWords } from '../group/rule-text.ts';
 import type { Session } from '../session/session.ts';
 import { safe, type Paint } from '../terminal/text.ts';
-import { allDevices, deviceName, pickDevice } from '../device/lookup.ts';
-import { allGroups } from '../group/lookup.ts';
+import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
+import { allGroups } from '../lookup/group.ts';
 import { knownPolicy } from './nft.ts';
 
 export interface ExplainOptions {

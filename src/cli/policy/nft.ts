@@ -10,8 +10,8 @@ import { canonicalize } from '../../policy/canonicalize.ts';
 import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import type { Session } from '../session/session.ts';
-import { allDevices, deviceName, pickDevice } from '../device/lookup.ts';
-import { allGroups, pickGroup } from '../group/lookup.ts';
+import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
+import { allGroups, pickGroup } from '../lookup/group.ts';
 
 /** The policy of a device; a group that cannot be seen makes it unknown, which is not the same as empty. */
 export function knownPolicy(device: Device, groups: readonly SecurityGroup[]): EffectivePolicy {

@@ -2,8 +2,8 @@
 import type { Device } from '../../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
-import { pickDevice } from '../device/lookup.ts';
-import { pickGroup } from '../group/lookup.ts';
+import { pickDevice } from '../lookup/device.ts';
+import { pickGroup } from '../lookup/group.ts';
 import { usageError } from '../terminal/exit.ts';
 import { sameRule } from '../group/text.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';

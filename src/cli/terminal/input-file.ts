@@ -2,7 +2,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { usageError } from './exit.ts';
-import type { Session } from '../session/session.ts';
+import type { Terminal } from './terminal.ts';
 
 export interface InputDocument {
   /** File, and which document in it where there are several. */
@@ -10,11 +10,16 @@ export interface InputDocument {
   readonly value: unknown;
 }
 
+export interface InputOptions {
+  readonly terminal: Terminal;
+  readonly signal: AbortSignal;
+}
+
 const isInput = (name: string): boolean => /\.(ya?ml|json)$/i.test(name);
 
 async function textsOf(
   path: string,
-  { terminal, signal }: Session,
+  { terminal, signal }: InputOptions,
 ): Promise<readonly (readonly [name: string, text: string])[]> {
   if (path === '-') return [['stdin', await terminal.input({ signal })]];
   try {
@@ -29,8 +34,8 @@ async function textsOf(
 }
 
 /** Every document; empty ones are left out. JSON is YAML too. */
-export async function readInput(path: string, session: Session): Promise<readonly InputDocument[]> {
-  const texts = await textsOf(path, session);
+export async function readInput(path: string, options: InputOptions): Promise<readonly InputDocument[]> {
+  const texts = await textsOf(path, options);
   const { readAllYaml } = await import('./yaml.ts');
   return texts.flatMap(([name, text]) => {
     const documents = readAllYaml(text);
@@ -43,8 +48,8 @@ export async function readInput(path: string, session: Session): Promise<readonl
 }
 
 /** The one document that is expected. */
-export async function readOneInput(path: string, session: Session): Promise<InputDocument> {
-  const [only, second] = await readInput(path, session);
+export async function readOneInput(path: string, options: InputOptions): Promise<InputDocument> {
+  const [only, second] = await readInput(path, options);
   if (only === undefined) throw usageError(`${path === '-' ? 'stdin' : path} holds nothing`);
   if (second !== undefined) throw usageError(`${path} holds several documents; one is expected here`);
   return only;

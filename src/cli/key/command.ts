@@ -1,0 +1,48 @@
+/** Owns the commands about enrollment keys. */
+import { Option, type Command } from 'commander';
+import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
+import type { NewKey } from './run.ts';
+
+const addCommand = commandsOf(() => import('./run.ts'));
+
+export function addKeyCommands(program: Command): void {
+  const key = addNoun(program, 'key', 'enrollment keys, with which agents register their devices');
+  addCommand(
+    key,
+    { usage: 'list', summary: 'list my enrollment keys (never their secrets)', examples: ['ringfence key list'] },
+    (run, session) => run.list(session),
+  );
+  addCommand(
+    key,
+    {
+      usage: 'show <key>',
+      summary: 'show an enrollment key, without its secret',
+      examples: ['ringfence key show lab'],
+    },
+    (run, session, { args: [text = ''] }) => run.show(session, text),
+  );
+  addCommand<NewKey>(
+    key,
+    {
+      usage: 'create [name]',
+      summary: 'issue an enrollment key; its secret is shown this once',
+      options: [
+        new Option('--uses <number>', 'how many devices it admits').default('1'),
+        new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now'),
+        repeated('--group <name|id>', 'a group that every device it admits starts with'),
+      ],
+      examples: ['ringfence key create lab --uses 10 --expires 7d', 'KEY=$(ringfence key create lab -q)'],
+    },
+    (run, session, { args: [name], options }) => run.create(session, name, options),
+  );
+  addCommand(
+    key,
+    {
+      usage: 'delete <key>',
+      summary: 'revoke an enrollment key',
+      destructive: true,
+      examples: ['ringfence key delete lab'],
+    },
+    (run, session, { args: [text = ''] }) => run.remove(session, text),
+  );
+}

@@ -1,0 +1,13 @@
+/** Owns the command that prints the reference of all commands. */
+import type { Command } from 'commander';
+import { readTree } from '../command-line/read-tree.ts';
+
+export function addReferenceCommand(program: Command): void {
+  program
+    .command('reference', { hidden: true })
+    .description('Print docs/cli.md.')
+    .action(async () => {
+      const { writeReference } = await import('./markdown.ts');
+      process.stdout.write(writeReference(readTree(program)));
+    });
+}

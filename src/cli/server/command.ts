@@ -1,0 +1,36 @@
+/** Owns the commands of the server: the one that runs it, and those that take its database out and put it back. */
+import type { Command } from 'commander';
+import { serverOptions, type ServerValues } from '../../server/options/server-options.ts';
+import { toOption } from '../command-line/options.ts';
+
+export function addServerCommand(program: Command): void {
+  const server = program.command('server').description('run the API server');
+  for (const spec of Object.values(serverOptions)) server.addOption(toOption(spec));
+  server
+    .addHelpText(
+      'after',
+      '\nThe first start makes the user `admin`; RINGFENCE_ADMIN_TOKEN sets its token, otherwise one is made and shown once.\n',
+    )
+    .action(async (values: ServerValues) => {
+      const { runServer } = await import('../../server/main.ts');
+      process.exitCode = await runServer(values);
+    });
+}
+
+export function addBackupCommands(program: Command): void {
+  const { data, databaseUrl, postgresBin } = serverOptions;
+  const options = [data, databaseUrl, postgresBin].map((spec) => toOption(spec));
+  const command = (name: 'backup' | 'restore', description: string): Command => {
+    const made = program.command(name).argument('<file>').description(description);
+    for (const option of options) made.addOption(option);
+    return made.action(async (file: string, { replace, ...values }: ServerValues & { replace?: boolean }) => {
+      const { runBackup } = await import('../../server/backup.ts');
+      process.exitCode = await runBackup({ name, file, replace }, values);
+    });
+  };
+  command('backup', "write everything in the server's database into a file; the server may be running");
+  command('restore', "put a backup into the server's database; no server may be running on it").option(
+    '--replace',
+    'in the place of what the database holds now',
+  );
+}

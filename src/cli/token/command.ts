@@ -1,0 +1,54 @@
+/** Owns the commands about tokens. */
+import { Option, type Command } from 'commander';
+import { addNoun, commandsOf } from '../command-line/client-command.ts';
+import type { NewToken } from './run.ts';
+
+const addCommand = commandsOf(() => import('./run.ts'));
+
+export function addTokenCommands(program: Command): void {
+  const token = addNoun(program, 'token', 'tokens that speak for a user');
+  addCommand(
+    token,
+    { usage: 'list', summary: 'list my tokens (never their secrets)', examples: ['ringfence token list'] },
+    (run, session) => run.list(session),
+  );
+  addCommand(
+    token,
+    { usage: 'show <token>', summary: 'show a token, without its secret', examples: ['ringfence token show ci'] },
+    (run, session, { args: [text = ''] }) => run.show(session, text),
+  );
+  addCommand<NewToken>(
+    token,
+    {
+      usage: 'create [name]',
+      summary: 'issue a token; its secret is shown this once',
+      options: [
+        new Option('--user <name|id>', 'for another user (administrators only)'),
+        new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now'),
+        new Option('--read-only', 'refused on every write'),
+      ],
+      examples: ['ringfence token create ci --expires 90d', 'ringfence token create dashboard --read-only -q > token'],
+    },
+    (run, session, { args: [name], options }) => run.create(session, name, options),
+  );
+  addCommand(
+    token,
+    {
+      usage: 'rotate <token>',
+      summary: 'give a token another secret, shown this once; the old one stops at once',
+      destructive: true,
+      examples: ['ringfence token rotate ci', 'ringfence token rotate ci --yes -q > token'],
+    },
+    (run, session, { args: [text = ''] }) => run.rotate(session, text),
+  );
+  addCommand(
+    token,
+    {
+      usage: 'delete <token>',
+      summary: 'revoke a token; its open streams end',
+      destructive: true,
+      examples: ['ringfence token delete ci --yes'],
+    },
+    (run, session, { args: [text = ''] }) => run.remove(session, text),
+  );
+}

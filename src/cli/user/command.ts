@@ -1,0 +1,28 @@
+/** Owns the commands about the users of a server. */
+import type { Command } from 'commander';
+import { addNoun, commandsOf } from '../command-line/client-command.ts';
+
+const addCommand = commandsOf(() => import('./run.ts'));
+
+export function addUserCommands(program: Command): void {
+  const user = addNoun(program, 'user', 'users of the server (for its administrator)');
+  addCommand(user, { usage: 'list', summary: 'list users', examples: ['ringfence user list'] }, (run, session) =>
+    run.list(session),
+  );
+  addCommand(
+    user,
+    { usage: 'create <username>', summary: 'create a user', examples: ['ringfence user create ada'] },
+    (run, session, { args: [name = ''] }) => run.create(session, name),
+  );
+
+  addCommand(
+    user,
+    {
+      usage: 'delete <user>',
+      summary: 'delete a user, with its tokens, devices and groups everywhere',
+      destructive: true,
+      examples: ['ringfence user delete ada'],
+    },
+    (run, session, { args: [text = ''] }) => run.remove(session, text),
+  );
+}

@@ -1,0 +1,44 @@
+/** Owns what the user commands do. */
+import { findOne } from '../session/find-one.ts';
+import type { Session } from '../session/session.ts';
+import { renderTable } from '../terminal/table.ts';
+import { shortTime } from '../terminal/time.ts';
+
+export async function list(session: Session): Promise<void> {
+  const users = await (await session.client()).users.list({ signal: session.signal });
+  await session.print({
+    data: users,
+    ids: users.map(({ id }) => id),
+    table: (paint) =>
+      renderTable(
+        [
+          { head: 'USERNAME', text: ({ username }) => username },
+          { head: 'ID', text: ({ id }) => id },
+          { head: 'RIGHTS', text: ({ is_administrator }) => (is_administrator ? 'administrator' : '') },
+          { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
+        ],
+        users,
+        paint,
+      ),
+  });
+}
+
+export async function create(session: Session, username: string): Promise<void> {
+  const user = await (await session.client()).users.create({ username }, { signal: session.signal });
+  await session.print({
+    data: user,
+    ids: [user.id],
+    table: () => `Created user ${user.username} (${user.id}).\n`,
+  });
+}
+
+export async function remove(session: Session, text: string): Promise<void> {
+  const { signal } = session;
+  const client = await session.client();
+  const users = await client.users.list({ signal });
+  const found = findOne('user', text, users, ({ id, username }) => ({ id, names: [username] }));
+  const question = `Delete user ${found.username}, with all its tokens, devices and groups?`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const user = await client.users.remove(found.id, { signal });
+  return session.print({ data: user, ids: [user.id], table: () => `Deleted user ${user.username} (${user.id}).\n` });
+}
