@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NewsReader, type Generation } from '../../src/agent/kernel/monitor-events.ts';
+import { MonitorReader, type Generation } from '../../src/agent/kernel/monitor-events.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Namespace } from '../../src/cli/lab/namespace.ts';
 import { watch } from '../../src/client/watch.ts';
@@ -40,7 +40,7 @@ class Witness {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     if (child.stdout === null) throw new Error('the monitor has no output');
-    const reader = new NewsReader();
+    const reader = new MonitorReader();
     createInterface({ input: child.stdout }).on('line', (line) => {
       const end = line.indexOf(' ');
       const news = reader.read(line.slice(end + 1, end + 300));
@@ -65,8 +65,8 @@ const late = async (): Promise<never> => {
   throw new Error('the kernel never changed');
 };
 
-const flips = ({ touched }: Generation): boolean =>
-  touched !== undefined && (touched.tables.has('service') || touched.chains.has('service-inbound'));
+const flips = ({ change }: Generation): boolean =>
+  change !== undefined && (change.tables.has('service') || change.chains.has('service-inbound'));
 
 export interface LiveOptions {
   readonly program: string;

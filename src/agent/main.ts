@@ -1,4 +1,4 @@
-/** Owns the command `ringfence agent`: puts the parts of the agent together, runs them until told to stop, and tells why it cannot. */
+/** Owns the command `ringfence agent`: puts the parts of the agent together, runs them until asked to stop, and says why it cannot. */
 import { randomBytes } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
@@ -32,13 +32,13 @@ import {
   type TextSource,
 } from './options.ts';
 import { RealNft } from './kernel/real-nft.ts';
-import { tellReady } from './host/systemd-notify.ts';
+import { notifyReady } from './host/systemd-notify.ts';
 import { Reporter } from './report/reporter.ts';
 import { revokeFlows } from './host/revoke-flows.ts';
-import { runThrough } from './host/run-command.ts';
+import { commandRunner } from './host/run-command.ts';
 import { StateFolder } from './state/state-folder.ts';
 import { openStatusSocket } from './report/status-socket.ts';
-import { tell, type Told } from './report/status-document.ts';
+import { statusDocument, type StatusDocument } from './report/status-document.ts';
 import { tunnelAddress } from './host/tunnel-address.ts';
 
 /** Exit codes (reference 10 (4)). */
@@ -46,13 +46,13 @@ const done = 0;
 const failed = 1;
 const wrongUsage = 2;
 
-/** What tells a failure of ours from one that the operator can mend: the latter is one line. */
-const isTold = (error: unknown): error is Error =>
+/** Failures that the operator can mend: one line, without a stack. */
+const isExpected = (error: unknown): error is Error =>
   error instanceof WrongOptions || error instanceof Locked || error instanceof NftError || error instanceof CannotStart;
 
 class CannotStart extends Error {}
 
-/** The command: runs until it is told to stop; gives the exit code. */
+/** The command: runs until it is asked to stop; gives the exit code. */
 export async function runAgent(values: AgentValues, { version }: { readonly version: string }): Promise<number> {
   const around: OptionSurroundings = { env: process.env, isRoot: process.geteuid?.() === 0 };
   const stop = stopSignal();
@@ -61,7 +61,7 @@ export async function runAgent(values: AgentValues, { version }: { readonly vers
     else await follow(agentConfig(values, around), { version, signal: stop.signal });
     return done;
   } catch (error) {
-    if (!isTold(error)) throw error;
+    if (!isExpected(error)) throw error;
     process.stderr.write(`ringfence: ${error.message}\n`);
     return error instanceof WrongOptions ? wrongUsage : failed;
   } finally {
@@ -93,8 +93,8 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
     log,
     devices,
   });
-  const tellConnection = connectionLog(log);
-  source.onNews(() => tellConnection(source.connection));
+  const logConnection = connectionLog(log);
+  source.onChange(() => logConnection(source.connection));
   const agent = new Agent({
     nft,
     clock,
@@ -105,17 +105,17 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
     random,
     log,
     state: new StateFolder({ folder: state }),
-    ...(!keepEstablished && { revoke: (revocation) => revokeFlows(runThrough([]), revocation) }),
-    filterNews: (onNews) => new FilterMonitor({ clock, onNews }),
+    ...(!keepEstablished && { revoke: (revocation) => revokeFlows(commandRunner([]), revocation) }),
+    monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
     links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
     onStatus: (status) => {
       reporter.see(status);
       file?.touch();
     },
   });
-  const status = async (): Promise<Told> => {
+  const status = async (): Promise<StatusDocument> => {
     await atMost(agent.count());
-    return tell(agent.status, { config, device: source.who?.device, version, pid: process.pid });
+    return statusDocument(agent.status, { config, device: source.who?.device, version, pid: process.pid });
   };
   const metrics = async (): Promise<string> =>
     printMetrics(await status(), { residentBytes: process.memoryUsage.rss() });
@@ -135,7 +135,7 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
   }
 }
 
-/** Milliseconds for the counters: an operator who asks is told how things stand also where nft does not answer. */
+/** Milliseconds for the counters: an operator gets an answer also where nft gives none. */
 const patience = 2_000;
 
 async function atMost(work: Promise<void>): Promise<void> {
@@ -155,7 +155,7 @@ async function refuseUnknownDevice({ proof, state, organization }: AgentConfig, 
       `say which device this is: --device with --token-file, or --enroll with a key (${state} ${found})`,
     );
   } catch (error) {
-    // What is damaged is told and tried again while the rules are in force.
+    // What is damaged is logged and tried again while the rules are in force.
     if (!(error instanceof BadIdentity)) throw error;
   }
 }
@@ -189,7 +189,7 @@ function sourceOf(
   let ready: Promise<void> | undefined;
   const identify = async (signal: AbortSignal): Promise<Who> => {
     // The agent asks for the network when what it knows is in force, or has failed to be.
-    await (ready ??= tellReady(process.env));
+    await (ready ??= notifyReady(process.env));
     if (proof.kind === 'token') return { device: proof.device, client: clientWith(proof.token) };
     const identity =
       proof.kind === 'enrolled'
@@ -202,7 +202,7 @@ function sourceOf(
               // Nobody's tunnel key, only a name that no other device has: its shape is that of a WireGuard key.
               makeKey: () => randomBytes(32).toString('base64'),
               hostname: hostname().slice(0, 255),
-              tunnelAddress: () => tunnelAddress(runThrough([]), driver()),
+              tunnelAddress: () => tunnelAddress(commandRunner([]), driver()),
               register: (body, within) => clientWith(proof.key).devices.create(organization, body, { signal: within }),
               clock: systemClock,
               log,

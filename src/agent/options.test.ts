@@ -1,4 +1,4 @@
-/** Proves what the agent's options mean together, and that each wrong one is told in a line. */
+/** Proves what the agent's options mean together, and that each wrong one is explained in a line. */
 import { describe, expect, test } from 'vitest';
 import { agentConfig, agentOptions, defaultState, WrongOptions, type AgentValues } from './options.ts';
 

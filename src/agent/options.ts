@@ -2,9 +2,9 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../policy/ids.ts';
-import type { UntilFirstPolicy } from './loop/desired-policy.ts';
+import type { UntilFirstPolicy } from './loop/starting-policy.ts';
 import { parseSelector, type Selector } from './host/driver-interface.ts';
-import type { Level } from './host/log.ts';
+import type { LogLevel } from './host/log.ts';
 
 /** One option, for any program that reads command lines. `read` throws an error whose message ends a sentence about the value. */
 export interface AgentOption {
@@ -58,7 +58,7 @@ function readPublicKey(text: string): string {
   return key;
 }
 
-export const logLevels = ['error', 'warn', 'info', 'debug'] as const satisfies readonly Level[];
+export const logLevels = ['error', 'warn', 'info', 'debug'] as const satisfies readonly LogLevel[];
 
 /** Where the system keeps what its services remember, or where a person's programs keep theirs. */
 export function defaultState(env: NodeJS.ProcessEnv, isRoot: boolean): string {
@@ -151,12 +151,12 @@ export const agentOptions = {
     env: 'RINGFENCE_LOG_LEVEL',
     help: `least level that is logged: ${logLevels.join(', ')}`,
     fallback: 'info',
-    read: oneOf<Level>(logLevels),
+    read: oneOf<LogLevel>(logLevels),
   },
   remove: {
     flags: '--remove',
     env: 'RINGFENCE_REMOVE',
-    help: 'take the rules away and stop; no agent may be running. What is kept in the state directory stays',
+    help: 'take the rules away and stop; no agent may be running. What is saved in the state directory stays',
     fallback: false,
   },
 } as const satisfies Readonly<Record<string, AgentOption>>;
@@ -187,7 +187,7 @@ export interface AgentConfig {
   readonly keepEstablished: boolean;
   readonly tlsCa: string | undefined;
   readonly metricsFile: string | undefined;
-  readonly logLevel: Level;
+  readonly logLevel: LogLevel;
 }
 
 /** Thrown where options are missing or contradict each other: one line for a person. */
@@ -213,7 +213,7 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings): Ag
     ...(selector === undefined ? ['--interface'] : []),
   ];
   if (server === undefined || organization === undefined || selector === undefined) {
-    throw new WrongOptions(`the agent needs ${missing.join(' and ')} (\`ringfence agent --help\` tells more)`);
+    throw new WrongOptions(`the agent needs ${missing.join(' and ')} (\`ringfence agent --help\` says more)`);
   }
   return {
     server,

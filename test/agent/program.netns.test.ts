@@ -3,7 +3,7 @@ import { chown, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Told } from '../../src/agent/report/status-document.ts';
+import type { StatusDocument } from '../../src/agent/report/status-document.ts';
 import {
   newPlace,
   startPostgres,
@@ -73,8 +73,8 @@ const newDevice = async (): Promise<{ readonly id: string; readonly args: readon
   return { id, args: ['--device', id, '--token-file', file] };
 };
 
-const status = async (): Promise<Partial<Told>> =>
-  JSON.parse((await device.run(['status', '--state', state, '--output', 'json'])).stdout) as Partial<Told>;
+const status = async (): Promise<Partial<StatusDocument>> =>
+  JSON.parse((await device.run(['status', '--state', state, '--output', 'json'])).stdout) as Partial<StatusDocument>;
 
 describe('an enrolled agent', () => {
   test('puts every change in force, tells how it stands, and stays enrolled over a restart', async () => {

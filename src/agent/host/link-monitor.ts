@@ -1,8 +1,8 @@
-/** Owns the news of network interfaces: which there are, and that something about them changed. */
+/** Owns the watching of network interfaces: which there are, and that something about them changed. */
 import { execFile } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
 import type { Link } from './driver-interface.ts';
-import { Program, programEnvironment } from './supervised-process.ts';
+import { SupervisedProcess, helperEnvironment } from './supervised-process.ts';
 
 export interface LinkMonitorOptions {
   readonly clock: Clock;
@@ -47,11 +47,11 @@ const patience = 30_000;
 
 export class LinkMonitor {
   readonly #argv: readonly string[];
-  readonly #program: Program;
+  readonly #program: SupervisedProcess;
 
   constructor({ clock, prefix = [], program = 'ip', onChange, onLost }: LinkMonitorOptions) {
     this.#argv = [...prefix, program];
-    this.#program = new Program({
+    this.#program = new SupervisedProcess({
       clock,
       argv: [...this.#argv, '-o', 'monitor', 'link'],
       longestLine: 100,
@@ -80,7 +80,7 @@ export class LinkMonitor {
       execFile(
         command,
         [...args, '-j', 'link', 'show'],
-        { env: programEnvironment, timeout: patience, maxBuffer: 64 * 1024 * 1024 },
+        { env: helperEnvironment, timeout: patience, maxBuffer: 64 * 1024 * 1024 },
         (error, stdout) => {
           if (error !== null) {
             reject(error);

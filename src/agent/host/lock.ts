@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { mkdir, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { programEnvironment } from './supervised-process.ts';
+import { helperEnvironment } from './supervised-process.ts';
 
 export interface FolderLock {
   release(): Promise<void>;
@@ -20,7 +20,7 @@ export interface LockOptions {
   readonly attempts?: number;
   /** What to say where another has it. */
   readonly held?: string;
-  /** Told when the lock is lost although nobody released it. */
+  /** Called when the lock is lost although nobody released it. */
   readonly onLost?: (why: string) => void;
 }
 
@@ -62,7 +62,7 @@ function tryLock(folder: string, onLost: LockOptions['onLost']): Promise<FolderL
   // Ctrl-C and a unit's end reach it too; it goes when we have gone.
   const script = "trap '' INT TERM HUP; echo held && exec cat";
   const args = ['--nonblock', '--conflict-exit-code', String(taken), '--no-fork', folder, 'sh', '-c', script];
-  const holder = spawn('flock', args, { stdio: ['pipe', 'pipe', 'pipe'], env: programEnvironment });
+  const holder = spawn('flock', args, { stdio: ['pipe', 'pipe', 'pipe'], env: helperEnvironment });
   const parts = [holder, holder.stdin, holder.stdout, holder.stderr];
   holder.stdin.on('error', () => {});
   let said = '';

@@ -1,11 +1,11 @@
 /** Owns the agent's log: one line an event, readable by people and by the journal. */
 
-export type Level = 'error' | 'warn' | 'info' | 'debug';
+export type LogLevel = 'error' | 'warn' | 'info' | 'debug';
 export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
-export type Log = (level: Level, message: string, fields?: Fields) => void;
+export type Log = (level: LogLevel, message: string, fields?: Fields) => void;
 
 /** The journal's priorities, as a service's output may carry them in front of a line. */
-const priorities: { readonly [L in Level]: number } = { error: 3, warn: 4, info: 6, debug: 7 };
+const priorities: { readonly [L in LogLevel]: number } = { error: 3, warn: 4, info: 6, debug: 7 };
 
 const value = (field: string | number | boolean): string => {
   const text = String(field);
@@ -25,7 +25,7 @@ export interface LineLogOptions {
   /** Under a journal, lines carry a priority; on a terminal, a word. */
   readonly journal: boolean;
   /** Lines below this level are left out. */
-  readonly least: Level;
+  readonly least: LogLevel;
 }
 
 export const lineLog =

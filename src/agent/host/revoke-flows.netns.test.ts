@@ -13,7 +13,7 @@ import { Enforcer } from '../kernel/enforcer.ts';
 import { parseFlows } from './flows.ts';
 import { RealNft } from '../kernel/real-nft.ts';
 import { revokeFlows, type Revoked } from './revoke-flows.ts';
-import { runThrough } from './run-command.ts';
+import { commandRunner } from './run-command.ts';
 
 const both = policyOf([written('tcp', 2_200, 2_200), written('tcp', 8_000, 8_000), written('icmp', 0, 0)]);
 const web = policyOf([written('tcp', 8_000, 8_000)]);
@@ -52,7 +52,7 @@ describe('a withdrawn rule', () => {
   const put = (policy: CanonicalPolicy) =>
     enforcer.apply({ policy, interface: parseInterfaceName('rf0'), neighbourDiscovery: true });
   const revoke = (before: CanonicalPolicy, after: CanonicalPolicy): Promise<Revoked> =>
-    revokeFlows(runThrough(device.inside([])), { interface: 'rf0', before, after });
+    revokeFlows(commandRunner(device.inside([])), { interface: 'rf0', before, after });
   const tracked = async (): Promise<number[]> => {
     const { stdout } = await device.run(['conntrack', '-L']);
     return parseFlows(stdout)
@@ -113,7 +113,7 @@ describe('a withdrawn rule', () => {
     await Talker.serve(device, 2_200);
     await Talker.call(peer, '100.64.0.1', 2_200);
     await put(web);
-    const run = runThrough(device.inside([]));
+    const run = commandRunner(device.inside([]));
     const without = (missing: string) => (argv: readonly string[], input?: string) =>
       run(argv[0] === missing ? [`no-such-${missing}`, ...argv.slice(1)] : argv, input);
     const revocation = { interface: 'rf0', before: both, after: web };

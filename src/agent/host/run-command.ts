@@ -1,14 +1,14 @@
 /** Owns short-lived helper programs: run to their end, with a bound on time and output. */
 import { execFile } from 'node:child_process';
-import { programEnvironment } from './supervised-process.ts';
+import { helperEnvironment } from './supervised-process.ts';
 
-export interface Ran {
+export interface CommandResult {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-export type Run = (argv: readonly string[], input?: string) => Promise<Ran>;
+export type Run = (argv: readonly string[], input?: string) => Promise<CommandResult>;
 
 /** Long enough for a busy machine, and no caller waits for ever. */
 const patience = 60_000;
@@ -20,12 +20,12 @@ export class CannotRun extends Error {
 }
 
 /** Runs programs through this command line, such as one that enters a network namespace. */
-export const runThrough =
+export const commandRunner =
   (prefix: readonly string[]): Run =>
   (argv, input) =>
     new Promise((resolve, reject) => {
       const [command = '', ...args] = [...prefix, ...argv];
-      const options = { env: programEnvironment, timeout: patience, maxBuffer: mostOutput };
+      const options = { env: helperEnvironment, timeout: patience, maxBuffer: mostOutput };
       const child = execFile(command, args, options, (error, stdout, stderr) => {
         if (error === null) resolve({ code: 0, stdout, stderr });
         else if (typeof error.code === 'number') resolve({ code: error.code, stdout, stderr });

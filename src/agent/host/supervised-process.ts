@@ -11,9 +11,9 @@ const searchPath = [process.env['PATH'] ?? '', '/usr/local/sbin:/usr/sbin:/sbin:
  * What a program sees of our environment: where programs are, and English messages, which we read. nft writes the
  * history of an interactive session into the home directory; there must be none.
  */
-export const programEnvironment = { PATH: searchPath, LC_ALL: 'C', HOME: '/nonexistent' };
+export const helperEnvironment = { PATH: searchPath, LC_ALL: 'C', HOME: '/nonexistent' };
 
-export interface ProgramOptions {
+export interface SupervisedProcessOptions {
   readonly clock: Clock;
   readonly argv: readonly string[];
   /** Only this many letters of a line are kept. */
@@ -59,22 +59,22 @@ export class Lines {
   }
 }
 
-export class Program {
-  readonly #options: ProgramOptions;
+export class SupervisedProcess {
+  readonly #options: SupervisedProcessOptions;
   #child: ChildProcess | undefined;
   #ended: Promise<void> = Promise.resolve();
   #stopped = false;
   #wait = firstWait;
   #cancel: (() => void) | undefined;
 
-  constructor(options: ProgramOptions) {
+  constructor(options: SupervisedProcessOptions) {
     this.#options = options;
   }
 
   start(): void {
     const { argv, clock, longestLine, onLine, onStart, onEnd } = this.#options;
     const [command = '', ...args] = argv;
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: programEnvironment });
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: helperEnvironment });
     this.#child = child;
     const startedAt = clock.now();
     let said = '';

@@ -1,13 +1,13 @@
-/** Owns the word to systemd that the agent is ready, where systemd waits for one. */
+/** Owns the message to systemd that the agent is ready, where systemd waits for one. */
 import { execFile } from 'node:child_process';
-import { programEnvironment } from './supervised-process.ts';
+import { helperEnvironment } from './supervised-process.ts';
 
 /** Says it once, and never fails: without systemd there is nobody to tell. */
-export function tellReady(env: NodeJS.ProcessEnv): Promise<void> {
+export function notifyReady(env: NodeJS.ProcessEnv): Promise<void> {
   const { NOTIFY_SOCKET } = env;
   if (NOTIFY_SOCKET === undefined) return Promise.resolve();
   return new Promise((resolve) => {
-    const options = { env: { ...programEnvironment, NOTIFY_SOCKET }, timeout: 10_000 };
+    const options = { env: { ...helperEnvironment, NOTIFY_SOCKET }, timeout: 10_000 };
     execFile('systemd-notify', ['--ready'], options, () => resolve());
   });
 }

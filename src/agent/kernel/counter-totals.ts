@@ -13,7 +13,7 @@ export const nothing: Count = { packets: 0, bytes: 0 };
 
 const format = 1;
 
-export class Tally {
+export class CounterTotals {
   /** By the name of the counter. */
   readonly #totals = new Map<string, Count>();
   /** What of it the kernel's counters said when they were last read, by their table and name. */
@@ -41,10 +41,10 @@ export class Tally {
   }
 
   /** Forgets the totals of which this is not true: of groups that have left. */
-  keepOnly(kept: (counted: Counted) => boolean): void {
+  keepOnly(isWanted: (counted: Counted) => boolean): void {
     for (const name of this.#totals.keys()) {
       const counted = readCounter(name);
-      if (counted === undefined || !kept(counted)) this.#totals.delete(name);
+      if (counted === undefined || !isWanted(counted)) this.#totals.delete(name);
     }
   }
 
@@ -57,22 +57,22 @@ export class Tally {
     return `${JSON.stringify({ format, counters })}\n`;
   }
 
-  /** The tally that was printed; an empty one where the text is none: what was counted is no reason to stop. */
-  static parse(text: string): Tally {
-    const tally = new Tally();
+  /** The totals that were printed; an empty one where the text is none: what was counted is no reason to stop. */
+  static parse(text: string): CounterTotals {
+    const totals = new CounterTotals();
     const value = jsonOf(text);
     const counters = isRecord(value) && field(value, 'format') === format ? field(value, 'counters') : undefined;
     for (const counter of Array.isArray(counters) ? (counters as readonly unknown[]) : []) {
       if (!isRecord(counter)) continue;
       const [name, total, seen] = [field(counter, 'name'), countOf(counter), field(counter, 'seen')];
       if (typeof name !== 'string' || readCounter(name) === undefined || total === undefined) continue;
-      tally.#totals.set(name, total);
+      totals.#totals.set(name, total);
       for (const each of Array.isArray(seen) ? (seen as readonly unknown[]) : [seen]) {
         const reading = readingOf(each, name);
-        if (reading !== undefined) tally.#seen.set(keyOf(reading), reading);
+        if (reading !== undefined) totals.#seen.set(keyOf(reading), reading);
       }
     }
-    return tally;
+    return totals;
   }
 }
 

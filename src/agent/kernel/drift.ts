@@ -1,10 +1,10 @@
-/** Owns the question what in our table others have put their hands on. */
+/** Owns drift: what others have changed in our tables. */
 import { basesOf, type TableName, type TableRules } from '../../nft/ast.ts';
 import { isOurCounter, type Finding } from '../../nft/decompile.ts';
 import type { Installed, InstalledObject } from '../../nft/listing.ts';
 
-/** What news from the kernel says about our tables. */
-export interface Touched {
+/** What a change of the packet filter did to our tables, as far as the kernel's monitor tells. */
+export interface TableChange {
   /** Those that were themselves made or deleted. */
   readonly tables: ReadonlySet<TableName>;
   /** In whichever of them. */
@@ -12,7 +12,11 @@ export interface Touched {
 }
 
 /** What stands in the table without touching packets and was not there before: chains that nothing of ours leads to, sets, … */
-export function strange(installed: Installed | undefined, rules: TableRules, before: Installed | undefined): Finding[] {
+export function foreignParts(
+  installed: Installed | undefined,
+  rules: TableRules,
+  before: Installed | undefined,
+): Finding[] {
   if (installed === undefined) return [];
   const counters = new Set<string>(rules.counters);
   const own = new Set<string>([...basesOf(rules), ...rules.helpers].map(({ name }) => name));

@@ -1,4 +1,4 @@
-/** Proves that the table for forwarded connections is put in force with the other one, mended like it, and taken away with it. */
+/** Proves that the table for forwarded connections is put in force with the other one, repaired like it, and taken away with it. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../nft/ast.ts';
@@ -9,7 +9,7 @@ import { canonicalPolicy, defaultPolicy, policyOf, serverAccess, written } from 
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { Enforcer, type Target } from './enforcer.ts';
 import { FakeNft } from './fake-nft.fixture.ts';
-import type { Touched } from './drift.ts';
+import type { TableChange } from './drift.ts';
 
 const on = (policy: CanonicalPolicy): Target => ({
   policy,
@@ -72,7 +72,7 @@ describe('forwarded connections', () => {
     );
   });
 
-  const hands: readonly (readonly [string, (nft: FakeNft) => Promise<Touched>])[] = [
+  const tamperings: readonly (readonly [string, (nft: FakeNft) => Promise<TableChange>])[] = [
     [
       'the table is deleted',
       async (nft) => {
@@ -106,26 +106,28 @@ describe('forwarded connections', () => {
     ],
   ];
 
-  test.each(hands)('are judged again after %s: by a look', async (_, tamper) => {
+  test.each(tamperings)('are judged again after %s: by an inspection', async (_, tamper) => {
     const { nft, enforcer } = start();
     await enforcer.apply(web);
     await tamper(nft);
-    expect((await enforcer.look()).findings).not.toEqual([]);
+    expect((await enforcer.inspect()).findings).not.toEqual([]);
     expect(await enforced(nft)).toEqual(judged(web));
     expect((await enforcer.verify()).findings).toEqual([]);
   });
 
-  test.each(hands)('are judged again after %s: by a repair, which leaves the other table alone', async (_, tamper) => {
-    const { nft, enforcer } = start();
-    await enforcer.apply(web);
-    const touched = await tamper(nft);
-    await enforcer.repair(touched);
-    expect(await enforced(nft)).toEqual(judged(web));
-    for (const [own] of nft.seen) expect(own === undefined ? undefined : own).toEqual(own && web.policy);
-    await enforcer.look();
-    await enforcer.collect();
-    expect((await enforcer.verify()).findings).toEqual([]);
-  });
+  test.each(tamperings)(
+    'are judged again after %s: by a repair, which leaves the other table alone',
+    async (_, tamper) => {
+      const { nft, enforcer } = start();
+      await enforcer.apply(web);
+      await enforcer.repair(await tamper(nft));
+      expect(await enforced(nft)).toEqual(judged(web));
+      for (const [own] of nft.seen) expect(own === undefined ? undefined : own).toEqual(own && web.policy);
+      await enforcer.inspect();
+      await enforcer.collect();
+      expect((await enforcer.verify()).findings).toEqual([]);
+    },
+  );
 
   test('are left alone where that is asked for, where everything passes, and after the rules are taken away', async () => {
     const { nft, enforcer } = start();

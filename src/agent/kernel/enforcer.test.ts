@@ -10,7 +10,7 @@ import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { Enforcer, type Target } from './enforcer.ts';
 import { FakeNft } from './fake-nft.fixture.ts';
 import { NftError } from './nft.ts';
-import type { Touched } from './drift.ts';
+import type { TableChange } from './drift.ts';
 
 const on = (policy: CanonicalPolicy): Target => ({
   policy,
@@ -50,10 +50,10 @@ function start(): { nft: Witness; enforcer: Enforcer } {
   return { nft, enforcer: new Enforcer({ nft, random: counting() }) };
 }
 
-const everything: Touched = { tables: new Set(), chains: new Set() };
+const everything: TableChange = { tables: new Set(), chains: new Set() };
 
 describe('an update', () => {
-  test('stages, then flips, and looks at the kernel only once', async () => {
+  test('stages, then flips, and reads the kernel only once', async () => {
     const { nft, enforcer } = start();
     expect(await enforcer.apply(web)).toBe(true);
     expect(await enforced(nft)).toEqual(web.policy);
@@ -112,7 +112,7 @@ describe('an update', () => {
     },
   );
 
-  test('that is refused because others were there meanwhile is planned again from a fresh look', async () => {
+  test('that is refused because others were there meanwhile is planned again from a fresh listing', async () => {
     const { nft, enforcer } = start();
     await enforcer.apply(web);
     nft.tamper(() => undefined);
@@ -220,7 +220,7 @@ const onHelper =
     return new Set([name]);
   };
 
-const hands: readonly [string, Tampering][] = [
+const tamperings: readonly [string, Tampering][] = [
   ['a rule was inserted', onBase((chain) => ({ ...chain, rules: [foreignRule, ...chain.rules] }))],
   ['a rule was deleted', onBase((chain) => ({ ...chain, rules: chain.rules.slice(0, -1) }))],
   ['a rule was moved', onBase((chain) => ({ ...chain, rules: chain.rules.toReversed() }))],
@@ -273,40 +273,40 @@ const hands: readonly [string, Tampering][] = [
 ];
 
 describe('when', () => {
-  test.each(hands)('%s, a look finds it and puts it right', async (_, tamper) => {
+  test.each(tamperings)('%s, an inspection finds it and repairs it', async (_, tamper) => {
     const { nft, enforcer } = start();
     await enforcer.apply(web);
     await tamper(nft);
-    expect((await enforcer.look()).findings).not.toEqual([]);
+    expect((await enforcer.inspect()).findings).not.toEqual([]);
     expect(await enforced(nft)).toEqual(web.policy);
     await enforcer.collect();
     expect(decompile((await nft.list()) as Installed).findings).toEqual([]);
     expect((await enforcer.verify()).findings).toEqual([]);
   });
 
-  test.each(hands)('%s, a repair and a look put it right', async (_, tamper) => {
+  test.each(tamperings)('%s, a repair and an inspection put it right', async (_, tamper) => {
     const { nft, enforcer } = start();
     await enforcer.apply(web);
-    const touched = await tamper(nft);
+    const changed = await tamper(nft);
     await enforcer.repair(
-      touched === 'table'
+      changed === 'table'
         ? { tables: new Set(['service'] as const), chains: new Set() }
-        : { tables: new Set(), chains: touched },
+        : { tables: new Set(), chains: changed },
     );
-    await enforcer.look();
+    await enforcer.inspect();
     await enforcer.collect();
     expect(decompile((await nft.list()) as Installed).findings).toEqual([]);
     expect((await enforcer.verify()).findings).toEqual([]);
     expect(await enforced(nft)).toEqual(web.policy);
   });
 
-  test.each(hands)('%s, the next update puts it right, too', async (_, tamper) => {
+  test.each(tamperings)('%s, the next update puts it right, too', async (_, tamper) => {
     const { nft, enforcer } = start();
     await enforcer.apply(web);
     await tamper(nft);
     enforcer.distrust();
     await enforcer.apply(ssh);
-    await enforcer.look();
+    await enforcer.inspect();
     await enforcer.collect();
     expect(decompile((await nft.list()) as Installed).findings).toEqual([]);
     expect(await enforced(nft)).toEqual(ssh.policy);
@@ -324,7 +324,7 @@ describe('when', () => {
   test('nothing was ever put in force, nothing is repaired', async () => {
     const { nft, enforcer } = start();
     await enforcer.repair(everything);
-    expect((await enforcer.look()).findings).toEqual([]);
+    expect((await enforcer.inspect()).findings).toEqual([]);
     await enforcer.collect();
     expect(await nft.list()).toBeUndefined();
   });
@@ -334,7 +334,7 @@ describe('when', () => {
     await enforcer.apply(web);
     await enforcer.remove();
     expect(await nft.list()).toBeUndefined();
-    expect((await enforcer.look()).findings).toEqual([]);
+    expect((await enforcer.inspect()).findings).toEqual([]);
     expect(await nft.list()).toBeUndefined();
   });
 });

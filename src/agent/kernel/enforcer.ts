@@ -9,7 +9,7 @@ import { samePolicy } from '../../policy/same.ts';
 import { sameServerAccess } from '../../policy/server-access.ts';
 import { NftError, type Nft } from './nft.ts';
 import { applyCommands } from './table-model.ts';
-import { strange, type Touched } from './drift.ts';
+import { foreignParts, type TableChange } from './drift.ts';
 
 /** What is to be enforced, and where. */
 export interface Target extends Omit<CompileOptions, 'salt'> {
@@ -25,7 +25,7 @@ export interface EnforcerOptions {
   readonly failpoint?: (at: Failpoint) => void | Promise<void>;
 }
 
-export interface Look {
+export interface Inspection {
   /** What was not as we left it. Empty means that the kernel holds what it should. */
   readonly findings: readonly Finding[];
 }
@@ -64,7 +64,7 @@ export class Enforcer {
 
   /** Reads what the kernel enforces, whoever put it there. */
   async read(): Promise<Decompiled | undefined> {
-    const { service } = await this.#look();
+    const { service } = await this.#list();
     return service && decompile(service);
   }
 
@@ -77,7 +77,7 @@ export class Enforcer {
   async apply(target: Target, beforeFlip?: () => Promise<void>): Promise<boolean> {
     for (let attempt = 1; ; attempt++) {
       const fresh = this.#known === undefined;
-      const installed = this.#known ?? (await this.#look());
+      const installed = this.#known ?? (await this.#list());
       const { ruleset, update } = this.#plan(installed, target);
       try {
         await this.#options.failpoint?.('before-stage');
@@ -100,7 +100,7 @@ export class Enforcer {
   /** Takes away what nothing refers to any more. Not at once after an update: a packet may still be on its way there. */
   async collect(): Promise<void> {
     if (this.#inForce === undefined) return;
-    const update = planFrom(this.#known ?? (await this.#look()), this.#inForce.ruleset);
+    const update = planFrom(this.#known ?? (await this.#list()), this.#inForce.ruleset);
     if (update.kind === 'tampered' || update.collect.length === 0) return;
     await this.#options.failpoint?.('before-collect');
     await this.#run(update.collect).catch((error: unknown) => {
@@ -118,16 +118,16 @@ export class Enforcer {
   }
 
   /** Reads the kernel, compares, and puts right what differs. */
-  async look(): Promise<Look> {
+  async inspect(): Promise<Inspection> {
     const before = this.#known;
-    const installed = await this.#look();
+    const installed = await this.#list();
     if (this.#inForce === undefined) return { findings: [] };
     const { target, ruleset } = this.#inForce;
     const update = planFrom(installed, ruleset);
     if (update.kind === 'update' && update.stage.length === 0 && update.flip.length === 0) {
       const findings = tableNames.flatMap((table) => {
         const rules = rulesOfTable(ruleset, table);
-        return rules === undefined ? [] : strange(installed[table], rules, before?.[table]);
+        return rules === undefined ? [] : foreignParts(installed[table], rules, before?.[table]);
       });
       if (findings.length > 0) await this.collect();
       return { findings };
@@ -137,27 +137,27 @@ export class Enforcer {
     return { findings: findings.length > 0 ? findings : [otherRules] };
   }
 
-  /** Like `look`, and reads the policy back out of the rules: it must be the one that was to be put in force. */
-  async verify(): Promise<Look> {
-    const look = await this.look();
+  /** Like `inspect`, and reads the policy back out of the rules: it must be the one that was to be put in force. */
+  async verify(): Promise<Inspection> {
+    const inspection = await this.inspect();
     const [installed, inForce] = [this.#known, this.#inForce];
-    if (inForce === undefined || installed?.service === undefined) return look;
-    if (readsAs(installed, inForce.target)) return look;
+    if (inForce === undefined || installed?.service === undefined) return inspection;
+    if (readsAs(installed, inForce.target)) return inspection;
     const why = findingsIn(installed, inForce.ruleset).map(({ detail }) => detail);
     throw new Unfaithful(`the rules in force are not the policy: ${why.join('; ') || 'they read otherwise'}`);
   }
 
   /**
-   * Undoes at once what somebody else may have done, without looking first: turns the base chains to the rules that
-   * should be in force. A `look` must follow; it finds what this could not see.
+   * Undoes at once what somebody else may have done, without reading the kernel first: turns the base chains to the rules that
+   * should be in force. An `inspect` must follow; it finds what this could not see.
    */
-  async repair(touched: Touched): Promise<void> {
+  async repair(change: TableChange): Promise<void> {
     this.#known = undefined;
     if (this.#inForce === undefined) return;
     const { target, ruleset } = this.#inForce;
     const helpers = [...ruleset.helpers, ...(ruleset.forward?.helpers ?? [])];
-    const whole = touched.tables.size > 0;
-    if (!whole && helpers.some(({ name }) => touched.chains.has(name))) {
+    const whole = change.tables.size > 0;
+    if (!whole && helpers.some(({ name }) => change.chains.has(name))) {
       // What hangs below a base chain was changed in place: new chains take their place, under new names.
       this.#reSalt();
       const renamed = compile(target.policy, { ...target, salt: this.#salt });
@@ -165,11 +165,11 @@ export class Enforcer {
       return;
     }
     if (!whole && (await this.#attempt(pessimistic(ruleset, 'sound')))) return;
-    if (whole && (await this.#attempt({ stage: [], flip: install(ruleset, touched.tables) }))) return;
+    if (whole && (await this.#attempt({ stage: [], flip: install(ruleset, change.tables) }))) return;
     await this.#nft.run(rebuild(ruleset));
   }
 
-  /** Somebody else may have changed our tables: the next step looks before it trusts. */
+  /** Somebody else may have changed our tables: the next step reads the kernel before it trusts. */
   distrust(): void {
     this.#known = undefined;
   }
@@ -181,7 +181,7 @@ export class Enforcer {
     await this.#nft.run(remove());
   }
 
-  async #look(): Promise<InstalledTables> {
+  async #list(): Promise<InstalledTables> {
     this.#known = undefined;
     const [service, forward] = [await this.#nft.list('service'), await this.#nft.list('service-forward')];
     this.#known = { service, 'service-forward': forward };

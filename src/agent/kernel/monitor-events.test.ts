@@ -1,10 +1,10 @@
 /** Proves what is read out of `nft monitor`: who changed what of ours, and nothing of others. */
 import { describe, expect, test } from 'vitest';
 import type { TableName } from '../../nft/ast.ts';
-import { NewsReader, type News } from './monitor-events.ts';
+import { MonitorReader, type MonitorEvent } from './monitor-events.ts';
 
-function read(...lines: string[]): News[] {
-  const reader = new NewsReader();
+function read(...lines: string[]): MonitorEvent[] {
+  const reader = new MonitorReader();
   return lines.flatMap((line) => reader.read(line) ?? []);
 }
 const end = '# new generation 7 by process 4711 (nft)';
@@ -37,22 +37,22 @@ const changes: readonly [string, { tables: readonly TableName[]; chains: readonl
   ['add rule inet other x comment "add rule inet service y accept"', undefined],
 ];
 
-describe('news', () => {
-  test.each(changes)('%s', (line, touched) => {
-    const [news] = read(line, end);
-    expect(news).toEqual({
+describe('events', () => {
+  test.each(changes)('%s', (line, change) => {
+    const [event] = read(line, end);
+    expect(event).toEqual({
       kind: 'generation',
       generation: {
         number: 7,
         author: { pid: 4711, name: 'nft' },
-        touched: touched && { tables: new Set(touched.tables), chains: new Set(touched.chains) },
-        lines: touched === undefined ? [] : [line.trim()],
+        change: change && { tables: new Set(change.tables), chains: new Set(change.chains) },
+        lines: change === undefined ? [] : [line.trim()],
       },
     });
   });
 
   test('of one change are gathered, and the next change starts anew', () => {
-    const news = read(
+    const events = read(
       'delete rule inet service service-inbound handle 8',
       'add chain ip other x',
       'delete chain inet service from-a',
@@ -60,22 +60,22 @@ describe('news', () => {
       'add chain ip other y',
       '# new generation 8 by process 1 (strange (name))',
     );
-    expect(news).toMatchObject([
-      { generation: { number: 7, touched: { chains: new Set(['service-inbound', 'from-a']) } } },
-      { generation: { number: 8, author: { pid: 1, name: 'strange (name)' }, touched: undefined, lines: [] } },
+    expect(events).toMatchObject([
+      { generation: { number: 7, change: { chains: new Set(['service-inbound', 'from-a']) } } },
+      { generation: { number: 8, author: { pid: 1, name: 'strange (name)' }, change: undefined, lines: [] } },
     ]);
   });
 
   test('keep a few short lines, however much was changed', () => {
     const many = Array.from({ length: 1_000 }, (_, i) => `add rule inet service from-${i} ${'x'.repeat(10_000)}`);
-    const [news] = read(...many, end);
-    if (news?.kind !== 'generation') throw new Error('no generation');
-    expect(news.generation.lines.length).toBe(5);
-    expect(Math.max(...news.generation.lines.map((line) => line.length))).toBe(300);
-    expect(news.generation.touched?.chains.size).toBe(1_000);
+    const [event] = read(...many, end);
+    if (event?.kind !== 'generation') throw new Error('no generation');
+    expect(event.generation.lines.length).toBe(5);
+    expect(Math.max(...event.generation.lines.map((line) => line.length))).toBe(300);
+    expect(event.generation.change?.chains.size).toBe(1_000);
   });
 
-  test('that were lost are told as lost', () => {
+  test('that were lost are reported as lost', () => {
     expect(read('# WARNING: lost events')).toEqual([{ kind: 'lost', why: 'WARNING: lost events' }]);
   });
 

@@ -1,6 +1,6 @@
 /** Owns the reading of `nft monitor`: who changed the packet filter, and what of it was ours. */
 import { tableFamily, tableNames, type TableName } from '../../nft/ast.ts';
-import type { Touched } from './drift.ts';
+import type { TableChange } from './drift.ts';
 
 /** The process that the kernel names as the author of a change. */
 export interface Author {
@@ -13,39 +13,39 @@ export interface Generation {
   readonly number: number;
   readonly author: Author | undefined;
   /** What it did to our table; absent when it did nothing there. */
-  readonly touched: Touched | undefined;
+  readonly change: TableChange | undefined;
   /** What it did to our table, in nft's words: the first few lines, shortened. */
   readonly lines: readonly string[];
 }
 
-/** News of a change, or that news may have been lost. */
-export type News =
+/** A change, or that changes may have been missed. */
+export type MonitorEvent =
   { readonly kind: 'generation'; readonly generation: Generation } | { readonly kind: 'lost'; readonly why: string };
 
 /** The beginning of a line is enough: a rule with its addresses may be megabytes long. */
-export const longestNewsLine = 300;
-const keptLines = 5;
+export const longestMonitorLine = 300;
+const mostLines = 5;
 
 const change = new RegExp(
   `^(?:add|insert|replace|delete|destroy|reset) (?<object>[a-z]+(?: [a-z]+)?) ${tableFamily} (?<table>${tableNames.join('|')})(?= |$)(?: (?<name>[^ ]+))?`,
 );
 const generation = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
 
-/** Takes the lines of `nft monitor` in, gathers them, and answers with news at the end of each change. */
-export class NewsReader {
+/** Takes the lines of `nft monitor` in, collects them, and answers with an event at the end of each change. */
+export class MonitorReader {
   #lines: string[] = [];
   #chains = new Set<string>();
   #tables = new Set<TableName>();
-  #touched = false;
+  #changed = false;
 
-  read(line: string): News | undefined {
+  read(line: string): MonitorEvent | undefined {
     const end = generation.exec(line);
     if (end !== null) return this.#finish(end);
     if (line.startsWith('#')) return { kind: 'lost', why: line.slice(1).trim() };
     const parts = change.exec(line)?.groups;
     if (parts === undefined) return undefined;
-    this.#touched = true;
-    if (this.#lines.length < keptLines) this.#lines.push(line.slice(0, longestNewsLine).trim());
+    this.#changed = true;
+    if (this.#lines.length < mostLines) this.#lines.push(line.slice(0, longestMonitorLine).trim());
     const { object, name } = parts;
     const table = tableNames.find((each) => each === parts['table']);
     if (object === 'table' && table !== undefined) this.#tables.add(table);
@@ -53,14 +53,14 @@ export class NewsReader {
     return undefined;
   }
 
-  #finish([, number, pid, name]: RegExpExecArray): News {
-    const touched = this.#touched ? { tables: this.#tables, chains: this.#chains } : undefined;
+  #finish([, number, pid, name]: RegExpExecArray): MonitorEvent {
+    const tableChange = this.#changed ? { tables: this.#tables, chains: this.#chains } : undefined;
     const lines = this.#lines;
     this.#lines = [];
     this.#chains = new Set();
     this.#tables = new Set();
-    this.#touched = false;
+    this.#changed = false;
     const author = pid === undefined ? undefined : { pid: Number(pid), name: name ?? '' };
-    return { kind: 'generation', generation: { number: Number(number), author, touched, lines } };
+    return { kind: 'generation', generation: { number: Number(number), author, change: tableChange, lines } };
   }
 }

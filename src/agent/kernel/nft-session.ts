@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
 import { isMark, markLine } from '../../nft/session.ts';
 import { NftError } from './nft.ts';
-import { programEnvironment } from '../host/supervised-process.ts';
+import { helperEnvironment } from '../host/supervised-process.ts';
 
 export interface NftProcessOptions {
   readonly clock: Clock;
@@ -38,9 +38,9 @@ export class NftProcess {
     const argv = [...options.prefix, options.program, '-j', '-i'];
     this.#child = spawn('/bin/sh', ['-c', 'exec "$@" 2>&1', 'nft', ...argv], {
       stdio: ['pipe', 'pipe', 'ignore'],
-      env: programEnvironment,
+      env: helperEnvironment,
     });
-    this.#child.stdin?.on('error', () => {}); // A process that is gone tells so by its end.
+    this.#child.stdin?.on('error', () => {}); // A process that is gone shows by its end.
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text));
     this.#closed = new Promise((resolve) => {
       this.#child.once('error', (error) => {

@@ -109,7 +109,7 @@ describe('the real packet filter', () => {
       const outcome = await running;
       outcomes.add(outcome);
       expect(['done', 'interrupted']).toContain(outcome);
-      // The killed process was the only one that could answer, so the first look may meet its end, too.
+      // The killed process was the only one that could answer, so the first listing may meet its end, too.
       const chains = (await nft.list().catch(() => nft.list()))?.chains.size ?? 0;
       expect(outcome === 'done' ? [200] : [0, 200]).toContain(chains);
     }
@@ -150,7 +150,7 @@ describe('the real packet filter', () => {
     expect(stdout).toBe('');
   });
 
-  test('tells its own table only, and sees what others put into it', async () => {
+  test('lists its own table only, and sees what others put into it', async () => {
     const { nft, namespace } = opened;
     await namespace.run(['nft', 'add table inet other; add chain inet other from-x']);
     expect(await nft.list()).toBeUndefined();

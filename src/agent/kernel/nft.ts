@@ -12,7 +12,7 @@ import type { Reading } from '../../nft/reading.ts';
  *    The contents of sets that the batch makes may follow a moment later: whoever cares stages first.
  * 2. **In order.** Calls take effect in the order in which they were made, one after the other.
  * 3. **Old or new.** After `refused`, `not_permitted` and `missing` nothing has changed. After `interrupted` everything
- *    has changed or nothing, and only a look tells which; the next call works again if it can.
+ *    has changed or nothing, and only a listing tells which; the next call works again if it can.
  * 4. **Only ours.** No other table is ever written, and of no other more is asked for than its name.
  */
 export interface Nft {

@@ -115,7 +115,7 @@ export class RealNft implements Nft {
     const { clock, prefix, program, patience, lifetime } = this.#options;
     if (this.#process !== undefined && this.#process.asked >= lifetime) await this.#process.end();
     if (this.#process?.alive !== true) {
-      // The one before may still be named as an author by news that is under way; older ones may have other owners by now.
+      // The one before may still be named as an author by events that are under way; older ones may have other owners by now.
       const before = this.#process?.pid;
       this.#process = new NftProcess({ clock, prefix, program, patience });
       const { pid } = this.#process;

@@ -74,7 +74,7 @@ describe('while packets come without a pause', () => {
     await lab.start();
     for (let i = 1; i <= switches; i++) {
       await enforcer.apply(draw());
-      // Old parts are collected after a while, several updates at a time, as the agent does; now and then it looks.
+      // Old parts are collected after a while, several updates at a time, as the agent does; now and then it inspects.
       if (i % 5 === 0) await enforcer.collect();
       if (i % 100 === 0) expect((await enforcer.verify()).findings).toEqual([]);
     }
@@ -92,7 +92,7 @@ describe('while packets come without a pause', () => {
         i % 2 === 0 ? [] : [...(await chainNames(nft))].filter((name) => name.startsWith('from-')),
       );
       await enforcer.repair({ tables: new Set(), chains });
-      if (i % 5 === 0) await enforcer.look();
+      if (i % 5 === 0) await enforcer.inspect();
       if (i % 5 === 0) await enforcer.collect();
     }
     const { lost, leaked } = await lab.stop();

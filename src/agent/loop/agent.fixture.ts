@@ -1,14 +1,15 @@
 /** Owns an agent whose whole world is in memory: kernel, source, interfaces and time are moved by the test. */
-import { FakeClock, turn } from '../../client/fake.fixture.ts';
+import { FakeClock } from '../../client/fake.fixture.ts';
 import type { TableName } from '../../nft/ast.ts';
 import { decompile, type Enforced } from '../../nft/decompile.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
-import { Agent, type AgentOptions } from './agent.ts';
+import { Agent } from './agent.ts';
+import type { AgentOptions } from './loop.ts';
 import { parseSelector, type Link } from '../host/driver-interface.ts';
 import { FakeNft } from '../kernel/fake-nft.fixture.ts';
-import type { Fields, Level } from '../host/log.ts';
-import type { News } from '../kernel/monitor-events.ts';
+import type { Fields, LogLevel } from '../host/log.ts';
+import type { MonitorEvent } from '../kernel/monitor-events.ts';
 import type { Revocation } from '../host/revoke-flows.ts';
 import type { Connection, Knowledge, PolicySource } from '../source/policy-source.ts';
 
@@ -34,7 +35,7 @@ export class FakeSource implements PolicySource {
   read(): Knowledge {
     return this.#knowledge;
   }
-  onNews(handler: () => void): () => void {
+  onChange(handler: () => void): () => void {
     this.#handlers.add(handler);
     return () => this.#handlers.delete(handler);
   }
@@ -42,12 +43,12 @@ export class FakeSource implements PolicySource {
     this.running = true;
     await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
   }
-  tell(knowledge: Knowledge): void {
+  give(knowledge: Knowledge): void {
     this.#knowledge = knowledge;
     for (const handler of this.#handlers) handler();
   }
   know(revision: number, ...groups: readonly PolicyGroup[]): void {
-    this.tell({ kind: 'known', revision, policy: { source: 'list', groups } });
+    this.give({ kind: 'known', revision, policy: { source: 'list', groups } });
   }
 }
 
@@ -65,13 +66,15 @@ export class World {
   readonly clock = new FakeClock();
   readonly nft: FakeNft;
   readonly source = new FakeSource();
-  readonly logged: { level: Level; message: string; fields: Fields | undefined }[] = [];
+  readonly logged: { level: LogLevel; message: string; fields: Fields | undefined }[] = [];
   readonly revocations: Revocation[] = [];
   readonly agent: Agent;
   links: readonly Link[] | Error = [{ index: 5, name: 'wg0', discovers: false }];
   readonly #end = new AbortController();
   readonly #running: Promise<void>;
-  #onNews: (news: News) => void = () => {};
+  #asleep = false;
+  #onSleep: () => void = () => {};
+  #onEvent: (event: MonitorEvent) => void = () => {};
   #onLinks: () => void = () => {};
 
   constructor({ links, nft = new FakeNft(), keepEstablished = false, skew = () => 0, ...rest }: WorldOptions = {}) {
@@ -86,7 +89,7 @@ export class World {
       untilFirstPolicy: 'closed',
       clock: {
         now: () => this.clock.now() + skew(),
-        after: (milliseconds, run) => this.clock.after(milliseconds, run),
+        after: (milliseconds, run) => this.#sleep(milliseconds, run),
       },
       monotonic: () => this.clock.now(),
       random: () => (++count % 1_000) / 1_000,
@@ -98,8 +101,8 @@ export class World {
         },
       }),
       ...rest,
-      filterNews: (onNews) => {
-        this.#onNews = onNews;
+      monitor: (onEvent) => {
+        this.#onEvent = onEvent;
         return watcher;
       },
       links: (onChange) => {
@@ -113,22 +116,39 @@ export class World {
     this.#running = this.agent.run({ signal: this.#end.signal });
   }
 
-  news(news: News): void {
-    this.#onNews(news);
+  /** The agent sets a timer only when it has nothing left to do. */
+  #sleep(milliseconds: number, run: () => void): () => void {
+    const wakeUp = (): void => {
+      this.#asleep = false;
+    };
+    this.#asleep = true;
+    this.#onSleep();
+    const cancel = this.clock.after(milliseconds, () => {
+      wakeUp();
+      run();
+    });
+    return () => {
+      wakeUp();
+      cancel();
+    };
+  }
+
+  monitorEvent(event: MonitorEvent): void {
+    this.#onEvent(event);
   }
   /** The kernel names one of our own processes as an author. */
   ownGeneration(): void {
     const author = { pid: this.nft.pid, name: 'nft' };
-    this.news({ kind: 'generation', generation: { number: 1, author, touched: undefined, lines: [] } });
+    this.monitorEvent({ kind: 'generation', generation: { number: 1, author, change: undefined, lines: [] } });
   }
   foreignGeneration(chains: readonly string[] | 'table', ...lines: string[]): void {
-    const touched =
+    const change =
       chains === 'table'
         ? { tables: new Set(['service'] as const), chains: new Set<string>() }
         : { tables: new Set<TableName>(), chains: new Set(chains) };
-    this.news({
+    this.monitorEvent({
       kind: 'generation',
-      generation: { number: 2, author: { pid: 4711, name: 'stranger' }, touched, lines },
+      generation: { number: 2, author: { pid: 4711, name: 'stranger' }, change, lines },
     });
   }
   changeLinks(links: readonly Link[] | Error): void {
@@ -136,9 +156,9 @@ export class World {
     this.#onLinks();
   }
 
-  /** Lets everything happen that is ready to happen. */
+  /** Waits until the agent has nothing left to do, however long its files take; its own time does not move meanwhile. */
   async settle(): Promise<void> {
-    await turn(20);
+    if (!this.#asleep) await Promise.race([new Promise<void>((resolve) => (this.#onSleep = resolve)), this.#running]);
   }
   async enforced(): Promise<Enforced | undefined> {
     const installed = await this.nft.list();

@@ -1,4 +1,4 @@
-/** Proves on a real kernel that the rules are the policy: through foreign hands, lost helpers and moving interfaces. */
+/** Proves on a real kernel that the rules are the policy: through changes by others, lost helpers and moving interfaces. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { Talker } from '../../../test/lib/talker.ts';
 import { written } from '../../nft/policies.fixture.ts';
@@ -49,7 +49,7 @@ const lastHandle = async (world: RealWorld): Promise<string> => {
   return [...stdout.matchAll(/# handle (\d+)/g)].at(-1)?.[1] ?? '0';
 };
 
-const hands: readonly [string, (world: RealWorld) => Promise<string>][] = [
+const tamperings: readonly [string, (world: RealWorld) => Promise<string>][] = [
   ['a rule was inserted', async () => 'insert rule inet service service-inbound accept'],
   ['a rule was appended', async () => 'add rule inet service service-outbound counter drop'],
   ['a rule was deleted', async (world) => `delete rule inet service service-inbound handle ${await lastHandle(world)}`],
@@ -73,7 +73,7 @@ const hands: readonly [string, (world: RealWorld) => Promise<string>][] = [
   ['a counter was put in', async () => 'add counter inet service strange'],
 ];
 
-describe('foreign hands on our table', () => {
+describe('changes by others to our table', () => {
   let world: RealWorld;
   let before: string;
   const dump = async (): Promise<string> =>
@@ -94,7 +94,7 @@ describe('foreign hands on our table', () => {
   });
   afterAll(() => world?.close());
 
-  test.each(hands)('%s: it is undone, and told', async (_, change) => {
+  test.each(tamperings)('%s: it is undone, and reported', async (_, change) => {
     const repairs = world.agent.status.driftRepairs;
     await world.device.run(['nft', '-f', '-'], await change(world));
     await inForce(world, web);
@@ -130,7 +130,7 @@ describe('foreign hands on our table', () => {
   test('a loop that changes everything without a rest is undone each time, and other tables stay to the byte', async () => {
     const kept = await dump();
     for (let round = 0; round < 6; round++) {
-      for (const [, change] of hands) {
+      for (const [, change] of tamperings) {
         // Some changes meet a table that is gone already, and fail: the next one is on its way.
         const text = await change(world).catch(() => 'delete table inet service');
         await world.device.attempt(['nft', '-f', '-'], text);
@@ -140,11 +140,11 @@ describe('foreign hands on our table', () => {
     expect(await dump()).toBe(kept);
   });
 
-  test('the same hands again and again, and `nft flush ruleset` between them, are undone every time', async () => {
+  test('the same changes again and again, and `nft flush ruleset` between them, are undone every time', async () => {
     let kept = await dump();
     const until = performance.now() + (process.env['RINGFENCE_HOSTILE'] === 'long' ? minute : 0);
     do {
-      for (const [, change] of hands) {
+      for (const [, change] of tamperings) {
         await world.device.run(['nft', '-f', '-'], await change(world));
         await inForce(world, web);
         expect(await dump()).toBe(kept);
@@ -245,7 +245,7 @@ describe('packets', () => {
     await world.stop();
     expect((await world.kernel())?.enforced?.policy).toEqual(meaning(ssh));
     await world.device.run(['nft', 'flush', 'ruleset']);
-    world.source.tell({ kind: 'unknown', why: 'the server is away' });
+    world.source.give({ kind: 'unknown', why: 'the server is away' });
     world.start();
     await inForce(world, ssh);
     await Talker.serve(world.device, 2_200);

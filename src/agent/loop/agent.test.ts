@@ -9,8 +9,7 @@ import { canonicalize } from '../../policy/canonicalize.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { samePolicy } from '../../policy/same.ts';
 import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
-import { closedCharge } from './desired-policy.ts';
-import { parseSelector } from '../host/driver-interface.ts';
+import { closedPolicy } from './desired-policy.ts';
 import { FakeNft } from '../kernel/fake-nft.fixture.ts';
 import type { NftErrorCode } from '../kernel/nft.ts';
 import { StateFolder } from '../state/state-folder.ts';
@@ -35,16 +34,16 @@ afterEach(async () => {
   worlds = [];
   await rm(folder, { recursive: true, force: true });
 });
-/** File operations take real time; the world's own does not move meanwhile. */
-const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  for (let i = 0; i < 2_000 && !(await condition()); i++) await new Promise((resolve) => setTimeout(resolve, 2));
+/** Holds once every agent has nothing left to do. */
+const whenSettled = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
+  for (const world of worlds) await world.settle();
   expect(await condition()).toBe(true);
 };
 
 describe('before the first policy', () => {
   test('inbound is closed, and only then is the network asked', async () => {
     const world = await open();
-    expect((await world.enforced())?.policy).toEqual(closedCharge.canonical);
+    expect((await world.enforced())?.policy).toEqual(closedPolicy.canonical);
     expect(world.source.running).toBe(true);
     expect(world.agent.status).toMatchObject({ pending: false, inForce: { origin: 'first' } });
   });
@@ -61,7 +60,7 @@ describe('before the first policy', () => {
     const state = new StateFolder({ folder });
     const first = await open({ state });
     first.source.know(7, web);
-    await until(async () => (await state.read('policy')).kind === 'kept');
+    await whenSettled(async () => (await state.readPolicy('policy')).kind === 'found');
     await first.stop();
     let running: boolean | undefined;
     const second: World = new World({
@@ -71,7 +70,7 @@ describe('before the first policy', () => {
       },
     });
     worlds.push(second);
-    await until(async () => (await second.enforced())?.interface === 'wg0');
+    await whenSettled(async () => (await second.enforced())?.interface === 'wg0');
     expect((await second.enforced())?.policy).toEqual(meaning(web));
     expect(running).toBe(false);
     expect(second.agent.status.inForce).toMatchObject({ origin: 'kept', revision: 7 });
@@ -82,13 +81,13 @@ describe('before the first policy', () => {
     const nft = new FakeNft();
     const first = await open({ state, nft });
     first.source.know(7, ssh);
-    await until(async () => (await state.read('policy')).kind === 'kept');
+    await whenSettled(async () => (await state.readPolicy('policy')).kind === 'found');
     await first.stop();
     await writeFile(state.path('policy'), 'half of wha');
     await writeFile(state.path('intent'), '');
     const { transactions } = nft;
     const second = await open({ state, nft });
-    await until(() => second.source.running);
+    await whenSettled(() => second.source.running);
     expect((await second.enforced())?.policy).toEqual(meaning(ssh));
     expect(nft.transactions).toBe(transactions);
     expect(second.logged.filter(({ message }) => message.includes('damaged'))).toHaveLength(2);
@@ -100,24 +99,24 @@ describe('before the first policy', () => {
     const nft = new FakeNft();
     const first = await open({ state, nft });
     first.source.know(7, web);
-    await until(async () => (await state.read('policy')).kind === 'kept');
+    await whenSettled(async () => (await state.readPolicy('policy')).kind === 'found');
     first.source.know(8, ssh);
-    await until(async () => (await first.enforced())?.policy.outbound.kind === 'closed');
+    await whenSettled(async () => (await first.enforced())?.policy.outbound.kind === 'closed');
     await first.stop();
-    await state.keep({
+    await state.writePolicy({
       policy: { source: 'list', groups: [web] },
       revision: 7,
       interface: parseInterfaceName('wg0'),
       neighbourDiscovery: false,
     });
     const second = await open({ state, nft });
-    await until(() => second.source.running);
+    await whenSettled(() => second.source.running);
     expect((await second.enforced())?.policy).toEqual(meaning(ssh));
-    // Connections that stood on the older policy are looked after, and the newer one is kept.
+    // Connections that stood on the older policy are looked after, and the newer one is saved.
     expect(second.revocations).toMatchObject([{ before: meaning(web), after: meaning(ssh) }]);
-    await until(async () => {
-      const read = await state.read('policy');
-      return read.kind === 'kept' && read.kept.revision === 8;
+    await whenSettled(async () => {
+      const read = await state.readPolicy('policy');
+      return read.kind === 'found' && read.record.revision === 8;
     });
   });
 });
@@ -127,24 +126,24 @@ describe('a change of policy', () => {
     const world = new World({ state: new StateFolder({ folder }) });
     worlds.push(world);
     world.source.know(1, web);
-    await until(async () => (await world.enforced()) !== undefined);
-    await until(async () => samePolicy((await world.enforced())?.policy ?? meaning(), meaning(web)));
+    await whenSettled(async () => (await world.enforced()) !== undefined);
+    await whenSettled(async () => samePolicy((await world.enforced())?.policy ?? meaning(), meaning(web)));
     expect(world.agent.status.inForce).toMatchObject({ origin: 'server', revision: 1 });
   });
 
-  test('is put in force, read back, kept on disk, and ends what it no longer admits', async () => {
+  test('is put in force, read back, saved on disk, and ends what it no longer admits', async () => {
     const state = new StateFolder({ folder });
     const world = await open({ state });
-    await until(() => world.source.running);
+    await whenSettled(() => world.source.running);
     world.source.know(3, web);
-    await until(() => world.agent.status.inForce?.revision === 3 && world.agent.status.verifiedAt !== undefined);
+    await whenSettled(() => world.agent.status.inForce?.revision === 3 && world.agent.status.verifiedAt !== undefined);
     expect((await world.enforced())?.policy).toEqual(meaning(web));
     world.source.know(4, ssh);
-    await until(() => world.revocations.length === 2);
+    await whenSettled(() => world.revocations.length === 2);
     expect(world.revocations.at(-1)).toMatchObject({ interface: 'wg0', before: meaning(web), after: meaning(ssh) });
-    await until(async () => {
-      const read = await state.read('policy');
-      return read.kind === 'kept' && read.kept.revision === 4;
+    await whenSettled(async () => {
+      const read = await state.readPolicy('policy');
+      return read.kind === 'found' && read.record.revision === 4;
     });
     expect(world.agent.status.revokedConnections).toBe(2);
   });
@@ -198,12 +197,12 @@ describe('a change of policy', () => {
 });
 
 describe('old rules stay', () => {
-  test('while the source does not know the policy, and the reason is told', async () => {
+  test('while the source does not know the policy, and the reason is shown', async () => {
     const world = await open();
     world.source.know(1, web);
     await world.settle();
     for (const why of ['the organization has no such device', 'the group x is missing']) {
-      world.source.tell({ kind: 'unknown', why });
+      world.source.give({ kind: 'unknown', why });
       await world.settle();
       expect((await world.enforced())?.policy).toEqual(meaning(web));
       expect(world.agent.status.held).toBe(why);
@@ -222,7 +221,7 @@ describe('old rules stay', () => {
       await world.settle();
       const from = world.logged.length;
       // What was known may be stale, so the first refusal is looked into; the next ones are final.
-      world.news({ kind: 'lost', why: 'test' });
+      world.monitorEvent({ kind: 'lost', why: 'test' });
       world.nft.failNext(code);
       world.source.know(2, ssh);
       await world.settle();
@@ -245,177 +244,12 @@ describe('old rules stay', () => {
     expect((await world.enforced())?.policy).toEqual(meaning(web));
   });
 
-  test('when nothing can be kept on disk', async () => {
+  test('when nothing can be saved on disk', async () => {
     await writeFile(join(folder, 'file'), '');
     const world = await open({ state: new StateFolder({ folder: join(folder, 'file') }) });
     world.source.know(1, web);
-    await until(() => world.agent.status.troubles.length > 0);
-    expect(world.agent.status.troubles).toMatchObject([{ step: 'keep' }]);
+    await whenSettled(() => world.agent.status.troubles.length > 0);
+    expect(world.agent.status.troubles).toMatchObject([{ step: 'save' }]);
     expect((await world.enforced())?.policy).toEqual(meaning(web));
-  });
-});
-
-const insert = (world: World): void =>
-  world.nft.tamper((table) => {
-    const base = table?.chains.get('service-inbound');
-    if (table === undefined || base === undefined) return table;
-    const rules = [{ kind: 'foreign' as const, json: 'accept' }, ...base.rules];
-    return { ...table, chains: new Map(table.chains).set(base.name, { ...base, rules }) };
-  });
-
-describe('foreign hands', () => {
-  test('are undone at once when the kernel names a stranger', async () => {
-    const world = await open();
-    world.source.know(1, web);
-    await world.settle();
-    world.ownGeneration();
-    insert(world);
-    world.foreignGeneration(['service-inbound'], 'insert rule inet service service-inbound accept');
-    await world.settle();
-    expect((await world.enforced())?.policy).toEqual(meaning(web));
-    expect(world.agent.status).toMatchObject({
-      driftRepairs: 1,
-      lastDrift: { by: 'stranger (4711)', what: ['insert rule inet service service-inbound accept'] },
-    });
-    expect(world.logged.at(-1)).toMatchObject({ level: 'warn', fields: { by: 'stranger (4711)' } });
-  });
-
-  test('are undone after a look while the kernel has not named us yet, and our own are none', async () => {
-    const world = await open();
-    world.source.know(1, web);
-    await world.settle();
-    const { transactions } = world.nft;
-    world.foreignGeneration(['service-inbound'], 'insert rule …');
-    await world.settle();
-    expect(world.nft.transactions).toBe(transactions);
-    insert(world);
-    world.foreignGeneration(['service-inbound'], 'insert rule …');
-    await world.settle();
-    expect((await world.enforced())?.policy).toEqual(meaning(web));
-    expect(world.agent.status.driftRepairs).toBe(1);
-  });
-
-  test('that only touch other tables are none of our business', async () => {
-    const world = await open();
-    world.ownGeneration();
-    const { transactions } = world.nft;
-    const author = { pid: 4711, name: 'stranger' };
-    world.news({ kind: 'generation', generation: { number: 9, author, touched: undefined, lines: [] } });
-    await world.settle();
-    expect(world.nft.transactions).toBe(transactions);
-  });
-
-  test('are found by the regular look when no news come', async () => {
-    const world = await open();
-    world.source.know(1, web);
-    await world.settle();
-    insert(world);
-    await world.clock.advance(130_000);
-    expect((await world.enforced())?.policy).toEqual(meaning(web));
-    expect(world.agent.status.driftRepairs).toBe(1);
-  });
-
-  test('are looked for when news may have been lost', async () => {
-    const world = await open();
-    world.source.know(1, web);
-    await world.settle();
-    insert(world);
-    world.news({ kind: 'lost', why: 'overrun' });
-    await world.clock.advance(1_500);
-    expect((await world.enforced())?.policy).toEqual(meaning(web));
-  });
-
-  test('that never rest do not keep a new policy from being put in force', async () => {
-    const world = await open();
-    world.source.know(1, web);
-    await world.settle();
-    world.ownGeneration();
-    for (let i = 0; i < 30; i++) {
-      insert(world);
-      world.foreignGeneration(['service-inbound'], 'insert rule …');
-      if (i === 10) world.source.know(2, ssh);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await world.settle();
-    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
-    expect(world.agent.status.driftRepairs).toBeGreaterThanOrEqual(10);
-  });
-});
-
-describe('the driver interface', () => {
-  const link = (index: number, name: string, discovers = false) => ({ index, name, discovers });
-
-  test('is followed when it is renamed', async () => {
-    const world = await open();
-    world.source.know(1, web);
-    await world.settle();
-    world.changeLinks([link(5, 'other')]);
-    await world.settle();
-    expect(await world.enforced()).toMatchObject({ interface: 'other', policy: meaning(web) });
-    world.changeLinks([link(5, 'other'), link(6, 'wg0')]);
-    await world.settle();
-    expect((await world.enforced())?.interface).toBe('wg0');
-    expect(world.logged.filter(({ message }) => message.includes('renamed'))).toHaveLength(1);
-  });
-
-  test('may come later, and its kind is seen then', async () => {
-    const world = await open({ links: [] });
-    world.source.know(1, web);
-    await world.settle();
-    expect(await world.enforced()).toMatchObject({ interface: 'wg0', neighbourDiscovery: false });
-    world.changeLinks([link(9, 'wg0', true)]);
-    await world.settle();
-    expect(await world.enforced()).toMatchObject({ interface: 'wg0', neighbourDiscovery: true });
-    world.changeLinks([]);
-    await world.settle();
-    expect(await world.enforced()).toMatchObject({ interface: 'wg0', neighbourDiscovery: true });
-  });
-
-  test('found by a pattern is bound as soon as it is there', async () => {
-    const world = await open({ selector: parseSelector('tun*'), links: [] });
-    world.source.know(1, web);
-    await world.settle();
-    expect(await world.nft.list()).toBeUndefined();
-    expect(world.agent.status.pending).toBe(true);
-    world.changeLinks([link(9, 'tun7')]);
-    await world.settle();
-    expect(await world.enforced()).toMatchObject({ interface: 'tun7', policy: meaning(web) });
-  });
-
-  test('is bound by its name even if interfaces cannot be read', async () => {
-    const world = await open({ links: new Error('no ip') });
-    world.source.know(1, web);
-    await world.settle();
-    expect(await world.enforced()).toMatchObject({ interface: 'wg0', policy: meaning(web) });
-    expect(world.agent.status.troubles).toMatchObject([{ step: 'links', message: 'no ip' }]);
-  });
-});
-
-describe('when the time of day jumps', () => {
-  const hour = 3_600_000;
-  test.each([
-    ['forward by a year', 8_760 * hour],
-    ['back by a year', -8_760 * hour],
-    ['to the beginning of time', -1_700_000_000_000],
-  ])('%s: policies, looks, retries and clean-up go on as before', async (_, jump) => {
-    let skew = 0;
-    const world = await open({ skew: () => skew });
-    world.source.know(1, web);
-    await world.settle();
-    skew = jump;
-    world.news({ kind: 'lost', why: 'test' });
-    world.nft.failNext('not_permitted');
-    world.source.know(2, ssh);
-    await world.settle();
-    expect((await world.enforced())?.policy).toEqual(meaning(web));
-    await world.clock.advance(2_000);
-    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
-    // The regular look still finds what nobody told.
-    skew = -jump;
-    insert(world);
-    await world.clock.advance(130_000);
-    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
-    expect(world.agent.status.driftRepairs).toBe(1);
-    expect(world.agent.status.troubles).toEqual([]);
   });
 });

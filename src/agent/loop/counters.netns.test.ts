@@ -41,18 +41,18 @@ const send = async (to: string, port: number, count: number, out = false): Promi
 async function counts(): Promise<Record<string, number>> {
   await world.agent.count();
   const found: Record<string, number> = {};
-  for (const [direction, told] of Object.entries(world.agent.status.counts)) {
+  for (const [direction, each] of Object.entries(world.agent.status.counts)) {
     const way = direction === 'inbound' ? 'in' : 'out';
-    for (const [id, { packets }] of told.admitted) found[`${way} ${id === web.id ? 'web' : 'dns'}`] = packets;
-    for (const fate of ['established', 'refused'] as const) found[`${way} ${fate}`] = told.fates[fate].packets;
+    for (const [id, { packets }] of each.admitted) found[`${way} ${id === web.id ? 'web' : 'dns'}`] = packets;
+    for (const fate of ['established', 'refused'] as const) found[`${way} ${fate}`] = each.fates[fate].packets;
   }
   return found;
 }
 
 const inForce = (revision: number): Promise<void> =>
   world.eventually(`revision ${revision} is in force and read back`, () => {
-    const { inForce: charge, pending, verifiedAt = 0, appliedAt = 0 } = world.agent.status;
-    return charge?.revision === revision && !pending && verifiedAt >= appliedAt;
+    const { inForce: policy, pending, verifiedAt = 0, appliedAt = 0 } = world.agent.status;
+    return policy?.revision === revision && !pending && verifiedAt >= appliedAt;
   });
 
 describe('packets are counted', () => {
@@ -100,7 +100,7 @@ describe('packets are counted', () => {
     expect(await counts()).toMatchObject({ 'in web': 4, 'in dns': 13 });
   });
 
-  test('while no agent runs, and one that starts, after a stop or a kill, tells them all', async () => {
+  test('while no agent runs, and one that starts, after a stop or a kill, shows them all', async () => {
     world.start();
     world.source.know(1, web);
     await inForce(1);
@@ -113,7 +113,7 @@ describe('packets are counted', () => {
     expect(await counts()).toMatchObject({ 'in web': 5, 'in refused': atLeast(1) });
   });
 
-  test('through foreign hands; traffic by itself is no drift, and not even a deleted table loses what was read', async () => {
+  test('through changes by others; traffic by itself is no drift, and not even a deleted table loses what was read', async () => {
     world.start();
     world.source.know(1, web);
     await inForce(1);

@@ -13,7 +13,7 @@ import { FilterMonitor } from '../kernel/filter-monitor.ts';
 import { LinkMonitor } from '../host/link-monitor.ts';
 import { RealNft } from '../kernel/real-nft.ts';
 import { revokeFlows } from '../host/revoke-flows.ts';
-import { runThrough } from '../host/run-command.ts';
+import { commandRunner } from '../host/run-command.ts';
 import type { Knowledge, PolicySource } from '../source/policy-source.ts';
 import { StateFolder } from '../state/state-folder.ts';
 
@@ -31,7 +31,7 @@ class LineSource implements PolicySource {
   read(): Knowledge {
     return this.#knowledge;
   }
-  onNews(handler: () => void): () => void {
+  onChange(handler: () => void): () => void {
     this.#handler = handler;
     return () => {};
   }
@@ -67,11 +67,11 @@ const agent = new Agent({
   state: new StateFolder({ folder: join(folder, 'state'), failpoint }),
   revoke: async (revocation) => {
     failpoint('before-revoke');
-    const revoked = await revokeFlows(runThrough([]), revocation);
+    const revoked = await revokeFlows(commandRunner([]), revocation);
     failpoint('revoked');
     return revoked;
   },
-  filterNews: (onNews) => new FilterMonitor({ clock, onNews }),
+  monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
   links: (onChange) => new LinkMonitor({ clock, onChange, onLost: () => {} }),
   failpoint,
   onStatus: ({ inForce, pending, troubles, verifiedAt }) => {

@@ -1,19 +1,27 @@
-/** Owns what the agent tells of its counters: from totals by name to what each group and each fate has counted. */
+/** Owns the packet counts of the status: from totals by counter name to what each group and each fate has counted. */
 import { isCounted } from '../../nft/compile.ts';
 import { fateCounter, groupCounter, type Fate } from '../../nft/counters.ts';
 import type { Direction } from '../../policy/rule.ts';
-import type { Charge } from './desired-policy.ts';
-import type { AgentStatus, DirectionCounts } from './status.ts';
-import type { Tally } from '../kernel/counter-totals.ts';
+import type { Count, CounterTotals } from '../kernel/counter-totals.ts';
+import type { DesiredPolicy } from './desired-policy.ts';
 
-/** The directions in which this charge counts, with what was counted there so far. */
-export function countsOf(tally: Tally, charge: Charge | undefined): AgentStatus['counts'] {
+/** What one direction has counted. */
+export interface DirectionCounts {
+  /** By the group's id: packets that its rules admitted, which are the first of their connections. */
+  readonly admitted: ReadonlyMap<string, Count>;
+  readonly fates: { readonly [F in Fate]: Count };
+}
+
+export type PacketCounts = { readonly [D in Direction]?: DirectionCounts };
+
+/** The directions in which this policy counts, with what was counted there so far. */
+export function packetCounts(totals: CounterTotals, desired: DesiredPolicy | undefined): PacketCounts {
   const of = (direction: Direction): DirectionCounts | undefined => {
-    if (charge === undefined || !isCounted(direction, charge.canonical[direction])) return undefined;
-    const fate = (what: Fate) => tally.total(fateCounter(direction, what));
-    const groups = charge.policy?.groups ?? [];
+    if (desired === undefined || !isCounted(direction, desired.canonical[direction])) return undefined;
+    const fate = (what: Fate): Count => totals.total(fateCounter(direction, what));
+    const groups = desired.policy?.groups ?? [];
     return {
-      admitted: new Map(groups.map(({ id }) => [id, tally.total(groupCounter(direction, id))])),
+      admitted: new Map(groups.map(({ id }) => [id, totals.total(groupCounter(direction, id))])),
       fates: {
         established: fate('established'),
         discovery: fate('discovery'),
@@ -27,8 +35,8 @@ export function countsOf(tally: Tally, charge: Charge | undefined): AgentStatus[
 }
 
 /** Forgets what groups counted that are not in force any more. Where no group is known, none has left. */
-export function forgetOthers(tally: Tally, { policy }: Charge): void {
+export function forgetOtherGroups(totals: CounterTotals, { policy }: DesiredPolicy): void {
   if (policy === undefined) return;
   const ids = new Set(policy.groups.map(({ id }) => id));
-  tally.keepOnly(({ what }) => typeof what === 'string' || ids.has(what.group));
+  totals.keepOnly(({ what }) => typeof what === 'string' || ids.has(what.group));
 }

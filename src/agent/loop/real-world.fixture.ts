@@ -7,14 +7,15 @@ import { systemClock } from '../../client/clock.ts';
 import { decompile, type Decompiled } from '../../nft/decompile.ts';
 import { parseListing } from '../../nft/listing.ts';
 import { FakeSource } from './agent.fixture.ts';
-import { Agent, type AgentOptions } from './agent.ts';
+import { Agent } from './agent.ts';
+import type { AgentOptions } from './loop.ts';
 import { parseSelector } from '../host/driver-interface.ts';
 import { FilterMonitor } from '../kernel/filter-monitor.ts';
 import { LinkMonitor } from '../host/link-monitor.ts';
 import { printLine } from '../host/log.ts';
 import { RealNft } from '../kernel/real-nft.ts';
 import { revokeFlows } from '../host/revoke-flows.ts';
-import { runThrough } from '../host/run-command.ts';
+import { commandRunner } from '../host/run-command.ts';
 import { StateFolder } from '../state/state-folder.ts';
 
 export const device4 = '100.64.0.1';
@@ -77,8 +78,8 @@ export class RealWorld {
       random: Math.random,
       log: (level, message, fields) => this.logged.push(`${level} ${printLine(message, fields)}`),
       state: new StateFolder({ folder: join(this.folder, 'state') }),
-      revoke: (revocation) => revokeFlows(runThrough(prefix), revocation),
-      filterNews: (onNews) => new FilterMonitor({ clock, prefix, onNews }),
+      revoke: (revocation) => revokeFlows(commandRunner(prefix), revocation),
+      monitor: (onEvent) => new FilterMonitor({ clock, prefix, onEvent }),
       links: (onChange) => new LinkMonitor({ clock, prefix, onChange, onLost: () => {} }),
       ...this.#overrides,
     });

@@ -1,20 +1,20 @@
 /** Owns the order of the agent's work: from what is marked and due, the one step to take next. No effects. */
 
 /** Everything the agent ever does by itself. Earlier ones go first. */
-export const steps = ['links', 'begin', 'repair', 'apply', 'revoke', 'keep', 'collect', 'verify', 'look'] as const;
+export const steps = ['links', 'start', 'repair', 'apply', 'revoke', 'save', 'collect', 'verify', 'inspect'] as const;
 export type StepKind = (typeof steps)[number];
 
 /** The steps in words that an operator understands. */
 export const stepWords: { readonly [K in StepKind]: string } = {
   links: 'reading the interfaces',
-  begin: 'reading what the kernel and the disk hold',
-  repair: 'undoing foreign changes',
+  start: 'reading what the kernel and the disk hold',
+  repair: 'repairing changes made by others',
   apply: 'putting the policy in force',
   revoke: 'ending withdrawn connections',
-  keep: 'writing the policy down for the next start',
+  save: 'saving the policy for the next start',
   verify: 'reading the rules back',
-  look: 'looking at the kernel',
-  collect: 'clearing old parts away',
+  inspect: 'inspecting the kernel',
+  collect: 'removing old parts',
 };
 
 /** Marks that handlers and finished steps leave behind. Times are milliseconds of the agent's clock. */
@@ -22,19 +22,19 @@ export interface Marks {
   /** Interfaces may have changed. */
   readonly linksChanged: boolean;
   /** What the last run left behind has not been taken up yet. */
-  readonly unbegun: boolean;
-  /** Somebody else put hands on our table. */
-  readonly touched: boolean;
+  readonly notStarted: boolean;
+  /** Somebody else changed our table. */
+  readonly tampered: boolean;
   /** What should be in force is not. */
   readonly unapplied: boolean;
   /** A change of policy may have taken the ground from connections. */
-  readonly unrevoked: boolean;
+  readonly revokePending: boolean;
   /** What is in force is not on the disk yet. */
-  readonly unkept: boolean;
+  readonly unsaved: boolean;
   /** What was put in force has not been read back yet. */
   readonly unverified: boolean;
-  /** When to look at the kernel without any reason. */
-  readonly lookAt: number;
+  /** When to inspect the kernel without any reason. */
+  readonly inspectAt: number;
   /** When old parts may be taken away. */
   readonly collectAt: number | undefined;
   /** The old parts are so many that reading the rules takes long while they are there. */
@@ -48,7 +48,7 @@ export interface Situation {
   readonly now: number;
   readonly marks: Marks;
   readonly notBefore: NotBefore;
-  /** The step taken last: undoing foreign changes without end must not keep everything else from its turn. */
+  /** The step taken last: repairing without end must not keep everything else from its turn. */
   readonly last: StepKind | undefined;
 }
 
@@ -61,14 +61,14 @@ const unlessCrowded = (at: number, { crowded, collectAt = at }: Pick<Marks, 'cro
 /** From when on each step is due; never, where there is no answer. */
 const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = {
   links: ({ linksChanged }) => whenMarked(linksChanged),
-  begin: ({ unbegun }) => whenMarked(unbegun),
-  repair: ({ touched }) => whenMarked(touched),
+  start: ({ notStarted }) => whenMarked(notStarted),
+  repair: ({ tampered }) => whenMarked(tampered),
   apply: ({ unapplied }) => whenMarked(unapplied),
-  revoke: ({ unrevoked }) => whenMarked(unrevoked),
-  keep: ({ unkept }) => whenMarked(unkept),
+  revoke: ({ revokePending }) => whenMarked(revokePending),
+  save: ({ unsaved }) => whenMarked(unsaved),
   collect: ({ collectAt }) => collectAt,
   verify: ({ unverified, ...garbage }) => (unverified ? unlessCrowded(Number.NEGATIVE_INFINITY, garbage) : undefined),
-  look: ({ lookAt, ...garbage }) => unlessCrowded(lookAt, garbage),
+  inspect: ({ inspectAt, ...garbage }) => unlessCrowded(inspectAt, garbage),
 };
 
 export type Next =

@@ -1,5 +1,5 @@
 /** Owns the agent's figures in Prometheus' text format (version 0.0.4), printed by hand: there are few, and no library ships with the agent. */
-import type { Told } from './status-document.ts';
+import type { StatusDocument } from './status-document.ts';
 
 type Labels = Readonly<Record<string, string>>;
 type Kind = 'gauge' | 'counter';
@@ -34,7 +34,7 @@ const directions = ['inbound', 'outbound'] as const;
 const units = ['packets', 'bytes'] as const;
 
 /** What is counted, once as packets and once as bytes. A direction that counts nothing has no samples. */
-function counters({ policy, packets }: Told): Metric[] {
+function counters({ policy, packets }: StatusDocument): Metric[] {
   return units.flatMap((unit): Metric[] => [
     {
       name: `ringfence_agent_group_${unit}_total`,
@@ -65,8 +65,8 @@ const seconds = (at: string | undefined): number | undefined => (at === undefine
 const flag = (is: boolean): number => (is ? 1 : 0);
 
 /** The figures in their text form. A figure that is not known yet is left out, never 0. */
-export function printMetrics(told: Told, { residentBytes }: { readonly residentBytes: number }): string {
-  const { policy, stream, drift } = told;
+export function printMetrics(status: StatusDocument, { residentBytes }: { readonly residentBytes: number }): string {
+  const { policy, stream, drift } = status;
   const rules = (direction: 'inbound' | 'outbound') => ({
     labels: { direction },
     value: policy.groups.reduce((sum, group) => sum + group[`${direction}_rules`], 0),
@@ -79,22 +79,22 @@ export function printMetrics(told: Told, { residentBytes }: { readonly residentB
       samples: [
         {
           labels: {
-            version: told.version,
-            organization: told.organization,
-            device: told.device ?? '',
-            interface: told.interface.name ?? '',
+            version: status.version,
+            organization: status.organization,
+            device: status.device ?? '',
+            interface: status.interface.name ?? '',
           },
           value: 1,
         },
       ],
     },
-    one('start_time_seconds', 'gauge', 'When the agent was started.', seconds(told.started_at)),
+    one('start_time_seconds', 'gauge', 'When the agent was started.', seconds(status.started_at)),
     one('resident_memory_bytes', 'gauge', 'Resident memory of the agent, without its helpers.', residentBytes),
-    one('interface_present', 'gauge', 'Whether the driver interface is there.', flag(told.interface.present)),
+    one('interface_present', 'gauge', 'Whether the driver interface is there.', flag(status.interface.present)),
     one('policy_revision', 'gauge', 'Newest revision that the rules in force reflect.', policy.revision),
     one('policy_in_force', 'gauge', 'Whether the policy of a server is in force.', flag(isPolicy(policy.origin))),
     one('policy_pending', 'gauge', 'Whether something else should be in force.', flag(policy.pending)),
-    one('policy_held', 'gauge', "Whether the server's word cannot be followed.", flag(told.held !== undefined)),
+    one('policy_held', 'gauge', "Whether the server's word cannot be followed.", flag(status.held !== undefined)),
     one('policy_groups', 'gauge', 'Groups in force.', policy.groups.length),
     {
       name: 'ringfence_agent_policy_rules',
@@ -104,15 +104,15 @@ export function printMetrics(told: Told, { residentBytes }: { readonly residentB
     },
     one('applied_time_seconds', 'gauge', 'When rules were put in force last.', seconds(policy.applied_at)),
     one('verified_time_seconds', 'gauge', 'When the kernel was last seen to hold them.', seconds(policy.verified_at)),
-    one('applies_total', 'counter', 'How often rules were put in force.', told.applies),
+    one('applies_total', 'counter', 'How often rules were put in force.', status.applies),
     one('drift_repairs_total', 'counter', 'How often foreign changes were undone.', drift.repaired),
-    one('revoked_connections_total', 'counter', 'Connections ended whose rule was gone.', told.revoked_connections),
-    one('troubles', 'gauge', 'What does not work at the moment.', told.troubles.length),
+    one('revoked_connections_total', 'counter', 'Connections ended whose rule was gone.', status.revoked_connections),
+    one('troubles', 'gauge', 'What does not work at the moment.', status.troubles.length),
     one('stream_live', 'gauge', 'Whether changes come as they happen.', flag(stream.phase === 'live')),
     one('stream_failures', 'gauge', 'Failed attempts since the stream was last live.', stream.failures),
-    ...counters(told),
+    ...counters(status),
   ];
   return metrics.map(printMetric).join('');
 }
 
-const isPolicy = (origin: Told['policy']['origin']): boolean => origin === 'server' || origin === 'kept';
+const isPolicy = (origin: StatusDocument['policy']['origin']): boolean => origin === 'server' || origin === 'kept';

@@ -1,4 +1,4 @@
-/** Proves when the server is told about a device, and in which words: on change, seldom otherwise, never all at once. */
+/** Proves when a device's status is reported to the server, and in which words: on change, seldom otherwise, never all at once. */
 import { afterEach, describe, expect, test } from 'vitest';
 import type { DeviceReport } from '../../api/device.ts';
 import { FakeClock, turn } from '../../client/fake.fixture.ts';
@@ -54,11 +54,11 @@ describe('a report', () => {
       { driver: { name: parseInterfaceName('wg0'), index: undefined, neighbourDiscovery: false } },
       { state: 'applied', detail: 'the interface wg0 is not there' },
     ],
-  ])('tells of %s', (_, change, report) => {
-    const told = reportOf({ ...calm, ...change }, '1');
-    if (report === undefined) expect(told).toBeUndefined();
-    else expect(told).toMatchObject(report);
-    if (report?.detail === undefined) expect(told ?? {}).not.toHaveProperty('detail');
+  ])('reports %s', (_, change, report) => {
+    const reported = reportOf({ ...calm, ...change }, '1');
+    if (report === undefined) expect(reported).toBeUndefined();
+    else expect(reported).toMatchObject(report);
+    if (report?.detail === undefined) expect(reported ?? {}).not.toHaveProperty('detail');
   });
 });
 
@@ -96,7 +96,7 @@ function setUp(devices = 0) {
 }
 
 describe('the reporter', () => {
-  test('tells each change soon, and otherwise that it lives every five minutes', async () => {
+  test('reports each change soon, and otherwise that it lives every five minutes', async () => {
     const { clock, sent, reporter, minute } = setUp();
     reporter.see(calm);
     await clock.advance(10);
@@ -122,7 +122,7 @@ describe('the reporter', () => {
     expect(sent.map(({ revision }) => revision)).toEqual([7, 19]);
   });
 
-  test("tells at once that a change of the device's own record has arrived, though no rule changed", async () => {
+  test("reports at once that a change of the device's own record has arrived, though no rule changed", async () => {
     const { sent, reporter, clock } = setUp();
     reporter.see({ ...calm, inForce: { origin: 'server', policy, revision: 7, own: 5 } });
     await clock.advance(10);
@@ -131,7 +131,7 @@ describe('the reporter', () => {
     expect(sent.map(({ revision }) => revision)).toEqual([7, 8]);
   });
 
-  test('tells a new revision of the same policy with the next report, not at once', async () => {
+  test('reports a new revision of the same policy with the next report, not at once', async () => {
     const { sent, reporter, minute, clock } = setUp();
     reporter.see(calm);
     await clock.advance(10);
@@ -142,7 +142,7 @@ describe('the reporter', () => {
     expect(sent.at(-1)?.revision).toBe(90);
   });
 
-  test('tells of repaired drift at most every minute', async () => {
+  test('reports repaired drift at most every minute', async () => {
     const { sent, reporter, minute, clock } = setUp();
     reporter.see(calm);
     await clock.advance(10);
@@ -175,7 +175,7 @@ describe('the reporter', () => {
     expect(sent).toHaveLength(1);
   });
 
-  test('tries again after a failure, with growing waits, and tells a refusal once', async () => {
+  test('tries again after a failure, with growing waits, and logs a refusal once', async () => {
     const { sent, server, logged, reporter, minute } = setUp();
     server.refusal = new RingfenceError({ code: 'forbidden', message: 'read only', status: 403 });
     reporter.see(calm);

@@ -1,4 +1,4 @@
-/** Owns what the server is told about this device: on change, spread over the fleet, and seldom otherwise. */
+/** Owns the reports to the server about this device: on change, spread over the fleet, and seldom otherwise. */
 import type { DeviceReport } from '../../api/device.ts';
 import { Backoff } from '../../client/backoff.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
@@ -92,13 +92,13 @@ export class Reporter {
   #due(): number {
     const [seen, sent] = [this.#seen, this.#sent];
     if (seen === undefined || !this.#live) return Number.POSITIVE_INFINITY;
-    if (sent === undefined || isNews(seen, sent)) return this.#sentAt + shortestGap;
+    if (sent === undefined || isNew(seen, sent)) return this.#sentAt + shortestGap;
     const drifted = seen.report.drift_repairs !== sent.report.drift_repairs;
     return this.#sentAt + (drifted ? driftGap : heartbeat);
   }
 
   #complain(error: unknown): void {
-    // A server that is away tells so by its stream.
+    // A server that is away shows by its stream.
     if (!(error instanceof RingfenceError) || error.retryable || this.#refused) return;
     this.#refused = true;
     this.#options.log('warn', `the server does not take this device's status: ${error.message}`);
@@ -121,7 +121,7 @@ export class Reporter {
   }
 }
 
-const isNews = (a: Seen, b: Seen): boolean =>
+const isNew = (a: Seen, b: Seen): boolean =>
   a.policy !== b.policy ||
   a.own !== b.own ||
   a.report.state !== b.report.state ||

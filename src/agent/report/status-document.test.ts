@@ -1,4 +1,4 @@
-/** Proves what an operator is told: by the socket, as a document and as figures. */
+/** Proves what an operator is document: by the socket, as a document and as figures. */
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -10,10 +10,11 @@ import { written } from '../../nft/policies.fixture.ts';
 import { parseSelector } from '../host/driver-interface.ts';
 import { printMetrics } from './metrics.ts';
 import { askStatus, NoAnswer, openStatusSocket, socketPath } from './status-socket.ts';
-import { tell, type Told } from './status-document.ts';
+import { statusDocument, type StatusDocument } from './status-document.ts';
 
 const config = { server: 'http://server.test', organization, selector: parseSelector('wg0') };
-const toldBy = (world: World): Told => tell(world.agent.status, { config, device: 'd', version: '1.2.3', pid: 42 });
+const toldBy = (world: World): StatusDocument =>
+  statusDocument(world.agent.status, { config, device: 'd', version: '1.2.3', pid: 42 });
 
 /** Every sample by its name and labels. */
 function samples(text: string): Record<string, number> {
@@ -26,7 +27,7 @@ function samples(text: string): Record<string, number> {
   );
 }
 
-describe('what is told', () => {
+describe('what is document', () => {
   test('before anything is known: closed, waiting, nothing wrong', async () => {
     const world = new World();
     await world.settle();
@@ -59,8 +60,8 @@ describe('what is told', () => {
     await world.settle();
     world.changeLinks(new Error('ip is gone'));
     await world.settle();
-    const told = toldBy(world);
-    expect(told).toMatchObject({
+    const document = toldBy(world);
+    expect(document).toMatchObject({
       policy: {
         origin: 'server',
         source: 'list',
@@ -77,7 +78,7 @@ describe('what is told', () => {
       troubles: [{ what: 'reading the interfaces', message: 'ip is gone' }],
       last_error: { what: 'reading the interfaces' },
     });
-    expect(samples(printMetrics(told, { residentBytes: 50e6 }))).toMatchObject({
+    expect(samples(printMetrics(document, { residentBytes: 50e6 }))).toMatchObject({
       [`ringfence_agent_info{version="1.2.3",organization="${organization}",device="d",interface="wg0"}`]: 1,
       ringfence_agent_resident_memory_bytes: 50e6,
       ringfence_agent_policy_revision: 7,
@@ -100,13 +101,13 @@ describe('what is told', () => {
     await world.nft.pass('in-established', 20);
     await world.nft.pass('in-refused', 3);
     await world.agent.count();
-    const told = toldBy(world);
-    expect(told.policy.groups).toMatchObject([
+    const document = toldBy(world);
+    expect(document.policy.groups).toMatchObject([
       { name: 'group 1', admitted_inbound: { packets: 7, bytes: 700 } },
       { name: 'group 2', admitted_inbound: { packets: 0, bytes: 0 } },
     ]);
-    expect(told.policy.groups[0]).not.toHaveProperty('admitted_outbound');
-    expect(told.packets).toEqual({
+    expect(document.policy.groups[0]).not.toHaveProperty('admitted_outbound');
+    expect(document.packets).toEqual({
       inbound: {
         established: { packets: 20, bytes: 2_000 },
         discovery: { packets: 0, bytes: 0 },
@@ -114,7 +115,7 @@ describe('what is told', () => {
         refused: { packets: 3, bytes: 300 },
       },
     });
-    const figures = samples(printMetrics(told, { residentBytes: 1 }));
+    const figures = samples(printMetrics(document, { residentBytes: 1 }));
     expect(figures).toMatchObject({
       [`ringfence_agent_group_packets_total{direction="inbound",group="${web.id}",name="group 1"}`]: 7,
       [`ringfence_agent_group_bytes_total{direction="inbound",group="${web.id}",name="group 1"}`]: 700,

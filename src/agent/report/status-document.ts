@@ -1,19 +1,20 @@
-/** Owns what the agent tells an operator about itself, as one document: the answer of its socket and of `ringfence agent status`. */
+/** Owns the status document for operators: the answer of the agent's socket and of `ringfence agent status`. */
 import type { Fate } from '../../nft/counters.ts';
 import type { Direction } from '../../policy/rule.ts';
-import type { AgentStatus, Trouble } from '../loop/status.ts';
+import type { Trouble } from '../loop/state.ts';
+import type { AgentStatus } from '../loop/status.ts';
 import { printSelector, type Selector } from '../host/driver-interface.ts';
 import { stepWords } from '../loop/step.ts';
 import { nothing, type Count } from '../kernel/counter-totals.ts';
 
-export interface ToldTrouble {
+export interface StatusTrouble {
   readonly what: string;
   readonly message: string;
   readonly at: string;
 }
 
 /** Times are RFC 3339. What is not known yet is absent. */
-export interface Told {
+export interface StatusDocument {
   readonly running: true;
   readonly pid: number;
   readonly version: string;
@@ -54,11 +55,11 @@ export interface Told {
     readonly failures: number;
     readonly last_error?: { readonly message: string; readonly at: string };
   };
-  /** Why the server's word is not followed, where it is not. */
+  /** Why the server's policy is not followed, where it is not. */
   readonly held?: string;
   /** What does not work at the moment. */
-  readonly troubles: readonly ToldTrouble[];
-  readonly last_error?: ToldTrouble;
+  readonly troubles: readonly StatusTrouble[];
+  readonly last_error?: StatusTrouble;
   readonly applies: number;
   readonly drift: {
     readonly repaired: number;
@@ -69,7 +70,7 @@ export interface Told {
   readonly packets: { readonly [D in Direction]?: { readonly [F in Fate]: Count } };
 }
 
-export interface TellOptions {
+export interface StatusDocumentOptions {
   readonly config: { readonly server: string; readonly organization: string; readonly selector: Selector };
   readonly device: string | undefined;
   readonly version: string;
@@ -77,9 +78,12 @@ export interface TellOptions {
 }
 
 const time = (at: number): string => new Date(at).toISOString();
-const trouble = ({ step, message, at }: Trouble): ToldTrouble => ({ what: stepWords[step], message, at: time(at) });
+const trouble = ({ step, message, at }: Trouble): StatusTrouble => ({ what: stepWords[step], message, at: time(at) });
 
-export function tell(status: AgentStatus, { config, device, version, pid }: TellOptions): Told {
+export function statusDocument(
+  status: AgentStatus,
+  { config, device, version, pid }: StatusDocumentOptions,
+): StatusDocument {
   const { driver, inForce, connection, lastDrift, lastError, held, appliedAt, verifiedAt } = status;
   const { inbound: into, outbound: out } = status.counts;
   const { lastError: cut } = connection;

@@ -3,12 +3,12 @@ import { rm } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { join } from 'node:path';
 import { metricsContentType } from './metrics.ts';
-import type { Told } from './status-document.ts';
+import type { StatusDocument } from './status-document.ts';
 
 export const socketPath = (state: string): string => join(state, 'agent.sock');
 
 export interface StatusAnswers {
-  readonly status: () => Promise<Told>;
+  readonly status: () => Promise<StatusDocument>;
   readonly metrics: () => Promise<string>;
 }
 
@@ -35,7 +35,7 @@ export async function openStatusSocket(state: string, { status, metrics }: Statu
     if (route === 'GET /status') {
       send(
         'application/json',
-        status().then((told) => `${JSON.stringify(told)}\n`),
+        status().then((document) => `${JSON.stringify(document)}\n`),
       );
     } else if (route === 'GET /metrics') {
       send(metricsContentType, metrics());
@@ -75,7 +75,7 @@ export class NoAnswer extends Error {
 const patience = 10_000;
 
 /** Asks the agent that runs with this state directory. Throws `NoAnswer`. */
-export function askStatus(state: string): Promise<Told> {
+export function askStatus(state: string): Promise<StatusDocument> {
   return new Promise((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException): void => {
       const absent = error.code === 'ENOENT' || error.code === 'ECONNREFUSED' || error.code === 'ENOTDIR';
@@ -88,7 +88,7 @@ export function askStatus(state: string): Promise<Told> {
       answer.on('error', fail);
       answer.on('end', () => {
         try {
-          resolve(JSON.parse(text) as Told);
+          resolve(JSON.parse(text) as StatusDocument);
         } catch (error) {
           fail(error as Error);
         }

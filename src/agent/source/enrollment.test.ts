@@ -1,4 +1,4 @@
-/** Proves that a device is enrolled once, whatever is cut off in between, and that a refusal is told in a line. */
+/** Proves that a device is enrolled once, whatever is cut off in between, and that a refusal is explained in a line. */
 import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -112,7 +112,7 @@ describe('an enrollment', () => {
     expect(server.asked.map(({ public_key }) => public_key)).toEqual(['made-1', 'made-1']);
   });
 
-  test('whose answer was lost registers another device in its place, and tells what is left over', async () => {
+  test('whose answer was lost registers another device in its place, and says what is left over', async () => {
     const server = new FakeServer();
     server.losesAnswer = true;
     const { run, logged } = setUp(server);
@@ -126,7 +126,7 @@ describe('an enrollment', () => {
     ['a key of another organization', 404, undefined, /does not belong to this organization/],
     ['a tunnel key that is taken', 409, 'tunnel', /registered already: delete it, or run as it/],
     ['a server that is away', undefined, undefined, /^no answer to the enrollment: sorry$/],
-  ])('tells in a line about %s', async (_, status, publicKey, message) => {
+  ])('explains %s in a line', async (_, status, publicKey, message) => {
     const server = new FakeServer();
     server.refusal = new RingfenceError({ code: 'unauthenticated', message: 'sorry', status });
     await expect(setUp(server, { publicKey }).run()).rejects.toThrow(message);
@@ -147,11 +147,11 @@ describe('an enrollment', () => {
     // A folder where the file should pass stands for a disk that takes nothing.
     await mkdir(`${identity.path('identity')}.new`);
     expect(await run()).toMatchObject({ token: 'rf_device_1' });
-    expect(logged.join()).toContain('cannot be kept yet');
+    expect(logged.join()).toContain('cannot be saved yet');
     await clock.advance(25_000);
     await rm(`${identity.path('identity')}.new`, { recursive: true, force: true });
     // The disk takes its own time, whatever the clock says.
-    for (let look = 0; look < 500 && !logged.includes('the enrollment is kept'); look++) {
+    for (let look = 0; look < 500 && !logged.includes('the enrollment is saved'); look++) {
       await clock.advance(10_000);
       await new Promise((resolve) => setTimeout(resolve, 10));
     }

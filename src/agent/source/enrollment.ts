@@ -1,4 +1,4 @@
-/** Owns the way from an enrollment key to a device: asked once, kept, and safe against a crash at any moment. */
+/** Owns the way from an enrollment key to a device: asked once, saved, and safe against a crash at any moment. */
 import type { AddDevice, RegisteredDevice } from '../../api/device.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
@@ -26,7 +26,7 @@ export class NotEnrolled extends Error {
 }
 
 /**
- * Who this device is: as kept, or by registering it. The key goes to the disk before the request does: whoever was cut off
+ * Who this device is: as saved, or by registering it. The key goes to the disk before the request does: whoever was cut off
  * between the server's answer and the disk asks with the same key again, and learns from the refusal what happened.
  */
 export async function enroll(options: EnrollmentOptions, signal: AbortSignal): Promise<Identity> {
@@ -49,14 +49,14 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
     );
     const identity = { organization, device: device.id, token: device.device_token, publicKey };
     log('info', 'the device is enrolled', { device: device.id, organization });
-    await keep(identity, options, signal);
+    await save(identity, options, signal);
     return identity;
   } catch (error) {
     if (!(error instanceof RingfenceError)) throw error;
     if (error.status === 409 && options.publicKey === undefined && again !== undefined) {
       // An earlier answer was lost with its token: that device can never be run. Another takes its place.
       await folder.apply({ organization, publicKey: options.makeKey() });
-      log('warn', 'an enrollment was cut off before its answer was kept; another device is registered', {
+      log('warn', 'an enrollment was cut off before its answer was saved; another device is registered', {
         leftover: publicKey,
       });
       return enroll(options, signal);
@@ -65,25 +65,25 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
   }
 }
 
-const keepEvery = 10_000;
+const saveEvery = 10_000;
 
 /** A disk that is full is no reason to do without a policy, nor to register yet another device: it is tried until it works. */
-async function keep(identity: Identity, { folder, clock, log }: EnrollmentOptions, signal: AbortSignal): Promise<void> {
+async function save(identity: Identity, { folder, clock, log }: EnrollmentOptions, signal: AbortSignal): Promise<void> {
   try {
-    await folder.keep(identity);
+    await folder.save(identity);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    log('error', `the enrollment cannot be kept yet; after a restart now it would have to be made anew: ${message}`);
+    log('error', `the enrollment cannot be saved yet; a restart now would have to enroll again: ${message}`);
     void (async () => {
       while (!signal.aborted) {
-        await sleep(clock, keepEvery, signal).catch(() => {});
+        await sleep(clock, saveEvery, signal).catch(() => {});
         try {
           if (signal.aborted) return;
-          await folder.keep(identity);
-          log('info', 'the enrollment is kept');
+          await folder.save(identity);
+          log('info', 'the enrollment is saved');
           return;
         } catch {
-          // Told already.
+          // Logged already.
         }
       }
     })();

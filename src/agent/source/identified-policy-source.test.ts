@@ -1,4 +1,4 @@
-/** Proves that a source which must be identified first tries on, tells why it waits, and then is the stream itself. */
+/** Proves that a source which must be identified first keeps trying, says why it waits, and then is the stream itself. */
 import { describe, expect, test } from 'vitest';
 import { FakeClock, turn } from '../../client/fake.fixture.ts';
 import { FakeSource, groupOf } from '../loop/agent.fixture.ts';
@@ -21,11 +21,11 @@ function setUp(failures: number) {
     clock,
     random: () => 0.5,
   });
-  const tell = connectionLog((level, message) => logged.push(`${level}: ${message}`));
-  let news = 0;
-  source.onNews(() => {
-    news += 1;
-    tell(source.connection);
+  const logConnection = connectionLog((level, message) => logged.push(`${level}: ${message}`));
+  let changes = 0;
+  source.onChange(() => {
+    changes += 1;
+    logConnection(source.connection);
   });
   const abort = new AbortController();
   const ended = source.run({ signal: abort.signal });
@@ -33,25 +33,25 @@ function setUp(failures: number) {
     abort.abort();
     await ended;
   };
-  return { clock, inner, source, logged, end, attempts: () => attempts, news: () => news };
+  return { clock, inner, source, logged, end, attempts: () => attempts, changes: () => changes };
 }
 
 describe('a source that must be identified first', () => {
   test('knows nothing before, and then what the stream knows', async () => {
-    const { source, inner, end, news } = setUp(0);
+    const { source, inner, end, changes } = setUp(0);
     expect(source.read()).toMatchObject({ kind: 'unknown', early: true });
     await turn(3);
     expect(source.who).toBe('me');
     expect(inner.running).toBe(true);
-    const before = news();
+    const before = changes();
     inner.know(7, groupOf(1, []));
-    expect(news()).toBe(before + 1);
+    expect(changes()).toBe(before + 1);
     expect(source.read()).toMatchObject({ kind: 'known', revision: 7 });
     expect(source.connection).toBe(inner.connection);
     await end();
   });
 
-  test('tries again after growing waits, and tells each trouble once', async () => {
+  test('tries again after growing waits, and logs each trouble once', async () => {
     const { clock, source, logged, end, attempts, inner } = setUp(6);
     await turn(3);
     expect(source.connection).toMatchObject({ phase: 'waiting', failures: 1, lastError: { message: 'no such key' } });
@@ -66,7 +66,7 @@ describe('a source that must be identified first', () => {
     await end();
   });
 
-  test('ends in the middle of a wait when it is told to', async () => {
+  test('ends in the middle of a wait when it is asked to', async () => {
     const { clock, source, end } = setUp(100);
     await turn(3);
     await end();
@@ -75,22 +75,22 @@ describe('a source that must be identified first', () => {
   });
 });
 
-test('the log tells of a live stream once, and of each other trouble once', () => {
+test('the log shows a live stream once, and each other trouble once', () => {
   const logged: string[] = [];
-  const tell = connectionLog((level, message) => logged.push(`${level}: ${message}`));
+  const logConnection = connectionLog((level, message) => logged.push(`${level}: ${message}`));
   const waiting = (message: string) => ({ phase: 'waiting', since: 0, failures: 1, lastError: { message, at: 0 } });
   const live = { phase: 'live', since: 0, failures: 0 };
-  tell({ phase: 'connecting', since: 0, failures: 0 });
-  tell(live);
+  logConnection({ phase: 'connecting', since: 0, failures: 0 });
+  logConnection(live);
   // A stream that reached its age is followed by the next: nobody need know.
-  tell({ phase: 'connecting', since: 0, failures: 0 });
-  tell(live);
-  for (const message of ['away', 'away', 'refused', 'away', 'refused']) tell(waiting(message));
+  logConnection({ phase: 'connecting', since: 0, failures: 0 });
+  logConnection(live);
+  for (const message of ['away', 'away', 'refused', 'away', 'refused']) logConnection(waiting(message));
   for (const message of ['read ECONNRESET', 'socket hang up']) {
     const { lastError, ...rest } = waiting(message);
-    tell({ ...rest, lastError: { ...lastError, kind: 'unreachable' } });
+    logConnection({ ...rest, lastError: { ...lastError, kind: 'unreachable' } });
   }
-  tell({ ...live, lastError: { message: 'refused', at: 0 } });
+  logConnection({ ...live, lastError: { message: 'refused', at: 0 } });
   expect(logged).toEqual([
     'info: following the server',
     'warn: not connected, rules stay as they are; trying again: away',

@@ -36,7 +36,7 @@ export class IdentifiedSource<Who> implements PolicySource {
     return this.#inner?.source.read() ?? { kind: 'unknown', why: 'this device is not enrolled yet', early: true };
   }
 
-  onNews(handler: () => void): () => void {
+  onChange(handler: () => void): () => void {
     this.#handlers.add(handler);
     return () => this.#handlers.delete(handler);
   }
@@ -64,7 +64,7 @@ export class IdentifiedSource<Who> implements PolicySource {
     }
     if (signal.aborted) return;
     const { source } = this.#inner ?? {};
-    const end = source?.onNews(() => this.#tell());
+    const end = source?.onChange(() => this.#publish());
     try {
       await source?.run({ signal });
     } finally {
@@ -78,13 +78,13 @@ export class IdentifiedSource<Who> implements PolicySource {
     this.#inner = { who, source: this.#options.open(who) };
   }
 
-  #enter(news: Partial<Connection>): void {
-    const since = news.phase === this.#connection.phase ? this.#connection.since : this.#options.clock.now();
-    this.#connection = { ...this.#connection, ...news, since };
-    this.#tell();
+  #enter(change: Partial<Connection>): void {
+    const since = change.phase === this.#connection.phase ? this.#connection.since : this.#options.clock.now();
+    this.#connection = { ...this.#connection, ...change, since };
+    this.#publish();
   }
 
-  #tell(): void {
+  #publish(): void {
     for (const handler of this.#handlers) handler();
   }
 }

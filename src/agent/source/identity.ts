@@ -1,4 +1,4 @@
-/** Owns who this device is, as an enrollment made it known: kept on disk, readable by nobody else. */
+/** Owns who this device is, as an enrollment made it known: saved on disk, readable by nobody else. */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
@@ -57,8 +57,8 @@ export class IdentityFolder {
     await this.#write('application', { organization, public_key: publicKey });
   }
 
-  /** Keeps what the server answered; the application is done with. */
-  async keep({ organization, device, token, publicKey }: Identity): Promise<void> {
+  /** Saves what the server answered; the application is done with. */
+  async save({ organization, device, token, publicKey }: Identity): Promise<void> {
     await this.#write('identity', { organization, device, token, public_key: publicKey });
     await rm(this.path('application'), { force: true });
   }

@@ -1,4 +1,4 @@
-/** Proves that the device's policy is told whole or not at all, on streams that are fed by hand. */
+/** Proves that the device's policy is given whole or not at all, on streams that are fed by hand. */
 import { afterEach, describe, expect, test } from 'vitest';
 import type { WatchKind } from '../../api/kinds.ts';
 import { FakeStream, fakeNetwork, problem, turn, type Seen } from '../../client/fake.fixture.ts';
@@ -33,8 +33,8 @@ function follow(answers: readonly (Answer | undefined)[] = []) {
     device: deviceId(1),
     onFault: (fault) => faults.push(fault),
   });
-  let news = 0;
-  source.onNews(() => void (news += 1));
+  let changes = 0;
+  source.onChange(() => void (changes += 1));
   const abort = new AbortController();
   const ended = source.run({ signal: abort.signal });
   ends.push(async () => {
@@ -66,7 +66,7 @@ function follow(answers: readonly (Answer | undefined)[] = []) {
       tail('security-groups'),
     );
   };
-  return { ...network, source, streams, stream, send, known, list, faults, news: () => news };
+  return { ...network, source, streams, stream, send, known, list, faults, changes: () => changes };
 }
 
 describe('the policy of the device', () => {
@@ -81,16 +81,16 @@ describe('the policy of the device', () => {
   });
 
   test('is that of its list, as soon as the list or a group in it changes', async () => {
-    const { list, send, known, news } = follow();
+    const { list, send, known, changes } = follow();
     await list([device(1, 2)], [everyone, group(2, 3, { inbound_rules: [ssh] })]);
-    const before = news();
+    const before = changes();
     await send(change('device', device(1, 4, { security_groups: [groupId(2)] })));
     expect(known()).toBe('4 list group-2');
     await send(change('security-groups', group(2, 5, { group_name: 'renamed' })));
     expect(known()).toBe('5 list renamed');
     await send(change('device', device(1, 6)));
     expect(known()).toBe('6 default group-1');
-    expect(news()).toBeGreaterThan(before);
+    expect(changes()).toBeGreaterThan(before);
   });
 
   test('does not depend on other devices, and no copy of them is kept', async () => {
@@ -148,7 +148,7 @@ describe('the policy of the device', () => {
     expect(faults).toEqual([]);
   });
 
-  test('is told as it was while the server is away, and while it lists anew', async () => {
+  test('is given as it was while the server is away, and while it lists anew', async () => {
     const { clock, list, send, known, source, stream, streams } = follow([undefined, () => problem(503, {})]);
     await list([device(1, 2)], [everyone]);
     stream().cut();

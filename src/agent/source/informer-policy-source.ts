@@ -1,4 +1,4 @@
-/** Owns the policy of this device as the server's stream tells it. */
+/** Owns the policy of this device as the server's stream gives it. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Client } from '../../client/http.ts';
@@ -13,7 +13,7 @@ export interface InformerSourceOptions {
   readonly client: Client;
   readonly organization: string;
   readonly device: DeviceId;
-  /** Told when a handler of news throws. */
+  /** Called when a handler of changes throws. */
   readonly onFault: (fault: unknown) => void;
 }
 
@@ -26,7 +26,7 @@ export class InformerSource implements PolicySource {
   /** Records never change, so each is read once. */
   readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | BadGroup>();
   readonly #handlers = new Set<() => void>();
-  #telling = false;
+  #publishing = false;
   #listed = 0;
   #mostListed = 0;
   /** The last answer that was true of one moment. */
@@ -44,8 +44,8 @@ export class InformerSource implements PolicySource {
       giveUp: () => false,
       onFault: options.onFault,
     });
-    this.#informer.onChange(() => this.#tell());
-    this.#informer.onState(() => this.#tell());
+    this.#informer.onChange(() => this.#publish());
+    this.#informer.onState(() => this.#publish());
   }
 
   get connection(): Connection {
@@ -69,7 +69,7 @@ export class InformerSource implements PolicySource {
     return this.#known;
   }
 
-  onNews(handler: () => void): () => void {
+  onChange(handler: () => void): () => void {
     this.#handlers.add(handler);
     return () => this.#handlers.delete(handler);
   }
@@ -78,7 +78,7 @@ export class InformerSource implements PolicySource {
     return this.#informer.run({ signal });
   }
 
-  #tell(): void {
+  #publish(): void {
     // While a listing is under way, the copy holds some resources as they are and others as they were: no policy that
     // ever was. In the order of changes after it, every state is one that the server had.
     if (this.#informer.synced && this.#informer.state.phase === 'live') this.#known = this.#readNow();
@@ -86,12 +86,12 @@ export class InformerSource implements PolicySource {
   }
 
   /** A change of what is not kept is no change to the informer; but the policy reflects that revision too. */
-  #tellSoon(): void {
-    if (this.#telling) return;
-    this.#telling = true;
+  #publishSoon(): void {
+    if (this.#publishing) return;
+    this.#publishing = true;
     queueMicrotask(() => {
-      this.#telling = false;
-      this.#tell();
+      this.#publishing = false;
+      this.#publish();
     });
   }
 
@@ -99,7 +99,7 @@ export class InformerSource implements PolicySource {
     if (this.#informer.state.phase === 'live') this.#listed = 0;
     else this.#mostListed = Math.max(this.#mostListed, ++this.#listed);
     if (id === this.#options.device) return true;
-    this.#tellSoon();
+    this.#publishSoon();
     return false;
   }
 

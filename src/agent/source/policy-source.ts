@@ -28,17 +28,17 @@ export interface Connection {
 }
 
 /**
- * Tells the policy of one device.
+ * Knows the policy of one device.
  *
- * It promises: what `read` tells as known was the policy of the device at one moment, whole; it never goes back in time
- * while it runs, except to a server that was itself set back; after every change it tells `onNews`, sooner or later, and
- * once for many changes; while the server is away it goes on telling what it knew.
+ * It promises: what `read` gives as known was the policy of the device at one moment, whole; it never goes back in time
+ * while it runs, except to a server that was itself set back; after every change it calls `onChange`, sooner or later, and
+ * once for many changes; while the server is away it goes on giving what it knew.
  */
 export interface PolicySource {
   read(): Knowledge;
   readonly connection: Connection;
   /** Something may have changed. The answer ends the subscription. */
-  onNews(handler: () => void): () => void;
+  onChange(handler: () => void): () => void;
   /** Follows the server until the signal is aborted. */
   run(options: { readonly signal: AbortSignal }): Promise<void>;
 }

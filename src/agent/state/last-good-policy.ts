@@ -1,4 +1,4 @@
-/** Owns the policy as it is kept for the next start: what it holds, its text, and whether a text can be trusted. */
+/** Owns the last good policy, saved for the next start: what it holds, its text, and whether a text can be trusted. */
 import { createHash } from 'node:crypto';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -8,7 +8,7 @@ import type { PolicyGroup } from '../../policy/rule.ts';
 import { field, isObject, Problems, readRules, type JsonObject } from '../../policy/validate.ts';
 
 /** A policy that was put in force, and where: enough to put it in force again without the server. */
-export interface KeptPolicy {
+export interface LastGoodPolicy {
   readonly policy: EffectivePolicy;
   /** Newest revision of the organization that it reflects. */
   readonly revision: number;
@@ -16,9 +16,9 @@ export interface KeptPolicy {
   readonly neighbourDiscovery: boolean;
 }
 
-/** Thrown where a text is no kept policy: half written, changed by hand, or of another version. */
-export class NotKept extends Error {
-  readonly code = 'not_kept';
+/** Thrown where a text is no saved policy: half written, changed by hand, or of another version. */
+export class UnusablePolicy extends Error {
+  readonly code = 'unusable_policy';
 }
 
 const format = 1;
@@ -34,29 +34,30 @@ export const noLimits: Limits = {
 const digest = (content: string): string => createHash('sha256').update(content).digest('hex');
 
 /** Two lines: the checksum of the second, and the policy itself. */
-export function printKept({ policy, ...rest }: KeptPolicy): string {
+export function printLastGoodPolicy({ policy, ...rest }: LastGoodPolicy): string {
   const groups = policy.groups.map(({ id, name, inbound, outbound }) => ({ id, name, inbound, outbound }));
   const content = JSON.stringify({ format, ...rest, source: policy.source, groups });
   return `sha256 ${digest(content)}\n${content}\n`;
 }
 
-export function parseKept(text: string): KeptPolicy {
+export function parseLastGoodPolicy(text: string): LastGoodPolicy {
   const [head = '', content = '', ...rest] = text.split('\n');
-  if (rest.length !== 1 || rest[0] !== '') throw new NotKept('it is not complete');
-  if (head !== `sha256 ${digest(content)}`) throw new NotKept('its checksum does not match');
+  if (rest.length !== 1 || rest[0] !== '') throw new UnusablePolicy('it is not complete');
+  if (head !== `sha256 ${digest(content)}`) throw new UnusablePolicy('its checksum does not match');
   const value: unknown = JSON.parse(content);
-  if (!isObject(value) || field(value, 'format') !== format) throw new NotKept('it is of another version');
+  if (!isObject(value) || field(value, 'format') !== format) throw new UnusablePolicy('it is of another version');
   try {
-    return readKept(value);
+    return readRecord(value);
   } catch (error) {
-    throw new NotKept(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new UnusablePolicy(error instanceof Error ? error.message : String(error), { cause: error });
   }
 }
 
-function readKept(value: JsonObject): KeptPolicy {
+function readRecord(value: JsonObject): LastGoodPolicy {
   const [source, groups, revision] = [field(value, 'source'), field(value, 'groups'), field(value, 'revision')];
-  if ((source !== 'default' && source !== 'list') || !Array.isArray(groups)) throw new NotKept('it names no groups');
-  if (typeof revision !== 'number') throw new NotKept('it names no revision');
+  if ((source !== 'default' && source !== 'list') || !Array.isArray(groups))
+    throw new UnusablePolicy('it names no groups');
+  if (typeof revision !== 'number') throw new UnusablePolicy('it names no revision');
   return {
     policy: { source, groups: groups.map(readGroup) },
     revision,
@@ -66,7 +67,7 @@ function readKept(value: JsonObject): KeptPolicy {
 }
 
 function readGroup(value: unknown): PolicyGroup {
-  if (!isObject(value)) throw new NotKept('a group is no object');
+  if (!isObject(value)) throw new UnusablePolicy('a group is no object');
   const name = field(value, 'name');
   return {
     id: parseGroupId(field(value, 'id')),
@@ -81,6 +82,6 @@ export function soundRules(value: unknown): PolicyGroup['inbound'] {
   const problems = new Problems();
   const rules = readRules(value, '', problems, noLimits);
   const [problem] = problems.list;
-  if (problem !== undefined) throw new NotKept(`${problem.pointer}: ${problem.detail}`);
+  if (problem !== undefined) throw new UnusablePolicy(`${problem.pointer}: ${problem.detail}`);
   return rules;
 }

@@ -1,8 +1,8 @@
 /** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole. */
 import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { NotKept, parseKept, printKept, type KeptPolicy } from './last-good-policy.ts';
-import { Tally } from '../kernel/counter-totals.ts';
+import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
+import { CounterTotals } from '../kernel/counter-totals.ts';
 import { writeWholeFile } from '../../node/whole-file.ts';
 
 /** The steps of a write; a test may stop the world at each. */
@@ -13,10 +13,10 @@ export interface StateFolderOptions {
   readonly failpoint?: (at: StateFailpoint) => void | Promise<void>;
 }
 
-export type Read =
-  | { readonly kind: 'kept'; readonly kept: KeptPolicy }
+export type StoredPolicy =
+  | { readonly kind: 'found'; readonly record: LastGoodPolicy }
   | { readonly kind: 'absent' }
-  | { readonly kind: 'bad'; readonly why: string };
+  | { readonly kind: 'damaged'; readonly why: string };
 
 const names = { policy: 'policy.json', intent: 'intent.json', counters: 'counters.json' } as const;
 type Name = keyof typeof names;
@@ -36,31 +36,32 @@ export class StateFolder {
     return join(this.#options.folder, names[name]);
   }
 
-  async read(name: 'policy' | 'intent'): Promise<Read> {
+  async readPolicy(name: 'policy' | 'intent'): Promise<StoredPolicy> {
     let text: string;
     try {
       text = await readFile(this.path(name), 'utf8');
     } catch (error) {
       if (isCode(error, 'ENOENT')) return { kind: 'absent' };
-      return { kind: 'bad', why: reason(error) };
+      return { kind: 'damaged', why: reason(error) };
     }
     try {
-      return { kind: 'kept', kept: parseKept(text) };
+      return { kind: 'found', record: parseLastGoodPolicy(text) };
     } catch (error) {
-      if (error instanceof NotKept || error instanceof SyntaxError) return { kind: 'bad', why: error.message };
+      if (error instanceof UnusablePolicy || error instanceof SyntaxError)
+        return { kind: 'damaged', why: error.message };
       throw error;
     }
   }
 
-  /** Replaces the kept policy at one instant, and for good: it is on the disk when this resolves. */
-  async keep(kept: KeptPolicy): Promise<void> {
+  /** Replaces the saved policy at one instant, and for good: it is on the disk when this resolves. */
+  async writePolicy(record: LastGoodPolicy): Promise<void> {
     const { folder, failpoint } = this.#options;
     const path = this.path('policy');
     const passing = `${path}.new`;
     await this.#inFolder(async () => {
       const file = await open(passing, 'w', 0o600);
       try {
-        await file.writeFile(printKept(kept));
+        await file.writeFile(printLastGoodPolicy(record));
         await file.sync();
       } finally {
         await file.close();
@@ -81,18 +82,18 @@ export class StateFolder {
    * Notes what is about to be put in force. Not forced to the disk: it matters after a crash of the agent only, because
    * after one of the machine the kernel has no rules at all.
    */
-  async intend(kept: KeptPolicy): Promise<void> {
-    await this.#inFolder(() => writeFile(this.path('intent'), printKept(kept), { mode: 0o600 }));
+  async writeIntent(record: LastGoodPolicy): Promise<void> {
+    await this.#inFolder(() => writeFile(this.path('intent'), printLastGoodPolicy(record), { mode: 0o600 }));
   }
 
-  /** What was counted up to the last time it was kept; nothing where that cannot be read. */
-  async readTally(): Promise<Tally> {
-    return Tally.parse(await readFile(this.path('counters'), 'utf8').catch(() => ''));
+  /** What was counted up to the last time it was saved; nothing where that cannot be read. */
+  async readCounterTotals(): Promise<CounterTotals> {
+    return CounterTotals.parse(await readFile(this.path('counters'), 'utf8').catch(() => ''));
   }
 
   /** Not forced to the disk: after a crash of the machine, what the last minute counted is not worth the wait. */
-  async keepTally(tally: Tally): Promise<void> {
-    await this.#inFolder(() => writeWholeFile(this.path('counters'), tally.print(), { mode: 0o600, durable: false }));
+  async saveCounterTotals(totals: CounterTotals): Promise<void> {
+    await this.#inFolder(() => writeWholeFile(this.path('counters'), totals.print(), { mode: 0o600, durable: false }));
   }
 
   async #inFolder(write: () => Promise<void>): Promise<void> {

@@ -1,8 +1,8 @@
-/** Owns how `ringfence agent status` shows what the agent tells. */
+/** Owns how `ringfence agent status` is shown. */
 import { stateOf } from '../../agent/options.ts';
 import { askStatus, NoAnswer } from '../../agent/report/status-socket.ts';
-import { tellStopped, type Stopped } from '../../agent/report/inactive-agent.ts';
-import type { Told } from '../../agent/report/status-document.ts';
+import { readInactiveAgent, type InactiveAgent } from '../../agent/report/inactive-agent.ts';
+import type { StatusDocument } from '../../agent/report/status-document.ts';
 import { CliError, exitCodes } from '../terminal/exit.ts';
 import { runAction } from '../session/run.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
@@ -17,8 +17,12 @@ async function showStatus(session: Session, given: string | undefined): Promise<
   const isRoot = process.geteuid?.() === 0;
   const state = stateOf(given === undefined ? {} : { state: given }, { env: session.terminal.env, isRoot });
   try {
-    const told = await askStatus(state);
-    await session.print({ data: told, ids: told.device === undefined ? [] : [told.device], table: table(told) });
+    const status = await askStatus(state);
+    await session.print({
+      data: status,
+      ids: status.device === undefined ? [] : [status.device],
+      table: table(status),
+    });
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
     if (error.code === 'not_permitted') {
@@ -26,15 +30,15 @@ async function showStatus(session: Session, given: string | undefined): Promise<
     }
     if (error.code === 'failed')
       throw new CliError('failed', `the agent in ${state} does not answer: ${error.message}`);
-    const stopped = await tellStopped(state);
-    await session.print({ data: stopped, ids: [], table: stoppedTable(stopped) });
+    const inactive = await readInactiveAgent(state);
+    await session.print({ data: inactive, ids: [], table: inactiveTable(inactive) });
     process.exitCode = exitCodes.failed;
   }
 }
 
 const count = (number: number, word: string): string => `${number} ${word}${number === 1 ? '' : 's'}`;
 
-function policyLine({ policy, held }: Told): string {
+function policyLine({ policy, held }: StatusDocument): string {
   const { origin, source, revision } = policy;
   switch (origin) {
     case 'server':
@@ -56,10 +60,10 @@ function policyLine({ policy, held }: Told): string {
 }
 
 const table =
-  (told: Told) =>
+  (status: StatusDocument) =>
   (paint: Paint): string => {
-    const { policy, stream, interface: link, drift } = told;
-    const good = told.troubles.length === 0 && told.held === undefined && !policy.pending;
+    const { policy, stream, interface: link, drift } = status;
+    const good = status.troubles.length === 0 && status.held === undefined && !policy.pending;
     const interfaceLine = [
       link.name ?? `none matches ${link.wanted} yet`,
       ...(link.name !== undefined && !link.present ? ['(not there; its rules wait for it)'] : []),
@@ -68,11 +72,11 @@ const table =
       [
         [
           'agent',
-          `${good ? 'in order' : 'in trouble'}, pid ${told.pid}, version ${told.version}, since ${shortTime(told.started_at)}`,
+          `${good ? 'in order' : 'in trouble'}, pid ${status.pid}, version ${status.version}, since ${shortTime(status.started_at)}`,
         ],
-        ['device', `${told.device ?? 'not enrolled yet'} in organization ${told.organization}`],
+        ['device', `${status.device ?? 'not enrolled yet'} in organization ${status.organization}`],
         ['interface', interfaceLine],
-        ['policy', policyLine(told)],
+        ['policy', policyLine(status)],
         ...(policy.groups.length === 0
           ? []
           : ([
@@ -86,20 +90,23 @@ const table =
             ] as const)),
         ...(policy.applied_at === undefined ? [] : ([['in force', `since ${shortTime(policy.applied_at)}`]] as const)),
         ...(policy.verified_at === undefined ? [] : ([['verified', shortTime(policy.verified_at)]] as const)),
-        ['stream', streamLine(told)],
+        ['stream', streamLine(status)],
         ['drift', driftLine(drift)],
-        ['revoked', count(told.revoked_connections, 'connection')],
-        ['packets', directions.map((direction) => packetsLine(told, direction))],
-        ...(told.held === undefined ? [] : ([['held', told.held]] as const)),
-        ...(told.troubles.length === 0
+        ['revoked', count(status.revoked_connections, 'connection')],
+        ['packets', directions.map((direction) => packetsLine(status, direction))],
+        ...(status.held === undefined ? [] : ([['held', status.held]] as const)),
+        ...(status.troubles.length === 0
           ? []
           : ([
-              ['trouble', told.troubles.map(({ what, message, at }) => `${what}: ${message} (${shortTime(at)})`)],
+              ['trouble', status.troubles.map(({ what, message, at }) => `${what}: ${message} (${shortTime(at)})`)],
             ] as const)),
-        ...(told.last_error === undefined || told.troubles.length > 0
+        ...(status.last_error === undefined || status.troubles.length > 0
           ? []
           : ([
-              ['last error', `${told.last_error.what}: ${told.last_error.message} (${shortTime(told.last_error.at)})`],
+              [
+                'last error',
+                `${status.last_error.what}: ${status.last_error.message} (${shortTime(status.last_error.at)})`,
+              ],
             ] as const)),
         ...(stream.last_error === undefined || stream.phase !== 'live'
           ? []
@@ -112,7 +119,7 @@ const table =
 const directions = ['inbound', 'outbound'] as const;
 
 /** What passed in one direction and why, and what did not. */
-function packetsLine({ packets, policy }: Told, direction: (typeof directions)[number]): string {
+function packetsLine({ packets, policy }: StatusDocument, direction: (typeof directions)[number]): string {
   const way = direction === 'inbound' ? 'in' : 'out';
   const fates = packets[direction];
   if (fates === undefined) return `${way}: everything passes and nothing is counted`;
@@ -130,7 +137,7 @@ function packetsLine({ packets, policy }: Told, direction: (typeof directions)[n
   return `${way}: ${parts.join(', ')}`;
 }
 
-function streamLine({ stream, server }: Told): string {
+function streamLine({ stream, server }: StatusDocument): string {
   const since = `since ${shortTime(stream.since)}`;
   if (stream.phase === 'live') return `live ${since}, from ${server}`;
   const why = stream.last_error === undefined ? '' : `: ${stream.last_error.message}`;
@@ -138,14 +145,14 @@ function streamLine({ stream, server }: Told): string {
   return `${stream.phase} ${since}, from ${server}${tries}${why}`;
 }
 
-function driftLine({ repaired, last }: Told['drift']): string {
+function driftLine({ repaired, last }: StatusDocument['drift']): string {
   const times = count(repaired, 'repair');
   return last === undefined
     ? times
     : `${times}, the last at ${shortTime(last.at)} after ${last.by}: ${last.what.join('; ')}`;
 }
 
-const kernelLine = ({ kernel, interface: name }: Stopped): string => {
+const kernelLine = ({ kernel, interface: name }: InactiveAgent): string => {
   switch (kernel) {
     case 'enforced':
       return name === undefined ? 'a table is in place' : `rules for ${name} are in force all the same`;
@@ -158,10 +165,10 @@ const kernelLine = ({ kernel, interface: name }: Stopped): string => {
   }
 };
 
-const stoppedTable =
-  (stopped: Stopped) =>
+const inactiveTable =
+  (inactive: InactiveAgent) =>
   (paint: Paint): string => {
-    const { kept, damaged, state } = stopped;
+    const { kept, damaged, state } = inactive;
     const keptLine =
       kept === undefined
         ? `no policy${damaged === undefined ? '' : `: ${damaged}`}`
@@ -169,7 +176,7 @@ const stoppedTable =
     return renderFields(
       [
         ['agent', `not running with ${state}`],
-        ['kernel', kernelLine(stopped)],
+        ['kernel', kernelLine(inactive)],
         ['kept', keptLine],
       ],
       paint,

@@ -1,0 +1,50 @@
+/** Owns the response to changes that others make to our table: which mark they leave, and what is said about them. */
+import type { Finding } from '../../nft/decompile.ts';
+import type { MonitorEvent } from '../kernel/monitor-events.ts';
+import type { Loop } from './loop.ts';
+
+/** The kernel's monitor needs a moment before it sees everything. */
+const settleTime = 1_000;
+
+/** Marks what the event calls for; false where it calls for nothing. */
+export function markMonitorEvent({ state, options, enforcer }: Loop, event: MonitorEvent): boolean {
+  const { nft, monotonic, describe } = options;
+  const now = monotonic();
+  if (event.kind === 'lost') {
+    enforcer.distrust();
+    state.inspectAt = Math.min(state.inspectAt, now + settleTime);
+    return true;
+  }
+  const { author, change, lines } = event.generation;
+  if (author !== undefined && nft.owns(author.pid)) {
+    state.authorsAreKnown = true;
+    return false;
+  }
+  if (change === undefined) return false;
+  enforcer.distrust();
+  if (!state.authorsAreKnown) {
+    // It may have been ourselves under another number: only an inspection tells.
+    state.inspectAt = now;
+    return true;
+  }
+  const by = author === undefined ? 'unknown' : (describe?.(author) ?? `${author.name} (${author.pid})`);
+  state.changes = [...state.changes, { by, what: lines }];
+  state.tableChange = {
+    tables: new Set([...change.tables, ...(state.tableChange?.tables ?? [])]),
+    chains: new Set([...change.chains, ...(state.tableChange?.chains ?? [])]),
+  };
+  return true;
+}
+
+/** Counts a repair and says who made it necessary. */
+export function noteDrift({ state, options: { clock, log } }: Loop, by: string, what: readonly string[]): void {
+  state.driftRepairs++;
+  state.lastDrift = { at: clock.now(), by, what };
+  log('warn', 'somebody else changed our table; it was repaired', { by, what: what.join('; ') });
+}
+
+export function noteFindings(loop: Loop, findings: readonly Finding[]): void {
+  if (findings.length === 0) return;
+  const what = findings.map(({ name, detail }) => (name === '' ? detail : `${name}: ${detail}`));
+  noteDrift(loop, 'unknown', what);
+}

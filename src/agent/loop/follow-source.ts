@@ -1,0 +1,57 @@
+/** Owns the way from what the source knows to what should be in force. */
+import { samePolicy } from '../../policy/same.ts';
+import type { Target } from '../kernel/enforcer.ts';
+import type { Knowledge } from '../source/policy-source.ts';
+import { desiredPolicyFrom, type DesiredPolicy } from './desired-policy.ts';
+import type { Loop } from './loop.ts';
+import type { LoopState } from './state.ts';
+
+/** Takes in what the source knows. While it does not know the policy, the one in force stays. */
+export function followSource({ state, options: { source, log } }: Pick<Loop, 'state' | 'options'>): void {
+  const knowledge = source.read();
+  if (knowledge.kind === 'known') {
+    state.held = undefined;
+    state.desired = desiredFrom(knowledge, state.desired);
+    const { inForce } = state;
+    if (inForce?.desired.canonical === state.desired.canonical) state.inForce = { ...inForce, desired: state.desired };
+    return;
+  }
+  const { why, early } = knowledge;
+  if (state.held !== why) log(early === true ? 'debug' : 'warn', `the rules stay as they are: ${why}`);
+  state.held = early === true ? undefined : why;
+}
+
+/** The policy that is known now. What means the same as before keeps its rules, so that nothing is put in force again. */
+function desiredFrom(
+  { policy, revision, own }: Extract<Knowledge, { kind: 'known' }>,
+  old: DesiredPolicy | undefined,
+): DesiredPolicy {
+  const seen = { revision, ...(own !== undefined && { own }) };
+  const before = old?.policy;
+  const same =
+    before?.source === policy.source &&
+    before.groups.length === policy.groups.length &&
+    before.groups.every((group, i) => group === policy.groups[i]);
+  if (old !== undefined && same && old.origin === 'server') return { ...old, ...seen };
+  const desired = desiredPolicyFrom('server', policy, revision);
+  // Groups written otherwise that mean the same change no rule.
+  const canonical =
+    old !== undefined && samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;
+  return { ...desired, ...seen, canonical };
+}
+
+/** Works out what should be in force, and where. A new target is tried at once, whatever happened to the one before. */
+export function refreshTarget(state: LoopState): void {
+  const target = targetOf(state);
+  if (target === undefined || target === state.target) return;
+  state.target = target;
+  state.failures.delete('apply');
+}
+
+function targetOf({ desired, driver, target: old }: LoopState): Target | undefined {
+  if (desired === undefined || driver === undefined) return undefined;
+  const { name, neighbourDiscovery } = driver;
+  const same =
+    old?.policy === desired.canonical && old.interface === name && old.neighbourDiscovery === neighbourDiscovery;
+  return same ? old : { policy: desired.canonical, interface: name, neighbourDiscovery };
+}

@@ -1,0 +1,55 @@
+/** Owns what every step of the loop works with: the ports to the world around the agent, and the state. */
+import type { Clock } from '../../client/clock.ts';
+import type { Link, Selector } from '../host/driver-interface.ts';
+import type { Log } from '../host/log.ts';
+import type { Revocation, Revoked } from '../host/revoke-flows.ts';
+import type { Enforcer, Failpoint } from '../kernel/enforcer.ts';
+import type { Author, MonitorEvent } from '../kernel/monitor-events.ts';
+import type { Nft } from '../kernel/nft.ts';
+import type { PolicySource } from '../source/policy-source.ts';
+import type { StateFolder } from '../state/state-folder.ts';
+import type { UntilFirstPolicy } from './starting-policy.ts';
+import type { LoopState } from './state.ts';
+import type { AgentStatus } from './status.ts';
+
+/** A watcher of the kernel that runs beside the loop. */
+export interface Watcher {
+  start(): void;
+  stop(): Promise<void>;
+}
+
+export interface LinkWatcher extends Watcher {
+  read(): Promise<readonly Link[]>;
+}
+
+export interface AgentOptions {
+  readonly nft: Nft;
+  readonly source: PolicySource;
+  readonly selector: Selector;
+  readonly untilFirstPolicy: UntilFirstPolicy;
+  readonly clock: Clock;
+  /** Milliseconds that only ever go forward, whatever happens to the time of day. */
+  readonly monotonic: () => number;
+  readonly random: () => number;
+  readonly log: Log;
+  /** Absent: nothing is saved for the next start. */
+  readonly state?: StateFolder;
+  /** Absent: established connections outlive the rule that admitted them. */
+  readonly revoke?: (revocation: Revocation) => Promise<Revoked>;
+  readonly monitor: (onEvent: (event: MonitorEvent) => void) => Watcher;
+  readonly links: (onChange: () => void) => LinkWatcher;
+  /** What is known about a process besides its number and name. */
+  readonly describe?: (author: Author) => string;
+  /** Milliseconds between two inspections of the kernel without a reason. */
+  readonly inspectEvery?: number;
+  readonly failpoint?: (at: Failpoint) => void | Promise<void>;
+  /** Called after every step that changed the status. */
+  readonly onStatus?: (status: AgentStatus) => void;
+}
+
+export interface Loop {
+  readonly options: AgentOptions;
+  readonly enforcer: Enforcer;
+  readonly links: LinkWatcher;
+  readonly state: LoopState;
+}

@@ -1,0 +1,64 @@
+/** Owns the steps of a change of policy: put it in force, end what it no longer admits, save it for the next start. */
+import type { Driver } from '../host/driver-interface.ts';
+import type { LastGoodPolicy } from '../state/last-good-policy.ts';
+import type { DesiredPolicy } from './desired-policy.ts';
+import type { Loop } from './loop.ts';
+import { collectAfter } from './table-steps.ts';
+
+export async function applyPolicy({ state, enforcer, options }: Loop): Promise<void> {
+  const { target, desired, driver, inForce: before } = state;
+  if (target === undefined || desired === undefined || driver === undefined) return;
+  const { state: folder, clock, monotonic, log } = options;
+  const record = lastGoodPolicyOf(desired, driver);
+  const noteIntent = async (): Promise<void> => {
+    if (record !== undefined) await folder?.writeIntent(record).catch(() => {});
+  };
+  const changed = await enforcer.apply(target, noteIntent);
+  state.inForce = { desired, driver, target };
+  if (before !== undefined && before.target.policy !== target.policy) state.revokeFrom ??= before.target.policy;
+  state.applies++;
+  state.appliedAt = clock.now();
+  state.unverified = true;
+  // What an agent before us left has been out of use for long enough.
+  if (enforcer.garbage > 0) state.collectAt ??= monotonic() + (before === undefined && !changed ? 0 : collectAfter);
+  log('info', changed ? 'a policy was put in force' : 'the policy is in force already', {
+    origin: desired.origin,
+    revision: desired.revision,
+    interface: target.interface,
+    groups: desired.policy?.groups.map(({ id }) => id).join(','),
+  });
+}
+
+export async function revokeConnections({ state, options: { revoke, log } }: Loop): Promise<void> {
+  const { revokeFrom: before, inForce } = state;
+  if (before === undefined || inForce === undefined || revoke === undefined) return;
+  const { policy: after, interface: name } = inForce.target;
+  const { count, trouble } = await revoke({ interface: name, before, after });
+  state.revokeFrom = undefined;
+  state.revokedConnections += count;
+  if (count > 0) log('info', 'connections were ended whose rule is gone', { count });
+  if (trouble !== undefined) log('warn', trouble);
+}
+
+export async function savePolicy({ state, options }: Loop): Promise<void> {
+  const { inForce } = state;
+  const record = inForce && lastGoodPolicyOf(inForce.desired, inForce.driver);
+  if (inForce === undefined || record === undefined) return;
+  await options.state?.writePolicy(record);
+  state.saved = { policy: inForce.desired.policy, interface: inForce.driver.name };
+}
+
+/** Whether what is in force is not on the disk yet. */
+export function isUnsaved({ state, options }: Pick<Loop, 'state' | 'options'>): boolean {
+  const { inForce, saved } = state;
+  if (options.state === undefined || inForce === undefined) return false;
+  const { desired, driver } = inForce;
+  if (desired.policy === undefined || desired.origin === 'first') return false;
+  // A newer revision alone is not worth a write: in a large organization there is one all the time.
+  return desired.policy !== saved?.policy || driver.name !== saved?.interface;
+}
+
+const lastGoodPolicyOf = (
+  { policy, revision }: DesiredPolicy,
+  { name, neighbourDiscovery }: Driver,
+): LastGoodPolicy | undefined => policy && { policy, revision: revision ?? 0, interface: name, neighbourDiscovery };

@@ -1,0 +1,66 @@
+/** Owns the steps that find out where the agent stands: which interface it guards, and what the last run left behind. */
+import { chooseDriver, type Note } from '../host/driver-interface.ts';
+import { readCounters } from './counting.ts';
+import type { Loop } from './loop.ts';
+import { startingPolicy } from './starting-policy.ts';
+
+/** Reads the interfaces and chooses the driver interface among them. */
+export async function readLinks({ state, links, options: { selector, log } }: Loop): Promise<void> {
+  state.linksChanged = false;
+  try {
+    const { driver, notes } = chooseDriver(selector, await links.read(), state.driver);
+    state.driver = driver;
+    for (const note of notes) log(note.kind === 'renamed' ? 'warn' : 'info', sentence(note));
+  } catch (error) {
+    state.linksChanged = true;
+    state.driver ??= chooseDriver(selector, [], undefined).driver;
+    throw error;
+  }
+}
+
+/** Takes up what the disk and the kernel hold, so that it is in force before anybody is asked. */
+export async function takeUpLastRun(loop: Loop): Promise<void> {
+  const { state, enforcer, options } = loop;
+  const { state: folder, untilFirstPolicy, log, selector } = options;
+  const absent = { kind: 'absent' } as const;
+  const lastGood = (await folder?.readPolicy('policy')) ?? absent;
+  const intent = (await folder?.readPolicy('intent')) ?? absent;
+  if (state.driver === undefined && lastGood.kind === 'found' && selector.kind === 'pattern') {
+    // A pattern that finds nothing yet: the interface that it found last may come back under its name.
+    const { interface: name, neighbourDiscovery } = lastGood.record;
+    state.driver = { name, index: undefined, neighbourDiscovery };
+  }
+  const kernel = await enforcer.read();
+  // Before anything is put in force: counters that are not there now will begin anew.
+  if (folder !== undefined) state.totals = await folder.readCounterTotals();
+  await readCounters(loop);
+  const { desired, revokeFrom, notes } = startingPolicy({
+    lastGood,
+    intent,
+    kernel,
+    driver: state.driver,
+    untilFirstPolicy,
+  });
+  state.desired = desired;
+  state.revokeFrom = revokeFrom;
+  if (lastGood.kind === 'found' && revokeFrom === undefined) {
+    state.saved = { policy: desired?.policy, interface: lastGood.record.interface };
+  }
+  state.started = true;
+  for (const note of notes) log('warn', note);
+}
+
+function sentence(note: Note): string {
+  switch (note.kind) {
+    case 'renamed':
+      return `the driver interface was renamed from ${note.from} to ${note.to}; the policy follows it`;
+    case 'replaced':
+      return `the given name is on another interface now; the policy leaves ${note.now}`;
+    case 'several':
+      return `the pattern finds several interfaces; the policy binds ${note.chosen}, not ${note.others.join(', ')}`;
+    case 'gone':
+      return `the interface ${note.name} is gone; its rules stay for when it comes back`;
+    default:
+      return note satisfies never;
+  }
+}

@@ -1,0 +1,114 @@
+/** Owns the loop's state: one record of everything that the agent remembers between two steps. */
+import type { InterfaceName } from '../../nft/names.ts';
+import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import type { Driver } from '../host/driver-interface.ts';
+import { CounterTotals } from '../kernel/counter-totals.ts';
+import type { TableChange } from '../kernel/drift.ts';
+import type { Target } from '../kernel/enforcer.ts';
+import type { DesiredPolicy } from './desired-policy.ts';
+import type { StepKind } from './step.ts';
+
+/** A step that does not work at the moment. */
+export interface Trouble {
+  readonly step: StepKind;
+  readonly message: string;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+export interface Failure {
+  readonly count: number;
+  /** The step waits until then. */
+  readonly notBefore: number;
+  readonly trouble: Trouble;
+}
+
+export interface Drift {
+  readonly at: number;
+  /** Who did it, as far as the kernel tells. */
+  readonly by: string;
+  readonly what: readonly string[];
+}
+
+export interface InForce {
+  readonly desired: DesiredPolicy;
+  readonly driver: Driver;
+  readonly target: Target;
+}
+
+/** Times are milliseconds of the monotonic clock, unless they are for people: those are since the epoch. */
+export interface LoopState {
+  readonly startedAt: number;
+
+  // What should be in force, and what is.
+  desired: DesiredPolicy | undefined;
+  driver: Driver | undefined;
+  target: Target | undefined;
+  inForce: InForce | undefined;
+  /** What the state folder holds for the next start. */
+  saved: { readonly policy: EffectivePolicy | undefined; readonly interface: InterfaceName } | undefined;
+  /** Connections may still stand on this older policy. */
+  revokeFrom: CanonicalPolicy | undefined;
+  /** Why the server's policy is not followed. */
+  held: string | undefined;
+
+  // Marks: what handlers and finished steps leave for the next step.
+  started: boolean;
+  linksChanged: boolean;
+  sourceChanged: boolean;
+  /** What others changed in our table, and has not been repaired yet. */
+  tableChange: TableChange | undefined;
+  /** Who made these changes. */
+  changes: readonly { readonly by: string; readonly what: readonly string[] }[];
+  unverified: boolean;
+  inspectAt: number;
+  collectAt: number | undefined;
+  lastStep: StepKind | undefined;
+  readonly failures: Map<StepKind, Failure>;
+  /** The kernel has named a process of ours as an author: so its numbers are ours, and a stranger is a stranger. */
+  authorsAreKnown: boolean;
+
+  // For people.
+  applies: number;
+  appliedAt: number | undefined;
+  verifiedAt: number | undefined;
+  driftRepairs: number;
+  lastDrift: Drift | undefined;
+  revokedConnections: number;
+  totals: CounterTotals;
+  lastError: Trouble | undefined;
+}
+
+export const initialState = (startedAt: number, inspectAt: number): LoopState => ({
+  startedAt,
+  desired: undefined,
+  driver: undefined,
+  target: undefined,
+  inForce: undefined,
+  saved: undefined,
+  revokeFrom: undefined,
+  held: undefined,
+  started: false,
+  linksChanged: true,
+  sourceChanged: false,
+  tableChange: undefined,
+  changes: [],
+  unverified: false,
+  inspectAt,
+  collectAt: undefined,
+  lastStep: undefined,
+  failures: new Map(),
+  authorsAreKnown: false,
+  applies: 0,
+  appliedAt: undefined,
+  verifiedAt: undefined,
+  driftRepairs: 0,
+  lastDrift: undefined,
+  revokedConnections: 0,
+  totals: new CounterTotals(),
+  lastError: undefined,
+});
+
+/** What should be in force is not. */
+export const isPending = ({ target, inForce }: LoopState): boolean => target !== inForce?.target;

@@ -1,0 +1,60 @@
+/** Owns the steps that keep our table as it should be: repair, verify, inspect, and collect what is out of use. */
+import { saveCounters, readCounters } from './counting.ts';
+import { noteDrift, noteFindings } from './drift-response.ts';
+import type { Loop } from './loop.ts';
+import { forgetOtherGroups } from './packet-counts.ts';
+
+/** A packet on its way through old chains is gone by then. */
+export const collectAfter = 1_000;
+const minute = 60_000;
+/** An inspection may take this part of the agent's time: at 100,000 ranges it takes a second. */
+const inspectionShare = 200;
+
+export async function repairTable(loop: Loop): Promise<void> {
+  const { state, enforcer, options } = loop;
+  const { tableChange, changes } = state;
+  state.tableChange = undefined;
+  state.changes = [];
+  if (tableChange === undefined) return;
+  try {
+    await enforcer.repair(tableChange);
+  } catch (error) {
+    state.tableChange = tableChange;
+    state.changes = [...changes, ...state.changes];
+    throw error;
+  }
+  // What the monitor's events do not show, an inspection finds.
+  state.inspectAt = options.monotonic();
+  for (const { by, what } of changes) noteDrift(loop, by, what);
+}
+
+export async function verifyTable(loop: Loop): Promise<void> {
+  const { findings } = await loop.enforcer.verify();
+  noteFindings(loop, findings);
+  loop.state.unverified = false;
+  loop.state.verifiedAt = loop.options.clock.now();
+}
+
+export async function inspectTable(loop: Loop): Promise<void> {
+  const { state, enforcer, options } = loop;
+  const { monotonic, inspectEvery = minute, clock } = options;
+  const from = monotonic();
+  const { findings } = await enforcer.inspect();
+  const now = monotonic();
+  // A mark that came meanwhile asks for another inspection.
+  if (state.inspectAt <= from) state.inspectAt = now + Math.max(inspectEvery, (now - from) * inspectionShare);
+  noteFindings(loop, findings);
+  state.verifiedAt = clock.now();
+  if (enforcer.garbage > 0) state.collectAt ??= now + collectAfter;
+  await saveCounters(loop);
+}
+
+export async function collectGarbage(loop: Loop): Promise<void> {
+  const { state, enforcer } = loop;
+  // Counters go too: what they have counted is read first, and kept of the groups that stay.
+  await readCounters(loop);
+  await enforcer.collect();
+  state.collectAt = undefined;
+  if (state.inForce !== undefined) forgetOtherGroups(state.totals, state.inForce.desired);
+  await saveCounters(loop);
+}

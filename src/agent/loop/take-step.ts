@@ -1,0 +1,72 @@
+/** Owns one turn of the loop: which step comes next, taking it, and surviving its failure. */
+import type { Loop } from './loop.ts';
+import { applyPolicy, isUnsaved, revokeConnections, savePolicy } from './policy-steps.ts';
+import { readLinks, takeUpLastRun } from './start-steps.ts';
+import { isPending } from './state.ts';
+import { nextStep, stepWords, type Next, type NotBefore, type StepKind } from './step.ts';
+import { collectGarbage, inspectTable, repairTable, verifyTable } from './table-steps.ts';
+
+/** Reading the kernel takes longer with each old part; from so many on it is worth waiting until they are gone. */
+const crowd = 200;
+const firstWait = 250;
+const longestWait = 30_000;
+
+const actions: { readonly [K in StepKind]: (loop: Loop) => Promise<void> } = {
+  links: readLinks,
+  start: takeUpLastRun,
+  repair: repairTable,
+  apply: applyPolicy,
+  revoke: revokeConnections,
+  save: savePolicy,
+  verify: verifyTable,
+  inspect: inspectTable,
+  collect: collectGarbage,
+};
+
+export function chooseStep(loop: Loop): Next {
+  const { state, enforcer, options } = loop;
+  const notBefore: NotBefore = Object.fromEntries([...state.failures].map(([step, each]) => [step, each.notBefore]));
+  return nextStep({
+    now: options.monotonic(),
+    last: state.lastStep,
+    notBefore,
+    marks: {
+      linksChanged: state.linksChanged,
+      notStarted: !state.started,
+      tampered: state.tableChange !== undefined,
+      unapplied: state.started && state.target !== undefined && isPending(state),
+      revokePending: state.revokeFrom !== undefined && options.revoke !== undefined,
+      unsaved: isUnsaved(loop),
+      unverified: state.unverified,
+      inspectAt: state.inspectAt,
+      collectAt: state.collectAt,
+      crowded: enforcer.garbage > crowd,
+    },
+  });
+}
+
+/** Takes the step. If it fails, the rules stay as they are, and it is tried again after a growing wait. */
+export async function takeStep(loop: Loop, step: StepKind): Promise<void> {
+  const { state, options } = loop;
+  const { log } = options;
+  state.lastStep = step;
+  try {
+    await actions[step](loop);
+    if (state.failures.delete(step)) log('info', `${stepWords[step]} works again`);
+  } catch (error) {
+    noteFailure(loop, step, error);
+  }
+}
+
+function noteFailure({ state, options }: Loop, step: StepKind, error: unknown): void {
+  const { log, clock, monotonic, random } = options;
+  const message = error instanceof Error ? error.message : String(error);
+  const before = state.failures.get(step);
+  const count = (before?.count ?? 0) + 1;
+  const wait = Math.min(firstWait * 2 ** (count - 1), longestWait) * (0.75 + random() / 2);
+  const trouble = { step, message, at: clock.now() };
+  state.failures.set(step, { count, notBefore: monotonic() + wait, trouble });
+  state.lastError = trouble;
+  if (before?.trouble.message !== message)
+    log('error', `${stepWords[step]} failed, rules stay as they are; trying again: ${message}`);
+}
