@@ -1,4 +1,4 @@
-/** Owns batches: what the streams at one cursor are owed, put together once for all of them. */
+/** Owns batches: what the streams at one cursor are to be sent, put together once for all of them. */
 import type { UserId } from '../../policy/ids.ts';
 import { visible, type Frame, type Mask } from './frame.ts';
 import type { Ring } from './ring.ts';
@@ -12,23 +12,24 @@ export interface Batch {
   readonly events: number;
 }
 
-export interface Wanted {
+/** What a stream is to be sent of the events that it has not seen. */
+export interface Selection {
   readonly mask: Mask;
   readonly format: Format;
   /** Only the newest state of each resource (a resume), or every state (a stream that follows). */
   readonly newest: boolean;
 }
 
-const everyWanted = new Map<number, Wanted>();
+const selections = new Map<number, Selection>();
 
-const variantOf = ({ mask, format, newest }: Wanted): number => mask * 8 + formatKey(format) * 2 + (newest ? 1 : 0);
+const variantOf = ({ mask, format, newest }: Selection): number => mask * 8 + formatKey(format) * 2 + (newest ? 1 : 0);
 
-/** One object for all who want the same, so that a round over thousands of streams asks once. */
-export function sharedWanted(wanted: Wanted): Wanted {
-  const known = everyWanted.get(variantOf(wanted));
+/** One object for all streams with the same selection, so that a round over thousands of them makes one batch. */
+export function sharedSelection(selection: Selection): Selection {
+  const known = selections.get(variantOf(selection));
   if (known !== undefined) return known;
-  everyWanted.set(variantOf(wanted), wanted);
-  return wanted;
+  selections.set(variantOf(selection), selection);
+  return selection;
 }
 
 /** About what one write should carry: enough to make the system call worth it, little enough to hold back for a slow reader. */
@@ -75,7 +76,7 @@ interface Memo {
   readonly personal: Map<UserId, Batch>;
 }
 
-/** Stragglers at many cursors must not make the memo a queue of its own. */
+/** Slow streams at many cursors must not make the memo a queue of its own. */
 const memoBytes = 4 * 1_048_576;
 
 /** Batches of one ring, remembered as long as its head stands still. */
@@ -84,44 +85,44 @@ export class Batches {
   #head = -1;
   #bytes = 0;
   readonly #memo = new Map<number, Map<number, Memo>>();
-  /** What was asked for last, and in a round is asked for again at once. Not for those to whom it looks different. */
-  #last: { readonly revision: number; readonly wanted: Wanted; readonly batch: Batch } | undefined;
+  /** The last batch made, which the next stream of a round most likely needs too. Absent where readers see different things. */
+  #last: { readonly revision: number; readonly selection: Selection; readonly batch: Batch } | undefined;
 
   constructor(ring: Ring) {
     this.#ring = ring;
   }
 
-  /** What a reader whose cursor the ring covers is owed. Readers with the same rights get the same buffer. */
-  after(revision: number, wanted: Wanted, reader: UserId): Batch {
+  /** What a reader whose cursor the ring covers is to be sent. Readers with the same rights get the same buffer. */
+  after(revision: number, selection: Selection, reader: UserId): Batch {
     if (this.#head !== this.#ring.head || this.#bytes > memoBytes) this.#forget();
-    if (this.#last?.revision === revision && this.#last.wanted === wanted) return this.#last.batch;
-    const variant = variantOf(wanted);
+    if (this.#last?.revision === revision && this.#last.selection === selection) return this.#last.batch;
+    const variant = variantOf(selection);
     let byCursor = this.#memo.get(variant);
     if (byCursor === undefined) this.#memo.set(variant, (byCursor = new Map()));
     let memo = byCursor.get(revision);
-    if (memo === undefined) byCursor.set(revision, (memo = this.#make(revision, wanted)));
-    if (memo.owners.size === 0) this.#last = { revision, wanted, batch: memo.batch };
+    if (memo === undefined) byCursor.set(revision, (memo = this.#make(revision, selection)));
+    if (memo.owners.size === 0) this.#last = { revision, selection, batch: memo.batch };
     if (!memo.owners.has(reader)) return memo.batch;
     let batch = memo.personal.get(reader);
-    if (batch === undefined) memo.personal.set(reader, (batch = this.#collect(revision, wanted, reader)));
+    if (batch === undefined) memo.personal.set(reader, (batch = this.#collect(revision, selection, reader)));
     return batch;
   }
 
-  #make(revision: number, wanted: Wanted): Memo {
-    const batch = this.#collect(revision, wanted, undefined);
+  #make(revision: number, selection: Selection): Memo {
+    const batch = this.#collect(revision, selection, undefined);
     const owners = new Set<UserId>();
     for (const frame of this.#ring.after(revision)) {
-      if (frame.owner !== undefined && (frame.mask & wanted.mask) !== 0) owners.add(frame.owner);
+      if (frame.owner !== undefined && (frame.mask & selection.mask) !== 0) owners.add(frame.owner);
     }
     return { batch, owners, personal: new Map() };
   }
 
-  #collect(revision: number, wanted: Wanted, reader: UserId | undefined): Batch {
+  #collect(revision: number, selection: Selection, reader: UserId | undefined): Batch {
     const batch = collect(this.#ring.after(revision), {
-      accept: (frame) => (frame.mask & wanted.mask) !== 0,
+      accept: (frame) => (frame.mask & selection.mask) !== 0,
       reader,
-      ...wanted.format,
-      newest: wanted.newest,
+      ...selection.format,
+      newest: selection.newest,
       through: this.#ring.head,
     });
     this.#bytes += batch.bytes?.length ?? 0;

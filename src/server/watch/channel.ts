@@ -1,19 +1,20 @@
-/** Owns one watched organization: its ring, its listings, its streams, and the turns in which they are served. */
+/** Owns one watched organization: its ring, its listings, its streams, and the rounds in which they are served. */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { Head } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
-import { framesOf, maskOf } from './frame.ts';
-import type { Asking } from './heads.ts';
-import { Log } from './log-reader.ts';
-import { next, type Need, type View } from './cursor.ts';
+import { next, type Following, type Need, type View } from './cursor.ts';
+import { LogReader } from './log-reader.ts';
 import { Ring } from './ring.ts';
+import type { Task } from './scheduler.ts';
 import type { Pool } from './segment.ts';
 import type { WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
-import { StateCache } from './state-cache.ts';
+import type { StateCache } from './state-cache.ts';
+import { StateReader } from './state-reader.ts';
 import type { WatchStats } from './stats.ts';
-import type { Ending, Home, Stream } from './stream.ts';
+import { isOpen, type StreamEvent } from './stream-state.ts';
+import type { Ending, Stream, StreamOwner } from './stream.ts';
 
 export interface ChannelOptions {
   readonly org: OrganizationId;
@@ -23,36 +24,29 @@ export interface ChannelOptions {
   readonly pool: Pool;
   readonly now: () => number;
   /** A head as of now, shared with whoever else asks. */
-  readonly readHead: (org: OrganizationId, asking?: Asking) => Promise<Head | undefined>;
-  /** Asks for a turn. */
-  readonly wantTurn: (channel: Channel) => void;
+  readonly readHead: () => Promise<Head | undefined>;
+  /** Asks to be run. */
+  readonly schedule: (channel: Channel) => void;
   readonly onWarning: (message: string, cause: unknown) => void;
-  readonly onGone: (stream: Stream) => void;
+  readonly onClosed: (stream: Stream) => void;
 }
 
-/** How much one stream may be sent in one turn, so that a long listing leaves room for others. */
-const turnBytes = 262_144;
-/** Rows of a page: few when records are large, and few at first, before that is known. */
-const pageRows = { least: 8, first: 256, most: 4_096 };
+/** How much one stream may be sent in one go, so that a long listing leaves room for others. */
+const goBytes = 262_144;
 
-interface Reading {
-  readonly waiters: Stream[];
-}
-
-export class Channel implements View, Home {
+export class Channel implements View, StreamOwner, Task {
   readonly org: OrganizationId;
   readonly ring: Ring;
   readonly batches: Batches;
-  readonly log: Log;
+  readonly log: LogReader;
   readonly streams = new Set<Stream>();
   /** When the last stream went. */
   idleSince: number;
   readonly #o: ChannelOptions;
-  readonly #caches = new Map<string, StateCache>();
-  readonly #readings = new Map<string, Reading>();
+  readonly #states: StateReader;
   readonly #live: Stream[] = [];
   #ready: Stream[] = [];
-  /** Streams whose read failed; they try again with the next beat of the clock. */
+  /** Streams whose read failed; they try again with the next tick of the clock. */
   #stalled: Stream[] = [];
   /** The slot up to which live streams are still to be visited in this round, and whether another round is due. */
   #walk = -1;
@@ -60,90 +54,160 @@ export class Channel implements View, Home {
   /** Whether this round follows upon another. */
   #underLoad = false;
   #behindSince = 0;
-  #rows = pageRows.first;
+  /** Streams with equal cursors share the object. */
+  #lastCursor: Following | undefined;
 
   constructor(head: number, options: ChannelOptions) {
     this.#o = options;
-    this.org = options.org;
+    const { org, source, stats, pool, settings } = options;
+    this.org = org;
     this.idleSince = options.now();
-    this.ring = new Ring(head, { bytes: options.settings.ringBytes, ageMs: options.settings.ringAgeMs });
+    this.ring = new Ring(head, { bytes: settings.ringBytes, ageMs: settings.ringAgeMs });
     this.batches = new Batches(this.ring);
-    this.log = new Log({
-      org: options.org,
+    this.log = new LogReader({
+      org,
       ring: this.ring,
-      source: options.source,
-      stats: options.stats,
+      source,
+      stats,
       now: options.now,
-      readHead: (asking) => options.readHead(options.org, asking),
-      onNews: () => this.#news(),
-      onHole: () => this.#forget(),
+      readHead: options.readHead,
+      onAppend: () => this.#onAppend(),
+      onHole: () => this.#states.clear(),
+    });
+    this.#states = new StateReader({
+      org,
+      ring: this.ring,
+      source,
+      stats,
+      pool,
+      pageBytes: settings.pageBytes,
+      sync: () => this.sync(options.readHead()),
+      onLoaded: (waiting, kept) => this.#onLoaded(waiting, kept),
+      onFailed: (waiting, cause) => {
+        this.#stalled.push(...waiting);
+        options.onWarning('reading the state of an organization failed', cause);
+      },
     });
   }
 
   state(kind: WatchKind, deletions: boolean): StateCache {
-    const key = `${kind} ${deletions}`;
-    let cache = this.#caches.get(key);
-    if (cache === undefined) {
-      cache = new StateCache({ mask: maskOf([kind]), deletions, pool: this.#o.pool });
-      this.#caches.set(key, cache);
-    }
-    return cache;
+    return this.#states.cache(kind, deletions);
   }
 
   caches(): Iterable<StateCache> {
-    return this.#caches.values();
+    return this.#states.caches();
+  }
+
+  /** Brings the ring to a head that was just read; undefined when the database has it no longer. */
+  async sync(reading: Promise<Head | undefined>): Promise<Head | undefined> {
+    const head = await reading;
+    return head !== undefined && (await this.log.catchUp(head.revision)) ? head : undefined;
   }
 
   /** Takes a stream in. The channel's log must have reached the head that the stream was promised. */
   add(stream: Stream): void {
     this.streams.add(stream);
     this.#o.stats.opened += 1;
-    this.#makeReady(stream);
+    this.#move(stream, 'behind');
   }
 
   /** The database is behind what was read from it: it was restored. What is in memory belongs to a history that is no more. */
   rewind(head: Head): void {
-    this.#forget();
+    this.#states.clear();
     this.ring.reset(head.revision);
     this.endAll('rewound');
   }
 
   endAll(why: Ending): void {
-    const now = this.#o.now();
-    for (const stream of this.streams) this.#finish(stream, why, now);
+    for (const stream of this.streams) this.end(stream, why);
   }
 
   end(stream: Stream, why: Ending): void {
-    this.#finish(stream, why, this.#o.now());
+    if (!isOpen(stream.state)) return;
+    this.#move(stream, 'end');
+    stream.finish(why, this.#o.now());
   }
 
   /** Tries again what failed, and lets go of what is old. */
-  beat(now: number): void {
+  tick(now: number): void {
     this.ring.trim(now);
     const stalled = this.#stalled;
     this.#stalled = [];
-    for (const stream of stalled) if (stream.condition === 'reading') this.#makeReady(stream);
+    for (const stream of stalled) this.#move(stream, 'loaded');
   }
 
   /** Lets go of all memory. */
   close(): void {
-    this.#forget();
+    this.#states.clear();
     this.ring.reset(this.ring.head);
   }
 
   /** Sends a heartbeat to a stream that rests; one that is busy or blocked needs none. */
   heartbeat(stream: Stream, now: number): void {
-    if (stream.condition !== 'live' && stream.condition !== 'reading') return;
+    if (stream.state !== 'live' && stream.state !== 'reading') return;
     this.#o.stats.heartbeats += 1;
-    if (stream.beat(now)) return;
-    this.#unlive(stream);
-    stream.condition = 'blocked';
+    if (!stream.heartbeat(now)) this.#move(stream, 'full');
   }
 
-  // A turn.
+  // What streams do, and what becomes of the lists that they are in.
+
+  #move(stream: Stream, event: StreamEvent): void {
+    const from = stream.state;
+    const to = stream.step(event);
+    if (from === 'live' && to !== 'live') this.#removeLive(stream);
+    if (to === 'live' && from !== 'live') this.#addLive(stream);
+    if (to === 'ready' && (from !== 'ready' || event === 'behind')) {
+      this.#ready.push(stream);
+      this.#o.schedule(this);
+    }
+  }
+
+  #addLive(stream: Stream): void {
+    if (stream.cursor.phase === 'follow') stream.cursor = this.#cursorAt(stream.cursor.at);
+    stream.slot = this.#live.length;
+    this.#live.push(stream);
+  }
+
+  /** The last live stream takes the slot; the round goes downwards, so that none is missed. */
+  #removeLive(stream: Stream): void {
+    const last = this.#live.pop();
+    if (last !== undefined && last !== stream) {
+      this.#live[stream.slot] = last;
+      last.slot = stream.slot;
+    }
+    stream.slot = -1;
+  }
+
+  #onAppend(): void {
+    if (this.#behindSince === 0) this.#behindSince = this.#o.now();
+    if (this.#walk >= 0) this.#again = true;
+    else this.#walk = this.#live.length - 1;
+    this.#o.schedule(this);
+  }
+
+  #onLoaded(waiting: readonly Stream[], kept: boolean): void {
+    for (const stream of waiting) {
+      if (kept) this.#move(stream, 'loaded');
+      else if (stream.state === 'reading') this.end(stream, 'revision_gone');
+    }
+  }
+
+  onFlushed(stream: Stream): void {
+    this.#move(stream, 'flushed');
+  }
+
+  onClosed(stream: Stream): void {
+    this.#move(stream, 'close');
+    this.streams.delete(stream);
+    this.#o.stats.ended(stream.ended ?? 'left');
+    if (this.streams.size === 0) this.idleSince = this.#o.now();
+    this.#o.onClosed(stream);
+  }
+
+  // Serving.
 
   /** Serves up to so many streams; true when there is more to do. */
-  turn(budget: number): boolean {
+  run(budget: number): boolean {
     const now = this.#o.now();
     const most = this.#underLoad ? Math.min(budget, this.#o.settings.sliceUnderLoad) : budget;
     let left = this.#serveReady(most, now);
@@ -174,173 +238,62 @@ export class Channel implements View, Home {
     let served = 0;
     for (; served < queue.length && left > 0; served += 1) {
       const stream = queue[served];
-      if (stream?.condition === 'ready') left -= 1 + Math.floor(this.#serve(stream, now) / batchBytes) * 4;
+      if (stream?.state === 'ready') left -= 1 + Math.floor(this.#serve(stream, now) / batchBytes) * 4;
     }
     if (served < queue.length) this.#ready = [...queue.slice(served), ...this.#ready];
     return Math.max(0, left) + kept;
   }
 
-  /** The short way, for a live stream: one shared buffer, one write. */
+  /** For a live stream: one shared buffer, one write. */
   #follow(stream: Stream, now: number): void {
-    const at = stream.place.phase === 'follow' ? stream.place.at : 0;
+    const at = stream.cursor.phase === 'follow' ? stream.cursor.at : 0;
     if (at >= this.ring.head) return;
     if (!this.ring.covers(at)) {
-      this.#unlive(stream);
-      this.#makeReady(stream);
+      this.#move(stream, 'behind');
       return;
     }
-    const batch = this.batches.after(at, stream.wanted, stream.reader.user);
-    stream.place = this.#placeAt(batch.through);
+    const batch = this.batches.after(at, stream.selection, stream.reader.user);
+    stream.cursor = this.#cursorAt(batch.through);
     if (batch.through < this.ring.head) this.#again = true;
     if (batch.bytes === undefined) return;
     this.#count(batch.bytes.length, batch.events);
-    if (stream.write([batch.bytes], now)) return;
-    this.#unlive(stream);
-    stream.condition = 'blocked';
+    if (!stream.write([batch.bytes], now)) this.#move(stream, 'full');
   }
 
-  // Streams at one place share the object that says so.
-  #lastPlace: { readonly phase: 'follow'; readonly at: number; readonly ahead: readonly [] } | undefined;
-  #placeAt(at: number): Stream['place'] {
-    if (this.#lastPlace?.at !== at) this.#lastPlace = { phase: 'follow', at, ahead: [] };
-    return this.#lastPlace;
+  #cursorAt(at: number): Following {
+    if (this.#lastCursor?.at !== at) this.#lastCursor = { phase: 'follow', at, ahead: [] };
+    return this.#lastCursor;
   }
 
-  /** The long way: listings, resumes, and whoever fell behind. Gives back how many bytes it took. */
+  /** For a stream that lists, resumes or fell behind: as much as one go may carry. Gives back how many bytes it took. */
   #serve(stream: Stream, now: number): number {
     const out: Buffer[] = stream.preface === undefined ? [] : [stream.preface];
     stream.preface = undefined;
     let size = 0;
     let need: Need | undefined;
     let rests = false;
-    while (size < turnBytes && need === undefined && !rests) {
-      const step = next(stream.place, stream.reader, this);
+    while (size < goBytes && need === undefined && !rests) {
+      const step = next(stream.cursor, stream.reader, this);
       if (step.do === 'read') need = step.need;
       else if (step.do === 'rest') rests = true;
       else {
-        stream.place = step.to;
+        stream.cursor = step.to;
         if (step.bytes === undefined) continue;
         out.push(step.bytes);
         size += step.bytes.length;
         this.#count(step.bytes.length, step.events);
       }
     }
-    if (out.length > 0 && !stream.write(out, now)) stream.condition = 'blocked';
-    else if (need !== undefined) this.#read(stream, need);
-    else if (rests) this.#makeLive(stream);
-    else this.#makeReady(stream);
+    if (out.length > 0 && !stream.write(out, now)) this.#move(stream, 'full');
+    else if (need !== undefined) {
+      this.#move(stream, 'read');
+      this.#states.read(stream, need);
+    } else this.#move(stream, rests ? 'caught_up' : 'behind');
     return size;
   }
 
   #count(bytes: number, events: number): void {
     this.#o.stats.deliveries += events;
     this.#o.stats.bytes += bytes;
-  }
-
-  #makeReady(stream: Stream): void {
-    stream.condition = 'ready';
-    this.#ready.push(stream);
-    this.#o.wantTurn(this);
-  }
-
-  #makeLive(stream: Stream): void {
-    if (stream.place.phase === 'follow') stream.place = this.#placeAt(stream.place.at);
-    stream.condition = 'live';
-    stream.slot = this.#live.length;
-    this.#live.push(stream);
-  }
-
-  /** The last live stream takes the slot; the round goes downwards, so that none is missed. */
-  #unlive(stream: Stream): void {
-    if (stream.slot < 0) return;
-    const last = this.#live.pop();
-    if (last !== undefined && last !== stream) {
-      this.#live[stream.slot] = last;
-      last.slot = stream.slot;
-    }
-    stream.slot = -1;
-  }
-
-  #news(): void {
-    if (this.#behindSince === 0) this.#behindSince = this.#o.now();
-    if (this.#walk >= 0) this.#again = true;
-    else this.#walk = this.#live.length - 1;
-    this.#o.wantTurn(this);
-  }
-
-  #forget(): void {
-    for (const cache of this.#caches.values()) cache.clear();
-  }
-
-  // Reading state.
-
-  #read(stream: Stream, need: Need): void {
-    stream.condition = 'reading';
-    const key = `${need.kind} ${need.deletions} ${need.after}`;
-    const under = this.#readings.get(key);
-    if (under !== undefined) {
-      under.waiters.push(stream);
-      return;
-    }
-    const reading: Reading = { waiters: [stream] };
-    this.#readings.set(key, reading);
-    this.#load(need).then(
-      (kept) => this.#loaded(key, reading, kept),
-      (cause: unknown) => {
-        this.#readings.delete(key);
-        this.#stalled.push(...reading.waiters);
-        this.#o.onWarning('reading the state of an organization failed', cause);
-      },
-    );
-  }
-
-  #loaded(key: string, reading: Reading, kept: boolean): void {
-    this.#readings.delete(key);
-    const now = this.#o.now();
-    for (const stream of reading.waiters) {
-      if (stream.condition !== 'reading') continue;
-      if (kept) this.#makeReady(stream);
-      else this.#finish(stream, 'revision_gone', now);
-    }
-  }
-
-  /** Reads one page into its cache. False when deletions that it should have are forgotten already. */
-  async #load({ kind, deletions, after }: Need): Promise<boolean> {
-    for (;;) {
-      const from = this.ring.head;
-      const limit = this.#rows;
-      this.#o.stats.stateReads += 1;
-      const page = await this.#o.source.readState(this.org, { kinds: [kind], after, limit, deletions });
-      // What the page saw past the log must be in the log before the page is used: a resource that moved on would be missing.
-      const head = await this.log.sync();
-      if (head === undefined || (deletions && after < head.purged)) return false;
-      const weight = page.reduce((sum, entry) => sum + entry.json.length, 0);
-      if (page.length > 0) {
-        const rows = Math.round(this.#o.settings.pageBytes / Math.max(1, weight / page.length));
-        this.#rows = Math.min(Math.max(rows, pageRows.least), pageRows.most);
-      }
-      const frames = page.flatMap((entry) => framesOf(this.org, { ...entry, left_at: 0 }));
-      const full = page.length >= limit;
-      if (this.state(kind, deletions).install(after, frames, { from, full, ring: this.ring })) return true;
-    }
-  }
-
-  // Ends.
-
-  #finish(stream: Stream, why: Ending, now: number): void {
-    this.#unlive(stream);
-    stream.finish(why, now);
-  }
-
-  flushed(stream: Stream): void {
-    this.#makeReady(stream);
-  }
-
-  gone(stream: Stream): void {
-    this.#unlive(stream);
-    this.streams.delete(stream);
-    this.#o.stats.ended(stream.ended ?? 'left');
-    if (this.streams.size === 0) this.idleSince = this.#o.now();
-    this.#o.onGone(stream);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Owns where a stream stands and what it is owed next: first each item's listing with its tail, in the order of the request,
+ * Owns a stream's cursor and what it is to be sent next: first each item's listing with its tail, in the order of the request,
  * then every later change, merged. Pure: it looks at what the channel has in memory and says what to send or what to read.
  */
 import type { WatchKind } from '../../api/kinds.ts';
@@ -37,7 +37,8 @@ export interface Following {
   readonly ahead: readonly { readonly mask: Mask; readonly at: number }[];
 }
 
-export type Place = Listing | Following;
+/** How far a stream has come. */
+export type Cursor = Listing | Following;
 
 /** What the channel has in memory. */
 export interface View {
@@ -62,9 +63,9 @@ export interface Need {
 }
 
 export type Step =
-  | { readonly do: 'send'; readonly bytes: Buffer | undefined; readonly events: number; readonly to: Place }
+  | { readonly do: 'send'; readonly bytes: Buffer | undefined; readonly events: number; readonly to: Cursor }
   | { readonly do: 'read'; readonly need: Need }
-  /** Nothing is owed: the stream has everything. */
+  /** There is nothing to send: the stream has everything. */
   | { readonly do: 'rest' };
 
 export const start = (
@@ -81,23 +82,23 @@ export const start = (
   until: undefined,
 });
 
-export function next(place: Place, reader: Reader, view: View): Step {
-  return place.phase === 'list' ? list(place, reader, view) : follow(place, reader, view);
+export function next(cursor: Cursor, reader: Reader, view: View): Step {
+  return cursor.phase === 'list' ? list(cursor, reader, view) : follow(cursor, reader, view);
 }
 
-function list(place: Listing, reader: Reader, view: View): Step {
-  const item = place.items[place.index];
-  if (item === undefined) return { do: 'send', bytes: undefined, events: 0, to: beginFollowing(place.items) };
+function list(cursor: Listing, reader: Reader, view: View): Step {
+  const item = cursor.items[cursor.index];
+  if (item === undefined) return { do: 'send', bytes: undefined, events: 0, to: beginFollowing(cursor.items) };
   const mask = maskOf([item.kind]);
   const { ring } = view;
   const moved = (change: Partial<Item>, until: number | undefined): Listing => ({
-    ...place,
-    items: place.items.with(place.index, { ...item, ...change }),
+    ...cursor,
+    items: cursor.items.with(cursor.index, { ...item, ...change }),
     until,
   });
 
   if (item.fresh) {
-    const until = place.until ?? ring.head;
+    const until = cursor.until ?? ring.head;
     if (item.at >= until) return { do: 'send', bytes: undefined, events: 0, to: moved({ fresh: false }, undefined) };
     const batch = view.state(item.kind, false).read(item.at, until, ring, reader.format, reader.user);
     if (batch === undefined) return { do: 'read', need: { kind: item.kind, deletions: false, after: item.at } };
@@ -105,16 +106,16 @@ function list(place: Listing, reader: Reader, view: View): Step {
   }
 
   if (item.at < ring.head) {
-    const wanted = { mask, format: reader.format, newest: true };
+    const selection = { mask, format: reader.format, newest: true };
     const batch = ring.covers(item.at)
-      ? view.batches.after(item.at, wanted, reader.user)
+      ? view.batches.after(item.at, selection, reader.user)
       : view.state(item.kind, true).read(item.at, ring.head, ring, reader.format, reader.user);
     if (batch === undefined) return { do: 'read', need: { kind: item.kind, deletions: true, after: item.at } };
     return send(batch, moved({ at: batch.through }, undefined));
   }
 
-  const bytes = item.tail ? encode(tailLine(mask, reader.format.withKind), reader.format.chunked) : undefined;
-  return { do: 'send', bytes, events: item.tail ? 1 : 0, to: { ...place, index: place.index + 1, until: undefined } };
+  const bytes = item.tail ? encode(tailLine(item.kind, reader.format.withKind), reader.format.chunked) : undefined;
+  return { do: 'send', bytes, events: item.tail ? 1 : 0, to: { ...cursor, index: cursor.index + 1, until: undefined } };
 }
 
 function beginFollowing(items: readonly Item[]): Following {
@@ -123,26 +124,26 @@ function beginFollowing(items: readonly Item[]): Following {
   return { phase: 'follow', at, ahead };
 }
 
-function follow(place: Following, reader: Reader, view: View): Step {
+function follow(cursor: Following, reader: Reader, view: View): Step {
   const { ring } = view;
-  if (place.at >= ring.head) return { do: 'rest' };
-  if (ring.covers(place.at)) {
-    if (place.ahead.length > 0) return send(...merged(place, reader, ring.after(place.at), ring.head));
-    const wanted = { mask: reader.mask, format: reader.format, newest: false };
-    const batch = view.batches.after(place.at, wanted, reader.user);
+  if (cursor.at >= ring.head) return { do: 'rest' };
+  if (ring.covers(cursor.at)) {
+    if (cursor.ahead.length > 0) return send(...merged(cursor, reader, ring.after(cursor.at), ring.head));
+    const selection = { mask: reader.mask, format: reader.format, newest: false };
+    const batch = view.batches.after(cursor.at, selection, reader.user);
     return send(batch, { phase: 'follow', at: batch.through, ahead: [] });
   }
   const parts = [];
   for (const kind of reader.kinds) {
-    const part = view.state(kind, true).peek(place.at, ring);
-    if (part === undefined) return { do: 'read', need: { kind, deletions: true, after: place.at } };
+    const part = view.state(kind, true).peek(cursor.at, ring);
+    if (part === undefined) return { do: 'read', need: { kind, deletions: true, after: cursor.at } };
     parts.push(part);
   }
   const through = Math.min(...parts.map((part) => part.through));
   const frames = parts.flatMap((part) => part.frames).filter((frame) => frame.revision <= through);
   return send(
     ...merged(
-      place,
+      cursor,
       reader,
       frames.toSorted((a, b) => a.revision - b.revision),
       through,
@@ -151,7 +152,7 @@ function follow(place: Following, reader: Reader, view: View): Step {
 }
 
 function merged(
-  place: Following,
+  cursor: Following,
   reader: Reader,
   frames: Parameters<typeof collect>[0],
   through: number,
@@ -159,13 +160,13 @@ function merged(
   const batch = collect(frames, {
     accept: (frame) =>
       (frame.mask & reader.mask) !== 0 &&
-      !place.ahead.some((kind) => kind.mask === frame.mask && frame.revision <= kind.at),
+      !cursor.ahead.some((kind) => kind.mask === frame.mask && frame.revision <= kind.at),
     reader: reader.user,
     ...reader.format,
     newest: false,
     through,
   });
-  return [batch, { phase: 'follow', at: batch.through, ahead: place.ahead.filter((kind) => kind.at > batch.through) }];
+  return [batch, { phase: 'follow', at: batch.through, ahead: cursor.ahead.filter((kind) => kind.at > batch.through) }];
 }
 
-const send = (batch: Batch, to: Place): Step => ({ do: 'send', bytes: batch.bytes, events: batch.events, to });
+const send = (batch: Batch, to: Cursor): Step => ({ do: 'send', bytes: batch.bytes, events: batch.events, to });

@@ -1,8 +1,8 @@
-/** Proves the short way to the kernel on real sockets: the same bytes in the same order, waiting told, a broken connection too. */
+/** Proves direct writes to the kernel on real sockets: the same bytes in the same order, waiting and broken connections reported. */
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { learn, shortWay, writeShort, type Handle } from './direct.ts';
+import { learn, directHandle, writeDirect, type Handle } from './direct.ts';
 
 let socket: Socket;
 let client: Socket;
@@ -26,8 +26,8 @@ afterEach(async () => {
 function way(): Handle {
   learn(socket);
   socket.write(Buffer.from('first '));
-  const handle = shortWay(socket);
-  if (handle === undefined) throw new Error('this Node has no short way');
+  const handle = directHandle(socket);
+  if (handle === undefined) throw new Error('this Node has no direct write');
   return handle;
 }
 
@@ -41,8 +41,8 @@ async function everything(): Promise<Buffer> {
 
 it('is learned from one ordinary write, and bytes of both ways arrive in their order', async () => {
   const handle = way();
-  expect(writeShort(handle, Buffer.from('second '), nobody)).toBe('taken');
-  expect(writeShort(handle, Buffer.from('third '), nobody)).toBe('taken');
+  expect(writeDirect(handle, Buffer.from('second '), nobody)).toBe('taken');
+  expect(writeDirect(handle, Buffer.from('third '), nobody)).toBe('taken');
   socket.end('last');
   expect((await everything()).toString()).toBe('first second third last');
 });
@@ -51,11 +51,11 @@ it('tells when the kernel has taken what it did not take at once', async () => {
   const handle = way();
   const much = Buffer.alloc(64 * 1_048_576, 'x');
   const flushed = new Promise<void>((resolve) => {
-    expect(writeShort(handle, much, { flushed: resolve })).toBe('waiting');
+    expect(writeDirect(handle, much, { flushed: resolve })).toBe('waiting');
   });
   const received = everything();
   await flushed;
-  expect(writeShort(handle, Buffer.from('after'), nobody)).toBe('taken');
+  expect(writeDirect(handle, Buffer.from('after'), nobody)).toBe('taken');
   socket.end();
   expect((await received).length).toBe('first '.length + much.length + 'after'.length);
 });
@@ -71,9 +71,9 @@ it('never uses a request again that is under way, even if nothing seems to wait'
     writeQueueSize: number;
   };
   const flushed = new Promise<void>((resolve) => {
-    expect(writeShort(hasty, much, { flushed: resolve })).toBe('waiting');
+    expect(writeDirect(hasty, much, { flushed: resolve })).toBe('waiting');
   });
-  expect(writeShort(hasty, much, { flushed: () => {} })).toBe('waiting');
+  expect(writeDirect(hasty, much, { flushed: () => {} })).toBe('waiting');
   const received = everything();
   await flushed;
   socket.end();
@@ -82,22 +82,22 @@ it('never uses a request again that is under way, even if nothing seems to wait'
 
 it('lets an end follow what still waits', async () => {
   const much = Buffer.alloc(64 * 1_048_576, 'x');
-  expect(writeShort(way(), much, { flushed: () => {} })).toBe('waiting');
+  expect(writeDirect(way(), much, { flushed: () => {} })).toBe('waiting');
   socket.end('last');
   expect((await everything()).subarray(-5).toString()).toBe('xlast');
 });
 
 it('tells nobody of what a closed connection did not take, and fails afterwards', async () => {
   const handle = way();
-  expect(writeShort(handle, Buffer.alloc(64 * 1_048_576), nobody)).toBe('waiting');
+  expect(writeDirect(handle, Buffer.alloc(64 * 1_048_576), nobody)).toBe('waiting');
   socket.destroy();
   await once(socket, 'close');
-  expect(writeShort(handle, Buffer.from('x'), nobody)).toBe('failed');
+  expect(writeDirect(handle, Buffer.from('x'), nobody)).toBe('failed');
 });
 
 it('is not taken where a socket looks otherwise', () => {
   way();
-  expect(shortWay({ _handle: {} } as unknown as Socket)).toBeUndefined();
-  expect(shortWay({ _handle: null } as unknown as Socket)).toBeUndefined();
-  expect(shortWay(Object.assign(Object.create(socket) as Socket, { encrypted: true }))).toBeUndefined();
+  expect(directHandle({ _handle: {} } as unknown as Socket)).toBeUndefined();
+  expect(directHandle({ _handle: null } as unknown as Socket)).toBeUndefined();
+  expect(directHandle(Object.assign(Object.create(socket) as Socket, { encrypted: true }))).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 /**
- * Owns the short way to the kernel for bytes that go to thousands of sockets. `socket.write` keeps a request and a tick for each
+ * Owns the direct write to the kernel for bytes that go to thousands of sockets. `socket.write` keeps a request and a tick for each
  * write, which is a fifth of what a broadcast costs; when the kernel takes all bytes at once, as it does for every reader that keeps up,
- * none of that is needed. Where Node does not look as expected here, there is no short way and `socket.write` is used.
+ * none of that is needed. Where Node does not look as expected here, there is no direct write and `socket.write` is used.
  */
 import type { Socket } from 'node:net';
 
@@ -45,8 +45,8 @@ export function learn(socket: Socket): void {
   };
 }
 
-/** The short way to this socket, if there is one. */
-export function shortWay(socket: Socket): Handle | undefined {
+/** The handle for direct writes to this socket, if there is one. */
+export function directHandle(socket: Socket): Handle | undefined {
   const handle = under(socket);
   if (requestClass === undefined || typeof handle?.writeBuffer !== 'function') return undefined;
   return handle as Handle;
@@ -56,7 +56,7 @@ export function shortWay(socket: Socket): Handle | undefined {
  * Writes past the socket's own queue, which must be empty. `waiting`: the kernel has not taken all; the writer is told when it has.
  * `failed`: the connection is broken or closed.
  */
-export function writeShort(handle: Handle, bytes: Buffer, writer: { flushed(): void }): Outcome {
+export function writeDirect(handle: Handle, bytes: Buffer, writer: { flushed(): void }): Outcome {
   if (requestClass === undefined) return 'failed';
   const request = (spare ??= new requestClass());
   const status = handle.writeBuffer(request, bytes);

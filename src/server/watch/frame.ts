@@ -1,16 +1,18 @@
 /** Owns what one log entry shows, and to whom: everyone, its owner only, or everyone but its owner. */
-import { watchKinds, type WatchKind } from '../../api/kinds.ts';
+import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 
 /** One bit a kind, so that a set of kinds is a small number. */
 export type Mask = number;
 
-export const maskOf = (kinds: readonly WatchKind[]): Mask =>
-  kinds.reduce((mask, kind) => mask | (1 << watchKinds.indexOf(kind)), 0);
+const bits: { readonly [Kind in WatchKind]: Mask } = { device: 1, 'security-groups': 2 };
+
+export const maskOf = (kinds: readonly WatchKind[]): Mask => kinds.reduce((mask, kind) => mask | bits[kind], 0);
 
 export interface Frame {
   readonly revision: number;
+  readonly kind: WatchKind;
   readonly mask: Mask;
   readonly type: 'change' | 'delete';
   readonly id: string;
@@ -31,13 +33,22 @@ export const departed = (org: OrganizationId, id: string, revision: number): str
 /** The frames of one entry: none, one, or two when a group leaves everyone's view but its owner's. */
 export function framesOf(org: OrganizationId, entry: Entry): readonly Frame[] {
   if (entry.kind === 'organization') return [];
-  const { revision, type, id, json } = entry;
-  const mask = maskOf([entry.kind]);
+  const { revision, kind, type, id, json } = entry;
+  const mask = bits[kind];
   if (entry.hidden_from !== undefined) {
-    return [{ revision, mask, type, id, json, owner: entry.hidden_from, forOwner: false }];
+    return [{ revision, kind, mask, type, id, json, owner: entry.hidden_from, forOwner: false }];
   }
-  const own: Frame = { revision, mask, type, id, json, owner: entry.only_for, forOwner: entry.only_for !== undefined };
+  const own: Frame = {
+    revision,
+    kind,
+    mask,
+    type,
+    id,
+    json,
+    owner: entry.only_for,
+    forOwner: entry.only_for !== undefined,
+  };
   if (entry.only_for === undefined || entry.left_at !== revision) return [own];
   const bare = departed(org, id, revision);
-  return [{ revision, mask, type: 'delete', id, json: bare, owner: entry.only_for, forOwner: false }, own];
+  return [{ revision, kind, mask, type: 'delete', id, json: bare, owner: entry.only_for, forOwner: false }, own];
 }

@@ -1,4 +1,5 @@
 /** Owns a hub in a test: a model database under it, a clock that is set by hand, connections in memory. */
+import { afterEach } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { TokenId, UserId } from '../../policy/ids.ts';
 import { Hub, type Refusal } from './hub.ts';
@@ -6,7 +7,8 @@ import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 import type { WatchSettings } from './settings.ts';
 import { FakeSink } from './sink.fixture.ts';
 
-export const turns = async (count = 20): Promise<void> => {
+/** Lets the event loop turn so often. */
+export const loopTurns = async (count = 20): Promise<void> => {
   for (let i = 0; i < count; i += 1) await new Promise((resolve) => setImmediate(resolve));
 };
 
@@ -24,6 +26,7 @@ export class TestHub {
       clock: { now: () => this.now },
       random: () => 0.5,
       defer: (run) => setImmediate(run),
+      later: (run) => setImmediate(run),
       onWarning: (message) => this.warnings.push(message),
     });
   }
@@ -48,21 +51,42 @@ export class TestHub {
   async watch(items: readonly WatchItem[], options: Parameters<TestHub['open']>[1] = {}): Promise<FakeSink> {
     const sink = await this.open(items, options);
     if (typeof sink === 'string') throw new Error(`refused: ${sink}`);
-    await turns();
+    await loopTurns();
     return sink;
   }
 
   /** Commits were made: their hint arrives. */
-  async news(): Promise<void> {
+  async hint(): Promise<void> {
     this.db.hint();
-    await turns();
+    await loopTurns();
   }
 
-  /** Time passes, and the clock beats. */
+  /** Time passes, and the clock ticks. */
   async pass(ms: number): Promise<void> {
     this.now += ms;
     await this.hub.poll();
     while (!this.hub.sweep());
-    await turns();
+    await loopTurns();
   }
+}
+
+export const device = [{ kind: 'device' }] as const;
+export const both = [{ kind: 'device' }, { kind: 'security-groups' }] as const;
+
+/** What a stream of devices was sent, in short. */
+export const seen = (sink: FakeSink): readonly string[] =>
+  sink.received('device').map(({ type, revision }) => (type === 'tail' ? 'tail' : `${type} ${revision}`));
+
+/** Makes hubs that are closed after each test. */
+export function hubMaker(): (options?: ConstructorParameters<typeof TestHub>[0]) => TestHub {
+  let hubs: TestHub[] = [];
+  afterEach(() => {
+    for (const { hub } of hubs) hub.close();
+    hubs = [];
+  });
+  return (options = {}) => {
+    const made = new TestHub(options);
+    hubs.push(made);
+    return made;
+  };
 }

@@ -1,10 +1,10 @@
-/** Owns the hub's promises under chance: random writers, readers, stalls, cuts and failures, each run judged by the checker. */
+/** Owns the hub's promises under random load: random writers, readers, stalls, cuts and failures, each run judged by the checker. */
 import { describe, expect, test } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { WatchKind } from '../../api/kinds.ts';
 import type { UserId } from '../../policy/ids.ts';
 import { Checker, type Client, type Connection, type Received } from './checker.fixture.ts';
-import { TestHub, turns } from './hub.fixture.ts';
+import { TestHub, loopTurns } from './hub.fixture.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 import type { FakeSink } from './sink.fixture.ts';
 
@@ -86,19 +86,19 @@ class RandomClient {
 
 function act(random: () => number, db: ModelDatabase, groups: string[], devices: string[]): void {
   const pick = (from: readonly string[]): string | undefined => from[Math.floor(random() * from.length)];
-  const chance = random();
+  const roll = random();
   const device = pick(devices);
   const group = pick(groups);
-  if (chance < 0.25 || device === undefined) devices.push(db.create('device'));
-  else if (chance < 0.5) db.update(device);
-  else if (chance < 0.6) {
+  if (roll < 0.25 || device === undefined) devices.push(db.create('device'));
+  else if (roll < 0.5) db.update(device);
+  else if (roll < 0.6) {
     db.delete(device);
     devices.splice(devices.indexOf(device), 1);
-  } else if (chance < 0.7 || group === undefined) {
+  } else if (roll < 0.7 || group === undefined) {
     groups.push(db.create('security-groups', random() < 0.8 ? userOf(1 + Math.floor(random() * 3)) : undefined));
-  } else if (chance < 0.75) db.update(group);
-  else if (chance < 0.93) db.apply(group, random() < 0.5);
-  else if (chance < 0.96) db.touchOrganization();
+  } else if (roll < 0.75) db.update(group);
+  else if (roll < 0.93) db.apply(group, random() < 0.5);
+  else if (roll < 0.96) db.touchOrganization();
   else {
     db.delete(group);
     groups.splice(groups.indexOf(group), 1);
@@ -108,7 +108,7 @@ function act(random: () => number, db: ModelDatabase, groups: string[], devices:
 async function run(seed: number): Promise<{ readonly wrong: readonly string[]; readonly checked: number }> {
   const random = seeded(seed);
   const db = new ModelDatabase({
-    pause: () => (random() < 0.6 ? Promise.resolve() : turns(1 + Math.floor(random() * 4))),
+    pause: () => (random() < 0.6 ? Promise.resolve() : loopTurns(1 + Math.floor(random() * 4))),
   });
   const t = new TestHub({
     db,
@@ -131,14 +131,14 @@ async function run(seed: number): Promise<{ readonly wrong: readonly string[]; r
     if (random() < 0.02) db.purged = Math.max(db.purged, db.head - 30);
     db.down = random() < 0.03;
     for (const client of clients) {
-      const chance = random();
+      const roll = random();
       if (client.sink === undefined) {
-        if (chance < 0.3) await client.connect();
-      } else if (client.sink.ended || client.sink.destroyed || chance < 0.05) client.disconnect();
-      else if (chance < 0.15) client.sink.full = true;
-      else if (chance < 0.4) client.sink.drain();
+        if (roll < 0.3) await client.connect();
+      } else if (client.sink.ended || client.sink.destroyed || roll < 0.05) client.disconnect();
+      else if (roll < 0.15) client.sink.full = true;
+      else if (roll < 0.4) client.sink.drain();
     }
-    await turns(Math.floor(random() * 3));
+    await loopTurns(Math.floor(random() * 3));
   }
   db.down = false;
   // Everybody reads again; whose stream was ended, or whose revision is gone, comes back.
@@ -149,7 +149,7 @@ async function run(seed: number): Promise<{ readonly wrong: readonly string[]; r
       if (client.sink === undefined) await client.connect();
     }
     await t.pass(250);
-    await turns(40);
+    await loopTurns(40);
   }
   const checker = new Checker(modelOrg, db.log);
   const wrong = clients.flatMap((client) => {

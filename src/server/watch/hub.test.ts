@@ -1,26 +1,9 @@
 /** Owns the hub's rules one by one, on a model database: what is sent, when, to whom, and at what cost. */
-import { afterEach, describe, expect, test } from 'vitest';
-import { parseTokenId } from '../../policy/ids.ts';
-import { TestHub, turns } from './hub.fixture.ts';
+import { describe, expect, test } from 'vitest';
+import { both, device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
-import type { FakeSink } from './sink.fixture.ts';
 
-const device = [{ kind: 'device' }] as const;
-const both = [{ kind: 'device' }, { kind: 'security-groups' }] as const;
-const token = parseTokenId('44444444-4444-4444-8444-444444444444');
-const seen = (sink: FakeSink): readonly string[] =>
-  sink.received('device').map(({ type, revision }) => (type === 'tail' ? 'tail' : `${type} ${revision}`));
-
-let hubs: TestHub[] = [];
-const make = (options: ConstructorParameters<typeof TestHub>[0] = {}): TestHub => {
-  const made = new TestHub(options);
-  hubs.push(made);
-  return made;
-};
-afterEach(() => {
-  for (const { hub } of hubs) hub.close();
-  hubs = [];
-});
+const make = hubMaker();
 
 describe('a listing', () => {
   test('holds each resource once, in ascending revision, without deletions, then the tail', async () => {
@@ -69,7 +52,7 @@ describe('a listing', () => {
     const t = make();
     for (let i = 0; i < 200; i += 1) t.db.create('device');
     const sinks = await Promise.all(Array.from({ length: 1_000 }, () => t.watch(device)));
-    await turns(100);
+    await loopTurns(100);
     for (const sink of sinks) expect(sink.received('device')).toHaveLength(201);
     expect(t.db.reads.state).toBe(1);
     expect(t.db.reads.heads).toBeLessThan(10);
@@ -103,21 +86,21 @@ describe('a listing', () => {
     const ids = Array.from({ length: first }, () => t.db.create('device'));
     // From here on the listing is in memory.
     await t.watch(device);
-    await turns(100);
+    await loopTurns(100);
     const sink = await t.open(device);
     if (typeof sink === 'string') throw new Error(sink);
     // Too much for one turn: it is held in the middle of its listing.
     sink.full = true;
-    await turns();
+    await loopTurns();
     expect(sink.sent).toEqual([]);
     // One transaction, longer than the first read of a log.
     for (const id of ids.slice(0, 600)) t.db.update(id);
     t.db.hint();
-    await turns();
+    await loopTurns();
     sink.drain();
-    await turns(100);
+    await loopTurns(100);
     goOn();
-    await turns(100);
+    await loopTurns(100);
     const received = sink.received('device');
     const before = received.slice(
       0,
@@ -142,11 +125,40 @@ describe('a stream', () => {
     const t = make();
     const [a, b] = [await t.watch(device), await t.watch(device)];
     const id = t.db.create('device');
-    await t.news();
+    await t.hint();
     t.db.delete(id);
-    await t.news();
+    await t.hint();
     expect(seen(a)).toEqual(['tail', 'change 1', 'delete 2']);
     expect(a.sent.at(-1)).toBe(b.sent.at(-1));
+  });
+
+  test('that is opened behind another server’s changes costs one read of the log', async () => {
+    const t = make();
+    await t.watch(device);
+    t.db.create('device');
+    const before = t.db.reads.changes;
+    expect(seen(await t.watch(device))).toEqual(['change 1', 'tail']);
+    expect(t.db.reads.changes - before).toBe(1);
+  });
+
+  test('of an organization that goes while it is opened is not found, without asking the database for ever', async () => {
+    const db = new (class extends ModelDatabase {
+      goes = false;
+      override async heads(orgs: Parameters<ModelDatabase['heads']>[0]) {
+        const heads = await super.heads(orgs);
+        // Between the look at the head and that at the log.
+        if (this.goes) this.exists = false;
+        return heads;
+      }
+      override async readChanges(...args: Parameters<ModelDatabase['readChanges']>) {
+        return this.exists ? super.readChanges(...args) : undefined;
+      }
+    })();
+    const t = make({ db });
+    await t.watch(device);
+    db.create('device');
+    db.goes = true;
+    expect(await t.open(device)).toBe('not_found');
   });
 
   test('is sent several changes that came together in one write', async () => {
@@ -154,7 +166,7 @@ describe('a stream', () => {
     const sink = await t.watch(device);
     const before = sink.writes;
     for (let i = 0; i < 50; i += 1) t.db.create('device');
-    await t.news();
+    await t.hint();
     expect(sink.received('device')).toHaveLength(51);
     expect(sink.writes).toBe(before + 1);
   });
@@ -164,7 +176,7 @@ describe('a stream', () => {
     const sink = await t.watch(device);
     t.db.create('security-groups');
     t.db.touchOrganization();
-    await t.news();
+    await t.hint();
     expect(seen(sink)).toEqual(['tail']);
   });
 
@@ -172,13 +184,13 @@ describe('a stream', () => {
     const t = make();
     const sink = await t.watch(device);
     t.db.create('device');
-    await turns();
+    await loopTurns();
     expect(seen(sink)).toEqual(['tail']);
     await t.pass(250);
     expect(seen(sink)).toEqual(['tail', 'change 1']);
   });
 
-  test('costs no query while nothing happens, besides one for all organizations at each beat', async () => {
+  test('costs no query while nothing happens, besides one for all organizations at each tick', async () => {
     const t = make();
     await Promise.all(Array.from({ length: 100 }, () => t.watch(device)));
     await t.pass(250);
@@ -194,7 +206,7 @@ describe('a stream', () => {
     t.db.create('device');
     t.db.delete(id);
     t.db.cut = 2;
-    await t.news();
+    await t.hint();
     expect(seen(sink)).toEqual(['tail', 'change 2', 'delete 3']);
     expect(t.hub.stats.resyncs).toBe(1);
   });
@@ -204,7 +216,7 @@ describe('a stream', () => {
     const sink = await t.watch(device);
     t.db.down = true;
     t.db.create('device');
-    await t.news();
+    await t.hint();
     await t.pass(250);
     expect(t.warnings.length).toBeGreaterThan(0);
     t.db.down = false;
@@ -238,7 +250,7 @@ describe('a stream', () => {
     await t.pass(1_000);
     expect(sink.body()).toBe('{"type":"tail"}\n\n');
     t.db.create('device');
-    await t.news();
+    await t.hint();
     await t.pass(14_000);
     expect(sink.body().split('\n\n')).toHaveLength(2);
   });
@@ -252,7 +264,7 @@ describe('a resume', () => {
     t.db.update(a);
     t.db.update(a);
     t.db.delete(b);
-    await t.news();
+    await t.hint();
     const before = t.db.reads.state;
     expect(seen(await t.watch([{ kind: 'device', gt_revision: 2 }]))).toEqual(['change 4', 'delete 5', 'tail']);
     expect(t.db.reads.state).toBe(before);
@@ -308,7 +320,7 @@ describe('a resume', () => {
     const sink = await t.watch(items);
     t.db.create('security-groups');
     t.db.create('device');
-    await t.news();
+    await t.hint();
     expect(sink.received().map(({ kind, type, revision }) => `${kind} ${type} ${revision}`)).toEqual([
       'device change 3',
       'device tail 0',
@@ -326,14 +338,14 @@ describe("a user's group", () => {
     const items = [{ kind: 'security-groups' }] as const;
     const [own, other] = [await t.watch(items, { user: userOf(1) }), await t.watch(items, { user: userOf(2) })];
     t.db.update(id);
-    await t.news();
+    await t.hint();
     t.db.apply(id, true);
-    await t.news();
+    await t.hint();
     t.db.apply(id, false);
-    await t.news();
+    await t.hint();
     t.db.update(id);
     t.db.delete(id);
-    await t.news();
+    await t.hint();
     expect(seen(own)).toEqual(['change 1', 'tail', 'change 2', 'change 3', 'change 4', 'change 5', 'delete 6']);
     expect(seen(other)).toEqual(['tail', 'change 3', 'delete 4']);
     expect(other.lines().at(-1)).toBe(`{"type":"delete","value":{"id":"${id}","org_id":"${modelOrg}","revision":4}}`);
@@ -374,200 +386,5 @@ describe("a user's group", () => {
     const items = [{ kind: 'security-groups' }] as const;
     expect(seen(await t.watch(items, { user: userOf(2) }))).toEqual(['change 4', 'tail']);
     expect(seen(await t.watch(items, { user: userOf(1) }))).toEqual(['change 3', 'change 4', 'tail']);
-  });
-});
-
-describe('a reader that does not keep up', () => {
-  test('costs one write in memory and no queue, and goes on where it was', async () => {
-    const t = make();
-    const [slow, quick] = [await t.watch(device), await t.watch(device)];
-    slow.full = true;
-    for (let i = 0; i < 500; i += 1) {
-      t.db.create('device');
-      await t.news();
-    }
-    expect(quick.received('device')).toHaveLength(501);
-    expect(slow.held).toBeLessThan(1_000);
-    slow.drain();
-    await turns();
-    expect(slow.received('device')).toEqual(quick.received('device'));
-  });
-
-  test('whose place has left the ring goes on from the state: last states and deletions, never a gap', async () => {
-    const t = make({ settings: { ringBytes: 2_000 } });
-    const sink = await t.watch(both);
-    const group = t.db.create('security-groups');
-    const ids = Array.from({ length: 100 }, () => t.db.create('device'));
-    sink.full = true;
-    await t.news();
-    for (const id of ids) t.db.update(id);
-    t.db.update(group);
-    t.db.delete(ids[0] ?? '');
-    await t.news();
-    sink.drain();
-    await turns();
-    const last = sink.received().slice(-101);
-    expect(last.map(({ revision }) => revision)).toEqual(Array.from({ length: 101 }, (_, i) => 103 + i));
-    expect(last.at(-1)?.type).toBe('delete');
-  });
-
-  test('and takes nothing for long is cut off', async () => {
-    const t = make();
-    const sink = await t.watch(device);
-    sink.full = true;
-    t.db.create('device');
-    await t.news();
-    await t.pass(59_000);
-    expect(sink.destroyed).toBe(false);
-    await t.pass(2_000);
-    expect(sink.destroyed).toBe(true);
-    expect(t.hub.stats.endings.get('stuck')).toBe(1);
-    expect(t.hub.streams).toBe(0);
-  });
-});
-
-describe('a stream ends cleanly', () => {
-  test('when its credential is revoked, by the hint', async () => {
-    const t = make();
-    const [mine, other] = [await t.watch(device, { token }), await t.watch(device)];
-    t.db.hint({ credentials: [token] });
-    expect(mine.clean).toBe(true);
-    expect(other.ended).toBe(false);
-  });
-
-  test('when its credential is revoked and the hint is lost, by the next beat', async () => {
-    const t = make();
-    const [mine, other] = [await t.watch(device, { token }), await t.watch(device)];
-    t.db.ended.push({ serial: 1, token_id: token });
-    await t.pass(250);
-    expect(mine.clean).toBe(true);
-    expect(other.ended).toBe(false);
-  });
-
-  test('when its credential was revoked between the guard and the opening', async () => {
-    const t = make();
-    await t.watch(device);
-    const opening = t.open(device, { token });
-    t.db.hint({ credentials: [token] });
-    const sink = await opening;
-    expect(typeof sink === 'string' || sink.clean).toBe(true);
-  });
-
-  test('once for each ending: a stream opened with the secret that came after it stays', async () => {
-    const t = make();
-    await t.watch(device, { token });
-    t.db.ended.push({ serial: 1, token_id: token });
-    await t.pass(250);
-    t.now += 1;
-    const later = await t.watch(device, { token });
-    await t.pass(250);
-    expect(later.ended).toBe(false);
-    t.db.ended.push({ serial: 2, token_id: token });
-    await t.pass(250);
-    expect(later.clean).toBe(true);
-  });
-
-  test('when its credential expires', async () => {
-    const t = make();
-    const sink = await t.watch(device, { expiresAt: t.now + 5_000 });
-    await t.pass(4_000);
-    expect(sink.ended).toBe(false);
-    await t.pass(1_000);
-    expect(sink.clean).toBe(true);
-  });
-
-  test('when the member is removed, with and without the hint', async () => {
-    const t = make();
-    const gone = { organization_id: modelOrg, user_id: userOf(1) };
-    const first = await t.watch(device);
-    t.db.hint({ removed_members: [gone] });
-    expect(first.clean).toBe(true);
-    first.close();
-    t.now += 1;
-    const [second, other] = [await t.watch(device), await t.watch(device, { user: userOf(2) })];
-    t.db.ended.push({ serial: 1, ...gone });
-    await t.pass(250);
-    expect(second.clean).toBe(true);
-    expect(other.ended).toBe(false);
-  });
-
-  test('when the organization goes, with and without the hint', async () => {
-    const t = make();
-    const first = await t.watch(device);
-    t.db.hint({ deleted_organizations: [modelOrg] });
-    expect(first.clean).toBe(true);
-    first.close();
-    const second = await t.watch(device);
-    t.db.exists = false;
-    await t.pass(250);
-    expect(second.clean).toBe(true);
-    expect(await t.open(device)).toBe('not_found');
-  });
-
-  test('at its maximum age, jittered', async () => {
-    const t = make({ settings: { maxAgeMs: 100_000 } });
-    const sink = await t.watch(device);
-    await t.pass(89_000);
-    expect(sink.ended).toBe(false);
-    await t.pass(2_000);
-    expect(sink.clean).toBe(true);
-  });
-
-  test('when the server drains, and no new one is taken', async () => {
-    const t = make();
-    const sink = await t.watch(device);
-    const drained = t.hub.drain();
-    expect(sink.clean).toBe(true);
-    expect(await t.open(device)).toBe('draining');
-    sink.close();
-    await drained;
-  });
-
-  test('when the database went back in time, after which its revision is gone', async () => {
-    const t = make();
-    for (let i = 0; i < 5; i += 1) t.db.create('device');
-    const sink = await t.watch(device);
-    t.db.log.length = 3;
-    await t.pass(250);
-    expect(sink.clean).toBe(true);
-    expect(await t.open([{ kind: 'device', gt_revision: 5 }])).toBe('revision_gone');
-    expect(seen(await t.watch(device))).toEqual(['change 1', 'change 2', 'change 3', 'tail']);
-  });
-
-  test('and a connection that does not close after its end is closed', async () => {
-    const t = make();
-    const sink = await t.watch(device);
-    const drained = t.hub.drain();
-    await t.pass(6_000);
-    expect(sink.destroyed).toBe(true);
-    await drained;
-  });
-});
-
-describe('memory', () => {
-  test('of an organization that nobody watches is given back after a while', async () => {
-    const t = make();
-    const sink = await t.watch(device);
-    sink.close();
-    await t.pass(30_000);
-    expect(t.hub.organizations).toBe(1);
-    await t.pass(31_000);
-    expect(t.hub.organizations).toBe(0);
-    expect(t.hub.memory).toEqual({ rings: 0, listings: 0 });
-  });
-
-  test('of rings and listings stays within its bounds', async () => {
-    const t = make({ settings: { ringsBytes: 20_000, listingBytes: 50_000 } });
-    const sink = await t.watch(device);
-    for (let i = 0; i < 1_000; i += 1) t.db.create('device');
-    await t.news();
-    const listed = await t.watch(device);
-    await t.pass(250);
-    expect(t.hub.memory.rings).toBeLessThanOrEqual(20_000);
-    expect(t.hub.memory.listings).toBeLessThanOrEqual(50_000);
-    expect(listed.received('device')).toHaveLength(1_001);
-    expect(sink.received('device')).toHaveLength(1_001);
-    // What was let go is read again when someone asks.
-    expect((await t.watch(device)).received('device')).toHaveLength(1_001);
   });
 });

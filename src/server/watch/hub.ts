@@ -3,9 +3,9 @@ import type { WatchItem } from '../../api/watch.ts';
 import { watchKinds } from '../../api/kinds.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
+import { Coalescer } from '../coalesce.ts';
 import { Channel } from './channel.ts';
 import { maskOf } from './frame.ts';
-import { HeadReader, type Asking } from './heads.ts';
 import { keepWithin } from './memory.ts';
 import { start } from './cursor.ts';
 import { Rights, type Verdict } from './rights.ts';
@@ -14,7 +14,7 @@ import { defaultWatchSettings, type WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
 import { WatchStats } from './stats.ts';
 import { Stream, type Holder, type Sink } from './stream.ts';
-import { Turns } from './scheduler.ts';
+import { Scheduler } from './scheduler.ts';
 import { formatOf } from './wire.ts';
 
 export interface HubOptions {
@@ -23,10 +23,10 @@ export interface HubOptions {
   readonly clock: { readonly now: () => number };
   /** Between 0 and 1, for the spread of ages. */
   readonly random: () => number;
-  /** Runs something after other work had its turn; `setImmediate` in a server. */
+  /** Runs something after other work that is due; `setImmediate` in a server. */
   readonly defer: (run: () => void) => void;
-  /** Runs something after some milliseconds. Without it, streams that come one after the other do not wait for each other. */
-  readonly later?: (run: () => void, ms: number) => void;
+  /** Runs something after some milliseconds; `setTimeout` in a server. */
+  readonly later: (run: () => void, ms: number) => void;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
@@ -53,16 +53,14 @@ export type Refusal = 'not_found' | 'revision_gone' | 'draining';
 
 /** How long a connection may take to take its end before it is closed without. */
 const endingMs = 5_000;
-/** How long streams that come together may wait to be looked at together. */
-const gatherMs = 10;
 
 export class Hub {
   readonly stats = new WatchStats();
   readonly settings: WatchSettings;
   readonly #o: HubOptions;
   readonly #channels = new Map<OrganizationId, Channel>();
-  readonly #heads: HeadReader;
-  readonly #turns: Turns<Channel>;
+  readonly #heads: Coalescer<OrganizationId, Head | undefined>;
+  readonly #scheduler: Scheduler<Channel>;
   readonly #rights = new Rights();
   readonly #pool: Pool = { bytes: 0, uses: 0 };
   readonly #stopHints: () => void;
@@ -75,12 +73,11 @@ export class Hub {
   constructor(options: HubOptions) {
     this.#o = options;
     this.settings = { ...defaultWatchSettings, ...options.settings };
-    this.#turns = new Turns({ slice: this.settings.slice, defer: options.defer });
-    this.#heads = new HeadReader({
-      source: options.source,
-      known: (org) => this.#channels.get(org)?.ring.head ?? 0,
-      onRead: (heads, asked) => this.#onHeads(heads, asked),
-      spacing: options.later && { ms: gatherMs, now: options.clock.now, later: options.later },
+    const { clock, defer, later } = options;
+    this.#scheduler = new Scheduler({ slice: this.settings.slice, defer });
+    this.#heads = new Coalescer({
+      read: (orgs) => this.#readHeads(orgs),
+      timers: { now: clock.now, defer, later },
     });
     this.#stopHints = options.source.onHint((hint) => this.#onHint(hint));
   }
@@ -105,11 +102,10 @@ export class Hub {
     const channel = await this.#channelOf(opening.org);
     if (channel === undefined) return 'not_found';
     // Whatever was written anywhere before this request is in the ring or behind it from here on.
-    const head = await channel.log.sync({ patient: true });
-    if (head === undefined) return 'not_found';
+    const head = await channel.sync(this.#heads.patient.get(opening.org));
     if (this.#draining) return 'draining';
-    // Forgotten while we waited, because nobody read from it.
-    if (this.#channels.get(opening.org) !== channel) return this.open(opening);
+    // Gone, restored from a backup, or forgotten while we waited, because nobody read from it: look again.
+    if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening);
     const resumed = opening.items.map((item) => item.gt_revision ?? 0).filter((revision) => revision > 0);
     const latest = Math.max(head.revision, channel.ring.head);
     if (resumed.some((revision) => revision > latest || revision < head.purged)) return 'revision_gone';
@@ -119,6 +115,11 @@ export class Hub {
     return undefined;
   }
 
+  async #reopen(opening: Opening): Promise<Refusal | undefined> {
+    const head = await this.#heads.prompt.get(opening.org);
+    return head === undefined ? 'not_found' : this.open(opening);
+  }
+
   #attach(channel: Channel, opening: Opening): void {
     const { items, holder, chunked, preface, accept } = opening;
     const now = this.#o.clock.now();
@@ -126,7 +127,7 @@ export class Hub {
     const sink = accept();
     const kinds = watchKinds.filter((kind) => items.some((item) => item.kind === kind));
     const stream = new Stream({
-      home: channel,
+      owner: channel,
       sink,
       reader: {
         user: holder.user,
@@ -135,7 +136,7 @@ export class Hub {
         format: formatOf({ withKind: items.length > 1, chunked }),
       },
       holder,
-      place: start(items),
+      cursor: start(items),
       preface,
       now,
       endsAt: now + maxAgeMs * (0.8 + 0.2 * this.#o.random()),
@@ -150,7 +151,7 @@ export class Hub {
   async #channelOf(org: OrganizationId): Promise<Channel | undefined> {
     const known = this.#channels.get(org);
     if (known !== undefined) return known;
-    const head = await this.#readHead(org);
+    const head = await this.#heads.prompt.get(org);
     if (head === undefined) return undefined;
     const raced = this.#channels.get(org);
     if (raced !== undefined) return raced;
@@ -161,20 +162,24 @@ export class Hub {
       stats: this.stats,
       pool: this.#pool,
       now: this.#o.clock.now,
-      readHead: (id, asking) => this.#readHead(id, asking),
-      wantTurn: (one) => this.#turns.want(one),
+      readHead: () => this.#heads.prompt.get(org),
+      schedule: (one) => this.#scheduler.add(one),
       onWarning: this.#o.onWarning,
-      onGone: () => this.#onGone(),
+      onClosed: () => this.#onClosed(),
     });
     this.#channels.set(org, channel);
     return channel;
   }
 
-  async #readHead(org: OrganizationId, asking?: Asking): Promise<Head | undefined> {
-    return (await this.#heads.read([org], asking)).organizations.get(org);
+  async #readHeads(orgs: readonly OrganizationId[]): Promise<readonly (Head | undefined)[]> {
+    // What was known when the read began: an answer below that is a database that went back.
+    const known = new Map(orgs.map((org) => [org, this.#channels.get(org)?.ring.head ?? 0]));
+    const heads = await this.#o.source.heads(orgs);
+    this.#onHeads(heads, known);
+    return orgs.map((org) => heads.organizations.get(org));
   }
 
-  #onGone(): void {
+  #onClosed(): void {
     this.#streams -= 1;
     if (this.#streams === 0) this.#drained?.();
   }
@@ -190,18 +195,18 @@ export class Hub {
   // What wakes the hub.
 
   #onHint(hint: Hint): void {
-    for (const org of hint.organizations) this.#wake(this.#channels.get(org));
+    for (const org of hint.organizations) this.#follow(this.#channels.get(org)?.log.wake());
     for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
     this.#endWhere(this.#rights.fromHint(hint, this.#o.clock.now()));
   }
 
-  #wake(channel: Channel | undefined): void {
-    // A failure here costs nothing but time: the next beat looks again.
-    channel?.log.wake().catch((cause: unknown) => this.#o.onWarning('reading the change log failed', cause));
+  #follow(reading: Promise<unknown> | undefined): void {
+    // A failure here costs nothing but time: the next tick looks again.
+    reading?.catch((cause: unknown) => this.#o.onWarning('reading the change log failed', cause));
   }
 
-  #onHeads(heads: Heads, asked: ReadonlyMap<OrganizationId, number>): void {
-    for (const [org, known] of asked) {
+  #onHeads(heads: Heads, known: ReadonlyMap<OrganizationId, number>): void {
+    for (const [org, revision] of known) {
       const channel = this.#channels.get(org);
       const head = heads.organizations.get(org);
       if (channel === undefined) continue;
@@ -209,8 +214,8 @@ export class Hub {
         channel.endAll('organization_gone');
         continue;
       }
-      if (head.revision < known) channel.rewind(head);
-      else if (head.revision > channel.ring.head) this.#wake(channel);
+      if (head.revision < revision) channel.rewind(head);
+      else this.#follow(channel.log.catchUp(head.revision));
     }
     this.#endWhere(this.#rights.fromHeads(heads.ended, this.#o.clock.now()));
   }
@@ -225,7 +230,7 @@ export class Hub {
   async poll(): Promise<void> {
     const now = this.#o.clock.now();
     for (const channel of this.#channels.values()) {
-      channel.beat(now);
+      channel.tick(now);
       const idle = channel.streams.size === 0 && now - channel.idleSince > this.settings.lingerMs;
       if (idle) this.#forget(channel);
     }
@@ -234,9 +239,9 @@ export class Hub {
     this.#polling = true;
     try {
       const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
-      await this.#heads.read(watched.map((channel) => channel.org));
+      await this.#heads.prompt.getMany(watched.map((channel) => channel.org));
     } catch (cause) {
-      this.#o.onWarning('looking for news failed', cause);
+      this.#o.onWarning('looking for changes failed', cause);
     } finally {
       this.#polling = false;
     }
@@ -244,7 +249,7 @@ export class Hub {
 
   #forget(channel: Channel): void {
     this.#channels.delete(channel.org);
-    this.#turns.drop(channel);
+    this.#scheduler.remove(channel);
     channel.close();
   }
 
@@ -265,11 +270,11 @@ export class Hub {
 
   #look(channel: Channel, stream: Stream, now: number): void {
     const { expiresAt } = stream.holder;
-    if (stream.condition === 'ending') {
+    if (stream.state === 'ending') {
       if (now - stream.blockedAt > endingMs) stream.sink.destroy();
     } else if (expiresAt !== undefined && now >= expiresAt) channel.end(stream, 'expired');
     else if (now >= stream.endsAt) channel.end(stream, 'aged');
-    else if (stream.condition === 'blocked') {
+    else if (stream.state === 'blocked') {
       if (now - stream.blockedAt > this.settings.stuckMs) channel.end(stream, 'stuck');
     } else if (now - stream.wroteAt >= this.settings.heartbeatMs) channel.heartbeat(stream, now);
   }

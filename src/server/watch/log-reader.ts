@@ -2,21 +2,20 @@
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { Entry, Head } from '../store/contract/change-log.ts';
 import { framesOf } from './frame.ts';
-import type { Asking } from './heads.ts';
 import type { Ring } from './ring.ts';
 import type { Source } from './source.ts';
 import type { WatchStats } from './stats.ts';
 
-export interface LogOptions {
+export interface LogReaderOptions {
   readonly org: OrganizationId;
   readonly ring: Ring;
   readonly source: Source;
   readonly stats: WatchStats;
   readonly now: () => number;
   /** The head as of now; undefined when the organization is gone. */
-  readonly readHead: (asking?: Asking) => Promise<Head | undefined>;
-  /** The ring has news. */
-  readonly onNews: () => void;
+  readonly readHead: () => Promise<Head | undefined>;
+  /** The ring has new events, or was reset. */
+  readonly onAppend: () => void;
   /** The log jumped: what was remembered of the state can no longer be brought up to date. */
   readonly onHole: () => void;
 }
@@ -27,29 +26,32 @@ const rows = { least: 64, first: 512, most: 4_096 };
 /** How many full reads in a row are worth keeping. */
 const mostReads = 16;
 
-export class Log {
-  readonly #o: LogOptions;
+export class LogReader {
+  readonly #o: LogReaderOptions;
   #reading: Promise<void> | undefined;
   #again = false;
   #rows = rows.first;
 
-  constructor(options: LogOptions) {
+  constructor(options: LogReaderOptions) {
     this.#o = options;
   }
 
-  /** There may be news. Resolves when a read that began after this call has brought in what it found. */
+  /** There may be new entries. Resolves when a read that began after this call has brought in what it found. */
   async wake(): Promise<void> {
     this.#again = true;
     this.#reading ??= this.#read();
     await this.#reading;
   }
 
-  /** Brings the ring to the head as of now or later; undefined when the organization is gone. */
-  async sync(asking?: Asking): Promise<Head | undefined> {
-    const head = await this.#o.readHead(asking);
-    if (head === undefined) return undefined;
-    while (this.#o.ring.head < head.revision) await this.wake();
-    return head;
+  /**
+   * Brings the ring to a revision that the database was seen to have. A read under way counts; what it began too early to see is
+   * read again. False when the database has it no longer: the organization is gone, or a backup was restored.
+   */
+  async catchUp(revision: number): Promise<boolean> {
+    const { ring } = this.#o;
+    if (ring.head < revision) await this.#reading;
+    if (ring.head < revision) await this.wake();
+    return ring.head >= revision;
   }
 
   async #read(): Promise<void> {
@@ -94,7 +96,7 @@ export class Log {
       entries.at(-1)?.revision ?? from,
       this.#o.now(),
     );
-    this.#o.onNews();
+    this.#o.onAppend();
     return undefined;
   }
 
@@ -105,7 +107,7 @@ export class Log {
     this.#o.stats.resyncs += 1;
     this.#o.onHole();
     this.#o.ring.reset(head.revision);
-    this.#o.onNews();
+    this.#o.onAppend();
   }
 
   #adapt(entries: readonly Entry[]): void {

@@ -27,12 +27,12 @@ export class Rights {
 
   /** From the heads; undefined when all of it was known. */
   fromHeads(ended: readonly Ended[], now: number): Verdict | undefined {
-    const news = ended.filter(({ serial }) => !this.#known.has(serial));
+    const fresh = ended.filter(({ serial }) => !this.#known.has(serial));
     this.#known = new Set(ended.map(({ serial }) => serial));
     for (const [key, at] of this.#heard) if (now - at > rememberMs) this.#heard.delete(key);
     return this.#note(
-      news.flatMap((one) => ('token_id' in one ? [one.token_id] : [])),
-      news.flatMap((one) => ('user_id' in one ? [one] : [])),
+      fresh.flatMap((one) => ('token_id' in one ? [one.token_id] : [])),
+      fresh.flatMap((one) => ('user_id' in one ? [one] : [])),
       now,
     );
   }

@@ -111,4 +111,13 @@ export class Ring {
 }
 
 /** Stands in the slot of an event that was let go, so that its text can be collected. */
-const gone: Frame = { revision: 0, mask: 0, type: 'delete', id: '', json: '', owner: undefined, forOwner: false };
+const gone: Frame = {
+  revision: 0,
+  kind: 'device',
+  mask: 0,
+  type: 'delete',
+  id: '',
+  json: '',
+  owner: undefined,
+  forOwner: false,
+};

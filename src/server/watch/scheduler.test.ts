@@ -1,18 +1,18 @@
-/** Proves how long the turns are in which an organization's streams are served. */
+/** Proves how long the slices are in which an organization's streams are served. */
 import { expect, test } from 'vitest';
-import { TestHub, turns } from './hub.fixture.ts';
+import { TestHub, loopTurns } from './hub.fixture.ts';
 
-test('a round over many streams leaves turns to other work, and more of them while changes come quicker than it goes round', async () => {
+test('a round over many streams leaves room for other work, and more of them while changes come quicker than it goes round', async () => {
   const t = new TestHub({ settings: { slice: 64, sliceUnderLoad: 16 } });
   const sinks = await Promise.all(Array.from({ length: 128 }, () => t.watch([{ kind: 'device' }])));
   const told = (): readonly number[] => sinks.map((sink) => sink.lines().length);
-  /** How many streams were served in each of so many turns. */
+  /** How many streams were served in each of so many turns of the event loop. */
   const served = async (count: number, change: () => void): Promise<readonly number[]> => {
     const all: number[] = [];
     for (let i = 0; i < count; i += 1) {
       const before = told();
       change();
-      await turns(1);
+      await loopTurns(1);
       all.push(told().filter((lines, index) => lines > (before[index] ?? 0)).length);
     }
     return all;
@@ -25,7 +25,7 @@ test('a round over many streams leaves turns to other work, and more of them whi
     t.db.hint();
   });
   expect(Math.max(...busy.slice(20))).toBe(16);
-  await turns(100);
+  await loopTurns(100);
   expect(new Set(told())).toEqual(new Set([42]));
   t.db.create('device');
   t.db.hint();

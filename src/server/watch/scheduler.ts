@@ -1,14 +1,14 @@
-/** Owns whose turn it is: channels with work are served in rounds, a slice at a time, so that none starves accepts or another. */
+/** Owns the order in which organizations are served: those with work take turns, a slice each, so that none starves another or new connections. */
 
-export interface Worker {
+export interface Task {
   /** Works for about so many units; true when there is more to do. */
-  turn(budget: number): boolean;
+  run(budget: number): boolean;
 }
 
-export class Turns<W extends Worker> {
+export class Scheduler<T extends Task> {
   readonly #slice: number;
   readonly #defer: (run: () => void) => void;
-  #queue: Set<W> = new Set();
+  #queue: Set<T> = new Set();
   #scheduled = false;
 
   constructor(options: { readonly slice: number; readonly defer: (run: () => void) => void }) {
@@ -16,13 +16,13 @@ export class Turns<W extends Worker> {
     this.#defer = options.defer;
   }
 
-  want(worker: W): void {
-    this.#queue.add(worker);
+  add(task: T): void {
+    this.#queue.add(task);
     this.#schedule();
   }
 
-  drop(worker: W): void {
-    this.#queue.delete(worker);
+  remove(task: T): void {
+    this.#queue.delete(task);
   }
 
   #schedule(): void {
@@ -31,13 +31,13 @@ export class Turns<W extends Worker> {
     this.#defer(() => this.#run());
   }
 
-  /** One slice, shared by all who have work. */
+  /** One slice, shared by all tasks that have work. */
   #run(): void {
     this.#scheduled = false;
     const now = this.#queue;
     this.#queue = new Set();
     const share = Math.max(16, Math.ceil(this.#slice / Math.max(1, now.size)));
-    for (const worker of now) if (worker.turn(share)) this.#queue.add(worker);
+    for (const task of now) if (task.run(share)) this.#queue.add(task);
     this.#schedule();
   }
 }

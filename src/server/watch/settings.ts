@@ -19,11 +19,11 @@ export interface WatchSettings {
   readonly pageBytes: number;
   /** How long an organization without streams is kept in memory: its agents may be about to come back. */
   readonly lingerMs: number;
-  /** How many streams are served before other work gets its turn. */
+  /** How many streams are served before other work is let in. */
   readonly slice: number;
   /**
-   * The same while changes come quicker than a round over an organization's streams: the writes behind them wait for turns too,
-   * several of them each, and with long ones everything comes late.
+   * The same while changes come quicker than a round over an organization's streams: the writes behind them wait for the event loop too,
+   * several times each, and with long slices everything comes late.
    */
   readonly sliceUnderLoad: number;
 }

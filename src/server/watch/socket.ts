@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { learn, shortWay, writeShort, type Handle } from './direct.ts';
+import { learn, directHandle, writeDirect, type Handle } from './direct.ts';
 import type { ConnectedSink } from './hub.ts';
 import type { Stream } from './stream.ts';
 
@@ -67,11 +67,11 @@ function detach(socket: Socket, response: ServerResponse): void {
 class SocketSink implements ConnectedSink {
   readonly #socket: StreamSocket;
   /** Once all that went the ordinary way is with the kernel. */
-  #short: Handle | undefined;
+  #direct: Handle | undefined;
 
   constructor(socket: StreamSocket) {
     this.#socket = socket;
-    if (socket.writableLength === 0) this.#short = shortWay(socket);
+    if (socket.writableLength === 0) this.#direct = directHandle(socket);
   }
 
   connect(stream: Stream): void {
@@ -83,8 +83,8 @@ class SocketSink implements ConnectedSink {
   write(bytes: readonly Buffer[]): boolean {
     const socket = this.#socket;
     const one = bytes.length === 1 ? bytes[0] : joined(bytes);
-    if (one !== undefined && this.#short !== undefined) {
-      const outcome = writeShort(this.#short, one, this);
+    if (one !== undefined && this.#direct !== undefined) {
+      const outcome = writeDirect(this.#direct, one, this);
       if (outcome === 'failed') socket.destroy();
       return outcome === 'taken';
     }
@@ -96,7 +96,7 @@ class SocketSink implements ConnectedSink {
       socket.uncork();
     }
     if (socket.writableLength === 0) {
-      this.#short ??= shortWay(socket);
+      this.#direct ??= directHandle(socket);
       return true;
     }
     socket.write(nothing, (error) => {

@@ -40,7 +40,7 @@ export class StateCache {
   }
 
   /**
-   * What a reader is owed after a revision, up to `until` at most; undefined when that part is not here and must be read.
+   * What a reader is to be sent after a revision, up to `until` at most; undefined when that part is not here and must be read.
    * Deletions are among it only when this cache keeps them.
    */
   read(after: number, until: number, ring: Ring, format: Format, reader: UserId): Batch | undefined {
@@ -71,7 +71,7 @@ export class StateCache {
     if (through <= after) throw new Error(`a page of state after ${after} reaches ${through} only`);
     const changed = new Set<string>();
     for (const frame of ring.after(from)) for (const key of replacedBy(frame)) changed.add(key);
-    this.#place(
+    this.#insert(
       after,
       through,
       page.filter((frame) => frame.revision <= through && !changed.has(keyOf(frame))),
@@ -104,7 +104,7 @@ export class StateCache {
     return found !== undefined && found.after <= after ? found : undefined;
   }
 
-  #place(after: number, through: number, frames: readonly Frame[]): void {
+  #insert(after: number, through: number, frames: readonly Frame[]): void {
     const first = new Segment(after, after, this.#pool);
     const made = this.#fill(first, frames, through);
     this.#segments = [...this.#segments, first, ...made].toSorted((a, b) => a.after - b.after);
@@ -163,7 +163,7 @@ export class StateCache {
     this.#mergeEmpty();
   }
 
-  /** Segments that lost all their resources join their successor, so that a busy cache does not fill with husks. */
+  /** Segments that lost all their resources join their successor, so that a busy cache does not fill with empty ones. */
   #mergeEmpty(): void {
     const kept: Segment[] = [];
     let start: number | undefined;

@@ -1,4 +1,4 @@
-/** Owns the hub's running counts, from which metrics are told. */
+/** Owns the hub's running counts, from which metrics are made. */
 import type { Ending } from './stream.ts';
 
 export class WatchStats {
@@ -13,7 +13,6 @@ export class WatchStats {
   /** Pages of state read from the database, and the log read from there. */
   stateReads = 0;
   logReads = 0;
-  headReads = 0;
   /** Times a log had a hole and was read anew. */
   resyncs = 0;
   heartbeats = 0;

@@ -1,7 +1,8 @@
-/** Owns one open stream: a connection, a reader, and the place it has reached. It holds no events, ever. */
+/** Owns one open stream: a connection, a reader, and its cursor. It holds no events, ever. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
-import { sharedWanted, type Wanted } from './batch.ts';
-import type { Place, Reader } from './cursor.ts';
+import { sharedSelection, type Selection } from './batch.ts';
+import type { Cursor, Reader } from './cursor.ts';
+import { nextState, type StreamEvent, type StreamState } from './stream-state.ts';
 import { ending, heartbeat } from './wire.ts';
 
 /** Why a stream came to its end. All but `left` and `stuck` end it cleanly, so that the client resumes. */
@@ -20,9 +21,9 @@ export type Ending =
   | 'aged'
   | 'stuck';
 
-/** The connection under a stream. It tells its stream through `flushed` and `gone`. */
+/** The connection under a stream. It tells its stream through `flushed` and `closed`. */
 export interface Sink {
-  /** Hands bytes over. False when the kernel did not take them all: `flushed` tells when it has. Nothing is to be written until then. */
+  /** Writes bytes. False when the kernel did not take them all: `flushed` tells when it has. Nothing is to be written until then. */
   write(bytes: readonly Buffer[]): boolean;
   /** Ends the connection after these bytes. */
   end(bytes: Buffer): void;
@@ -39,27 +40,21 @@ export interface Holder {
   readonly expiresAt: number | undefined;
 }
 
-/**
- * `ready`: has something to do, waits for its turn. `live`: has everything. `blocked`: the connection takes no more.
- * `reading`: waits for the database. `ending`: was sent its end, waits for the connection to close. `over`: closed.
- */
-export type Condition = 'ready' | 'live' | 'blocked' | 'reading' | 'ending' | 'over';
-
-/** What a stream's home does about it. */
-export interface Home {
-  flushed(stream: Stream): void;
-  gone(stream: Stream): void;
+/** Whoever serves a stream is told what its connection does. */
+export interface StreamOwner {
+  onFlushed(stream: Stream): void;
+  onClosed(stream: Stream): void;
 }
 
 export class Stream {
-  readonly home: Home;
+  readonly owner: StreamOwner;
   readonly sink: Sink;
   readonly reader: Reader;
   readonly holder: Holder;
-  /** What it is owed while it follows, to look shared batches up by. */
-  readonly wanted: Wanted;
-  condition: Condition = 'ready';
-  place: Place;
+  /** What it is sent while it follows, to look shared batches up by. */
+  readonly selection: Selection;
+  cursor: Cursor;
+  #state: StreamState = 'ready';
   /** Its slot in the list of live streams. */
   slot = -1;
   wroteAt: number;
@@ -71,28 +66,34 @@ export class Stream {
   preface: Buffer | undefined;
 
   constructor(options: {
-    readonly home: Home;
+    readonly owner: StreamOwner;
     readonly sink: Sink;
     readonly reader: Reader;
     readonly holder: Holder;
-    readonly place: Place;
+    readonly cursor: Cursor;
     readonly now: number;
     readonly endsAt: number;
     readonly preface?: Buffer | undefined;
   }) {
-    this.home = options.home;
+    this.owner = options.owner;
     this.sink = options.sink;
     this.reader = options.reader;
     this.holder = options.holder;
-    this.place = options.place;
+    this.cursor = options.cursor;
     this.wroteAt = options.now;
     this.endsAt = options.endsAt;
     this.preface = options.preface;
-    this.wanted = sharedWanted({ mask: options.reader.mask, format: options.reader.format, newest: false });
+    this.selection = sharedSelection({ mask: options.reader.mask, format: options.reader.format, newest: false });
   }
 
-  get open(): boolean {
-    return this.condition !== 'ending' && this.condition !== 'over';
+  get state(): StreamState {
+    return this.#state;
+  }
+
+  /** The only way from one state to another. For the stream's owner, which keeps its lists by state. */
+  step(event: StreamEvent): StreamState {
+    this.#state = nextState(this.#state, event);
+    return this.#state;
   }
 
   /** Writes; false when the stream is blocked now. */
@@ -104,14 +105,13 @@ export class Stream {
   }
 
   /** A lone line feed. Only between documents, which is always: documents are written whole. */
-  beat(now: number): boolean {
+  heartbeat(now: number): boolean {
     return this.write([heartbeat(this.reader.format.chunked)], now);
   }
 
+  /** Sends the end, or cuts the connection where nobody reads. For a stream that is open. */
   finish(why: Ending, now: number): void {
-    if (!this.open) return;
     this.ended = why;
-    this.condition = 'ending';
     this.blockedAt = now;
     const last = ending(this.reader.format.chunked);
     if (why === 'stuck' || why === 'left') this.sink.destroy();
@@ -121,13 +121,12 @@ export class Stream {
   // Called by the connection.
 
   flushed(): void {
-    if (this.condition === 'blocked') this.home.flushed(this);
+    this.owner.onFlushed(this);
   }
 
   closed(): void {
-    if (this.condition === 'over') return;
+    if (this.#state === 'closed') return;
     this.ended ??= 'left';
-    this.home.gone(this);
-    this.condition = 'over';
+    this.owner.onClosed(this);
   }
 }

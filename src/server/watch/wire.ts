@@ -1,6 +1,6 @@
 /** Owns the bytes on the wire: documents as lines, lines as HTTP chunks, the response head, heartbeat and end. */
-import { watchContentType, watchKinds } from '../../api/kinds.ts';
-import type { Frame, Mask } from './frame.ts';
+import { watchContentType, type WatchKind } from '../../api/kinds.ts';
+import type { Frame } from './frame.ts';
 
 /** How documents are written: with their kind when several kinds are watched, chunked unless the client speaks HTTP/1.0. */
 export interface Format {
@@ -18,24 +18,37 @@ export function formatOf(format: Format): Format {
   return formats[formatKey(format)] ?? format;
 }
 
-const kindName = (mask: Mask): string => watchKinds[Math.log2(mask)] ?? '';
-
-function opening(type: Frame['type'], mask: Mask, withKind: boolean): string {
-  return withKind ? `{"type":"${type}","kind":"${kindName(mask)}","value":` : `{"type":"${type}","value":`;
+/** The parts of a kind's documents that are always the same, so that a line costs one concatenation. */
+interface Phrases {
+  /** Each without the kind, and with it. */
+  readonly change: readonly [string, string];
+  readonly delete: readonly [string, string];
+  readonly tail: readonly [string, string];
 }
 
-// Indexed by kind's mask; a handful of constant strings, so that a line costs one concatenation.
-const openings = {
-  change: [false, true].map((withKind) => [0, 1, 2].map((mask) => opening('change', mask, withKind))),
-  delete: [false, true].map((withKind) => [0, 1, 2].map((mask) => opening('delete', mask, withKind))),
+const phrasesOf = (kind: WatchKind): Phrases => {
+  const opening = (type: Frame['type']): readonly [string, string] => [
+    `{"type":"${type}","value":`,
+    `{"type":"${type}","kind":"${kind}","value":`,
+  ];
+  return {
+    change: opening('change'),
+    delete: opening('delete'),
+    tail: ['{"type":"tail"}\n', `{"type":"tail","kind":"${kind}"}\n`],
+  };
+};
+
+/** A kind that is added does not compile before it has its row. */
+const phrases: { readonly [Kind in WatchKind]: Phrases } = {
+  device: phrasesOf('device'),
+  'security-groups': phrasesOf('security-groups'),
 };
 
 /** One document, as one line. */
 export const lineOf = (frame: Frame, withKind: boolean): string =>
-  `${openings[frame.type][withKind ? 1 : 0]?.[frame.mask] ?? ''}${frame.json}}\n`;
+  `${phrases[frame.kind][frame.type][withKind ? 1 : 0]}${frame.json}}\n`;
 
-export const tailLine = (mask: Mask, withKind: boolean): string =>
-  withKind ? `{"type":"tail","kind":"${kindName(mask)}"}\n` : '{"type":"tail"}\n';
+export const tailLine = (kind: WatchKind, withKind: boolean): string => phrases[kind].tail[withKind ? 1 : 0];
 
 /** Lines as they go to the socket. */
 export function encode(lines: string, chunked: boolean): Buffer {
