@@ -55,7 +55,7 @@ const rooms: Rooms = {
     why: 'the only room that speaks SQL',
   },
   'server/identity': {
-    may: ['server/store', 'server', 'api', 'policy'],
+    may: ['node', 'server/store', 'server', 'api', 'policy'],
     npm: [...service, 'jose', 'oauth4webapi'],
     node: true,
     why: 'who is asking; knows nothing of routes',
@@ -196,7 +196,7 @@ const rooms: Rooms = {
     why: 'takes a database out and puts it back, beside a server or without one',
   },
   server: {
-    may: ['api', 'policy', 'nft'],
+    may: ['node', 'api', 'policy', 'nft'],
     npm: service,
     node: true,
     why: 'what all parts of the server share; it knows none of them',
@@ -275,8 +275,8 @@ const rooms: Rooms = {
     why: 'text in and out: tables, questions, files, exit codes; it asks no server',
   },
   'cli/oauth': {
-    may: ['cli/terminal'],
-    npm: [],
+    may: ['cli/terminal', 'node'],
+    npm: ['oauth4webapi'],
     node: true,
     why: 'signing in at an identity provider; it knows nothing of our server',
   },

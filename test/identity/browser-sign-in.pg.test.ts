@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { isSafeUrl } from '../../src/server/safe-url.ts';
+import { isSafeUrl } from '../../src/node/safe-url.ts';
 import type { Answered, Json } from '../lib/http.ts';
 import { Person } from '../lib/person.ts';
 import { temporaryDirectory } from '../lib/postgres.ts';

@@ -36,21 +36,21 @@ export async function signInAt(
   client: OAuthClient,
   way: 'device' | 'browser',
 ): Promise<Pick<Profile, 'token' | 'sign_in'>> {
-  const endpoints = await discover(client, signal);
+  const provider = await discover(client, signal);
   let tokens: Tokens;
   if (way === 'browser') {
     const show = (address: string): void => {
       terminal.note('To sign in, open this address in a browser on this machine:');
       terminal.note(`  ${address}`);
     };
-    tokens = await signInByBrowser(client, endpoints, { show, signal });
+    tokens = await signInByBrowser(client, provider, { show, signal });
   } else {
-    const code = await askForCode(client, endpoints, signal);
+    const code = await askForCode(client, provider, signal);
     terminal.note(`To sign in, open ${code.verification_uri} in any browser and enter the code`);
     terminal.note(`  ${terminal.paintError('bold', code.user_code)}`);
     if (code.verification_uri_complete !== undefined) terminal.note(`or open ${code.verification_uri_complete}`);
     terminal.note(`Waiting; the code is good for ${minutes(code.expires_in)}. Ctrl-C gives up.`);
-    tokens = await awaitCode(client, endpoints, code, signal);
+    tokens = await awaitCode(client, provider, code, signal);
   }
   return { token: tokens.access_token, sign_in: keep(client, tokens) };
 }

@@ -4,7 +4,6 @@ import type { Client } from '../../client/http.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
 import { profileName, readProfiles, writeProfiles, type Profile } from '../session/profile.ts';
-import { endAt, providerAt, signInAt } from './provider-sign-in.ts';
 import { clientOf, readServer, readTokenFile, type Session } from '../session/session.ts';
 import { renderFields, renderTable } from '../terminal/table.ts';
 
@@ -52,6 +51,7 @@ async function newCredential(
   // A script that pipes a token in, or names one, is not asked how to sign in.
   if (!asked && (withToken === true || given || !terminal.isInteractive))
     return { token: await newToken(session, url) };
+  const { providerAt, signInAt } = await import('./provider-sign-in.ts');
   const provider = await providerAt(session, url, asked);
   if (provider === undefined) return { token: await newToken(session, url) };
   return signInAt(session, provider, browser === true ? 'browser' : 'device');
@@ -95,6 +95,7 @@ export async function logout(session: Session): Promise<void> {
   // First here: what cannot be reached must not keep a credential on this disk.
   await writeProfiles(session.profilesFile, { current: next, profiles: rest });
   if (profile.sign_in !== undefined) {
+    const { endAt } = await import('./provider-sign-in.ts');
     return session.say(`Forgot profile ${name}. ${await endAt(profile.sign_in, session.signal)}`);
   }
   return session.say(

@@ -1,14 +1,20 @@
-/** Owns the talk with an identity provider: its endpoints, and the grants by which a program gets and gives back tokens. */
+/** Owns the requests to an identity provider: its endpoints, and the grants by which a program gets and gives back tokens. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import * as oauth from 'oauth4webapi';
+import { providerFetch, type ProviderFetch } from '../../node/provider-http.ts';
+import { isSafeUrl } from '../../node/safe-url.ts';
 import { CliError } from '../terminal/exit.ts';
 
-/** What the server tells of itself, and so what `login` asks the provider for. */
+/** The client that the server names for programs, at which provider, and what to ask there. */
 export interface OAuthClient {
   readonly issuer: string;
   readonly client_id: string;
   readonly scopes: string;
   readonly parameters: Readonly<Record<string, string>>;
 }
+
+/** The part of it that is kept with a sign-in. */
+type KnownClient = Pick<OAuthClient, 'issuer' | 'client_id'>;
 
 export interface Tokens {
   readonly access_token: string;
@@ -17,181 +23,214 @@ export interface Tokens {
   readonly expires_at?: number;
 }
 
-type Json = Readonly<Record<string, unknown>>;
-export type Endpoints = Json;
+/** What a provider says of itself. */
+export type Provider = oauth.AuthorizationServer;
 
 const timeoutMs = 15_000;
-const largest = 1 << 20;
 
-/** Plain HTTP is for a provider on this machine only: whoever listens on the way would have the tokens. */
-function isSafeUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const url = new URL(text);
-  if (url.username !== '' || url.password !== '') return false;
-  return (
-    url.protocol === 'https:' || (url.protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname))
-  );
-}
+const failure = (message: string): CliError => new CliError('failed', message);
 
-const isSafe = (value: unknown): value is string => typeof value === 'string' && isSafeUrl(value);
+/** Plain HTTP is judged by `providerFetch`, which knows which addresses are this machine's own. */
+const request = (signal?: AbortSignal, fetch: ProviderFetch = providerFetch(globalThis.fetch, timeoutMs)) => ({
+  [oauth.customFetch]: fetch,
+  [oauth.allowInsecureRequests]: true as const,
+  ...(signal === undefined ? {} : { signal }),
+});
 
-const fault = (message: string): CliError => new CliError('failed', message);
+/** For the token endpoint. An ID token that comes along is not used: it must not be a reason to lose the tokens that came with it. */
+const tokenRequest = (signal?: AbortSignal) => {
+  const fetch = providerFetch(globalThis.fetch, timeoutMs);
+  return request(signal, async (url, init) => {
+    const answer = await fetch(url, init);
+    const body: unknown = await answer
+      .clone()
+      .json()
+      .catch(() => undefined);
+    if (typeof body !== 'object' || body === null || !('id_token' in body)) return answer;
+    return Response.json({ ...body, id_token: undefined }, { status: answer.status });
+  });
+};
 
-async function exchange(url: string, form?: Readonly<Record<string, string>>, signal?: AbortSignal) {
-  let answer: Response;
+const clientOf = ({ client_id }: KnownClient): oauth.Client => ({ client_id });
+
+/** Asks, and says in our own words what went wrong. */
+async function exchange<T>(issuer: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
-    answer = await fetch(url, {
-      redirect: 'error',
-      headers: { accept: 'application/json' },
-      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal === undefined ? [] : [signal])]),
-      ...(form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) }),
-    });
-    const text = await answer.text();
-    const value: unknown = text.length > largest ? undefined : JSON.parse(text === '' ? '{}' : text);
-    if (typeof value !== 'object' || value === null) throw new Error('no record came');
-    return { status: answer.status, body: value as Json };
+    return await work();
   } catch (error) {
     signal?.throwIfAborted();
+    if (error instanceof CliError) throw error;
+    if (error instanceof oauth.ResponseBodyError) throw refusal(error);
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    throw fault(
-      `cannot ask the identity provider at ${url}: ${cause instanceof Error ? cause.message : String(cause)}`,
+    throw failure(
+      `cannot ask the identity provider ${issuer}: ${cause instanceof Error ? cause.message : String(cause)}`,
     );
   }
 }
 
-export async function discover({ issuer }: Pick<OAuthClient, 'issuer'>, signal?: AbortSignal): Promise<Endpoints> {
-  if (!isSafeUrl(issuer)) throw fault(`${issuer} is no safe address for an identity provider`);
-  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
-  const { status, body } = await exchange(url, undefined, signal);
-  if (status !== 200 || body['issuer'] !== issuer)
-    throw fault(`${issuer} does not describe itself as an identity provider`);
-  return body;
-}
-
-export function endpoint(endpoints: Endpoints, name: string, issuer: string): string {
-  const place = endpoints[name];
-  if (!isSafe(place)) throw fault(`the identity provider ${issuer} does not offer this kind of sign-in`);
-  return place;
-}
-
-function tokensFrom(body: Json): Tokens {
-  const { access_token, refresh_token, expires_in } = body;
-  if (typeof access_token !== 'string') throw fault('the identity provider gave no access token');
-  return {
-    access_token,
-    ...(typeof refresh_token === 'string' ? { refresh_token } : {}),
-    ...(typeof expires_in === 'number' ? { expires_at: Date.now() + expires_in * 1000 } : {}),
-  };
-}
-
 /** What an error of the provider means, for the person who waits. */
-function refusal(body: Json): CliError {
-  const { error, error_description } = body;
-  const more = typeof error_description === 'string' ? ` (${error_description.slice(0, 200)})` : '';
+function refusal({ error, error_description }: Pick<oauth.ResponseBodyError, 'error' | 'error_description'>): CliError {
   switch (error) {
     case 'access_denied':
       return new CliError('notAllowed', 'the sign-in was denied');
     case 'expired_token':
-      return fault('the code was not used in time; run `ringfence login` again');
+      return failure('the code was not used in time; run `ringfence login` again');
     case 'invalid_grant':
       return new CliError('notAllowed', 'your sign-in has ended; run `ringfence login` again');
-    default:
-      return fault(`the identity provider refused: ${typeof error === 'string' ? error : 'no reason given'}${more}`);
+    default: {
+      const more = error_description === undefined ? '' : ` (${error_description.slice(0, 200)})`;
+      return failure(`the identity provider refused: ${error.slice(0, 100)}${more}`);
+    }
   }
 }
 
-export interface DeviceCode {
-  readonly device_code: string;
-  readonly user_code: string;
-  readonly verification_uri: string;
-  readonly verification_uri_complete?: string;
-  readonly expires_in: number;
-  readonly interval: number;
+export async function discover({ issuer }: Pick<OAuthClient, 'issuer'>, signal?: AbortSignal): Promise<Provider> {
+  if (!isSafeUrl(issuer)) throw failure(`${issuer} is not a safe address for an identity provider`);
+  const identifier = new URL(issuer);
+  return exchange(
+    issuer,
+    async () => {
+      const answer = await oauth.discoveryRequest(identifier, request(signal));
+      const provider = await oauth.processDiscoveryResponse(identifier, answer).catch(() => undefined);
+      // The library compares addresses; an issuer is the same to the letter.
+      if (provider?.issuer !== issuer) throw failure(`${issuer} does not describe itself as an identity provider`);
+      return provider;
+    },
+    signal,
+  );
 }
+
+type Endpoint = 'authorization_endpoint' | 'token_endpoint' | 'device_authorization_endpoint';
+
+export function endpoint(provider: Provider, name: Endpoint): string {
+  const address = provider[name];
+  if (address === undefined || !isSafeUrl(address)) {
+    throw failure(`the identity provider ${provider.issuer} does not offer this kind of sign-in`);
+  }
+  return address;
+}
+
+const tokensFrom = ({ access_token, refresh_token, expires_in }: oauth.TokenEndpointResponse): Tokens => ({
+  access_token,
+  ...(refresh_token === undefined ? {} : { refresh_token }),
+  ...(expires_in === undefined ? {} : { expires_at: Date.now() + expires_in * 1000 }),
+});
+
+export type DeviceCode = oauth.DeviceAuthorizationResponse;
 
 /** RFC 8628 3.1. */
-export async function askForCode(client: OAuthClient, endpoints: Endpoints, signal: AbortSignal): Promise<DeviceCode> {
-  const url = endpoint(endpoints, 'device_authorization_endpoint', client.issuer);
-  const form = { ...client.parameters, client_id: client.client_id, scope: client.scopes };
-  const { status, body } = await exchange(url, form, signal);
-  if (status !== 200) throw refusal(body);
-  const { device_code, user_code, verification_uri, verification_uri_complete, expires_in, interval } = body;
-  if (typeof device_code !== 'string' || typeof user_code !== 'string' || !isSafe(verification_uri)) {
-    throw fault('the identity provider gave no code');
-  }
-  return {
-    device_code,
-    user_code,
-    verification_uri,
-    ...(isSafe(verification_uri_complete) ? { verification_uri_complete } : {}),
-    expires_in: typeof expires_in === 'number' ? expires_in : 300,
-    interval: typeof interval === 'number' ? interval : 5,
-  };
+export async function askForCode(client: OAuthClient, provider: Provider, signal: AbortSignal): Promise<DeviceCode> {
+  endpoint(provider, 'device_authorization_endpoint');
+  const asked = { ...client.parameters, scope: client.scopes };
+  const own = clientOf(client);
+  return exchange(
+    client.issuer,
+    async () => {
+      const answer = await oauth.deviceAuthorizationRequest(provider, own, oauth.None(), asked, request(signal));
+      const code = await oauth.processDeviceAuthorizationResponse(provider, own, answer);
+      if (!isSafeUrl(code.verification_uri)) throw failure('the identity provider names no safe address for the code');
+      const { verification_uri_complete, ...rest } = code;
+      const isSafe = verification_uri_complete !== undefined && isSafeUrl(verification_uri_complete);
+      return isSafe ? code : rest;
+    },
+    signal,
+  );
 }
 
 /** RFC 8628 3.4: asks at the provider's pace until somebody has agreed or refused, or the code is too old. */
 export async function awaitCode(
   client: OAuthClient,
-  endpoints: Endpoints,
+  provider: Provider,
   code: DeviceCode,
   signal: AbortSignal,
 ): Promise<Tokens> {
-  const url = endpoint(endpoints, 'token_endpoint', client.issuer);
+  endpoint(provider, 'token_endpoint');
+  const own = clientOf(client);
   const until = Date.now() + code.expires_in * 1000;
-  const form = {
-    grant_type: 'urn:ietf:params:oauth:grant-type:device_code',
-    device_code: code.device_code,
-    client_id: client.client_id,
-  };
-  for (let seconds = Math.max(1, code.interval); Date.now() < until;) {
+  for (let seconds = Math.max(1, code.interval ?? 5); Date.now() < until;) {
     await sleep(seconds * 1000, undefined, { signal });
-    const answer = await exchange(url, form, signal).catch((error: unknown) => {
+    try {
+      const answer = await oauth.deviceCodeGrantRequest(
+        provider,
+        own,
+        oauth.None(),
+        code.device_code,
+        tokenRequest(signal),
+      );
+      return tokensFrom(await oauth.processDeviceCodeResponse(provider, own, answer));
+    } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof oauth.WWWAuthenticateChallengeError) throw refusal({ error: error.message });
       // A provider that cannot be reached for a moment is asked again, more slowly.
-      if (error instanceof CliError) return undefined;
-      throw error;
-    });
-    if (answer?.status === 200) return tokensFrom(answer.body);
-    const error = answer?.body['error'];
-    if (answer === undefined || error === 'slow_down') seconds += 5;
-    else if (error !== 'authorization_pending') throw refusal(answer.body);
+      if (!(error instanceof oauth.ResponseBodyError) || error.error === 'slow_down') seconds += 5;
+      else if (error.error !== 'authorization_pending') throw refusal(error);
+    }
   }
   throw refusal({ error: 'expired_token' });
+}
+
+/** What came back with the browser: from this provider (RFC 9207), and no failure. */
+export function readAnswer(client: OAuthClient, provider: Provider, given: URLSearchParams, state: string) {
+  try {
+    return oauth.validateAuthResponse(provider, clientOf(client), given, state);
+  } catch (error) {
+    const denied = error instanceof oauth.AuthorizationResponseError && error.error === 'access_denied';
+    throw new CliError('notAllowed', denied ? 'the sign-in was denied' : 'the identity provider refused');
+  }
 }
 
 /** Redeems the code that came back to this program. */
 export async function redeem(
   client: OAuthClient,
-  endpoints: Endpoints,
-  given: { readonly code: string; readonly redirect_uri: string; readonly code_verifier: string },
+  provider: Provider,
+  given: { readonly answer: URLSearchParams; readonly redirectUri: string; readonly verifier: string },
   signal: AbortSignal,
 ): Promise<Tokens> {
-  const url = endpoint(endpoints, 'token_endpoint', client.issuer);
-  const form = { grant_type: 'authorization_code', client_id: client.client_id, ...given };
-  const { status, body } = await exchange(url, form, signal);
-  if (status !== 200) throw refusal(body);
-  return tokensFrom(body);
+  endpoint(provider, 'token_endpoint');
+  const own = clientOf(client);
+  return exchange(
+    client.issuer,
+    async () => {
+      const answer = await oauth.authorizationCodeGrantRequest(
+        provider,
+        own,
+        oauth.None(),
+        given.answer,
+        given.redirectUri,
+        given.verifier,
+        tokenRequest(signal),
+      );
+      return tokensFrom(await oauth.processAuthorizationCodeResponse(provider, own, answer));
+    },
+    signal,
+  );
 }
 
 /** Not to be interrupted: a provider may have taken the old refresh token back already. */
-export async function refresh(
-  { issuer, client_id }: Pick<OAuthClient, 'issuer' | 'client_id'>,
-  refresh_token: string,
-): Promise<Tokens> {
-  const url = endpoint(await discover({ issuer }), 'token_endpoint', issuer);
-  const { status, body } = await exchange(url, { grant_type: 'refresh_token', client_id, refresh_token });
-  if (status !== 200) throw refusal(body);
-  return { refresh_token, ...tokensFrom(body) };
+export async function refresh(client: KnownClient, refresh_token: string): Promise<Tokens> {
+  const provider = await discover(client);
+  endpoint(provider, 'token_endpoint');
+  const own = clientOf(client);
+  return exchange(client.issuer, async () => {
+    const answer = await oauth.refreshTokenGrantRequest(provider, own, oauth.None(), refresh_token, tokenRequest());
+    return { refresh_token, ...tokensFrom(await oauth.processRefreshTokenResponse(provider, own, answer)) };
+  });
 }
 
 /** Takes a refresh token back at the provider (RFC 7009); false where the provider offers no way. */
-export async function revoke(
-  { issuer, client_id }: Pick<OAuthClient, 'issuer' | 'client_id'>,
-  refresh_token: string,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const place = (await discover({ issuer }, signal))['revocation_endpoint'];
-  if (!isSafe(place)) return false;
-  const form = { client_id, token: refresh_token, token_type_hint: 'refresh_token' };
-  return (await exchange(place, form, signal)).status === 200;
+export async function revoke(client: KnownClient, refresh_token: string, signal: AbortSignal): Promise<boolean> {
+  const provider = await discover(client, signal);
+  const address = provider.revocation_endpoint;
+  if (address === undefined || !isSafeUrl(address)) return false;
+  return exchange(
+    client.issuer,
+    async () => {
+      const answer = await oauth.revocationRequest(provider, clientOf(client), oauth.None(), refresh_token, {
+        ...request(signal),
+        additionalParameters: { token_type_hint: 'refresh_token' },
+      });
+      return answer.status === 200;
+    },
+    signal,
+  );
 }

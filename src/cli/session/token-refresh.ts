@@ -2,7 +2,6 @@
 import { open, rm, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError } from '../terminal/exit.ts';
-import { refresh } from '../oauth/provider.ts';
 import { readProfiles, writeProfiles, type Profile } from './profile.ts';
 
 /** A token this close to its end may be refused on its way. */
@@ -76,6 +75,8 @@ export class RefreshedToken {
       if (profile === undefined || sign_in?.refresh_token === undefined) {
         throw new CliError('notAllowed', 'your sign-in has ended; run `ringfence login` again');
       }
+      // Loaded only here: most commands have a token that is good for a while.
+      const { refresh } = await import('../oauth/provider.ts');
       const fresh = await refresh(sign_in, sign_in.refresh_token);
       this.#profile = {
         ...profile,

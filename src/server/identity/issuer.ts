@@ -13,7 +13,7 @@ import {
   processDiscoveryResponse,
   type AuthorizationServer,
 } from 'oauth4webapi';
-import { providerFetch, type Fetch, type ProviderFetch } from './provider-http.ts';
+import { providerFetch, type Fetch, type ProviderFetch } from '../../node/provider-http.ts';
 
 export interface IssuerOptions {
   /** As the provider writes it; the `iss` of its tokens, to the letter. */

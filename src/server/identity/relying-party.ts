@@ -4,10 +4,10 @@
  */
 import { jwtVerify, type JWTPayload } from 'jose';
 import * as oauth from 'oauth4webapi';
-import { isSafeUrl } from '../safe-url.ts';
+import { isSafeUrl } from '../../node/safe-url.ts';
 import { IssuerUnavailable, type Issuer } from './issuer.ts';
 import { algorithms, longestName, nameFrom } from './oidc.ts';
-import { providerFetch, type Fetch, type ProviderFetch } from './provider-http.ts';
+import { providerFetch, type Fetch, type ProviderFetch } from '../../node/provider-http.ts';
 import type { Random } from './secret.ts';
 import { isSame, newTicket, readTicket, safeReturn, type Ticket } from './ticket.ts';
 

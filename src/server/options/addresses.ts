@@ -1,6 +1,6 @@
 /** Owns the reading of option values that are addresses: where to listen, whom to trust, where others are reached. */
 import { isIP } from 'node:net';
-import { isSafeUrl } from '../safe-url.ts';
+import { isSafeUrl } from '../../node/safe-url.ts';
 import { readList } from './values.ts';
 
 export interface Listen {

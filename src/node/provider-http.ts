@@ -1,5 +1,5 @@
 /** Owns one exchange with an identity provider: to safe addresses only, bounded in time and size, never redirected. */
-import { isSafeUrl } from '../safe-url.ts';
+import { isSafeUrl } from './safe-url.ts';
 
 export type Fetch = typeof globalThis.fetch;
 
@@ -7,6 +7,8 @@ interface ProviderRequest {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: URLSearchParams | undefined;
+  /** Ends the exchange before its time. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** As the OAuth library asks. */
@@ -28,13 +30,13 @@ async function readBounded(answer: Response): Promise<Uint8Array<ArrayBuffer>> {
 
 /** A `fetch` for providers: whatever asks through it cannot leave these bounds. The answer has arrived whole when it resolves. */
 export function providerFetch(fetch: Fetch, timeoutMs: number): ProviderFetch {
-  return async (url, { method = 'GET', headers = {}, body }) => {
+  return async (url, { method = 'GET', headers = {}, body, signal }) => {
     if (!isSafeUrl(url)) throw new Error(`${url} is no safe address of an identity provider`);
     const answer = await fetch(url, {
       method,
       headers,
       redirect: 'error',
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal === undefined ? [] : [signal])]),
       ...(body === undefined ? {} : { body }),
     });
     const bytes = await readBounded(answer);
