@@ -1,5 +1,6 @@
 /** The test projects: a file's suffix names what it needs (`.pg`, `.netns`, `.browser`, `.faults`); no suffix needs nothing but Node. */
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/lib/longest-first.ts';
 
 const needs = ['pg', 'netns', 'browser', 'faults'] as const;
 /** Those whose files share one PostgreSQL. Where things are killed, each file has its own. */
@@ -10,6 +11,7 @@ export default defineConfig({
   test: {
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
     projects: [
       {
@@ -26,8 +28,8 @@ export default defineConfig({
           name: need,
           include: [`src/**/*.${need}.test.ts`, `test/**/*.${need}.test.ts`],
           globalSetup: needsPostgres.has(need) ? ['test/lib/shared-postgres.ts'] : [],
-          // Two files side by side: most of them wait for a disk, a kernel or a browser. After the unit tests, never among them.
-          maxWorkers: 2,
+          // Three files side by side on two processors: most of them wait for a disk, a kernel or a browser. After the unit tests, never among them.
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
           testTimeout: 300_000,
           hookTimeout: 120_000,

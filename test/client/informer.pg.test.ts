@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { WatchKind } from '../../src/api/kinds.ts';
 import type { Change } from '../../src/client/cache.ts';
+import { systemClock, type Clock } from '../../src/client/clock.ts';
 import { RingfenceError } from '../../src/client/error.ts';
 import { Client } from '../../src/client/http.ts';
 import { createInformer, type Informer, type InformerOptions } from '../../src/client/informer.ts';
@@ -28,8 +29,13 @@ async function proxied(to = world.server.url): Promise<Proxy> {
 }
 
 /** A running informer that keeps count of the order in which it tells. */
-function follow(url: string, place: Place, token: string, options: Partial<InformerOptions<WatchKind>> = {}) {
-  const client = new Client({ url, token });
+function follow(
+  url: string,
+  place: Place,
+  token: string,
+  { clock, ...options }: Partial<InformerOptions<WatchKind>> & { readonly clock?: Clock } = {},
+) {
+  const client = new Client({ url, token, ...(clock && { clock }) });
   const organization = place.org;
   const patience = { silence: 2_000, backoff: { first: 20, longest: 200 } };
   const informer = createInformer({ client, organization, kinds: both, ...patience, ...options });
@@ -56,6 +62,37 @@ function follow(url: string, place: Place, token: string, options: Partial<Infor
   return { client, informer, heard, counts, faults, run };
 }
 
+/** A clock whose timer for silence goes off when the test says so; all others go by themselves. */
+class Watchdog {
+  readonly silence = 987_654;
+  /** How often it was set. */
+  wound = 0;
+  #run: (() => void) | undefined;
+  readonly clock: Clock = {
+    now: () => systemClock.now(),
+    after: (ms, run) => {
+      if (ms !== this.silence) return systemClock.after(ms, run);
+      this.wound += 1;
+      this.#run = run;
+      return () => {
+        if (this.#run === run) this.#run = undefined;
+      };
+    },
+  };
+
+  /** The time of silence is over. */
+  async fire(): Promise<void> {
+    while (this.#run === undefined) await sleep(5);
+    this.#run();
+  }
+}
+
+async function settled(what: string, so: () => boolean): Promise<void> {
+  for (const end = Date.now() + 20_000; !so(); await sleep(20)) {
+    if (Date.now() > end) throw new Error(`waited in vain: ${what}`);
+  }
+}
+
 const list = (client: Client, place: Place, kind: WatchKind) =>
   kind === 'device' ? client.devices.list(place.org) : client.groups.list(place.org);
 const byId = (records: Iterable<{ readonly id: string }>) => [...records].toSorted((a, b) => (a.id < b.id ? -1 : 1));
@@ -66,10 +103,10 @@ async function agrees(informer: Informer, client: Client, place: Place): Promise
   for (;;) {
     const lists = await Promise.all(both.map((kind) => list(client, place, kind)));
     const copies = both.map((kind) => informer.view(kind));
-    const settled = both.every(
+    const equal = both.every(
       (_, index) => JSON.stringify(byId(copies[index] ?? [])) === JSON.stringify(byId(lists[index] ?? [])),
     );
-    if (settled) return;
+    if (equal) return;
     if (Date.now() > until) {
       for (const [index] of both.entries()) expect(byId(copies[index] ?? [])).toEqual(byId(lists[index] ?? []));
     }
@@ -175,8 +212,8 @@ describe('an informer on a real server', () => {
     await world.change(place, second.id, 'renamed');
     // A store that keeps deletions for no time at all forgets this one when it tidies up.
     const { databaseUrl: url } = world.server;
-    const forgetful = await openStore({ url, phase: 3, deletionRetentionMs: 0, logRetentionMs: 0 });
-    await sleep(20);
+    const clock = (): number => Date.now() + 60_000;
+    const forgetful = await openStore({ url, phase: 3, deletionRetentionMs: 0, logRetentionMs: 0, clock });
     await forgetful.log.compact();
     await forgetful.close();
     const deleted: unknown[] = [];
@@ -211,21 +248,30 @@ describe('an informer on a real server', () => {
 
   test('notices a connection that has died without a word', async () => {
     const [place, proxy] = [await world.place(), await proxied()];
-    const { informer, client } = follow(proxy.url, place, place.member.token, { silence: 1_000 });
+    const watchdog = new Watchdog();
+    const { informer, client } = follow(proxy.url, place, place.member.token, watchdog);
     await informer.whenSynced();
     proxy.freeze();
     await world.newDevice(place);
+    await watchdog.fire();
     await agrees(informer, client, place);
     expect(informer.state.lastError?.error.code).toBe('silent');
   });
 
   test('stays on a silent stream as long as heartbeats come', async () => {
     const [place, proxy] = [await world.place(), await proxied()];
-    const { informer } = follow(proxy.url, place, place.member.token, { silence: 1_000 });
+    const watchdog = new Watchdog();
+    const { informer } = follow(proxy.url, place, place.member.token, watchdog);
     await informer.whenSynced();
-    await sleep(2_500);
+    // Nothing but heartbeats comes now, and each of them winds the watchdog up again.
+    const before = watchdog.wound;
+    while (watchdog.wound < before + 3) await sleep(50);
     expect(informer.state).toMatchObject({ phase: 'live' });
     expect(informer.state.lastError).toBeUndefined();
+    // The proof of the proof: a frozen connection winds it up no more.
+    proxy.freeze();
+    await watchdog.fire();
+    await settled('the silence is noticed', () => informer.state.lastError?.error.code === 'silent');
   });
 
   test('ends when its member is removed', async () => {

@@ -1,13 +1,22 @@
 /** Proves how streams end, who sees what, and that slow readers harm nobody (reference 4.3 (15) to (18), 5 (5)). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import type { Place, TestServer } from '../lib/server.ts';
+import type { Place, TestServer, TestServerOptions } from '../lib/server.ts';
 import type { EventStream } from '../lib/stream.ts';
 import { watching } from '../lib/watching.ts';
 
-const world = watching({ watch: { stuckMs: 1_500 } });
+const world = watching();
 const { watch, newDevice, remove } = world;
 const device = [{ kind: 'device' }];
+
+/** A server whose clock is ahead of the others' by as much as the test says. */
+async function ahead(
+  options: TestServerOptions = {},
+): Promise<{ readonly on: TestServer; readonly pass: (ms: number) => void }> {
+  let offset = 0;
+  const on = await world.replica({ ...options, clock: () => Date.now() + offset });
+  return { on, pass: (ms) => void (offset += ms) };
+}
 
 async function endsCleanly(stream: EventStream): Promise<void> {
   await stream.end();
@@ -32,11 +41,13 @@ describe('a stream ends properly (reference 4.3 (15))', () => {
   });
 
   test('when its token expires', async () => {
-    const place = await world.place();
-    const expires_at = new Date(Date.now() + 1_500).toISOString();
+    const [place, { on, pass }] = [await world.place(), await ahead()];
+    const expires_at = new Date(Date.now() + 3_600_000).toISOString();
     const { token } = await place.member.api.expect(201, 'POST', '/api/users/me/tokens', { expires_at });
-    await endsCleanly(await watch(place, device, { token }).tail());
-    expect((await watch(place, device, { token }).answered()).status).toBe(401);
+    const stream = await watch(place, device, { token, on }).tail();
+    pass(3_600_000);
+    await endsCleanly(stream);
+    expect((await watch(place, device, { token, on }).answered()).status).toBe(401);
   });
 
   test('when its device is deleted, for a device token', async () => {
@@ -82,29 +93,29 @@ describe('a stream ends properly (reference 4.3 (15))', () => {
   });
 
   test('at its greatest age, jittered', async () => {
-    const [place, young] = [await world.place(), await world.replica({ watch: { maxAgeMs: 1_000 } })];
-    const streams = [];
-    for (let i = 0; i < 5; i += 1) streams.push(await watch(place, device, { on: young }).tail());
+    const [place, { on, pass }] = [await world.place(), await ahead({ streamMaxAge: 36_000 })];
+    const streams = await Promise.all(Array.from({ length: 20 }, () => watch(place, device, { on }).tail()));
+    const open = (): number => streams.filter((stream) => !stream.closed).length;
+    // Past four fifths of the age, and some time before all of it: some have ended, and all at the end.
+    pass(32_400_000);
+    for (const end = Date.now() + 20_000; open() === streams.length && Date.now() < end;) await sleep(20);
+    expect(open()).toBeLessThan(streams.length);
+    pass(3_600_000);
     await Promise.all(streams.map(endsCleanly));
   });
 });
 
 describe('a reader (reference 4.3 (16))', () => {
-  /** Changes that together are more than any kernel holds for one connection. */
-  async function flood(place: Place, from: TestServer, changes: number): Promise<number> {
-    const api = from.nobody.as(place.member.token);
-    const hostname = 'x'.repeat(250);
-    const prefixes = Array.from({ length: 256 }, (_, i) => `10.${i}.0.0/16`);
+  const groups = [{ kind: 'security-groups' }];
+  const ip_ranges = Array.from({ length: 5_000 }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`);
+  const inbound_rules = [{ ip_protocol: 'tcp', from_port: 22, to_port: 22, ip_ranges }];
+
+  /** Changes that together are more than any kernel holds for one connection: some 10 MB. Gives the last revision. */
+  async function flood(place: Place): Promise<number> {
     let last = 0;
-    for (let i = 0; i < changes; i += 10) {
-      const made = Array.from({ length: 10 }, (_, n) =>
-        api.expect(201, 'POST', `${place.base}/devices`, {
-          public_key: `flood-${i + n}`,
-          hostname,
-          child_prefix: prefixes,
-        }),
-      );
-      for (const one of await Promise.all(made)) last = Math.max(last, one.revision);
+    for (let i = 0; i < 120; i += 1) {
+      const group = { group_name: `flood ${i}`, inbound_rules };
+      last = (await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, group)).revision;
     }
     return last;
   }
@@ -113,33 +124,38 @@ describe('a reader (reference 4.3 (16))', () => {
     const patient = await world.replica({ watch: { stuckMs: 600_000, ringBytes: 1_000_000 } });
     const place = await world.place();
     const [slow, quick] = [
-      await watch(place, device, { on: patient }).tail(),
-      await watch(place, device, { on: patient }).tail(),
+      await watch(place, groups, { on: patient }).tail(),
+      await watch(place, groups, { on: patient }).tail(),
     ];
     slow.pause();
-    const last = await flood(place, world.server, 2_000);
+    const last = await flood(place);
     await quick.shows(`"revision":${last}}`, 60_000);
     slow.resume();
     await slow.shows(`"revision":${last}}`, 60_000);
-    // It may have skipped states in between; here each device has one, so that none may be missing.
+    // It may have skipped states in between; here each group has one, so that none may be missing.
     expect(slow.told).toEqual(quick.told);
   });
 
   test('that takes nothing for long is cut off, and may resume', async () => {
-    const place = await world.place();
-    const stuck = await watch(place, device).tail();
+    const [place, { on, pass }] = [await world.place(), await ahead()];
+    const [stuck, quick] = [await watch(place, groups, { on }).tail(), await watch(place, groups, { on }).tail()];
     stuck.pause();
-    const last = await flood(place, world.server, 1_500);
-    for (let i = 0; i < 100; i += 1) {
-      const { text } = await world.server.nobody.get('/metrics');
-      if (text.includes('ringfence_watch_ended_total{why="stuck"} 1')) break;
-      await sleep(200);
+    const last = await flood(place);
+    await quick.shows(`"revision":${last}}`, 60_000);
+    const cutOff = async (): Promise<boolean> =>
+      (await on.nobody.get('/metrics')).text.includes('ringfence_watch_ended_total{why="stuck"} 1');
+    expect(await cutOff()).toBe(false);
+    // As long as it may be stuck, counted from whenever the kernel took the last of it.
+    for (let i = 0; i < 100 && !(await cutOff()); i += 1) {
+      pass(61_000);
+      await sleep(100);
     }
+    expect(quick.closed).toBe(false);
     stuck.resume();
     await stuck.end();
     expect(stuck.body.ended).toBe(false);
     const seen = stuck.documents.findLast((one) => one.value !== undefined)?.value.revision ?? 1;
-    const resumed = watch(place, [{ kind: 'device', gt_revision: seen, at_tail: true }]);
+    const resumed = watch(place, [{ kind: 'security-groups', gt_revision: seen, at_tail: true }]);
     await resumed.shows(`"revision":${last}}`, 60_000);
   });
 
