@@ -325,7 +325,7 @@ const rooms: Rooms = {
     why: 'starts the agent and shows its status',
   },
   'cli/server': {
-    may: ['cli/command-line', 'server', 'server/main.ts', 'server/backup.ts'],
+    may: ['cli/command-line', 'server', 'server/main.ts', 'server/backup.ts', 'node'],
     npm: ['commander'],
     node: true,
     why: 'starts the server, and takes its database out and puts it back',

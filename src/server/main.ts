@@ -7,19 +7,28 @@ import type { ServerValues } from './options/server-options.ts';
 import { prepare, startServer, Undo, type RunningServer, type Surroundings } from './serve.ts';
 import { StartError } from './start-error.ts';
 import { WorkerPool } from './workers/pool.ts';
+import { notifyReady } from './workers/systemd-notify.ts';
 import { WorkerProcess } from './workers/worker.ts';
 
 type Running = Pick<RunningServer, 'url' | 'firstAdmin' | 'close'> & { readonly issuer?: string };
 
+interface Announcement {
+  readonly say: (line: string) => void;
+  /** Whether a person reads it. */
+  readonly terminal: boolean;
+}
+
 /** What the operator sees when all went well. */
-function announce(server: Running, config: ServerConfig, say: (line: string) => void): void {
+function announce(server: Running, config: ServerConfig, { say, terminal }: Announcement): void {
   say(`Ringfence is ready, phase ${config.phase}.`);
   say(`  UI    ${server.url}/ui/`);
   say(`  API   ${server.url}/api   (docs: ${server.url}/api/docs)`);
   say(`  Data  ${config.databaseUrl === undefined ? config.data : 'in the PostgreSQL of --database-url'}`);
   if (server.firstAdmin !== undefined) {
-    say(`  The first administrator is "admin". Its token, shown this once and kept in ${server.firstAdmin.file}:`);
-    say(`  ${server.firstAdmin.token}`);
+    const { file, token } = server.firstAdmin;
+    const admin = '  The first administrator is "admin". Its token';
+    // What is no terminal may be a journal that many read, and that keeps it.
+    say(terminal ? `${admin}, shown this once and kept in ${file}:\n  ${token}` : `${admin} lies in ${file}.`);
   }
   if (server.issuer === undefined) return;
   say(`  Demo  an identity provider at ${server.issuer} that lets anybody in, as "ada" or "bob". Never for real use.`);
@@ -31,7 +40,7 @@ function announce(server: Running, config: ServerConfig, say: (line: string) => 
 const graceMs = 10_000;
 
 /** Prepares the database here, serves in workers. The first is started before that: loading the program takes as long as starting PostgreSQL. */
-async function startWorkers(config: ServerConfig, around: Surroundings): Promise<Running> {
+async function startWorkers(config: ServerConfig, around: Surroundings, version: string): Promise<Running> {
   const { log } = around;
   const undo = new Undo();
   const pool = new WorkerPool({
@@ -45,7 +54,7 @@ async function startWorkers(config: ServerConfig, around: Surroundings): Promise
   };
   try {
     const { databaseUrl, store, firstAdmin } = await prepare(config, { ...around, processes: config.workers }, undo);
-    const url = await pool.serve({ databaseUrl });
+    const url = await pool.serve({ databaseUrl, version });
     await store.close();
     return { url, firstAdmin, close };
   } catch (error) {
@@ -83,12 +92,16 @@ async function startWithDemo(config: ServerConfig, around: Surroundings): Promis
 }
 
 /** One of several processes that serve: says nothing to the operator, who hears from the first process. */
-async function runWorker(config: ServerConfig, worker: WorkerProcess): Promise<number> {
+async function runWorker(config: ServerConfig, worker: WorkerProcess, version: string): Promise<number> {
   const signals = stopSignals();
   const log = createLog(config.logLevel).child({ worker: worker.number });
   try {
     const task = await Promise.race([worker.task, worker.stop]);
     if (task === undefined) return 0;
+    // Its files may have been replaced under a running server: what one version asks of another is not defined.
+    if (task.version !== version) {
+      throw new StartError([`version ${version} was installed while version ${task.version} runs: restart the server`]);
+    }
     const around = { log, processes: config.workers, others: () => worker.measureOthers() };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
     worker.measure = () => server.measure();
@@ -109,7 +122,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess): Promise<n
 }
 
 /** The command `ringfence server`: runs until it is told to stop; gives the exit code. */
-export async function runServer(values: ServerValues): Promise<number> {
+export async function runServer(values: ServerValues, { version }: { readonly version: string }): Promise<number> {
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
   const complain = (line: string): void => void process.stderr.write(`ringfence: ${line}\n`);
   let config: ServerConfig;
@@ -124,19 +137,20 @@ export async function runServer(values: ServerValues): Promise<number> {
     return 0;
   }
   const worker = WorkerProcess.current();
-  if (worker !== undefined) return runWorker(config, worker);
+  if (worker !== undefined) return runWorker(config, worker, version);
   const signals = stopSignals();
   const log = createLog(config.logLevel);
   try {
     const start = config.demoIdp ? startWithDemo : config.workers === 1 ? startServer : startWorkers;
-    const starting: Promise<Running> = start(config, { log, say });
+    const starting: Promise<Running> = start(config, { log, say }, version);
     const server = await Promise.race([starting, signals.first.then(() => undefined)]);
     if (server === undefined) {
       // A start may hang where nothing can be undone. Whatever it began is made to end with this process.
       complain('told to stop before it was ready');
       process.exit(1);
     }
-    announce(server, config, say);
+    announce(server, config, { say, terminal: process.stdout.isTTY });
+    await notifyReady(process.env);
     await signals.first;
     say('Stopping: requests in flight may finish.');
     await server.close();

@@ -1,6 +1,7 @@
 /** Owns the commands of the server: the one that runs it, and those that take its database out and put it back. */
 import type { Command } from 'commander';
 import { serverOptions, type ServerValues } from '../../server/options/server-options.ts';
+import { programVersion } from '../../node/version.ts';
 import { toOption } from '../command-line/options.ts';
 
 export function addServerCommand(program: Command): void {
@@ -13,7 +14,7 @@ export function addServerCommand(program: Command): void {
     )
     .action(async (values: ServerValues) => {
       const { runServer } = await import('../../server/main.ts');
-      process.exitCode = await runServer(values);
+      process.exitCode = await runServer(values, { version: programVersion });
     });
 }
 

@@ -4,6 +4,8 @@ import type { Measures } from '../http/observe/metrics.ts';
 /** What a worker needs to know besides the options, which it reads itself. */
 export interface Task {
   readonly databaseUrl: string;
+  /** Of the program that the primary process runs. */
+  readonly version: string;
 }
 
 /** From the primary process to a worker. */
