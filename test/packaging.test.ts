@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import type { ServerOption } from '../src/server/options/option.ts';
 import { serverOptions } from '../src/server/options/server-options.ts';
 
-const text = readFileSync(new URL('../packaging/ringfence-server.service', import.meta.url), 'utf8');
+const text = readFileSync(new URL('../packaging/systemd/ringfence-server.service', import.meta.url), 'utf8');
 
 /** Settings by section, each a list of values in order. */
 function parseUnit(unit: string): Map<string, Map<string, string[]>> {
@@ -29,7 +29,7 @@ const options: readonly ServerOption[] = Object.values(serverOptions);
 it('has the sections and the settings that a unit needs', () => {
   expect([...unit.keys()]).toEqual(['Unit', 'Service', 'Install']);
   expect(unit.get('Install')?.get('WantedBy')).toEqual(['multi-user.target']);
-  expect(service('Type')).toBe('exec');
+  expect(service('Type')).toBe('notify');
 });
 
 it('starts the server with options that there are', () => {
@@ -40,7 +40,10 @@ it('starts the server with options that there are', () => {
 });
 
 it('sets variables that the options read, and keeps the data where systemd makes room for them', () => {
-  const variables = service('Environment').split(' ').filter(Boolean);
+  // One is for Node itself.
+  const variables = service('Environment')
+    .split(' ')
+    .filter((variable) => variable.startsWith('RINGFENCE_'));
   for (const variable of variables) expect(options.map(({ env }) => env)).toContain(variable.split('=')[0]);
   expect(variables).toContain(`RINGFENCE_DATA=/var/lib/${service('StateDirectory')}`);
   // Absent on a fresh machine: the dash makes it optional.

@@ -18,9 +18,13 @@ const runtimeEpoch = Date.parse('2026-01-01T00:00:00Z') / 1000;
  */
 export function buildRuntimeDeb(architecture, outdir) {
   mkdirSync(outdir, { recursive: true });
-  const recipe = createHash('sha256').update(JSON.stringify([runtimePackage.toString(), runtimeArchives[architecture]]));
+  const recipe = createHash('sha256').update(
+    JSON.stringify([runtimePackage.toString(), runtimeArchives[architecture]]),
+  );
   const key = `ringfence-node_${runtimeVersion}_${architecture}_${recipe.digest('hex').slice(0, 16)}.deb`;
-  const kept = cached(key, (file) => writeDeb(runtimePackage(architecture, runtime(architecture)), { file, epoch: runtimeEpoch }));
+  const kept = cached(key, (file) =>
+    writeDeb(runtimePackage(architecture, runtime(architecture)), { file, epoch: runtimeEpoch }),
+  );
   const file = join(outdir, `ringfence-node_${runtimeVersion}-1_${architecture}.deb`);
   copyFileSync(kept, file);
   return file;
@@ -39,4 +43,3 @@ export function buildProgramDebs({ program, version, notices, epoch, outdir }) {
     return file;
   });
 }
-

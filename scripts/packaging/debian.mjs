@@ -152,4 +152,3 @@ export const serverPackage = (version) =>
       '/etc/ringfence/server.env is there. Purging the package deletes the database.',
     ),
   });
-

@@ -1,7 +1,7 @@
 /** Owns the Node that the packages bring along: which release, from where, and the proof that it is that one. */
 import { createHash } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { cacheFolder } from './cache.mjs';
 import { stripSymbols } from './elf.mjs';
@@ -42,7 +42,11 @@ function archiveOf(architecture) {
   const draft = join(folder, `${process.pid}`);
   mkdirSync(draft, { recursive: true });
   try {
-    run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', draft, `${name}@${runtimeVersion}`], folder);
+    run(
+      'npm',
+      ['pack', '--silent', '--ignore-scripts', '--pack-destination', draft, `${name}@${runtimeVersion}`],
+      folder,
+    );
     renameSync(join(draft, `${name}-${runtimeVersion}.tgz`), file);
   } finally {
     rmSync(draft, { recursive: true, force: true });
@@ -84,4 +88,3 @@ export function cached(name, make) {
   renameSync(draft, file);
   return file;
 }
-
