@@ -36,6 +36,9 @@ import { notifyReady } from './host/systemd-notify.ts';
 import { Reporter } from './report/reporter.ts';
 import { revokeFlows } from './host/revoke-flows.ts';
 import { commandRunner } from './host/run-command.ts';
+import { readForwarding } from './host/forwarding.ts';
+import { connectionsThrough, openServerAccess } from './source/open-server-access.ts';
+import type { ServerAddresses } from './source/server-access.ts';
 import { StateFolder } from './state/state-folder.ts';
 import { openStatusSocket } from './report/status-socket.ts';
 import { statusDocument, type StatusDocument } from './report/status-document.ts';
@@ -79,8 +82,12 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
   process.umask(0o077);
   const lock = await lockState(state, (why) => log('error', why));
   const nft = new RealNft({ clock, scratch: await scratchFolder(state) });
+  const stateFolder = new StateFolder({ folder: state });
+  const serverAccess = config.serverAccess
+    ? await openServerAccess(config.server, { state: stateFolder, clock, monotonic, random, log })
+    : undefined;
   const driver = (): string | undefined => agent.status.driver?.name;
-  const { source, devices } = sourceOf(config, { folder, log, version, driver });
+  const { source, devices } = sourceOf(config, { folder, log, version, driver, serverAccess });
   const reporter = new Reporter({
     send: async (report, within) => {
       const { device, client } = source.who ?? {};
@@ -104,7 +111,9 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
     monotonic,
     random,
     log,
-    state: new StateFolder({ folder: state }),
+    state: stateFolder,
+    ...(serverAccess && { serverAccess }),
+    ...(config.containers === 'guard' && { forwarding: () => readForwarding() }),
     ...(!keepEstablished && { revoke: (revocation) => revokeFlows(commandRunner([]), revocation) }),
     monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
     links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
@@ -126,7 +135,7 @@ async function follow(config: AgentConfig, { version, signal }: { version: strin
   });
   try {
     log('info', 'the agent starts', { version, pid: process.pid, state });
-    await Promise.all([agent.run({ signal }), reporter.run({ signal })]);
+    await Promise.all([agent.run({ signal }), reporter.run({ signal }), serverAccess?.run({ signal })]);
     log('info', 'the agent stops; its rules stay in force');
   } finally {
     await Promise.all([file?.stop(), socket?.close()]);
@@ -166,6 +175,8 @@ interface SourceSurroundings {
   readonly version: string;
   /** The driver interface, once it is known. */
   readonly driver: () => string | undefined;
+  /** Absent: connections find the server by themselves. */
+  readonly serverAccess: ServerAddresses | undefined;
 }
 
 interface Who {
@@ -175,10 +186,13 @@ interface Who {
 
 function sourceOf(
   config: AgentConfig,
-  { folder, log, version, driver }: SourceSurroundings,
+  { folder, log, version, driver, serverAccess }: SourceSurroundings,
 ): { readonly source: IdentifiedSource<Who>; readonly devices: () => number } {
   const { server, organization, proof, tlsCa } = config;
-  const fetch = createNodeFetch(tlsCa === undefined ? {} : { authorities: () => readFile(tlsCa, 'utf8') });
+  const fetch = createNodeFetch({
+    ...(tlsCa !== undefined && { authorities: () => readFile(tlsCa, 'utf8') }),
+    ...(serverAccess && connectionsThrough(serverAccess)),
+  });
   const clientWith = (token: TextSource): Client =>
     new Client({
       url: server,
@@ -263,7 +277,9 @@ async function removeTable(state: string): Promise<void> {
   const nft = new RealNft({ clock: systemClock, scratch: state });
   try {
     await new Enforcer({ nft, random: Math.random }).remove();
-    process.stdout.write('The table inet service is removed; nothing is enforced here any more.\n');
+    process.stdout.write(
+      'The tables inet service and inet service-forward are removed; nothing is enforced here any more.\n',
+    );
   } finally {
     await nft.close();
     await lock.release();

@@ -36,6 +36,8 @@ describe('the options', () => {
       state: '/var/lib/ringfence-agent',
       untilFirstPolicy: 'closed',
       keepEstablished: false,
+      serverAccess: true,
+      containers: 'guard',
       tlsCa: undefined,
       metricsFile: undefined,
       logLevel: 'info',

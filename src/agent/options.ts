@@ -134,6 +134,19 @@ export const agentOptions = {
     help: 'let connections live on whose rule was withdrawn',
     fallback: false,
   },
+  // Command lines with `--no-` before a name say that it is false.
+  serverAccess: {
+    flags: '--no-server-access',
+    env: 'RINGFENCE_NO_SERVER_ACCESS',
+    help: "judge the agent's own way to its server by the rules too: one outbound rule can then cut the device off",
+  },
+  containers: {
+    flags: '--containers <guard|ignore>',
+    env: 'RINGFENCE_CONTAINERS',
+    help: 'whether the rules also judge connections that the device redirects or translates for containers',
+    fallback: 'guard',
+    read: oneOf<'guard' | 'ignore'>(['guard', 'ignore']),
+  },
   tlsCa: {
     flags: '--tls-ca <file>',
     env: 'RINGFENCE_TLS_CA',
@@ -185,6 +198,8 @@ export interface AgentConfig {
   readonly state: string;
   readonly untilFirstPolicy: UntilFirstPolicy;
   readonly keepEstablished: boolean;
+  readonly serverAccess: boolean;
+  readonly containers: 'guard' | 'ignore';
   readonly tlsCa: string | undefined;
   readonly metricsFile: string | undefined;
   readonly logLevel: LogLevel;
@@ -223,6 +238,8 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings): Ag
     state: stateOf(values, around),
     untilFirstPolicy,
     keepEstablished,
+    serverAccess: values.serverAccess !== false,
+    containers: values.containers ?? 'guard',
     tlsCa: values.tlsCa,
     metricsFile: values.metricsFile,
     logLevel: values.logLevel ?? 'info',

@@ -29,6 +29,8 @@ describe('the lean start', () => {
     ['options', ['--server', 'http://a/', '--organization', organization.toUpperCase(), '--interface', 'wg*'], {}],
     ['options with =', ['--server=http://a', '--enroll=rf_enroll_-x', '--state=relative'], {}],
     ['flags', ['--keep-established', '--remove', '--interface', 'wg0'], {}],
+    ['flags that say no', ['--no-server-access', '--containers', 'ignore'], {}],
+    ['a variable that says no', [], { RINGFENCE_NO_SERVER_ACCESS: 'yes', RINGFENCE_CONTAINERS: 'guard' }],
     ['variables', [], { RINGFENCE_INTERFACE: 'wg0', RINGFENCE_KEEP_ESTABLISHED: '1', RINGFENCE_LOG_LEVEL: 'debug' }],
     ['both, and the option wins', ['--interface', 'wg1'], { RINGFENCE_INTERFACE: 'wg0' }],
     ['an option twice, and the last wins', ['--interface', 'wg1', '--interface', 'wg2'], {}],

@@ -36,8 +36,8 @@ export function readPlainly(args: readonly string[], env: NodeJS.ProcessEnv): Ag
 }
 
 function valueOf(name: string, text: string): unknown {
-  const read = table.find((each) => each.name === name)?.option.read;
-  return read === undefined ? true : read(text);
+  const { option, long = '' } = table.find((each) => each.name === name) ?? {};
+  return option?.read === undefined ? !long.startsWith('--no-') : option.read(text);
 }
 
 /** Runs the agent if that is what the command line says; false where it says anything else. */

@@ -1,7 +1,7 @@
 /** Proves which tracked connections a change of policy takes the ground from. */
 import { describe, expect, test } from 'vitest';
-import { policyOf, written } from '../../nft/policies.fixture.ts';
-import { isRevoked, localFlow, parseFlow, parseFlows } from './flows.ts';
+import { policyOf, rangesOf, written } from '../../nft/policies.fixture.ts';
+import { isRevoked, localFlows, parseFlow, parseFlows, type LocalFlow } from './flows.ts';
 
 const isLocal = (address: string): boolean => ['100.64.0.1', 'fd7f::1', '127.0.0.1'].includes(address);
 
@@ -18,22 +18,37 @@ const forwarded =
 const inside =
   'tcp      6 299 ESTABLISHED src=127.0.0.1 dst=127.0.0.1 sport=4000 dport=80 src=127.0.0.1 dst=127.0.0.1 sport=80 dport=4000 mark=0 use=1';
 
-const flowOf = (line: string) => {
+const published =
+  'tcp      6 299 ESTABLISHED src=100.64.0.2 dst=100.64.0.1 sport=4000 dport=8080 src=10.88.0.2 dst=100.64.0.2 sport=80 dport=4000 [ASSURED] mark=0 use=1';
+const masqueraded =
+  'tcp      6 299 ESTABLISHED src=10.88.0.2 dst=100.64.0.2 sport=4000 dport=443 src=100.64.0.2 dst=100.64.0.1 sport=443 dport=4000 [ASSURED] mark=0 use=1';
+const both =
+  'tcp      6 299 ESTABLISHED src=100.64.0.2 dst=100.64.0.1 sport=4000 dport=8080 src=100.64.0.9 dst=100.64.0.1 sport=80 dport=4000 [ASSURED] mark=0 use=1';
+
+const flowsOf = (line: string): readonly LocalFlow[] => {
   const flow = parseFlow(line);
-  return flow && localFlow(flow, isLocal);
+  return flow === undefined ? [] : localFlows(flow, isLocal);
 };
 
 describe('a tracked connection', () => {
   test.each([
-    [inboundTcp, { direction: 'inbound', local: '100.64.0.1', remote: '100.64.0.2' }],
-    [outboundUdp, { direction: 'outbound', local: 'fd7f::1', remote: 'fd7f::2' }],
-    [inboundPing, { direction: 'inbound', local: '100.64.0.1', remote: '100.64.0.2' }],
-    [translated, { direction: 'inbound', local: '127.0.0.1', remote: '100.64.0.2' }],
-    [forwarded, undefined],
-    [inside, undefined],
+    [inboundTcp, [{ direction: 'inbound', local: '100.64.0.1', remote: '100.64.0.2' }]],
+    [outboundUdp, [{ direction: 'outbound', local: 'fd7f::1', remote: 'fd7f::2' }]],
+    [inboundPing, [{ direction: 'inbound', local: '100.64.0.1', remote: '100.64.0.2' }]],
+    [translated, [{ direction: 'inbound', local: '127.0.0.1', remote: '100.64.0.2' }]],
+    [published, [{ direction: 'inbound', remote: '100.64.0.2', forwarded: 'redirected' }]],
+    [masqueraded, [{ direction: 'outbound', remote: '100.64.0.2', forwarded: 'translated' }]],
+    [
+      both,
+      [
+        { direction: 'inbound', remote: '100.64.0.2', forwarded: 'redirected' },
+        { direction: 'outbound', remote: '100.64.0.9', forwarded: 'translated' },
+      ],
+    ],
+    [forwarded, []],
+    [inside, []],
   ])('%s', (line, expected) => {
-    if (expected === undefined) expect(flowOf(line)).toBeUndefined();
-    else expect(flowOf(line)).toMatchObject(expected);
+    expect(flowsOf(line)).toMatchObject(expected);
   });
 
   test('is read whole', () => {
@@ -66,8 +81,35 @@ describe('a tracked connection', () => {
     ['outbound udp', outboundUdp, nothing, policyOf([], [written('udp', 53, 53)]), false],
     ['translated to another port', translated, web, nothing, true],
     ['translated to another port', translated, open, web, false],
+    ['redirected to a container', published, web, nothing, true],
+    ['redirected to a container', published, open, web, false],
+    [
+      'redirected to a container, by the port it was made to',
+      published,
+      open,
+      policyOf([written('tcp', 80, 80)]),
+      true,
+    ],
+    ['of a container', masqueraded, nothing, policyOf([], [written('udp', 53, 53)]), true],
+    ['of a container', masqueraded, nothing, noDns, false],
+    ['only routed', forwarded, open, nothing, false],
   ])('%s is judged by what opened it', (_, line, before, after, revoked) => {
-    const flow = flowOf(line);
-    expect(flow !== undefined && isRevoked(flow, before, after)).toBe(revoked);
+    expect(flowsOf(line).some((flow) => isRevoked(flow, before, after))).toBe(revoked);
+  });
+
+  test('of the agent with its server stays, and one of a container there does not', () => {
+    const address = rangesOf('100.64.0.2');
+    const none = { v4: [], v6: [] };
+    const serverAccess = { addresses: { v4: address, v6: [] }, port: 443, resolvers: none };
+    const own =
+      'tcp      6 299 ESTABLISHED src=100.64.0.1 dst=100.64.0.2 sport=4000 dport=443 src=100.64.0.2 dst=100.64.0.1 sport=443 dport=4000 [ASSURED] mark=0 use=1';
+    const closed = policyOf([], [written('udp', 53, 53)]);
+    const ends = (line: string): boolean =>
+      flowsOf(line).some((flow) => isRevoked(flow, nothing, closed, { serverAccess }));
+    expect([ends(own), ends(masqueraded)]).toEqual([false, true]);
+  });
+
+  test('that is translated for others stays where they are left alone', () => {
+    expect(flowsOf(published).some((flow) => isRevoked(flow, web, nothing, { containers: 'ignore' }))).toBe(false);
   });
 });

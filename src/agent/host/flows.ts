@@ -2,6 +2,7 @@
 import { parseAddress } from '../../policy/address.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { admits } from '../../policy/canonicalize.ts';
+import type { DecideOptions } from '../../policy/decide.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, Family } from '../../policy/rule.ts';
 
@@ -49,42 +50,62 @@ export function parseFlow(line: string): Flow | undefined {
 
 export const parseFlows = (text: string): Flow[] => text.split('\n').flatMap((line) => parseFlow(line) ?? []);
 
-function transportOf({ protocol, reply, icmp }: Flow): Transport {
-  // Ports always mean the far end of the first packet's way (reference 1.2 (5)): where answers come from.
-  if (protocol === 6) return { kind: 'tcp', dport: reply.sport };
-  if (protocol === 17) return { kind: 'udp', dport: reply.sport };
+function transportOf({ flow: { protocol, original, reply, icmp }, forwarded }: LocalFlow): Transport {
+  // Ports always mean the far end of the first packet's way (reference 1.2 (5)): where answers come from. A connection that
+  // is redirected elsewhere is judged by the port that it was made to (reference 1.2 (25)).
+  const dport = forwarded === 'redirected' ? original.dport : reply.sport;
+  if (protocol === 6) return { kind: 'tcp', dport };
+  if (protocol === 17) return { kind: 'udp', dport };
   if (protocol === 1) return { kind: 'icmp', type: icmp?.type ?? 8 };
   if (protocol === 58) return { kind: 'icmpv6', type: icmp?.type ?? 128 };
   return { kind: 'other', protocol };
 }
 
-/** A connection with this device: who began it, and between which addresses. */
+/** A connection that counts as this device's: who began it, and between which addresses. */
 export interface LocalFlow {
   readonly flow: Flow;
   readonly direction: Direction;
   readonly local: string;
   readonly remote: string;
+  /** Only where the device translates it for others, such as containers. */
+  readonly forwarded?: 'redirected' | 'translated';
 }
 
-/** The connection as seen from here; nothing where it only passes through, or never leaves this device. */
-export function localFlow(flow: Flow, isLocal: (address: string) => boolean): LocalFlow | undefined {
+/** The connection as seen from here, in each direction that judges it; none where it only passes through, or stays inside. */
+export function localFlows(flow: Flow, isLocal: (address: string) => boolean): readonly LocalFlow[] {
   const { original, reply } = flow;
   const [began, received] = [isLocal(original.src), isLocal(reply.src)];
-  if (began === received) return undefined;
-  return began
-    ? { flow, direction: 'outbound', local: original.src, remote: reply.src }
-    : { flow, direction: 'inbound', local: reply.src, remote: original.src };
+  if (began && received) return [];
+  if (began) return [{ flow, direction: 'outbound', local: original.src, remote: reply.src }];
+  if (received) return [{ flow, direction: 'inbound', local: reply.src, remote: original.src }];
+  const isRedirected = original.dst !== reply.src || original.dport !== reply.sport;
+  const isTranslated = original.src !== reply.dst || original.sport !== reply.dport;
+  return [
+    ...(isRedirected
+      ? [{ flow, direction: 'inbound', local: original.dst, remote: original.src, forwarded: 'redirected' } as const]
+      : []),
+    ...(isTranslated
+      ? [{ flow, direction: 'outbound', local: reply.dst, remote: reply.src, forwarded: 'translated' } as const]
+      : []),
+  ];
 }
 
 /** The packet that opened the connection, as the policy sees it. */
-function firstPacket({ flow, direction, remote }: LocalFlow): Packet | undefined {
+function firstPacket(local: LocalFlow): Packet | undefined {
+  const { flow, direction, remote, forwarded } = local;
   const address = parseAddress(remote);
   if ('fault' in address) return undefined;
-  return { direction, family: flow.family, remote: address.value, transport: transportOf(flow) };
+  const transport = transportOf(local);
+  return { direction, family: flow.family, remote: address.value, transport, ...(forwarded && { forwarded }) };
 }
 
 /** Whether the connection could be opened under the old policy and can no more under the new one. */
-export function isRevoked(flow: LocalFlow, before: CanonicalPolicy, after: CanonicalPolicy): boolean {
+export function isRevoked(
+  flow: LocalFlow,
+  before: CanonicalPolicy,
+  after: CanonicalPolicy,
+  options: DecideOptions = {},
+): boolean {
   const packet = firstPacket(flow);
-  return packet !== undefined && admits(before, packet) && !admits(after, packet);
+  return packet !== undefined && admits(before, packet) && !admits(after, packet, options);
 }

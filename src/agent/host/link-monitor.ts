@@ -53,7 +53,8 @@ export class LinkMonitor {
     this.#argv = [...prefix, program];
     this.#program = new SupervisedProcess({
       clock,
-      argv: [...this.#argv, '-o', 'monitor', 'link'],
+      // `netconf` tells when forwarding is switched on or off.
+      argv: [...this.#argv, '-o', 'monitor', 'link', 'netconf'],
       longestLine: 100,
       // A line is only a hint: some speak of bridges, and a deletion may be of a membership.
       onLine: onChange,

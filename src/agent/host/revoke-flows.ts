@@ -1,12 +1,17 @@
 /** Owns the end of connections that a change of policy no longer admits: on the driver interface, and for good. */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
-import { isRevoked, localFlow, parseFlows, type Flow, type LocalFlow } from './flows.ts';
+import type { ServerAccess } from '../../policy/server-access.ts';
+import { isRevoked, localFlows, parseFlows, type Flow, type LocalFlow } from './flows.ts';
 import { CannotRun, type Run } from './run-command.ts';
 
 export interface Revocation {
   readonly interface: string;
   readonly before: CanonicalPolicy;
   readonly after: CanonicalPolicy;
+  /** The agent's own connections stay, whatever the policy says of them. */
+  readonly serverAccess?: ServerAccess | undefined;
+  /** Whether connections that the device translates for others end too; they do unless told. */
+  readonly containers?: 'guard' | 'ignore';
 }
 
 export interface Revoked {
@@ -24,13 +29,16 @@ const nothingDeleted = 1;
  * force already. Local sockets go first: a socket that still sends would have the connection tracked again, from this
  * side. Then the kernel forgets the connection, and what still comes of it is new, and judged by the rules.
  */
-export async function revokeFlows(run: Run, { interface: name, before, after }: Revocation): Promise<Revoked> {
+export async function revokeFlows(run: Run, revocation: Revocation): Promise<Revoked> {
+  const { interface: name, before, after, serverAccess, containers = 'guard' } = revocation;
   const addresses = await localAddresses(run);
   const candidates = (await listFlows(run))
-    .flatMap((flow) => localFlow(flow, (address) => addresses.has(address)) ?? [])
-    .filter((flow) => isRevoked(flow, before, after));
+    .flatMap((flow) => localFlows(flow, (address) => addresses.has(address)))
+    .filter((flow) => isRevoked(flow, before, after, { serverAccess, containers }));
   if (candidates.length === 0) return { count: 0 };
-  const ways = await interfacesOf(run, candidates);
+  // The way of a connection that never was an address of ours is told by its far end alone.
+  const wayOf = ({ local, remote }: LocalFlow): string => (addresses.has(local) ? `${remote} from ${local}` : remote);
+  const ways = await interfacesOf(run, [...new Set(candidates.map(wayOf))]);
   const revoked = candidates.filter(
     (flow) => ways.get(wayOf(flow)) === name || (addresses.get(flow.local) === name && isLinkLocal(flow.remote)),
   );
@@ -60,12 +68,10 @@ async function localAddresses(run: Run): Promise<ReadonlyMap<string, string>> {
   );
 }
 
-const wayOf = ({ local, remote }: LocalFlow): string => `${remote} from ${local}`;
 const isLinkLocal = (address: string): boolean => /^fe[89ab][0-9a-f]:/i.test(address);
 
 /** conntrack does not tell the interface of a connection; the routes do. */
-async function interfacesOf(run: Run, flows: readonly LocalFlow[]): Promise<ReadonlyMap<string, string>> {
-  const ways = [...new Set(flows.map(wayOf))];
+async function interfacesOf(run: Run, ways: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   // A way without a route ends a batch of ip early, and its answers would no longer be told apart; so one by one then.
   const { code, stdout } = await run(['ip', '-o', '-batch', '-'], ways.map((way) => `route get ${way}\n`).join(''));
@@ -88,7 +94,9 @@ const together = 50;
 
 /** Aborts the local sockets of TCP connections. Answers with what went wrong. */
 async function endSockets(run: Run, flows: readonly LocalFlow[]): Promise<string | undefined> {
-  const filters = flows.filter(({ flow }) => flow.protocol === 6).map(socketFilter);
+  const filters = flows
+    .filter(({ flow, forwarded }) => flow.protocol === 6 && forwarded === undefined)
+    .map(socketFilter);
   for (let at = 0; at < filters.length; at += together) {
     const filter = filters.slice(at, at + together).join(' or ');
     try {

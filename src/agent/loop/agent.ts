@@ -32,11 +32,14 @@ export class Agent {
   /** Enforces until the signal is aborted. What is in force then stays. */
   async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     const { state, links, options } = this.#loop;
-    const { source } = options;
-    const end = source.onChange(() => {
-      state.sourceChanged = true;
-      this.#wake?.();
-    });
+    const { source, serverAccess } = options;
+    const ends = [
+      source.onChange(() => {
+        state.sourceChanged = true;
+        this.#wake?.();
+      }),
+      serverAccess?.onChange(() => this.#wake?.()),
+    ];
     const onAbort = (): void => this.#wake?.();
     signal.addEventListener('abort', onAbort, { once: true });
     links.start();
@@ -47,6 +50,7 @@ export class Agent {
         this.#refresh();
         const next = chooseStep(this.#loop);
         if (next.kind === 'wait') {
+          serverAccess?.settled(state.target === undefined ? serverAccess.access : state.target.serverAccess);
           // Nobody is asked before what is known already is in force, or has failed to be.
           following ??= source.run({ signal }).catch((fault: unknown) => this.#sourceEnded(fault, signal));
           await this.#sleep(next.until);
@@ -57,7 +61,7 @@ export class Agent {
       }
     } finally {
       signal.removeEventListener('abort', onAbort);
-      end();
+      for (const end of ends) end?.();
       await Promise.all([links.stop(), this.#monitor.stop(), following]);
       await saveCounters(this.#loop);
     }
@@ -68,14 +72,15 @@ export class Agent {
     return readCounters(this.#loop);
   }
 
-  /** Takes our table away. */
+  /** Takes our tables away. */
   remove(): Promise<void> {
     return this.#loop.enforcer.remove();
   }
 
   get status(): AgentStatus {
-    const { selector, source } = this.#loop.options;
-    return statusOf(this.#loop.state, { selector, connection: source.connection });
+    const { selector, source, serverAccess } = this.#loop.options;
+    const { connection } = source;
+    return statusOf(this.#loop.state, { selector, connection, serverAccess: serverAccess?.access });
   }
 
   /** Takes in what the source knows, and works out what should be in force. */
@@ -87,7 +92,7 @@ export class Agent {
       followSource(this.#loop);
       this.#publish();
     }
-    refreshTarget(state);
+    refreshTarget(state, this.#loop.options.serverAccess?.access);
   }
 
   #sourceEnded(fault: unknown, signal: AbortSignal): void {

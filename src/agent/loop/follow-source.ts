@@ -1,5 +1,6 @@
 /** Owns the way from what the source knows to what should be in force. */
 import { samePolicy } from '../../policy/same.ts';
+import { sameServerAccess, type ServerAccess } from '../../policy/server-access.ts';
 import type { Target } from '../kernel/enforcer.ts';
 import type { Knowledge } from '../source/policy-source.ts';
 import { desiredPolicyFrom, type DesiredPolicy } from './desired-policy.ts';
@@ -41,17 +42,22 @@ function desiredFrom(
 }
 
 /** Works out what should be in force, and where. A new target is tried at once, whatever happened to the one before. */
-export function refreshTarget(state: LoopState): void {
-  const target = targetOf(state);
+export function refreshTarget(state: LoopState, serverAccess: ServerAccess | undefined): void {
+  const target = targetOf(state, serverAccess);
   if (target === undefined || target === state.target) return;
   state.target = target;
   state.failures.delete('apply');
 }
 
-function targetOf({ desired, driver, target: old }: LoopState): Target | undefined {
+function targetOf(state: LoopState, serverAccess: ServerAccess | undefined): Target | undefined {
+  const { desired, driver, forwarding, target: old } = state;
   if (desired === undefined || driver === undefined) return undefined;
   const { name, neighbourDiscovery } = driver;
   const same =
-    old?.policy === desired.canonical && old.interface === name && old.neighbourDiscovery === neighbourDiscovery;
-  return same ? old : { policy: desired.canonical, interface: name, neighbourDiscovery };
+    old?.policy === desired.canonical &&
+    old.interface === name &&
+    old.neighbourDiscovery === neighbourDiscovery &&
+    old.forwarding === forwarding &&
+    sameServerAccess(old.serverAccess, serverAccess);
+  return same ? old : { policy: desired.canonical, interface: name, neighbourDiscovery, forwarding, serverAccess };
 }

@@ -1,5 +1,7 @@
 /** Owns what every step of the loop works with: the ports to the world around the agent, and the state. */
 import type { Clock } from '../../client/clock.ts';
+import type { Forwarding } from '../../nft/compile.ts';
+import type { ServerAccess } from '../../policy/server-access.ts';
 import type { Link, Selector } from '../host/driver-interface.ts';
 import type { Log } from '../host/log.ts';
 import type { Revocation, Revoked } from '../host/revoke-flows.ts';
@@ -22,6 +24,15 @@ export interface LinkWatcher extends Watcher {
   read(): Promise<readonly Link[]>;
 }
 
+/** The agent's own way to its server, which the rules keep open. */
+export interface ServerAccessPort {
+  readonly access: ServerAccess;
+  /** The answer ends the subscription. */
+  onChange(handler: () => void): () => void;
+  /** Told whenever the loop has done what it can about this access. */
+  settled(access: ServerAccess | undefined): void;
+}
+
 export interface AgentOptions {
   readonly nft: Nft;
   readonly source: PolicySource;
@@ -38,6 +49,10 @@ export interface AgentOptions {
   readonly revoke?: (revocation: Revocation) => Promise<Revoked>;
   readonly monitor: (onEvent: (event: MonitorEvent) => void) => Watcher;
   readonly links: (onChange: () => void) => LinkWatcher;
+  /** Where the agent finds its server; absent: the rules judge that way like any other. */
+  readonly serverAccess?: ServerAccessPort;
+  /** Whether the device forwards packets; absent: connections that it translates for others are left alone. */
+  readonly forwarding?: () => Promise<Forwarding>;
   /** What is known about a process besides its number and name. */
   readonly describe?: (author: Author) => string;
   /** Milliseconds between two inspections of the kernel without a reason. */

@@ -21,7 +21,9 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   state.unverified = true;
   // What an agent before us left has been out of use for long enough.
   if (enforcer.garbage > 0) state.collectAt ??= monotonic() + (before === undefined && !changed ? 0 : collectAfter);
-  log('info', changed ? 'a policy was put in force' : 'the policy is in force already', {
+  // Only the agent's way to its server, or whether the device forwards, may have changed: worth no line for everybody.
+  const isSame = before?.desired.canonical === desired.canonical && before.target.interface === target.interface;
+  log(isSame ? 'debug' : 'info', changed ? 'a policy was put in force' : 'the policy is in force already', {
     origin: desired.origin,
     revision: desired.revision,
     interface: target.interface,
@@ -32,8 +34,9 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
 export async function revokeConnections({ state, options: { revoke, log } }: Loop): Promise<void> {
   const { revokeFrom: before, inForce } = state;
   if (before === undefined || inForce === undefined || revoke === undefined) return;
-  const { policy: after, interface: name } = inForce.target;
-  const { count, trouble } = await revoke({ interface: name, before, after });
+  const { policy: after, interface: name, serverAccess, forwarding } = inForce.target;
+  const containers = forwarding === undefined ? 'ignore' : 'guard';
+  const { count, trouble } = await revoke({ interface: name, before, after, serverAccess, containers });
   state.revokeFrom = undefined;
   state.revokedConnections += count;
   if (count > 0) log('info', 'connections were ended whose rule is gone', { count });

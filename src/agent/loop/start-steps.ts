@@ -4,9 +4,10 @@ import { readCounters } from './counting.ts';
 import type { Loop } from './loop.ts';
 import { startingPolicy } from './starting-policy.ts';
 
-/** Reads the interfaces and chooses the driver interface among them. */
-export async function readLinks({ state, links, options: { selector, log } }: Loop): Promise<void> {
+/** Reads the interfaces, whether the device forwards between them, and chooses the driver interface among them. */
+export async function readLinks({ state, links, options: { selector, log, forwarding } }: Loop): Promise<void> {
   state.linksChanged = false;
+  state.forwarding = await forwarding?.();
   try {
     const { driver, notes } = chooseDriver(selector, await links.read(), state.driver);
     state.driver = driver;

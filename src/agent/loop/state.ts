@@ -1,4 +1,5 @@
 /** Owns the loop's state: one record of everything that the agent remembers between two steps. */
+import type { Forwarding } from '../../nft/compile.ts';
 import type { InterfaceName } from '../../nft/names.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -44,6 +45,8 @@ export interface LoopState {
   // What should be in force, and what is.
   desired: DesiredPolicy | undefined;
   driver: Driver | undefined;
+  /** Whether the device forwards packets; absent where that makes no difference. */
+  forwarding: Forwarding | undefined;
   target: Target | undefined;
   inForce: InForce | undefined;
   /** What the state folder holds for the next start. */
@@ -84,6 +87,7 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   startedAt,
   desired: undefined,
   driver: undefined,
+  forwarding: undefined,
   target: undefined,
   inForce: undefined,
   saved: undefined,

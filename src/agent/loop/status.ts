@@ -1,4 +1,6 @@
 /** Owns the agent's status: one record, for the operator, for metrics and for the server. */
+import type { Forwarding } from '../../nft/compile.ts';
+import type { ServerAccess } from '../../policy/server-access.ts';
 import { printSelector, type Driver, type Selector } from '../host/driver-interface.ts';
 import type { Connection } from '../source/policy-source.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
@@ -9,6 +11,10 @@ export interface AgentStatus {
   readonly startedAt: number;
   readonly selector: string;
   readonly driver: Driver | undefined;
+  /** Whether the device forwards packets; absent where connections that it translates for others are left alone. */
+  readonly forwarding: Forwarding | undefined;
+  /** The agent's way to its server, as the rules keep it open; absent where they do not. */
+  readonly serverAccess: ServerAccess | undefined;
   /** What is in force; absent until something is. */
   readonly inForce: Omit<DesiredPolicy, 'canonical'> | undefined;
   readonly appliedAt: number | undefined;
@@ -32,15 +38,18 @@ export interface AgentStatus {
 export interface StatusSurroundings {
   readonly selector: Selector;
   readonly connection: Connection;
+  readonly serverAccess: ServerAccess | undefined;
 }
 
-export function statusOf(state: LoopState, { selector, connection }: StatusSurroundings): AgentStatus {
+export function statusOf(state: LoopState, { selector, connection, serverAccess }: StatusSurroundings): AgentStatus {
   const desired = state.inForce?.desired;
   const { startedAt, driver, appliedAt, verifiedAt, held, applies, driftRepairs, lastDrift } = state;
   return {
     startedAt,
     selector: printSelector(selector),
     driver,
+    forwarding: state.forwarding,
+    serverAccess,
     inForce: desired && withoutRules(desired),
     appliedAt,
     verifiedAt,

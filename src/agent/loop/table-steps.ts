@@ -39,6 +39,8 @@ export async function inspectTable(loop: Loop): Promise<void> {
   const { state, enforcer, options } = loop;
   const { monotonic, inspectEvery = minute, clock } = options;
   const from = monotonic();
+  // A setting may change without an event.
+  state.forwarding = await options.forwarding?.();
   const { findings } = await enforcer.inspect();
   const now = monotonic();
   // A mark that came meanwhile asks for another inspection.

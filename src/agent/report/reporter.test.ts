@@ -13,6 +13,8 @@ const calm: AgentStatus = {
   startedAt: 0,
   selector: 'wg0',
   driver: { name: parseInterfaceName('wg0'), index: 3, neighbourDiscovery: false },
+  forwarding: undefined,
+  serverAccess: undefined,
   inForce: { origin: 'server', policy, revision: 7 },
   appliedAt: 1,
   verifiedAt: 2,

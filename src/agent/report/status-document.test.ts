@@ -12,7 +12,12 @@ import { printMetrics } from './metrics.ts';
 import { askStatus, NoAnswer, openStatusSocket, socketPath } from './status-socket.ts';
 import { statusDocument, type StatusDocument } from './status-document.ts';
 
-const config = { server: 'http://server.test', organization, selector: parseSelector('wg0') };
+const config = {
+  server: 'http://server.test',
+  organization,
+  selector: parseSelector('wg0'),
+  containers: 'guard',
+} as const;
 const toldBy = (world: World): StatusDocument =>
   statusDocument(world.agent.status, { config, device: 'd', version: '1.2.3', pid: 42 });
 

@@ -1,6 +1,8 @@
 /** Owns the status document for operators: the answer of the agent's socket and of `ringfence agent status`. */
 import type { Fate } from '../../nft/counters.ts';
+import { printRange } from '../../policy/address.ts';
 import type { Direction } from '../../policy/rule.ts';
+import type { ServerAccess } from '../../policy/server-access.ts';
 import type { Trouble } from '../loop/state.ts';
 import type { AgentStatus } from '../loop/status.ts';
 import { printSelector, type Selector } from '../host/driver-interface.ts';
@@ -29,6 +31,15 @@ export interface StatusDocument {
     readonly present: boolean;
     readonly neighbour_discovery: boolean;
   };
+  /** The agent's own way to its server, as the rules keep it open; absent where they do not. */
+  readonly server_access?: {
+    readonly addresses: readonly string[];
+    readonly port: number;
+    /** Whom the device asks for these addresses; empty where the server is named by an address. */
+    readonly resolvers: readonly string[];
+  };
+  /** Whether connections that the device redirects or translates for others are judged too, and whether it forwards at all. */
+  readonly containers: { readonly mode: 'guard' | 'ignore'; readonly forwarding?: boolean };
   readonly policy: {
     /** `none` where nothing is in force; `first`: what holds before any policy is known. */
     readonly origin: 'server' | 'kept' | 'kernel' | 'first' | 'none';
@@ -71,7 +82,12 @@ export interface StatusDocument {
 }
 
 export interface StatusDocumentOptions {
-  readonly config: { readonly server: string; readonly organization: string; readonly selector: Selector };
+  readonly config: {
+    readonly server: string;
+    readonly organization: string;
+    readonly selector: Selector;
+    readonly containers: 'guard' | 'ignore';
+  };
   readonly device: string | undefined;
   readonly version: string;
   readonly pid: number;
@@ -79,6 +95,22 @@ export interface StatusDocumentOptions {
 
 const time = (at: number): string => new Date(at).toISOString();
 const trouble = ({ step, message, at }: Trouble): StatusTrouble => ({ what: stepWords[step], message, at: time(at) });
+
+const texts = ({ v4, v6 }: ServerAccess['addresses']): string[] => [
+  ...v4.map((range) => printRange(4, range)),
+  ...v6.map((range) => printRange(6, range)),
+];
+
+/** The access in texts: addresses that stand side by side are one range. */
+export const accessDocument = ({
+  addresses,
+  port,
+  resolvers,
+}: ServerAccess): NonNullable<StatusDocument['server_access']> => ({
+  addresses: texts(addresses),
+  port,
+  resolvers: texts(resolvers),
+});
 
 export function statusDocument(
   status: AgentStatus,
@@ -100,6 +132,11 @@ export function statusDocument(
       ...(driver && { name: driver.name }),
       present: driver?.index !== undefined,
       neighbour_discovery: driver?.neighbourDiscovery ?? false,
+    },
+    ...(status.serverAccess && { server_access: accessDocument(status.serverAccess) }),
+    containers: {
+      mode: config.containers,
+      ...(status.forwarding !== undefined && { forwarding: status.forwarding === 'on' }),
     },
     policy: {
       origin: inForce?.origin ?? 'none',

@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
 import { CounterTotals } from '../kernel/counter-totals.ts';
 import { writeWholeFile } from '../../node/whole-file.ts';
+import type { Address } from '../../policy/address.ts';
+import type { ServerEndpoint } from '../source/server-endpoint.ts';
+import { parseServerAddresses, printServerAddresses } from './server-addresses.ts';
 
 /** The steps of a write; a test may stop the world at each. */
 export type StateFailpoint = 'state-written' | 'state-renamed';
@@ -18,7 +21,12 @@ export type StoredPolicy =
   | { readonly kind: 'absent' }
   | { readonly kind: 'damaged'; readonly why: string };
 
-const names = { policy: 'policy.json', intent: 'intent.json', counters: 'counters.json' } as const;
+const names = {
+  policy: 'policy.json',
+  intent: 'intent.json',
+  counters: 'counters.json',
+  server: 'server-addresses.json',
+} as const;
 type Name = keyof typeof names;
 
 /**
@@ -94,6 +102,17 @@ export class StateFolder {
   /** Not forced to the disk: after a crash of the machine, what the last minute counted is not worth the wait. */
   async saveCounterTotals(totals: CounterTotals): Promise<void> {
     await this.#inFolder(() => writeWholeFile(this.path('counters'), totals.print(), { mode: 0o600, durable: false }));
+  }
+
+  /** Where the server was found last; nothing where that cannot be read, or was another server. */
+  async readServerAddresses(endpoint: ServerEndpoint): Promise<readonly Address[]> {
+    return parseServerAddresses(await readFile(this.path('server'), 'utf8').catch(() => ''), endpoint);
+  }
+
+  /** On the disk when this resolves: under closed rules, the next start has nothing else to go by. */
+  async keepServerAddresses(endpoint: ServerEndpoint, addresses: readonly Address[]): Promise<void> {
+    const text = printServerAddresses(endpoint, addresses);
+    await this.#inFolder(() => writeWholeFile(this.path('server'), text, { mode: 0o600, durable: true }));
   }
 
   async #inFolder(write: () => Promise<void>): Promise<void> {

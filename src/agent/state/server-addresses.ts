@@ -1,0 +1,30 @@
+/** Owns the server's addresses as they are kept for the next start: under closed rules, the way there must be known before anybody can be asked. */
+import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
+import { field, isRecord } from '../../nft/json.ts';
+import type { ServerEndpoint } from '../source/server-endpoint.ts';
+
+const format = 1;
+
+type Named = Pick<ServerEndpoint, 'host' | 'port'>;
+
+export function printServerAddresses({ host, port }: Named, addresses: readonly Address[]): string {
+  const texts = addresses.map(({ family, value }) => printAddress(family, value));
+  return `${JSON.stringify({ format, host, port, addresses: texts })}\n`;
+}
+
+/** The addresses that were kept for this endpoint; none where the text is of another one, or not to be trusted. */
+export function parseServerAddresses(text: string, { host, port }: Named): readonly Address[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return [];
+  }
+  if (!isRecord(value) || field(value, 'format') !== format) return [];
+  if (field(value, 'host') !== host || field(value, 'port') !== port) return [];
+  const texts = field(value, 'addresses');
+  const addresses = (Array.isArray(texts) ? (texts as readonly unknown[]) : []).map((each) =>
+    parseAddress(typeof each === 'string' ? each : ''),
+  );
+  return addresses.every((address): address is Address => !('fault' in address)) ? addresses : [];
+}
