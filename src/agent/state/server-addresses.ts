@@ -1,19 +1,22 @@
 /** Owns the server's addresses as they are kept for the next start: under closed rules, the way there must be known before anybody can be asked. */
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { field, isRecord } from '../../nft/json.ts';
-import type { ServerEndpoint } from '../source/server-endpoint.ts';
 
 const format = 1;
 
-type Named = Pick<ServerEndpoint, 'host' | 'port'>;
+/** The server that the addresses are of. */
+export interface ServerName {
+  readonly host: string;
+  readonly port: number;
+}
 
-export function printServerAddresses({ host, port }: Named, addresses: readonly Address[]): string {
+export function printServerAddresses({ host, port }: ServerName, addresses: readonly Address[]): string {
   const texts = addresses.map(({ family, value }) => printAddress(family, value));
   return `${JSON.stringify({ format, host, port, addresses: texts })}\n`;
 }
 
 /** The addresses that were kept for this endpoint; none where the text is of another one, or not to be trusted. */
-export function parseServerAddresses(text: string, { host, port }: Named): readonly Address[] {
+export function parseServerAddresses(text: string, { host, port }: ServerName): readonly Address[] {
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -5,8 +5,7 @@ import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGood
 import { CounterTotals } from '../kernel/counter-totals.ts';
 import { writeWholeFile } from '../../node/whole-file.ts';
 import type { Address } from '../../policy/address.ts';
-import type { ServerEndpoint } from '../source/server-endpoint.ts';
-import { parseServerAddresses, printServerAddresses } from './server-addresses.ts';
+import { parseServerAddresses, printServerAddresses, type ServerName } from './server-addresses.ts';
 
 /** The steps of a write; a test may stop the world at each. */
 export type StateFailpoint = 'state-written' | 'state-renamed';
@@ -105,13 +104,13 @@ export class StateFolder {
   }
 
   /** Where the server was found last; nothing where that cannot be read, or was another server. */
-  async readServerAddresses(endpoint: ServerEndpoint): Promise<readonly Address[]> {
-    return parseServerAddresses(await readFile(this.path('server'), 'utf8').catch(() => ''), endpoint);
+  async readServerAddresses(server: ServerName): Promise<readonly Address[]> {
+    return parseServerAddresses(await readFile(this.path('server'), 'utf8').catch(() => ''), server);
   }
 
   /** On the disk when this resolves: under closed rules, the next start has nothing else to go by. */
-  async keepServerAddresses(endpoint: ServerEndpoint, addresses: readonly Address[]): Promise<void> {
-    const text = printServerAddresses(endpoint, addresses);
+  async keepServerAddresses(server: ServerName, addresses: readonly Address[]): Promise<void> {
+    const text = printServerAddresses(server, addresses);
     await this.#inFolder(() => writeWholeFile(this.path('server'), text, { mode: 0o600, durable: true }));
   }
 
