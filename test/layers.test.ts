@@ -385,7 +385,7 @@ const toGo: Readonly<Record<'circles' | 'crowded' | 'long', readonly string[]>> 
   // Each goes when the room is divided into folders.
   crowded: ['src/cli'],
   // Each goes when the file is divided.
-  long: ['src/client/informer.test.ts'],
+  long: [],
 };
 
 describe('the house', () => {
