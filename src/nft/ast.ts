@@ -1,6 +1,6 @@
 /** Owns the ruleset as data: our tables, their chains and rules, and the commands that change them. Nodes are frozen. */
 import type { Family } from '../policy/rule.ts';
-import type { RangeSet } from '../policy/range.ts';
+import type { Range, RangeSet } from '../policy/range.ts';
 import { parseObjectName, type InterfaceName, type ObjectName } from './names.ts';
 
 export const tableFamily = 'inet';
@@ -40,6 +40,11 @@ export type Match =
   | { readonly kind: 'hopLimit'; readonly value: number }
   /** One destination port. */
   | { readonly kind: 'port'; readonly transport: TransportName; readonly port: number }
+  /**
+   * Destination ports of a packet that is known to have some, whatever its protocol; with `original`, those that a
+   * connection of this protocol was made to, before any translation.
+   */
+  | { readonly kind: 'ports'; readonly from: number; readonly to: number; readonly original?: TransportName }
   /** The connection's destination or source address was translated. */
   | { readonly kind: 'translated'; readonly by: 'dnat' | 'snat' }
   /** The packet came in by an interface: in `postrouting` this tells forwarded packets from the device's own. */
@@ -67,19 +72,26 @@ export interface PortEntry {
   readonly verdict: Verdict;
 }
 
+export interface AddressEntry extends Range {
+  readonly verdict: Verdict;
+}
+
 /** A rule that ends in an anonymous verdict map. Entries ascend. */
 export type VerdictMap =
   | { readonly kind: 'protocolMap'; readonly entries: readonly ProtocolEntry[] }
-  /**
-   * `mask` is taken from the destination port before the look-up; 0xffff is the port itself. Under a mask, `from` is `to`.
-   * With `original` it is the port that the connection was made to, before any translation.
-   */
+  /** By destination port; with `original`, by the port that the connection was made to, before any translation. */
   | {
       readonly kind: 'portMap';
       readonly transport: TransportName;
       readonly original?: true;
-      readonly mask: number;
       readonly entries: readonly PortEntry[];
+    }
+  /** Entries are disjoint. */
+  | {
+      readonly kind: 'addressMap';
+      readonly family: Family;
+      readonly side: AddressSide;
+      readonly entries: readonly AddressEntry[];
     };
 
 /** A packet that meets all conditions is counted, where a counter is named, and acted upon. */
@@ -161,7 +173,10 @@ export const outboundName = parseObjectName('service-outbound');
 
 /** Freezes a node and the list fields it holds. Ranges stay as the policy gave them: there may be very many. */
 export function node<const T extends object>(fields: T): T {
-  for (const value of Object.values(fields)) if (Array.isArray(value)) Object.freeze(value);
+  for (const key in fields) {
+    const value: unknown = fields[key];
+    if (Array.isArray(value)) Object.freeze(value);
+  }
   return Object.freeze(fields);
 }
 
@@ -176,8 +191,7 @@ export const goto = (chain: ObjectName): Verdict => node({ kind: 'goto', chain }
 /** Whether loading the rule makes an anonymous set or map, whose contents become visible a moment after the rule does. */
 export function makesSet({ matches, action }: Rule): boolean {
   return (
-    action.kind === 'protocolMap' ||
-    action.kind === 'portMap' ||
+    'entries' in action ||
     matches.some((m) => (m.kind === 'address' ? m.ranges.length > 1 : m.kind === 'icmpTypes' && m.types.length > 1))
   );
 }

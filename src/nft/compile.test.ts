@@ -8,7 +8,7 @@ import { canonicalize } from '../policy/canonicalize.ts';
 import { parseGroupId } from '../policy/ids.ts';
 import { parseInterfaceName } from './names.ts';
 import { install } from './plan.ts';
-import { canonicalPolicy, defaultPolicy, nested, policyOf, rangesOf, written } from './policies.fixture.ts';
+import { canonicalPolicy, defaultPolicy, policyOf, rangesOf, written } from './policies.fixture.ts';
 import { printCommands, printRule } from './print.ts';
 
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
@@ -137,16 +137,18 @@ from-3:
     );
   });
 
-  test('looks ports up by prefix, level by level, where intervals would explode', () => {
+  test('looks ports up layer by layer, and then the ports of each address, where intervals would explode', () => {
     const somebody = { v4: [], v6: [{ first: 7n, last: 7n }] };
     const none = { v4: [], v6: [] };
+    const hosts = [1, 2, 3, 4, 5].map((n) => ({ first: BigInt(n), last: BigInt(n), from: n, to: 90 }));
     const ports = {
-      kind: 'prefixes' as const,
-      nodes: [
-        { length: 1, value: 1, addresses: somebody },
-        { length: 8, value: 0x12, addresses: somebody },
-        { length: 16, value: 80, addresses: somebody },
-        { length: 16, value: 81, addresses: somebody },
+      kind: 'tree' as const,
+      layers: [
+        [
+          { from: 1, to: 90, shares: [{ v4: hosts, v6: [{ first: 8n, last: 9n, from: 5, to: 5 }] }] },
+          { from: 91, to: 91, addresses: somebody },
+        ],
+        [{ from: 80, to: 80, addresses: somebody }],
       ],
     };
     const closed = { kind: 'closed' as const, any: none, echo: none };
@@ -162,21 +164,40 @@ service-outbound:
 inbound-1:
   meta l4proto vmap { 6 : goto tcp-2 }
 tcp-2:
-  tcp dport & 32768 vmap { 32768 : jump from-3 }
-  tcp dport & 65280 vmap { 4608 : jump from-3 }
-  tcp dport vmap { 80 : jump from-3, 81 : jump from-3 }
-from-3:
-  ip6 saddr ::7 accept`,
+  tcp dport vmap { 1-90 : jump tree-3, 91 : jump from-4 }
+  tcp dport vmap { 80 : jump from-4 }
+from-4:
+  ip6 saddr ::7 accept
+tree-3:
+  ip saddr vmap { 0.0.0.1 : jump ports-5, 0.0.0.2 : jump ports-6, 0.0.0.3 : jump ports-7, 0.0.0.4 : jump ports-8, 0.0.0.5 : jump ports-9 }
+  ip6 saddr ::8/127 th dport 5 accept
+ports-9:
+  th dport 5-90 accept
+ports-8:
+  th dport 4-90 accept
+ports-7:
+  th dport 3-90 accept
+ports-6:
+  th dport 2-90 accept
+ports-5:
+  th dport 1-90 accept`,
     );
   });
 
-  test('stays bounded for nested port ranges', () => {
-    const { helpers } = compile(policyOf(nested(200, 5)), options);
-    const ranges = helpers
-      .flatMap(({ rules }) => rules.flatMap(({ matches }) => matches))
-      .reduce((sum, match) => sum + (match.kind === 'address' ? match.ranges.length : 0), 0);
-    // Disjoint intervals would hold about 200² × 5 ranges; a port range is at most 30 prefixes.
-    expect(ranges).toBeLessThanOrEqual(200 * 5 * 30);
+  test('writes short lists as rules where there would be too many sets, and long ones as sets', () => {
+    const policy = policyOf([
+      written('tcp', 22, 22, '10.0.0.1', '10.0.0.3'),
+      written('tcp', 80, 80, '10.0.0.1', '10.0.0.3', '10.0.0.5'),
+    ]);
+    const leaves = (mostSets: number): string[] =>
+      readable(compile(policy, { ...options, mostSets }))
+        .split('\n')
+        .filter((line) => line.includes('saddr'));
+    const counted = 'counter name in-group1 accept';
+    const three = `  ip saddr { 10.0.0.1, 10.0.0.3, 10.0.0.5 } ${counted}`;
+    expect(leaves(2)).toEqual([three, `  ip saddr { 10.0.0.1, 10.0.0.3 } ${counted}`]);
+    expect(leaves(1)).toEqual([three, `  ip saddr 10.0.0.1 ${counted}`, `  ip saddr 10.0.0.3 ${counted}`]);
+    expect(leaves(0).filter((line) => line.includes('{'))).toEqual([]);
   });
 
   test('keeps the name of every part that did not change', () => {

@@ -1,9 +1,16 @@
 /** Owns the way from a canonical policy to the ruleset that enforces it on one interface. */
-import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../policy/canonical.ts';
-import { isWholeFamily, type RangeSet } from '../policy/range.ts';
+import type {
+  Addresses,
+  CanonicalPolicy,
+  DirectionPolicy,
+  PortMap,
+  PortNode,
+  TransportPolicy,
+} from '../policy/canonical.ts';
 import type { Direction, Family } from '../policy/rule.ts';
 import { isNoAccess, type ServerAccess } from '../policy/server-access.ts';
 import { isNobody, withoutFamilies } from '../policy/shares.ts';
+import { isEverybody, leafRules, nodeRules, type AddressRulesOptions } from './address-rules.ts';
 import {
   accept,
   goto,
@@ -11,9 +18,7 @@ import {
   node,
   protocolNumber,
   rule,
-  type AddressSide,
   type HelperChain,
-  type Match,
   type PortEntry,
   type ProtocolEntry,
   type Rule,
@@ -22,11 +27,12 @@ import {
   type TransportName,
   type Verdict,
 } from './ast.ts';
-import { baseChain, echo, familyMatch, type BaseContent, type Place } from './base.ts';
-import { countersOf, groupCounter } from './counters.ts';
+import { baseChain, echo, type BaseContent, type Place } from './base.ts';
+import { countersOf } from './counters.ts';
 import { helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
 import { serverAccessRules } from './server-access.ts';
+import { longestWithoutSet } from './set-budget.ts';
 
 export interface CompileOptions {
   /** The one interface that the policy binds (reference 1.2 (1)). */
@@ -40,6 +46,8 @@ export interface CompileOptions {
    * forwards nothing, with none, so that all of them are refused. Absent: they are left alone.
    */
   readonly forwarding?: Forwarding | undefined;
+  /** How many anonymous sets there may be before short lists become rules; see `set-budget`. */
+  readonly mostSets?: number | undefined;
   /** Gives every helper chain another name; see `plan`. */
   readonly salt?: string;
 }
@@ -53,31 +61,6 @@ const nobody: Addresses = { v4: [], v6: [] };
 const noPorts: TransportPolicy = { anyPort: nobody, ports: { kind: 'intervals', intervals: [] } };
 const nothing: Closed = { kind: 'closed', any: nobody, echo: nobody, tcp: noPorts, udp: noPorts };
 
-const families: readonly Family[] = [4, 6];
-const rangesOf = ({ v4, v6 }: Addresses, family: Family): RangeSet => (family === 4 ? v4 : v6);
-const isEverybody = (addresses: Addresses): boolean =>
-  families.every((family) => isWholeFamily(rangesOf(addresses, family), family));
-
-/** By family: everybody, some ranges, or nobody. */
-function rulesFor(addresses: Addresses, side: AddressSide, counter?: ObjectName): readonly Rule[] {
-  if (isEverybody(addresses)) return [rule([], accept, counter)];
-  return families.flatMap((family) => {
-    const ranges = rangesOf(addresses, family);
-    if (ranges.length === 0) return [];
-    const match: Match = isWholeFamily(ranges, family)
-      ? familyMatch[family]
-      : node({ kind: 'address', family, side, ranges });
-    return [rule([match], accept, counter)];
-  });
-}
-
-/** Share by share, so that each group counts its own; the first share that holds an address has it. */
-function leafRules(addresses: Addresses, direction: Direction): readonly Rule[] {
-  const side = direction === 'inbound' ? 'saddr' : 'daddr';
-  if (addresses.shares === undefined) return rulesFor(addresses, side);
-  return addresses.shares.flatMap((share) => rulesFor(share, side, groupCounter(direction, share.group)));
-}
-
 /** Whether the chain of reference 1.2 (10) says it: it stands to the letter, and so counts nothing. */
 const isDefault = (direction: Direction, policy: DirectionPolicy): boolean =>
   policy.kind === 'closed' && direction === 'inbound' && isEverybody(policy.any);
@@ -86,8 +69,13 @@ const isDefault = (direction: Direction, policy: DirectionPolicy): boolean =>
 export const isCounted = (direction: Direction, policy: DirectionPolicy): boolean =>
   policy.kind === 'closed' && !isDefault(direction, policy);
 
-/** The chains of addresses that were made already: equal sets have equal names anyway, this only spares printing one twice. */
-type Leaves = Map<Addresses, HelperChain>;
+/** What all places at which one direction is judged have in common. */
+interface Leaves {
+  /** The chains of addresses that were made already: equal sets have equal names anyway, this only spares printing one twice. */
+  readonly chains: Map<Addresses, HelperChain>;
+  /** Lists of up to this many ranges become a rule for each range instead of a set. */
+  readonly withoutSet: number;
+}
 
 /** Compiles the rules of one direction, for packets at one place. */
 class DirectionCompiler {
@@ -159,28 +147,37 @@ class DirectionCompiler {
         const verdict = this.#addresses(addresses, goto);
         return verdict === undefined ? [] : [{ from, to, verdict }];
       });
-      return entries.length === 0 ? [] : [this.#portRule(transport, 0xffff, entries)];
+      return entries.length === 0 ? [] : [this.#portRule(transport, entries)];
     }
-    // A look-up for each length: what one level does not admit returns here and tries the next, so each is a jump.
-    const levels = new Map<number, PortEntry[]>();
-    for (const { length, value, addresses } of ports.nodes) {
-      if (isNobody(addresses)) continue;
-      const port = value << (16 - length);
-      const entry = { from: port, to: port, verdict: jump(this.#leaf(addresses)) };
-      const level = levels.get(length);
-      if (level === undefined) levels.set(length, [entry]);
-      else level.push(entry);
-    }
-    return [...levels].map(([length, entries]) =>
-      this.#portRule(transport, (0xffff << (16 - length)) & 0xffff, entries),
+    // A look-up for each layer: what one does not admit returns here and tries the next, so each is a jump.
+    return ports.layers.map((layer) =>
+      this.#portRule(
+        transport,
+        layer.map((each) => ({ from: each.from, to: each.to, verdict: jump(this.#node(each, transport)) })),
+      ),
     );
   }
 
+  /** The chain that accepts what one node of a tree admits and returns for all else. */
+  #node(each: PortNode, transport: TransportName): ObjectName {
+    if ('addresses' in each) return this.#leaf(each.addresses);
+    const original = this.#isRedirected ? transport : undefined;
+    const portsChain = (rules: readonly Rule[]): ObjectName => this.#helpers.add('ports', rules);
+    return this.#helpers.add('tree', nodeRules(each.shares, { ...this.#addressOptions, original, portsChain }));
+  }
+
   /** A redirected connection is judged by the port that it was made to, not by the one behind the redirection. */
-  #portRule(transport: TransportName, mask: number, entries: readonly PortEntry[]): Rule {
-    const { table, direction } = this.#place;
-    const original = table === 'service-forward' && direction === 'inbound';
-    return rule([], node({ kind: 'portMap', transport, ...(original && { original }), mask, entries }));
+  #portRule(transport: TransportName, entries: readonly PortEntry[]): Rule {
+    const original = this.#isRedirected;
+    return rule([], node({ kind: 'portMap', transport, ...(original && { original }), entries }));
+  }
+
+  get #isRedirected(): boolean {
+    return this.#place.table === 'service-forward' && this.#direction === 'inbound';
+  }
+
+  get #addressOptions(): AddressRulesOptions {
+    return { direction: this.#direction, withoutSet: this.#leaves.withoutSet };
   }
 
   /** The verdict on packets that only addresses can still part: none for nobody, plain accept for everybody uncounted. */
@@ -191,10 +188,10 @@ class DirectionCompiler {
 
   /** The chain that accepts these addresses and returns for all others. */
   #leaf(addresses: Addresses): ObjectName {
-    const known = this.#leaves.get(addresses);
+    const known = this.#leaves.chains.get(addresses);
     const purpose = this.#direction === 'inbound' ? 'from' : 'to';
-    const chain = known ?? helperChain(purpose, leafRules(addresses, this.#direction), this.#salt);
-    if (known === undefined) this.#leaves.set(addresses, chain);
+    const chain = known ?? helperChain(purpose, leafRules(addresses, this.#addressOptions), this.#salt);
+    if (known === undefined) this.#leaves.chains.set(addresses, chain);
     this.#helpers.put(chain);
     return chain.name;
   }
@@ -258,7 +255,11 @@ function forwardRules(into: Part | undefined, out: Part | undefined, name: Inter
  */
 export function compile(policy: CanonicalPolicy, options: CompileOptions): Ruleset {
   const { interface: name, salt, forwarding } = options;
-  const leaves: { readonly [D in Direction]: Leaves } = { inbound: new Map(), outbound: new Map() };
+  const withoutSet = longestWithoutSet(policy, options.mostSets);
+  const leaves: { readonly [D in Direction]: Leaves } = {
+    inbound: { chains: new Map(), withoutSet },
+    outbound: { chains: new Map(), withoutSet },
+  };
   const part = (direction: Direction): Part => {
     const compiler = new DirectionCompiler({ table: 'service', direction }, leaves[direction], salt);
     return { content: compiler.content(policy[direction], options), helpers: compiler.helpers };

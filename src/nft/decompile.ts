@@ -5,11 +5,11 @@ import type {
   DirectionPolicy,
   PortInterval,
   PortMap,
-  PortPrefix,
+  PortNode,
   TransportPolicy,
 } from '../policy/canonical.ts';
 import type { GroupId } from '../policy/ids.ts';
-import { wholeFamily, type RangeSet } from '../policy/range.ts';
+import { mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
 import type { ServerAccess } from '../policy/server-access.ts';
 import { besideEachOther, mergeAddresses, sharedBy } from '../policy/shares.ts';
@@ -17,6 +17,7 @@ import {
   protocolNumber,
   targets,
   type Match,
+  type PortEntry,
   type Rule,
   type TableName,
   type TransportName,
@@ -27,6 +28,7 @@ import { readCounter } from './counters.ts';
 import { isProperlyAttached, type Installed, type InstalledObject } from './listing.ts';
 import type { InterfaceName } from './names.ts';
 import { printMatch, printRules } from './print.ts';
+import { readNode } from './read-node.ts';
 import { readServerAccess } from './server-access.ts';
 
 /** Something in our table that we did not put there, or something of ours that is gone. */
@@ -185,27 +187,36 @@ class Reader {
   }
 
   #ports(rules: readonly Rule[], transport: TransportName, name: string): PortMap {
-    const intervals: PortInterval[] = [];
-    const nodes: PortPrefix[] = [];
-    for (const { matches, action } of rules) {
+    const layers = rules.map(({ matches, action }) => {
       if (matches.length > 0 || action.kind !== 'portMap' || action.transport !== transport)
         throw this.#unexpected(name);
       if ((action.original === true) !== this.#isRedirected) throw this.#unexpected(name);
-      const length = prefixLengthOf(action.mask);
-      for (const { from, to, verdict } of action.entries) {
-        if (verdict.kind === 'jump' && length !== undefined && from === to) {
-          nodes.push({ length, value: from >> (16 - length), addresses: this.#leaf(verdict.chain) });
-        } else if (verdict.kind === 'accept' && length === 16) {
-          intervals.push({ from, to, addresses: everybody });
-        } else if (verdict.kind === 'goto' && length === 16) {
-          intervals.push({ from, to, addresses: this.#leaf(verdict.chain) });
-        } else throw this.#unexpected(name);
-      }
-    }
+      return action.entries;
+    });
+    const entries = layers.flat();
     // A goto ends the search, so intervals stand alone: one map, and no tree beside it.
-    if (nodes.length === 0 && rules.length === 1) return { kind: 'intervals', intervals };
-    if (intervals.length > 0) throw this.#unexpected(name);
-    return { kind: 'prefixes', nodes: nodes.toSorted((a, b) => a.length - b.length || a.value - b.value) };
+    if (layers.length === 1 && entries.every(({ verdict }) => verdict.kind !== 'jump')) {
+      return { kind: 'intervals', intervals: entries.map((entry) => this.#interval(entry, name)) };
+    }
+    return { kind: 'tree', layers: layers.map((layer) => layer.map((entry) => this.#node(entry, transport, name))) };
+  }
+
+  #interval({ from, to, verdict }: PortEntry, name: string): PortInterval {
+    if (verdict.kind === 'accept') return { from, to, addresses: everybody };
+    if (verdict.kind !== 'goto') throw this.#unexpected(name);
+    return { from, to, addresses: this.#leaf(verdict.chain) };
+  }
+
+  #node({ from, to, verdict }: PortEntry, transport: TransportName, name: string): PortNode {
+    if (verdict.kind !== 'jump') throw this.#unexpected(name);
+    const { chain } = verdict;
+    const rules = this.#rules(chain);
+    const isTree = rules.some(({ matches, action }) => matches.length > 1 || 'entries' in action);
+    if (!isTree) return { from, to, addresses: this.#leaf(chain) };
+    const original = this.#isRedirected ? transport : undefined;
+    const shares = readNode(rules, { direction: this.#direction, original, rulesOf: (each) => this.#rules(each) });
+    if (shares === undefined) throw this.#unexpected(chain);
+    return { from, to, shares };
   }
 
   /** Whether ports are those that connections were made to. */
@@ -225,25 +236,27 @@ class Reader {
 
   /** What a chain about addresses alone admits: a run of rules for each group that has a share. */
   #leaf(name: string): Addresses {
-    const runs: { readonly group: GroupId | undefined; v4?: RangeSet; v6?: RangeSet }[] = [];
+    const runs: { readonly group: GroupId | undefined; readonly v4: Range[]; readonly v6: Range[] }[] = [];
     for (const { matches, action, counter } of this.#rules(name)) {
       if (matches.length > 1 || action.kind !== 'accept') throw this.#unexpected(name);
       const group = counter === undefined ? undefined : this.#groupOf(counter, name);
       let run = runs.at(-1);
       if (run === undefined || run.group !== group) {
-        run = { group };
+        run = { group, v4: [], v6: [] };
         runs.push(run);
       }
       for (const [family, ranges] of this.#admitted(matches[0], name)) {
-        if (run[family] !== undefined) throw this.#unexpected(name);
-        run[family] = ranges;
+        for (const range of ranges) run[family].push(range);
       }
     }
     const order = runs.flatMap(({ group }) => group ?? []);
     const mixed = order.length > 0 && order.length < runs.length;
     if (mixed || new Set(order).size < order.length) throw this.#unexpected(name);
     return mergeAddresses(
-      runs.map(({ group, v4 = [], v6 = [] }) => (group === undefined ? { v4, v6 } : sharedBy({ v4, v6 }, group))),
+      runs.map(({ group, ...lists }) => {
+        const addresses = { v4: mergeRanges(lists.v4), v6: mergeRanges(lists.v6) };
+        return group === undefined ? addresses : sharedBy(addresses, group);
+      }),
       order,
     );
   }
@@ -283,11 +296,6 @@ class Reader {
   #unexpected(name: string | undefined): Unexpected {
     return new Unexpected('wrong_layout', name ?? baseName(this.#place), 'the rules are not laid out as ours are');
   }
-}
-
-function prefixLengthOf(mask: number): number | undefined {
-  const length = mask.toString(2).replaceAll('0', '').length;
-  return ((0xffff << (16 - length)) & 0xffff) === mask ? length : undefined;
 }
 
 /** Whether the object is a counter of ours: one that a rule names, or one that is left of an earlier policy. */

@@ -6,7 +6,8 @@ import { parseObjectName, type ObjectName } from './names.ts';
 import { printRules } from './print.ts';
 
 /** The first word of a helper chain's name: it tells a reader of the listing what the chain is for, and nothing else. */
-export type HelperPurpose = 'inbound' | 'outbound' | 'server' | 'tcp' | 'udp' | 'ping' | 'ping6' | 'from' | 'to';
+export type HelperPurpose =
+  'inbound' | 'outbound' | 'server' | 'tcp' | 'udp' | 'ping' | 'ping6' | 'from' | 'to' | 'tree' | 'ports';
 
 /** 128 bits: no two contents ever meet by chance. */
 const digestBytes = 16;

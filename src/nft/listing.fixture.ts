@@ -11,6 +11,7 @@ import {
   type Ruleset,
   type TableName,
   type TableRules,
+  type TransportName,
   type Verdict,
   type VerdictMap,
 } from './ast.ts';
@@ -62,6 +63,7 @@ function setJson(items: readonly unknown[], taste: Taste): unknown {
   return items.length === 1 && taste() ? items[0] : { set: shuffled(items, taste) };
 }
 
+const originalPort: Json = { ct: { key: 'proto-dst', dir: 'original' } };
 const equal = (left: unknown, right: unknown): Json => ({ match: { op: '==', left, right } });
 const payload = (protocol: string, name: string): Json => ({ payload: { protocol, field: name } });
 
@@ -82,6 +84,11 @@ function matchJson(match: Match, taste: Taste): Json {
     case 'icmpTypeRange': {
       const ends = [match.first, match.last].map((type) => (taste() ? type : (icmpNames[match.family][type] ?? type)));
       return equal(payload(match.family === 4 ? 'icmp' : 'icmpv6', 'type'), { range: ends });
+    }
+    case 'ports': {
+      const { from, to, original } = match;
+      const ports = from === to && taste() ? from : { range: [from, to] };
+      return equal(original === undefined ? payload('th', 'dport') : originalPort, ports);
     }
     case 'port':
       return equal(payload(match.transport, 'dport'), match.port);
@@ -119,23 +126,36 @@ function mapJson(map: VerdictMap, taste: Taste): Json {
     ]);
     return { vmap: { key: { meta: { key: 'l4proto' } }, data: { set: shuffled(pairs, taste) } } };
   }
-  const port = map.original === true ? { ct: { key: 'proto-dst', dir: 'original' } } : payload(map.transport, 'dport');
-  const key = map.mask === 0xffff && taste() ? port : { '&': [port, map.mask] };
+  if (map.kind === 'addressMap') {
+    const { family, side, entries } = map;
+    const pairs = entries.flatMap((entry) =>
+      rangeJson(entry, family, taste).map((part) => [part, verdictJson(entry.verdict)]),
+    );
+    const key = payload(family === 4 ? 'ip' : 'ip6', side);
+    return { vmap: { key, data: { set: shuffled(pairs, taste) } } };
+  }
+  const port = map.original === true ? originalPort : payload(map.transport, 'dport');
   const pairs = map.entries.map(({ from, to, verdict }) => [
     from === to && taste() ? from : { range: [from, to] },
     verdictJson(verdict),
   ]);
-  return { vmap: { key, data: { set: shuffled(pairs, taste) } } };
+  return { vmap: { key: port, data: { set: shuffled(pairs, taste) } } };
 }
 
 function ruleJson({ matches, counter, action }: Rule, taste: Taste): Json[] {
   const counted = counter === undefined ? [] : [{ counter }];
-  const conditions = [...matches.map((match) => matchJson(match, taste)), ...counted];
+  const protocol = (transport: TransportName): Json =>
+    equal({ meta: { key: 'l4proto' } }, taste() ? transport : transport === 'tcp' ? 6 : 17);
+  const conditions = [
+    ...matches.flatMap((match) => [
+      ...(match.kind === 'ports' && match.original !== undefined ? [protocol(match.original)] : []),
+      matchJson(match, taste),
+    ]),
+    ...counted,
+  ];
   if (!('entries' in action)) return [...conditions, verdictJson(action)];
   const implied =
-    action.kind === 'portMap' && (action.original === true || taste())
-      ? [equal({ meta: { key: 'l4proto' } }, taste() ? action.transport : action.transport === 'tcp' ? 6 : 17)]
-      : [];
+    action.kind === 'portMap' && (action.original === true || taste()) ? [protocol(action.transport)] : [];
   return [...conditions, ...implied, mapJson(action, taste)];
 }
 

@@ -12,6 +12,8 @@ import {
   protocolNumber,
   rule,
   type Match,
+  type AddressEntry,
+  type AddressSide,
   type PortEntry,
   type ProtocolEntry,
   type Rule,
@@ -99,9 +101,9 @@ function rangesOf(value: unknown, family: Family): RangeSet | undefined {
 
 /** Addresses under a mask: each stands for a block of that size. */
 function blockMatch(payload: unknown, mask: unknown, right: unknown): Match | undefined {
-  const [protocol, side] = isRecord(payload) ? [field(payload, 'protocol'), field(payload, 'field')] : [];
-  if ((protocol !== 'ip' && protocol !== 'ip6') || (side !== 'saddr' && side !== 'daddr')) return undefined;
-  const family = protocol === 'ip' ? 4 : 6;
+  const key = addressKey(payload);
+  if (key === undefined) return undefined;
+  const { family, side } = key;
   const bits = addressOf(mask, family);
   const host = bits === undefined ? 0n : lastAddress(family) - bits;
   // The bits of a mask stand together at its front.
@@ -134,6 +136,10 @@ function payloadMatch(protocol: unknown, name: unknown, right: unknown): Match |
   if (protocol === 'icmpv6' && name === 'type') return icmpMatch(right, 6);
   if ((protocol === 'tcp' || protocol === 'udp') && name === 'dport' && isNumberBetween(right, 0, 65_535)) {
     return node({ kind: 'port', transport: protocol, port: right });
+  }
+  if (protocol === 'th' && name === 'dport') {
+    const ports = portsOf(right);
+    return ports && node({ kind: 'ports', ...ports });
   }
   if (protocol === 'ip6' && name === 'hoplimit' && isNumberBetween(right, 0, 255)) {
     return node({ kind: 'hopLimit', value: right });
@@ -235,13 +241,42 @@ function portTransport(key: unknown, given: TransportName | undefined): Transpor
   return transport === 'tcp' || transport === 'udp' ? transport : undefined;
 }
 
-function portMap(key: unknown, mask: number, data: unknown, given: TransportName | undefined): VerdictMap | undefined {
+function portMap(key: unknown, data: unknown, given: TransportName | undefined): VerdictMap | undefined {
   const transport = portTransport(key, given);
   const entries: PortEntry[] | undefined = transport && entriesOf(data, portsOf);
   if (transport === undefined || entries === undefined) return undefined;
   const original = isOriginalPort(key);
   const ascending = entries.toSorted((a, b) => a.from - b.from);
-  return node({ kind: 'portMap', transport, ...(original && { original }), mask, entries: ascending });
+  return node({ kind: 'portMap', transport, ...(original && { original }), entries: ascending });
+}
+
+/** The family and side of an address of the packet. */
+function addressKey(payload: unknown): { readonly family: Family; readonly side: AddressSide } | undefined {
+  const [protocol, side] = isRecord(payload) ? [field(payload, 'protocol'), field(payload, 'field')] : [];
+  if ((protocol !== 'ip' && protocol !== 'ip6') || (side !== 'saddr' && side !== 'daddr')) return undefined;
+  return { family: protocol === 'ip' ? 4 : 6, side };
+}
+
+/** Entries that touch and say the same are one. */
+function joinTouching(entries: readonly AddressEntry[]): AddressEntry[] {
+  const joined: { first: bigint; last: bigint; verdict: Verdict }[] = [];
+  for (const { first, last, verdict } of entries) {
+    const before = joined.at(-1);
+    if (before !== undefined && before.last + 1n === first && sameVerdict(before.verdict, verdict)) before.last = last;
+    else joined.push({ first, last, verdict });
+  }
+  return joined;
+}
+
+const sameVerdict = (a: Verdict, b: Verdict): boolean =>
+  a.kind === b.kind && ('chain' in a ? a.chain : '') === ('chain' in b ? b.chain : '');
+
+function addressMap(key: unknown, data: unknown): VerdictMap | undefined {
+  const address = addressKey(tagged(key, 'payload'));
+  const entries: AddressEntry[] | undefined = address && entriesOf(data, (item) => rangeOf(item, address.family));
+  if (address === undefined || entries === undefined) return undefined;
+  const ascending = entries.toSorted((a, b) => (a.first < b.first ? -1 : 1));
+  return node({ kind: 'addressMap', ...address, entries: joinTouching(ascending) });
 }
 
 /** `given` is the protocol that the rule names before the map. */
@@ -257,10 +292,7 @@ function parseMap(expression: unknown, given?: TransportName): VerdictMap | unde
     if (entries === undefined) return undefined;
     return node({ kind: 'protocolMap', entries: entries.toSorted((a, b) => a.protocol - b.protocol) });
   }
-  const masked = tagged(key, '&');
-  if (!Array.isArray(masked)) return portMap(key, 0xffff, data, given);
-  const [port, mask] = masked as readonly unknown[];
-  return masked.length === 2 && isNumberBetween(mask, 1, 0xffff) ? portMap(port, mask, data, given) : undefined;
+  return addressMap(key, data) ?? portMap(key, data, given);
 }
 
 /** The transport protocol that a condition names, as `meta l4proto tcp` does. */
@@ -270,6 +302,27 @@ function namedTransport(expression: unknown): TransportName | undefined {
   if (tagged(tagged(field(match, 'left'), 'meta'), 'key') !== 'l4proto') return undefined;
   const protocol = byteOf(field(match, 'right'), symbols.protocol);
   return protocol === protocolNumber.tcp ? 'tcp' : protocol === protocolNumber.udp ? 'udp' : undefined;
+}
+
+/** Ports that a connection was made to: nft names the protocol in a condition of its own before. */
+function originalPorts(expression: unknown, next: unknown): Match | undefined {
+  const original = namedTransport(expression);
+  const match = tagged(next, 'match');
+  if (original === undefined || !isRecord(match) || field(match, 'op') !== '==') return undefined;
+  const ports = isOriginalPort(field(match, 'left')) ? portsOf(field(match, 'right')) : undefined;
+  return ports && node({ kind: 'ports', ...ports, original });
+}
+
+function parseMatches(conditions: readonly unknown[]): Match[] | undefined {
+  const matches: Match[] = [];
+  for (let at = 0; at < conditions.length; at += 1) {
+    const both = originalPorts(conditions[at], conditions[at + 1]);
+    const match = both ?? parseMatch(conditions[at]);
+    if (match === undefined) return undefined;
+    matches.push(match);
+    if (both !== undefined) at += 1;
+  }
+  return matches;
 }
 
 /** The rule that nft's list of expressions tells, in canonical form; nothing where it is none that we would write. */
@@ -286,6 +339,6 @@ export function parseRule(expressions: unknown): Rule | undefined {
   if (action === undefined) return undefined;
   // `meta l4proto tcp` before a map of ports: some versions of nft print what `tcp dport` already implies.
   if (action.kind === 'portMap' && named === action.transport) conditions = conditions.slice(0, -1);
-  const matches = every(conditions, parseMatch);
+  const matches = parseMatches(conditions);
   return matches === undefined ? undefined : rule(matches, action, counted);
 }

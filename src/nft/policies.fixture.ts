@@ -4,6 +4,7 @@ import { printAddress, parseRange } from '../policy/address.ts';
 import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../policy/canonical.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { parseGroupId } from '../policy/ids.ts';
+import { toTree } from '../policy/port-tree.ts';
 import { isWholeFamily, lastAddress, mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import { defaultInboundRules, type Family, type PolicyGroup, type StoredRule } from '../policy/rule.ts';
 import type { ServerAccess } from '../policy/server-access.ts';
@@ -113,12 +114,11 @@ const addresses: fc.Arbitrary<Addresses> = fc.oneof(
 );
 const somebody = addresses.filter(({ v4, v6 }) => v4.length > 0 || v6.length > 0);
 
+const somePort = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 65_535 }));
+
 /** Disjoint ascending intervals out of sorted borders; neighbours that touch and agree are no canonical form. */
 const intervals: fc.Arbitrary<PortMap> = fc
-  .tuple(
-    fc.uniqueArray(fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 65_535 })), { maxLength: 12 }),
-    fc.array(somebody, { minLength: 6, maxLength: 6 }),
-  )
+  .tuple(fc.uniqueArray(somePort, { maxLength: 12 }), fc.array(somebody, { minLength: 6, maxLength: 6 }))
   .map(([ports, everyone]) => {
     const borders = ports.toSorted((a, b) => a - b);
     const list: { from: number; to: number; addresses: Addresses }[] = [];
@@ -131,20 +131,21 @@ const intervals: fc.Arbitrary<PortMap> = fc
     return { kind: 'intervals', intervals: list };
   });
 
-const prefixes: fc.Arbitrary<PortMap> = fc
+/** Port ranges that overlap anyhow, as a tree. */
+const tree: fc.Arbitrary<PortMap> = fc
   .uniqueArray(
-    fc
-      .integer({ min: 1, max: 16 })
-      .chain((length) =>
-        fc.record({ length: fc.constant(length), value: fc.nat({ max: 2 ** length - 1 }), addresses: somebody }),
-      ),
-    { minLength: 1, maxLength: 12, selector: ({ length, value }) => length * 65_536 + value },
+    fc.record({ ends: fc.tuple(somePort, somePort), addresses: somebody }).map(({ ends, addresses: whom }) => ({
+      from: Math.min(...ends),
+      to: Math.max(...ends),
+      addresses: whom,
+    })),
+    { minLength: 1, maxLength: 14, selector: ({ from, to }) => from * 65_536 + to },
   )
-  .map((nodes) => ({ kind: 'prefixes', nodes: nodes.toSorted((a, b) => a.length - b.length || a.value - b.value) }));
+  .map((rules) => ({ kind: 'tree', layers: toTree(rules, groups) }));
 
 const transport: fc.Arbitrary<TransportPolicy> = fc.record({
   anyPort: addresses,
-  ports: fc.oneof({ weight: 3, arbitrary: intervals }, { weight: 1, arbitrary: prefixes }),
+  ports: fc.oneof({ weight: 3, arbitrary: intervals }, { weight: 1, arbitrary: tree }),
 });
 
 const closed: fc.Arbitrary<DirectionPolicy> = fc

@@ -103,7 +103,6 @@ const actions: readonly [Rule['action'], string, 'set' | 'no set', readonly stri
     {
       kind: 'portMap',
       transport: 'tcp',
-      mask: 0xffff,
       entries: [
         { from: 22, to: 22, verdict: goto(leaf) },
         { from: 80, to: 84, verdict: accept },
@@ -114,8 +113,16 @@ const actions: readonly [Rule['action'], string, 'set' | 'no set', readonly stri
     ['a-1'],
   ],
   [
-    { kind: 'portMap', transport: 'udp', mask: 0xff00, entries: [{ from: 0x1200, to: 0x1200, verdict: jump(leaf) }] },
-    'udp dport & 65280 vmap { 4608 : jump a-1 }',
+    {
+      kind: 'addressMap',
+      family: 4,
+      side: 'saddr',
+      entries: [
+        { first: 0x0a00_0000n, last: 0x0a00_00ffn, verdict: jump(leaf) },
+        { first: 0x0a00_0100n, last: 0x0a00_0105n, verdict: accept },
+      ],
+    },
+    'ip saddr vmap { 10.0.0.0/24 : jump a-1, 10.0.1.0-10.0.1.5 : accept }',
     'set',
     ['a-1'],
   ],

@@ -10,6 +10,7 @@ import {
   type Command,
   type Match,
   type Rule,
+  type TransportName,
   type Verdict,
   type VerdictMap,
 } from './ast.ts';
@@ -46,6 +47,11 @@ const icmpNames: { readonly [F in Family]: { readonly [type: number]: string } }
   6: { 128: 'echo-request', 129: 'echo-reply' },
 };
 
+const printPorts = ({ from, to }: { from: number; to: number }): string => (from === to ? `${from}` : `${from}-${to}`);
+/** nft knows what kind of port a connection has only where the rule itself names the protocol. */
+const originalPort = (transport: TransportName): string =>
+  `meta l4proto ${protocolNumber[transport]} ct original proto-dst`;
+
 const matchPrinters: Printers<Match> = {
   interface: ({ side, name }) => `${side} "${name}"`,
   established: () => 'ct state established,related',
@@ -55,12 +61,12 @@ const matchPrinters: Printers<Match> = {
   icmpTypeRange: ({ family, first, last }) => `${icmp(family)} type ${first}-${last}`,
   hopLimit: ({ value }) => `ip6 hoplimit ${value}`,
   port: ({ transport, port }) => `${transport} dport ${port}`,
+  ports: ({ original, ...each }) =>
+    `${original === undefined ? 'th dport' : originalPort(original)} ${printPorts(each)}`,
   translated: ({ by }) => `ct status ${by}`,
   forwarded: () => 'iif > 0',
   address: ({ family, side, ranges }) => `${ip(family)} ${side} ${printRanges(ranges, family)}`,
 };
-
-const ports = ({ from, to }: { from: number; to: number }): string => (from === to ? `${from}` : `${from}-${to}`);
 
 const actionPrinters: Printers<Verdict | VerdictMap> = {
   accept: () => 'accept',
@@ -70,11 +76,14 @@ const actionPrinters: Printers<Verdict | VerdictMap> = {
   goto: ({ chain }) => `goto ${chain}`,
   protocolMap: ({ entries }) =>
     `meta l4proto vmap { ${entries.map((e) => `${e.protocol} : ${dispatch(actionPrinters, e.verdict)}`).join(', ')} }`,
-  // nft knows what kind of port a connection has only where the rule itself names the protocol.
-  portMap: ({ transport, original, mask, entries }) =>
-    `${original === true ? `meta l4proto ${protocolNumber[transport]} ct original proto-dst` : `${transport} dport`} ${
-      mask === 0xffff ? '' : `& ${mask} `
-    }vmap { ${entries.map((e) => `${ports(e)} : ${dispatch(actionPrinters, e.verdict)}`).join(', ')} }`,
+  portMap: ({ transport, original, entries }) =>
+    `${original === true ? originalPort(transport) : `${transport} dport`} vmap { ${entries
+      .map((e) => `${printPorts(e)} : ${dispatch(actionPrinters, e.verdict)}`)
+      .join(', ')} }`,
+  addressMap: ({ family, side, entries }) =>
+    `${ip(family)} ${side} vmap { ${entries
+      .map((e) => `${printRange(family, e)} : ${dispatch(actionPrinters, e.verdict)}`)
+      .join(', ')} }`,
 };
 
 export const printMatch = (match: Match): string => dispatch(matchPrinters, match);

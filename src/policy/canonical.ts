@@ -1,6 +1,6 @@
 /** Owns the canonical form of a policy: what the rules mean, free of how they were written (order, overlap, doubles). */
 import type { GroupId } from './ids.ts';
-import type { RangeSet } from './range.ts';
+import type { Range, RangeSet } from './range.ts';
 
 /** What one group admits of an address set. */
 export interface Share {
@@ -28,22 +28,34 @@ export interface PortInterval {
   readonly addresses: Addresses;
 }
 
+/** Addresses on some ports. */
+export interface PortedRange extends Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What one group admits at a node of a tree; nobody's where nobody is counted. Ranges are ascending and disjoint, and neighbours that touch differ in ports. */
+export interface PortedShare {
+  readonly group?: GroupId;
+  readonly v4: readonly PortedRange[];
+  readonly v6: readonly PortedRange[];
+}
+
+/**
+ * A node of an interval tree over ports: everything it holds lies between `from` and `to`. With `addresses` it admits
+ * them on all its ports; with `shares`, which are in the order of the device's groups, each range on ports of its own.
+ */
+export type PortNode =
+  PortInterval | { readonly from: number; readonly to: number; readonly shares: readonly PortedShare[] };
+
 /**
  * How one transport protocol is admitted by port. `intervals` are ascending and disjoint, and neighbours differ.
- * Where disjoint intervals would explode, `prefixes` hold the same meaning as a port-prefix tree: a packet is admitted
- * by any node (`port >> (16 - length) === value`) that holds its address; nodes are ascending by (length, value).
+ * Where disjoint intervals would explode, a `tree` has the same meaning: a packet is admitted by any node that holds its
+ * port and its address. The nodes of a layer are ascending and disjoint; no layer is empty.
  */
 export type PortMap =
   | { readonly kind: 'intervals'; readonly intervals: readonly PortInterval[] }
-  | { readonly kind: 'prefixes'; readonly nodes: readonly PortPrefix[] };
-
-export interface PortPrefix {
-  /** 1–16 leading bits are given. */
-  readonly length: number;
-  /** Those bits, right-aligned. */
-  readonly value: number;
-  readonly addresses: Addresses;
-}
+  | { readonly kind: 'tree'; readonly layers: readonly (readonly PortNode[])[] };
 
 export interface TransportPolicy {
   /** Admitted on every port, port 0 included. */

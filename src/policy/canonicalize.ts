@@ -1,14 +1,16 @@
 /** Owns the way from groups to the canonical form, and what the canonical form admits. */
-import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from './canonical.ts';
+import type { Addresses, CanonicalPolicy, DirectionPolicy, TransportPolicy } from './canonical.ts';
 import { isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideOptions } from './decide.ts';
 import type { EffectivePolicy } from './effective.ts';
 import type { GroupId } from './ids.ts';
 import { isAnyPort, isEcho, ruleAddresses } from './match.ts';
 import type { Packet } from './packet.ts';
-import { toPortMap, type PortRule } from './ports.ts';
+import { admittedPort } from './port-lookup.ts';
+import type { PortRule } from './port-rule.ts';
+import { toPortMap } from './ports.ts';
 import { hasAddress, isWholeFamily } from './range.ts';
 import type { Direction } from './rule.ts';
-import { byFamily, mergeAddresses, sharedBy, withoutFamilies } from './shares.ts';
+import { byFamily, mergeAddresses, sameAddresses, sharedBy, withoutFamilies } from './shares.ts';
 
 /** What is left to say of the addresses once everybody of a whole family is admitted anyway. */
 const beside = (addresses: Addresses, admitted: Addresses): Addresses =>
@@ -56,16 +58,22 @@ function collect(policy: EffectivePolicy, direction: Direction): Collected {
 /** Brings together what the rules of all groups say of one direction. */
 function merge(all: Collected, order: readonly GroupId[]): Extract<DirectionPolicy, { kind: 'closed' }> {
   const any = mergeAddresses(all.any, order);
-  const transport = (protocol: 'tcp' | 'udp'): TransportPolicy => {
+  const transport = (protocol: 'tcp' | 'udp', alike?: TransportPolicy): TransportPolicy => {
     const anyPort = beside(mergeAddresses(all.anyPort[protocol], order), any);
+    if (alike !== undefined && sameAddresses(alike.anyPort, anyPort)) return alike;
     const rules = all.ports[protocol].map((rule) => ({
       ...rule,
       addresses: beside(beside(rule.addresses, any), anyPort),
     }));
     return { anyPort, ports: toPortMap(rules, order) };
   };
+  const tcp = transport('tcp');
+  // Rules about both protocols are one object in both lists: a policy of such rules is worked out once.
+  const { ports } = all;
+  const isAlike = ports.tcp.length === ports.udp.length && ports.tcp.every((rule, i) => rule === ports.udp[i]);
+  const udp = transport('udp', isAlike ? tcp : undefined);
   const echo = byFamily(beside(mergeAddresses(all.echo, order), any));
-  return { kind: 'closed', any, echo, tcp: transport('tcp'), udp: transport('udp') };
+  return { kind: 'closed', any, echo, tcp, udp };
 }
 
 function directionPolicy(policy: EffectivePolicy, direction: Direction): DirectionPolicy {
@@ -87,12 +95,6 @@ export const canonicalize = (policy: EffectivePolicy): CanonicalPolicy => ({
   outbound: directionPolicy(policy, 'outbound'),
 });
 
-function portsAdmit(ports: PortMap, port: number, holds: (addresses: Addresses) => boolean): boolean {
-  return ports.kind === 'intervals'
-    ? ports.intervals.some(({ from, to, addresses }) => from <= port && port <= to && holds(addresses))
-    : ports.nodes.some(({ length, value, addresses }) => port >> (16 - length) === value && holds(addresses));
-}
-
 /** Whether the canonical form admits the packet: `decide` by the other road. */
 export function admits(policy: CanonicalPolicy, packet: Packet, options: DecideOptions = {}): boolean {
   const direction = policy[packet.direction];
@@ -104,5 +106,5 @@ export function admits(policy: CanonicalPolicy, packet: Packet, options: DecideO
   const { transport } = packet;
   if (transport.kind !== 'tcp' && transport.kind !== 'udp') return false;
   const { anyPort, ports } = direction[transport.kind];
-  return holds(anyPort) || portsAdmit(ports, transport.dport, holds);
+  return holds(anyPort) || admittedPort(ports, transport.dport, packet.family, packet.remote) !== undefined;
 }

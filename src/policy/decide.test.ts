@@ -9,9 +9,7 @@ import { effectivePolicy, type EffectivePolicy } from './effective.ts';
 import { parseGroupId } from './ids.ts';
 import { normalizeRules } from './normalize.ts';
 import type { Packet, Transport } from './packet.ts';
-import { portPrefixes, toPortMap } from './ports.ts';
-import { lastAddress, mergeRanges } from './range.ts';
-import { mergeAddresses } from './shares.ts';
+import { lastAddress } from './range.ts';
 import {
   defaultInboundRules,
   defaultOutboundRules,
@@ -182,46 +180,5 @@ describe('the canonical form', () => {
       inbound: { kind: 'closed', any: whole, echo: { v4: [], v6: [] }, tcp: none, udp: none },
       outbound: { kind: 'open' },
     });
-  });
-});
-
-describe('port maps', () => {
-  it('cover an interval exactly with the fewest prefixes', () => {
-    expect(portPrefixes(1, 65_535)).toHaveLength(16);
-    expect(portPrefixes(80, 80)).toEqual([{ length: 16, value: 80 }]);
-    expect(portPrefixes(1024, 2047)).toEqual([{ length: 6, value: 1 }]);
-  });
-
-  it('turn to a prefix tree where disjoint intervals explode, and stay bounded', () => {
-    const nested = Array.from({ length: 1_000 }, (_, i) => ({
-      from: 1 + i,
-      to: 65_535 - i,
-      addresses: {
-        v4: mergeRanges(
-          Array.from({ length: 10 }, (__, k) => ({
-            first: BigInt(i * 1_000 + k * 2),
-            last: BigInt(i * 1_000 + k * 2),
-          })),
-        ),
-        v6: [],
-      },
-    }));
-    const map = toPortMap(nested);
-    expect(map.kind).toBe('prefixes');
-    if (map.kind !== 'prefixes') return;
-    const ranges = map.nodes.reduce((sum, node) => sum + node.addresses.v4.length, 0);
-    expect(ranges).toBeLessThanOrEqual(30 * 10_000);
-    for (const [port, owner] of [
-      [1, 0],
-      [500, 499],
-      [65_036, 499],
-      [65_535, 0],
-    ] as const) {
-      const here = mergeAddresses(
-        map.nodes.filter(({ length, value }) => port >> (16 - length) === value).map((node) => node.addresses),
-      );
-      expect(here.v4.at(-1)?.last).toBe(BigInt(owner * 1_000 + 18));
-      expect(here.v4).toHaveLength((owner + 1) * 10);
-    }
   });
 });

@@ -1,21 +1,18 @@
-/** Owns the way from overlapping port rules to a port map: disjoint intervals, or a prefix tree where those explode. */
-import type { Addresses, PortInterval, PortMap, PortPrefix } from './canonical.ts';
+/** Owns the way from overlapping port rules to a port map: disjoint intervals, or a tree where those explode. */
+import type { Addresses, PortInterval, PortMap } from './canonical.ts';
 import type { GroupId } from './ids.ts';
+import type { PortRule } from './port-rule.ts';
+import { toTree } from './port-tree.ts';
 import { isNobody, mergeAddresses, sameAddresses } from './shares.ts';
 
-/** One rule's ports with whom it admits. Ports are 1–65535; any-port rules do not come here. */
-export interface PortRule {
-  readonly from: number;
-  readonly to: number;
-  readonly addresses: Addresses;
-}
-
-/** Disjoint intervals may hold this many times the ranges that the rules name before the tree takes over. */
+/** Disjoint intervals may hold this many times the ranges that the rules name before the tree takes over… */
 const growth = 4;
+/** …and never so many ranges more: the kernel takes some microseconds for each. */
+const most = 16_384;
 /** Small policies never need the tree. */
 const slack = 1_024;
-/** Ranges touched while merging, as a multiple of the input: bounds the time of a hostile policy. */
-const work = 256;
+/** Ranges touched while merging that may turn out to be too many: bounds the time of a hostile policy. */
+const work = 262_144;
 
 /** How many ranges the kernel will hold for it. */
 const sizeOf = ({ v4, v6, shares = [] }: Addresses): number =>
@@ -46,16 +43,37 @@ function joinEqual(rules: readonly PortRule[], order: readonly GroupId[]): PortR
   });
 }
 
+/** The ports at which another set of rules begins to hold. Ascending, each once. */
+const bordersOf = (rules: readonly PortRule[]): number[] =>
+  [...new Set(rules.flatMap((rule) => [rule.from, rule.to + 1]))].toSorted((a, b) => a - b);
+
+/** How many ranges all intervals together name before any two are merged: what merging has to touch. */
+function touchedBy(rules: readonly PortRule[], borders: readonly number[]): number {
+  const change = new Map<number, number>();
+  for (const { from, to, addresses } of rules) {
+    const size = sizeOf(addresses);
+    change.set(from, (change.get(from) ?? 0) + size);
+    change.set(to + 1, (change.get(to + 1) ?? 0) - size);
+  }
+  let [active, touched] = [0, 0];
+  for (const border of borders) {
+    active += change.get(border) ?? 0;
+    touched += active;
+  }
+  return touched;
+}
+
 /** Ascending, disjoint intervals whose neighbours differ, or nothing where they would grow or cost too much. */
 function toIntervals(rules: readonly PortRule[], order: readonly GroupId[]): PortInterval[] | undefined {
   const input = rules.reduce((sum, rule) => sum + sizeOf(rule.addresses), 0);
-  const borders = [...new Set(rules.flatMap((rule) => [rule.from, rule.to + 1]))].toSorted((a, b) => a - b);
+  const limit = Math.min(growth * input + slack, input + most);
+  const borders = bordersOf(rules);
+  if (touchedBy(rules, borders) > Math.max(limit, work)) return undefined;
   const starting = rules.toSorted((a, b) => a.from - b.from);
   const intervals: PortInterval[] = [];
   let active: PortRule[] = [];
   let next = 0;
   let size = 0;
-  let touched = 0;
   for (const [index, from] of borders.entries()) {
     active = active.filter((rule) => rule.to >= from);
     for (let rule = starting[next]; rule?.from === from; rule = starting[next]) {
@@ -64,7 +82,6 @@ function toIntervals(rules: readonly PortRule[], order: readonly GroupId[]): Por
     }
     if (active.length === 0) continue;
     const to = (borders[index + 1] ?? 65_536) - 1;
-    for (const rule of active) touched += sizeOf(rule.addresses);
     const addresses = mergeAddresses(
       active.map((rule) => rule.addresses),
       order,
@@ -76,37 +93,9 @@ function toIntervals(rules: readonly PortRule[], order: readonly GroupId[]): Por
     }
     intervals.push({ from, to, addresses });
     size += sizeOf(addresses);
-    if (size > growth * input + slack || touched > work * (input + slack)) return undefined;
+    if (size > limit) return undefined;
   }
   return intervals;
-}
-
-/** The fewest prefixes that cover the interval exactly. */
-export function portPrefixes(from: number, to: number): { readonly length: number; readonly value: number }[] {
-  const prefixes: { length: number; value: number }[] = [];
-  let start = from;
-  while (start <= to) {
-    let bits = 0;
-    while (bits < 16 && start % 2 ** (bits + 1) === 0 && start + 2 ** (bits + 1) - 1 <= to) bits += 1;
-    prefixes.push({ length: 16 - bits, value: start >> bits });
-    start += 2 ** bits;
-  }
-  return prefixes;
-}
-
-function toPrefixes(rules: readonly PortRule[], order: readonly GroupId[]): PortPrefix[] {
-  const nodes = new Map<number, { length: number; value: number; all: Addresses[] }>();
-  for (const rule of rules) {
-    for (const { length, value } of portPrefixes(rule.from, rule.to)) {
-      const key = length * 65_536 + value;
-      const node = nodes.get(key);
-      if (node === undefined) nodes.set(key, { length, value, all: [rule.addresses] });
-      else node.all.push(rule.addresses);
-    }
-  }
-  return [...nodes.entries()]
-    .toSorted(([a], [b]) => a - b)
-    .map(([, { length, value, all }]) => ({ length, value, addresses: mergeAddresses(all, order) }));
 }
 
 /** The port map of any rules; those that admit nobody leave no trace. `order` is that of the device's groups. */
@@ -116,7 +105,5 @@ export function toPortMap(rules: readonly PortRule[], order: readonly GroupId[] 
     order,
   );
   const intervals = toIntervals(joined, order);
-  return intervals === undefined
-    ? { kind: 'prefixes', nodes: toPrefixes(joined, order) }
-    : { kind: 'intervals', intervals };
+  return intervals === undefined ? { kind: 'tree', layers: toTree(joined, order) } : { kind: 'intervals', intervals };
 }

@@ -43,19 +43,45 @@ export function mergeRanges(ranges: Iterable<Range>): RangeSet {
   return merged;
 }
 
-/** Whether the set holds the address, by binary search. */
-export function hasAddress(set: RangeSet, address: bigint): boolean {
+/** The union of two sets, in one pass over both. */
+export function uniteRanges(a: RangeSet, b: RangeSet): RangeSet {
+  if (a.length === 0) return b;
+  if (b.length === 0) return a;
+  const merged: { first: bigint; last: bigint }[] = [];
+  let open: { first: bigint; last: bigint } | undefined;
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    const [left, right] = [a[i], b[j]];
+    const next = right === undefined || (left !== undefined && left.first <= right.first) ? left : right;
+    if (next === undefined) break;
+    if (next === left) i += 1;
+    else j += 1;
+    if (open !== undefined && next.first <= open.last + 1n) {
+      if (next.last > open.last) open.last = next.last;
+    } else {
+      open = { first: next.first, last: next.last };
+      merged.push(open);
+    }
+  }
+  return merged;
+}
+
+/** The range that holds the address, out of ascending disjoint ones, by binary search. */
+export function rangeAt<R extends Range>(ranges: readonly R[], address: bigint): R | undefined {
   let low = 0;
-  let high = set.length - 1;
+  let high = ranges.length - 1;
   while (low <= high) {
     const middle = (low + high) >> 1;
-    const range = set[middle] as Range;
+    const range = ranges[middle] as R;
     if (address < range.first) high = middle - 1;
     else if (address > range.last) low = middle + 1;
-    else return true;
+    else return range;
   }
-  return false;
+  return undefined;
 }
+
+/** Whether the set holds the address. */
+export const hasAddress = (set: RangeSet, address: bigint): boolean => rangeAt(set, address) !== undefined;
 
 /** Whether the set holds every address of the other one. */
 export function holdsAll(set: RangeSet, other: RangeSet): boolean {

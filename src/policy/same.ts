@@ -1,29 +1,26 @@
 /** Owns the question whether two canonical policies are the same, to whom they count a packet included: equal part by part, or they differ. */
-import type { CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from './canonical.ts';
+import type { CanonicalPolicy, DirectionPolicy, PortedRange, PortMap, PortNode, TransportPolicy } from './canonical.ts';
+import { sameRanges } from './range.ts';
 import { sameAddresses } from './shares.ts';
 
 const sameList = <T>(a: readonly T[], b: readonly T[], same: (x: T, y: T) => boolean): boolean =>
   a.length === b.length && a.every((x, i) => same(x, b[i] as T));
 
-function samePorts(a: PortMap, b: PortMap): boolean {
-  if (a.kind === 'intervals') {
-    return (
-      b.kind === 'intervals' &&
-      sameList(
-        a.intervals,
-        b.intervals,
-        (x, y) => x.from === y.from && x.to === y.to && sameAddresses(x.addresses, y.addresses),
-      )
-    );
-  }
+const samePorted = (a: readonly PortedRange[], b: readonly PortedRange[]): boolean =>
+  sameRanges(a, b) && sameList(a, b, (x, y) => x.from === y.from && x.to === y.to);
+
+function sameNode(a: PortNode, b: PortNode): boolean {
+  if (a.from !== b.from || a.to !== b.to) return false;
+  if ('addresses' in a) return 'addresses' in b && sameAddresses(a.addresses, b.addresses);
   return (
-    b.kind === 'prefixes' &&
-    sameList(
-      a.nodes,
-      b.nodes,
-      (x, y) => x.length === y.length && x.value === y.value && sameAddresses(x.addresses, y.addresses),
-    )
+    'shares' in b &&
+    sameList(a.shares, b.shares, (x, y) => x.group === y.group && samePorted(x.v4, y.v4) && samePorted(x.v6, y.v6))
   );
+}
+
+function samePorts(a: PortMap, b: PortMap): boolean {
+  if (a.kind === 'intervals') return b.kind === 'intervals' && sameList(a.intervals, b.intervals, sameNode);
+  return b.kind === 'tree' && sameList(a.layers, b.layers, (x, y) => sameList(x, y, sameNode));
 }
 
 const sameTransport = (a: TransportPolicy, b: TransportPolicy): boolean =>

@@ -1,7 +1,7 @@
 /** Owns the union of address sets, and which group has which share of it. */
 import type { Addresses, Share } from './canonical.ts';
 import type { GroupId } from './ids.ts';
-import { holdsAll, mergeRanges, sameRanges, type Range, type RangeSet } from './range.ts';
+import { holdsAll, mergeRanges, sameRanges, uniteRanges, type Range, type RangeSet } from './range.ts';
 
 type Plain = Pick<Addresses, 'v4' | 'v6'>;
 
@@ -27,6 +27,10 @@ export const sharedBy = ({ v4, v6 }: Plain, group: GroupId): Addresses =>
   v4.length + v6.length === 0 ? { v4, v6 } : { v4, v6, shares: [{ group, v4, v6 }] };
 
 function union(all: readonly Plain[]): Plain {
+  const [first, second, third] = all;
+  if (first === undefined) return { v4: [], v6: [] };
+  if (second === undefined) return first;
+  if (third === undefined) return { v4: uniteRanges(first.v4, second.v4), v6: uniteRanges(first.v6, second.v6) };
   const v4: Range[] = [];
   const v6: Range[] = [];
   for (const each of all) {

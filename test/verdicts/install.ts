@@ -15,9 +15,10 @@ export type Compiler = (policy: EffectivePolicy, options: CompileOptions) => str
 /** Puts a policy into the lab's kernel. */
 export type Installer = (lab: VerdictLab, policy: EffectivePolicy, options: CompileOptions) => Promise<void>;
 
-export const optionsFor = (neighbourDiscovery: boolean): CompileOptions => ({
+export const optionsFor = (neighbourDiscovery: boolean, mostSets?: number): CompileOptions => ({
   interface: parseInterfaceName(driver),
   neighbourDiscovery,
+  mostSets,
 });
 
 export const rebuildText = (ruleset: Ruleset): string => printCommands(rebuild(ruleset));

@@ -2,7 +2,7 @@
 import type { Match, PortEntry, Rule, Ruleset, Verdict, VerdictMap } from '../../src/nft/ast.ts';
 import { compile, type CompileOptions } from '../../src/nft/compile.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
-import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
+import type { CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../../src/policy/canonical.ts';
 import type { EffectivePolicy } from '../../src/policy/effective.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import { defaultInboundRules, type PolicyGroup, type StoredRule } from '../../src/policy/rule.ts';
@@ -58,9 +58,7 @@ const eachAction = (mistake: (action: Verdict | VerdictMap) => Verdict | Verdict
   eachRule(({ matches, action }) => [{ matches, action: mistake(action) }]);
 
 const eachPort = (mistake: (entry: PortEntry) => PortEntry): Compiler =>
-  eachAction((action) =>
-    action.kind === 'portMap' && action.mask === 0xffff ? { ...action, entries: action.entries.map(mistake) } : action,
-  );
+  eachAction((action) => (action.kind === 'portMap' ? { ...action, entries: action.entries.map(mistake) } : action));
 
 /** The mistake is in the text. */
 const byText =
@@ -201,11 +199,24 @@ export const mutants: Readonly<Record<string, Compiler>> = {
   'admits discovery that a router has passed on': eachMatch((match) => (match.kind === 'hopLimit' ? [] : [match])),
   'forgets discovery': byOptions((options) => ({ ...options, neighbourDiscovery: false })),
   'admits discovery where nobody needs it': byOptions((options) => ({ ...options, neighbourDiscovery: true })),
-  'loses a level of the port tree': eachRule((rule) =>
-    rule.action.kind === 'portMap' && rule.action.mask === 0xfff0 ? [] : [rule],
+  'loses the second layer of the port tree': byCanonical((policy) => ({
+    inbound: eachTree(policy.inbound, withoutSecond),
+    outbound: eachTree(policy.outbound, withoutSecond),
+  })),
+  'admits all ports of a node to everybody there': eachMatch((match) => (match.kind === 'ports' ? [] : [match])),
+  'gives every address the ports of the one before': eachAction((action) =>
+    action.kind === 'addressMap'
+      ? {
+          ...action,
+          entries: action.entries.map((entry, i) => ({
+            ...entry,
+            verdict: action.entries[Math.max(0, i - 1)]?.verdict ?? entry.verdict,
+          })),
+        }
+      : action,
   ),
-  'leaves the port tree at its first level': eachAction((action) =>
-    action.kind === 'portMap' && action.mask !== 0xffff
+  'leaves the port tree at its first layer': eachAction((action) =>
+    action.kind === 'portMap'
       ? {
           ...action,
           entries: action.entries.map(({ from, to, verdict }) => ({
@@ -217,6 +228,18 @@ export const mutants: Readonly<Record<string, Compiler>> = {
       : action,
   ),
 };
+
+type Layers = Extract<PortMap, { kind: 'tree' }>['layers'];
+const withoutSecond = (layers: Layers): Layers => layers.filter((_, i) => i !== 1);
+
+function eachTree(direction: DirectionPolicy, mistake: (layers: Layers) => Layers): DirectionPolicy {
+  if (direction.kind === 'open') return direction;
+  const change = (transport: TransportPolicy): TransportPolicy =>
+    transport.ports.kind === 'tree'
+      ? { ...transport, ports: { kind: 'tree', layers: mistake(transport.ports.layers) } }
+      : transport;
+  return { ...direction, tcp: change(direction.tcp), udp: change(direction.udp) };
+}
 
 const none = { v4: [], v6: [] } as const;
 const noPorts = { anyPort: none, ports: { kind: 'intervals', intervals: [] } } as const;

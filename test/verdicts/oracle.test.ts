@@ -28,14 +28,16 @@ describe('on random policies', () => {
     expect(disagreements.slice(0, 3)).toEqual([]);
   });
 
-  test('every kind of policy is drawn, and some need a tree of port prefixes', () => {
+  test('every kind of policy is drawn, and some need a tree of ports', () => {
     const kinds = new Set(scenarios.map(({ kind }) => kind));
-    expect(kinds).toEqual(new Set(['mixed', 'untouched default', 'many ranges', 'many blocks', 'nested ports']));
+    expect(kinds).toEqual(
+      new Set(['mixed', 'untouched default', 'many ranges', 'many blocks', 'nested ports', 'tangled ports']),
+    );
     const trees = scenarios.filter((scenario) => {
       const { inbound, outbound } = canonicalize(policyOf(scenario));
       return [inbound, outbound].some(
         (direction) =>
-          direction.kind === 'closed' && [direction.tcp, direction.udp].some(({ ports }) => ports.kind === 'prefixes'),
+          direction.kind === 'closed' && [direction.tcp, direction.udp].some(({ ports }) => ports.kind === 'tree'),
       );
     });
     expect(trees.length).toBeGreaterThan(5);

@@ -23,6 +23,7 @@ const packetsFor: Readonly<Record<Scenario['kind'], number>> = {
   'many ranges': 400,
   'many blocks': 200,
   'nested ports': 400,
+  'tangled ports': 600,
 };
 
 export function drawProbes(scenario: Scenario): ProbeRequest[] {
@@ -83,7 +84,7 @@ function drawPort(random: Random, rule: DrawnRule | undefined): number {
   if (rule === undefined || rule.to === 0) return random.pick([0, 1, 22, 443, 65_535, random.int(0, 65_535)]);
   const { from, to } = rule;
   const inside = random.int(from, to);
-  // Whole powers of two from either end: where a tree of port prefixes has its seams.
+  // Whole powers of two from either end: where masks and halvings have their seams.
   const stepped = random.chance(0.5) ? from + 2 ** random.int(0, 15) : to - 2 ** random.int(0, 15);
   const ends = [from, from, to, to, from - 1, to + 1] as const;
   return clampPort(random.pick([...ends, inside, inside, Math.min(to, Math.max(from, stepped)), stepped, 0, 65_535]));

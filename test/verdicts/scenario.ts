@@ -25,11 +25,13 @@ export type DrawnGroup = Readonly<Record<Direction, readonly DrawnRule[]>>;
 
 export interface Scenario {
   readonly seed: number;
-  readonly kind: 'mixed' | 'untouched default' | 'many ranges' | 'many blocks' | 'nested ports';
+  readonly kind: 'mixed' | 'untouched default' | 'many ranges' | 'many blocks' | 'nested ports' | 'tangled ports';
   /** What applies while `applied` is empty. */
   readonly defaultGroup: DrawnGroup;
   readonly applied: readonly DrawnGroup[];
   readonly neighbourDiscovery: boolean;
+  /** Of some, short lists become rules, as they do where a policy would make too many sets. */
+  readonly mostSets: number | undefined;
 }
 
 interface Surroundings {
@@ -57,7 +59,8 @@ function drawKind(roll: number): Scenario['kind'] {
   if (roll < 2) return 'untouched default';
   if (roll < 5) return 'many ranges';
   if (roll < 8) return 'nested ports';
-  return roll < 12 ? 'many blocks' : 'mixed';
+  if (roll < 12) return 'many blocks';
+  return roll < 94 ? 'mixed' : 'tangled ports';
 }
 
 export function drawScenario(seed: number): Scenario {
@@ -71,7 +74,8 @@ export function drawScenario(seed: number): Scenario {
   const kind = drawKind(random.bits() % 100);
   const defaultGroup = kind === 'untouched default' || random.chance(0.8) ? asCreated : drawGroup(around);
   const neighbourDiscovery = random.chance(0.5);
-  const rest = { seed, kind, defaultGroup, neighbourDiscovery } as const;
+  const mostSets = seed % 3 === 0 ? seed % 5 : undefined;
+  const rest = { seed, kind, defaultGroup, neighbourDiscovery, mostSets } as const;
   switch (kind) {
     case 'untouched default':
       return { ...rest, applied: [] };
@@ -81,6 +85,8 @@ export function drawScenario(seed: number): Scenario {
       return { ...rest, applied: [drawGroup(around), manyRanges(around)] };
     case 'nested ports':
       return { ...rest, applied: [nestedPorts(around), drawGroup(around)] };
+    case 'tangled ports':
+      return { ...rest, applied: [tangledPorts(around), drawGroup(around), tangledPorts(around)] };
     case 'mixed':
       return { ...rest, applied: random.many(random.pick([0, 1, 1, 2, 2, 3, 4]), () => drawGroup(around)) };
     default:
@@ -174,6 +180,20 @@ function nestedPorts(around: Surroundings): DrawnGroup {
     to: 60_000 - i * step,
     ranges: [separateRange(4, i), separateRange(6, i), ...(random.chance(0.1) ? [drawNear(around, 4)] : [])],
   }));
+  for (const range of random.many(6, () => random.pick(random.pick(rules).ranges))) around.ranges.push(range);
+  return random.chance(0.5) ? { inbound: rules, outbound: [] } : { inbound: [], outbound: rules };
+}
+
+/** Port ranges of all lengths that overlap anyhow, each for somebody else and some for others too: a tree of several layers. */
+function tangledPorts(around: Surroundings): DrawnGroup {
+  const { random } = around;
+  const protocol = random.pick<Protocol>(['tcp', 'udp', 'ip']);
+  const rules = Array.from({ length: random.int(80, 110) }, (_, i): DrawnRule => {
+    const from = random.int(1, 65_535);
+    const to = Math.min(65_535, from + random.pick([0, 300, 5_000, 20_000, 45_000]));
+    const others = random.many(random.int(0, 1), () => drawNear(around, random.pick([4, 6])));
+    return { protocol, from, to, ranges: [separateRange(4, i), separateRange(6, i), ...others] };
+  });
   for (const range of random.many(6, () => random.pick(random.pick(rules).ranges))) around.ranges.push(range);
   return random.chance(0.5) ? { inbound: rules, outbound: [] } : { inbound: [], outbound: rules };
 }

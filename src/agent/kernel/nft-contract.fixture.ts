@@ -145,7 +145,6 @@ const cases: readonly [string, readonly Command[], readonly Command[], unknown][
         rule([], {
           kind: 'portMap',
           transport: 'tcp',
-          mask: 0xffff,
           entries: [
             { from: 22, to: 22, verdict: goto(a) },
             { from: 80, to: 84, verdict: accept },
@@ -162,7 +161,6 @@ const cases: readonly [string, readonly Command[], readonly Command[], unknown][
           rule([], {
             kind: 'portMap',
             transport: 'tcp',
-            mask: 0xffff,
             entries: [
               { from: 22, to: 22, verdict: goto(a) },
               { from: 80, to: 84, verdict: accept },

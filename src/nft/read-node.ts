@@ -1,0 +1,104 @@
+/** Owns the way back from the rules of a tree's node to what it admits: the other half of `nodeRules`. */
+import type { PortedRange, PortedShare } from '../policy/canonical.ts';
+import type { GroupId } from '../policy/ids.ts';
+import { wholeFamily } from '../policy/range.ts';
+import type { Direction, Family } from '../policy/rule.ts';
+import type { Rule, TransportName } from './ast.ts';
+import { readCounter } from './counters.ts';
+
+export interface ReadNodeOptions {
+  readonly direction: Direction;
+  readonly original: TransportName | undefined;
+  readonly rulesOf: (chain: string) => readonly Rule[];
+}
+
+interface Admitted {
+  readonly group: GroupId | undefined;
+  readonly family: Family;
+  readonly ranges: readonly PortedRange[];
+}
+
+interface Ports {
+  readonly group: GroupId | undefined;
+  readonly from: number;
+  readonly to: number;
+}
+
+class NotOurs extends Error {}
+const notOurs = (): never => {
+  throw new NotOurs();
+};
+
+/** Whom a rule counts packets to. */
+function groupOf({ counter }: Rule, { direction }: ReadNodeOptions): GroupId | undefined {
+  if (counter === undefined) return undefined;
+  const counted = readCounter(counter);
+  if (counted?.direction !== direction || typeof counted.what === 'string') return notOurs();
+  return counted.what.group;
+}
+
+function readPorts(rule: Rule, match: Rule['matches'][number] | undefined, options: ReadNodeOptions): Ports {
+  if (rule.action.kind !== 'accept' || match?.kind !== 'ports' || match.original !== options.original) return notOurs();
+  return { group: groupOf(rule, options), from: match.from, to: match.to };
+}
+
+/** A rule about some addresses and some ports. */
+function readPlain(rule: Rule, options: ReadNodeOptions): Admitted {
+  const [who, where, ...more] = rule.matches;
+  if (more.length > 0) return notOurs();
+  const { group, from, to } = readPorts(rule, where, options);
+  if (who?.kind === 'family') {
+    const [whole = notOurs()] = wholeFamily(who.family);
+    return { group, family: who.family, ranges: [{ ...whole, from, to }] };
+  }
+  if (who?.kind !== 'address' || who.side !== sideOf(options)) return notOurs();
+  return { group, family: who.family, ranges: who.ranges.map(({ first, last }) => ({ first, last, from, to })) };
+}
+
+const sideOf = ({ direction }: ReadNodeOptions): 'saddr' | 'daddr' => (direction === 'inbound' ? 'saddr' : 'daddr');
+
+/** A rule by which an address looks up its ports. */
+function readMap({ matches, counter, action }: Rule, options: ReadNodeOptions): Admitted {
+  if (action.kind !== 'addressMap' || action.side !== sideOf(options)) return notOurs();
+  if (matches.length > 0 || counter !== undefined) return notOurs();
+  const chains = new Map<string, Ports>();
+  const portsOf = (chain: string): Ports => {
+    const [only, ...more] = options.rulesOf(chain);
+    if (only === undefined || more.length > 0 || only.matches.length > 1) return notOurs();
+    return readPorts(only, only.matches[0], options);
+  };
+  const groups = new Set<GroupId | undefined>();
+  const ranges = action.entries.map(({ first, last, verdict }) => {
+    if (verdict.kind !== 'jump') return notOurs();
+    const { group, from, to } = chains.get(verdict.chain) ?? portsOf(verdict.chain);
+    chains.set(verdict.chain, { group, from, to });
+    groups.add(group);
+    return { first, last, from, to };
+  });
+  const [group, ...others] = groups;
+  return others.length > 0 ? notOurs() : { group, family: action.family, ranges };
+}
+
+function inOrder(ranges: readonly PortedRange[]): readonly PortedRange[] {
+  const ascending = ranges.toSorted((a, b) => (a.first < b.first ? -1 : 1));
+  return ascending.some(({ first }, i) => i > 0 && first <= (ascending[i - 1]?.last ?? -1n)) ? notOurs() : ascending;
+}
+
+/** What the node admits, share by share; nothing where its rules are none that we would write. */
+export function readNode(rules: readonly Rule[], options: ReadNodeOptions): readonly PortedShare[] | undefined {
+  const shares: { readonly group: GroupId | undefined; readonly v4: PortedRange[]; readonly v6: PortedRange[] }[] = [];
+  try {
+    for (const rule of rules) {
+      const { group, family, ranges } = 'entries' in rule.action ? readMap(rule, options) : readPlain(rule, options);
+      const last = shares.at(-1);
+      const share = last !== undefined && last.group === group ? last : { group, v4: [], v6: [] };
+      if (share !== last) shares.push(share);
+      for (const range of ranges) (family === 4 ? share.v4 : share.v6).push(range);
+    }
+    if (new Set(shares.map(({ group }) => group)).size < shares.length) return undefined;
+    return shares.map(({ group, v4, v6 }) => ({ ...(group && { group }), v4: inOrder(v4), v6: inOrder(v6) }));
+  } catch (error) {
+    if (error instanceof NotOurs) return undefined;
+    throw error;
+  }
+}
