@@ -1,6 +1,7 @@
 /**
- * Measures the agent: from the API's answer to the kernel, drift, memory (`live`), putting policies in force by size (`apply`), what a
- * packet pays (`packets`); not the server's own speed. RINGFENCE_BENCH_AGENT names parts.
+ * Measures the agent: from the API's answer to the kernel, drift, memory (`live`), putting policies in force by size (`apply`), the
+ * worst that the limits admit (`worst`) and the search for them (`search`), what a packet pays (`packets`); not the server's own speed.
+ * `npm run bench -- agent:worst` runs a part.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,24 +9,40 @@ import { join } from 'node:path';
 import { measureApply } from './agent/apply.ts';
 import { measureLive } from './agent/live.ts';
 import { measurePackets } from './agent/packets.ts';
+import { searchWorst } from './agent/search.ts';
+import { applyArgument, applyFromInput, measureWorst } from './agent/worst.ts';
 import { goalTable, type Goal } from './lib/goals.ts';
 import { buildOurs } from './watch/tools.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-agent-'));
-const parts: Readonly<Record<string, () => Promise<readonly Goal[]>>> = {
-  live: () => measureLive({ program: buildOurs(folder), folder }),
-  apply: measureApply,
-  packets: measurePackets,
-};
-try {
-  const chosen = process.env['RINGFENCE_BENCH_AGENT']?.split(',') ?? Object.keys(parts);
-  const unknown = chosen.filter((name) => !Object.hasOwn(parts, name));
-  if (unknown.length > 0)
-    throw new Error(`no such part: ${unknown.join(', ')}; there are: ${Object.keys(parts).join(', ')}`);
-  const goals: Goal[] = [];
-  for (const name of chosen) goals.push(...((await parts[name]?.()) ?? []));
-  console.log('\nThe goals:\n');
-  console.log(goalTable(goals));
-} finally {
-  rmSync(folder, { recursive: true, force: true });
+/** A search takes minutes, and what it finds is for whoever changes the compiler: only by its name. */
+const unlessNamed = new Set(['search']);
+
+async function measure(named: readonly string[]): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-agent-'));
+  const parts: Readonly<Record<string, () => Promise<readonly Goal[]>>> = {
+    live: () => measureLive({ program: buildOurs(folder), folder }),
+    apply: measureApply,
+    worst: measureWorst,
+    packets: measurePackets,
+    search: async () => {
+      searchWorst();
+      return [];
+    },
+  };
+  try {
+    const chosen = named.length > 0 ? named : Object.keys(parts).filter((name) => !unlessNamed.has(name));
+    const unknown = chosen.filter((name) => !Object.hasOwn(parts, name));
+    if (unknown.length > 0)
+      throw new Error(`no such part: ${unknown.join(', ')}; there are: ${Object.keys(parts).join(', ')}`);
+    const goals: Goal[] = [];
+    for (const name of chosen) goals.push(...((await parts[name]?.()) ?? []));
+    console.log('\nThe goals:\n');
+    console.log(goalTable(goals));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
+
+const [first, ...rest] = process.argv.slice(2);
+if (first === applyArgument) await applyFromInput(rest);
+else await measure(first === undefined ? (process.env['RINGFENCE_BENCH_AGENT']?.split(',') ?? []) : [first, ...rest]);

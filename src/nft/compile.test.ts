@@ -1,7 +1,7 @@
 /** Proves the layout of compiled rulesets: small ones by their exact text, all of them by what must hold in each. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { accept, basesOf, makesSet, rule, targets, type Ruleset, type TableRules } from './ast.ts';
+import { accept, makesSet, rule, targets, type Ruleset } from './ast.ts';
 import { compile } from './compile.ts';
 import { helperName, type HelperPurpose } from './helpers.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
@@ -9,20 +9,10 @@ import { parseGroupId } from '../policy/ids.ts';
 import { parseInterfaceName } from './names.ts';
 import { install } from './plan.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, rangesOf, written } from './policies.fixture.ts';
-import { printCommands, printRule } from './print.ts';
+import { printCommands } from './print.ts';
+import { readable } from './readable.fixture.ts';
 
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
-
-/** A ruleset as people read it: chains with their rules, `1`, `2`, … for the digests in the names, and short names of groups. */
-function readable(table: TableRules): string {
-  const text = [...basesOf(table), ...table.helpers.toReversed()]
-    .map(({ name, rules }) => [`${name}:`, ...rules.map((each) => `  ${printRule(each)}`)].join('\n'))
-    .join('\n');
-  const digests = [...new Set(text.match(/[0-9a-f]{32}/g))];
-  return digests
-    .reduce((shown, digest, i) => shown.replaceAll(digest, String(i + 1)), text)
-    .replaceAll(/0{8}-0000-4000-8000-0{11}/g, 'group');
-}
 
 describe('the compiled ruleset', () => {
   test('of the default group is literally the chain of reference 1.2 (10), and outbound has no rules (1.2 (9))', () => {
@@ -135,69 +125,6 @@ from-3:
   ip saddr 10.0.0.0/8 counter name in-group1 accept
   ip saddr { 10.1.0.0/16, 12.0.0.1 } counter name in-group2 accept`,
     );
-  });
-
-  test('looks ports up layer by layer, and then the ports of each address, where intervals would explode', () => {
-    const somebody = { v4: [], v6: [{ first: 7n, last: 7n }] };
-    const none = { v4: [], v6: [] };
-    const hosts = [1, 2, 3, 4, 5].map((n) => ({ first: BigInt(n), last: BigInt(n), from: n, to: 90 }));
-    const ports = {
-      kind: 'tree' as const,
-      layers: [
-        [
-          { from: 1, to: 90, shares: [{ v4: hosts, v6: [{ first: 8n, last: 9n, from: 5, to: 5 }] }] },
-          { from: 91, to: 91, addresses: somebody },
-        ],
-        [{ from: 80, to: 80, addresses: somebody }],
-      ],
-    };
-    const closed = { kind: 'closed' as const, any: none, echo: none };
-    const nothing = { anyPort: none, ports: { kind: 'intervals' as const, intervals: [] } };
-    const inbound = { ...closed, tcp: { anyPort: none, ports }, udp: nothing };
-    expect(readable(compile({ inbound, outbound: { kind: 'open' } }, options))).toBe(
-      `service-inbound:
-  iifname "wg0" ct state established,related counter name in-established accept
-  iifname "wg0" jump inbound-1
-  iifname "wg0" counter name in-refused continue
-  iifname "wg0" drop
-service-outbound:
-inbound-1:
-  meta l4proto vmap { 6 : goto tcp-2 }
-tcp-2:
-  tcp dport vmap { 1-90 : jump tree-3, 91 : jump from-4 }
-  tcp dport vmap { 80 : jump from-4 }
-from-4:
-  ip6 saddr ::7 accept
-tree-3:
-  ip saddr vmap { 0.0.0.1 : jump ports-5, 0.0.0.2 : jump ports-6, 0.0.0.3 : jump ports-7, 0.0.0.4 : jump ports-8, 0.0.0.5 : jump ports-9 }
-  ip6 saddr ::8/127 th dport 5 accept
-ports-9:
-  th dport 5-90 accept
-ports-8:
-  th dport 4-90 accept
-ports-7:
-  th dport 3-90 accept
-ports-6:
-  th dport 2-90 accept
-ports-5:
-  th dport 1-90 accept`,
-    );
-  });
-
-  test('writes short lists as rules where there would be too many sets, and long ones as sets', () => {
-    const policy = policyOf([
-      written('tcp', 22, 22, '10.0.0.1', '10.0.0.3'),
-      written('tcp', 80, 80, '10.0.0.1', '10.0.0.3', '10.0.0.5'),
-    ]);
-    const leaves = (mostSets: number): string[] =>
-      readable(compile(policy, { ...options, mostSets }))
-        .split('\n')
-        .filter((line) => line.includes('saddr'));
-    const counted = 'counter name in-group1 accept';
-    const three = `  ip saddr { 10.0.0.1, 10.0.0.3, 10.0.0.5 } ${counted}`;
-    expect(leaves(2)).toEqual([three, `  ip saddr { 10.0.0.1, 10.0.0.3 } ${counted}`]);
-    expect(leaves(1)).toEqual([three, `  ip saddr 10.0.0.1 ${counted}`, `  ip saddr 10.0.0.3 ${counted}`]);
-    expect(leaves(0).filter((line) => line.includes('{'))).toEqual([]);
   });
 
   test('keeps the name of every part that did not change', () => {

@@ -1,0 +1,156 @@
+/** Owns the measure of the worst policies that the limits admit: time to be in force and memory, each in a process of its own, beside `nft -f`. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Enforcer } from '../../src/agent/kernel/enforcer.ts';
+import { RealNft } from '../../src/agent/kernel/real-nft.ts';
+import { systemClock } from '../../src/client/clock.ts';
+import { compile } from '../../src/nft/compile.ts';
+import { parseInterfaceName } from '../../src/nft/names.ts';
+import { install } from '../../src/nft/plan.ts';
+import { printCommands } from '../../src/nft/print.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { worstPolicy, worstShapes } from '../../src/policy/worst-policies.fixture.ts';
+import { Namespace } from '../../test/lib/netns.ts';
+import { table } from '../lib/table.ts';
+import type { Goal } from '../lib/goals.ts';
+import { loadOf } from './load.ts';
+
+const where = { interface: parseInterfaceName('rf0'), neighbourDiscovery: true };
+/** What this program is started with to apply one policy and tell what it took. */
+export const applyArgument = 'apply-worst';
+
+interface Applied {
+  /** Milliseconds until the policy was in force: worked out, staged, flipped. */
+  readonly inForce: number;
+  /** Until it was also read back and compared. */
+  readonly verified: number;
+  /** Milliseconds of the processor that this process used until then. */
+  readonly own: number;
+  /** Largest resident memory in MB: until it was in force, and until it was verified. */
+  readonly memory: number;
+  readonly memoryVerified: number;
+}
+
+const megabytes = (): number => process.resourceUsage().maxRSS / 1_000;
+
+/** In a process of its own, whose memory and time nothing else shares: the policy comes as text, as it does from the server. */
+export async function applyWorst(text: string, prefix: readonly string[]): Promise<Applied> {
+  const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-worst-'));
+  const nft = new RealNft({ clock: systemClock, scratch: folder, prefix });
+  try {
+    const enforcer = new Enforcer({ nft, random: Math.random });
+    const policy = JSON.parse(text) as ReturnType<typeof worstPolicy>;
+    const [from, before] = [performance.now(), process.cpuUsage()];
+    await enforcer.apply({ policy: canonicalize(policy), ...where });
+    const inForce = performance.now() - from;
+    const { user, system } = process.cpuUsage(before);
+    const memory = megabytes();
+    await enforcer.verify();
+    const verified = performance.now() - from;
+    return { inForce, verified, own: (user + system) / 1_000, memory, memoryVerified: megabytes() };
+  } finally {
+    await nft.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The other side of `applyArgument`: reads the policy from the input and tells what it took. */
+export async function applyFromInput(prefix: readonly string[]): Promise<void> {
+  let text = '';
+  for await (const part of process.stdin.setEncoding('utf8')) text += String(part);
+  console.log(JSON.stringify(await applyWorst(text, prefix)));
+}
+
+async function applyElsewhere(text: string, namespace: Namespace): Promise<Applied> {
+  const [program = ''] = process.argv.slice(1);
+  const child = spawn(process.execPath, [program, applyArgument, ...namespace.inside([])], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdin.end(text);
+  let answer = '';
+  child.stdout.setEncoding('utf8').on('data', (part: string) => (answer += part));
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`applying a policy failed with ${code}`);
+  return JSON.parse(answer) as Applied;
+}
+
+const rangesIn = (policy: ReturnType<typeof worstPolicy>): number =>
+  policy.groups
+    .flatMap(({ inbound, outbound }) => [...inbound, ...outbound])
+    .reduce((sum, { ip_ranges }) => sum + (ip_ranges?.length ?? 0), 0);
+
+export async function measureWorst(): Promise<readonly Goal[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-worst-'));
+  const [own, other] = await Promise.all([Namespace.create(), Namespace.create()]);
+  try {
+    const rows: (readonly (string | number)[])[] = [];
+    const goals: Goal[] = [];
+    for (const [name, shape] of Object.entries(worstShapes)) {
+      const policy = worstPolicy(shape);
+      const ruleset = compile(canonicalize(policy), { ...where, salt: '' });
+      const file = join(folder, 'same.nft');
+      writeFileSync(file, printCommands(install(ruleset)));
+      await other.run(['nft', 'flush', 'ruleset']);
+      const from = performance.now();
+      await other.run(['nft', '-f', file]);
+      const loaded = performance.now() - from;
+      await own.run(['nft', 'flush', 'ruleset']);
+      const {
+        inForce,
+        verified,
+        own: processor,
+        memory,
+        memoryVerified,
+      } = await applyElsewhere(JSON.stringify(policy), own);
+      const { chains, rules, sets, ranges, hosts, entries } = loadOf(ruleset);
+      const sum = ranges + hosts + entries;
+      rows.push([
+        name,
+        rangesIn(policy),
+        chains,
+        rules,
+        sets,
+        sum,
+        inForce,
+        processor,
+        loaded,
+        inForce / loaded,
+        verified,
+        memory,
+        memoryVerified,
+      ]);
+      goals.push(
+        { what: `in force: ${name}`, goal: 2_000, measured: inForce, unit: 'ms' },
+        { what: `memory: ${name}`, goal: 150, measured: Math.max(memory, memoryVerified), unit: 'MB' },
+      );
+    }
+    console.log('\nThe worst policies within all limits (ms; MB of the agent’s process):\n');
+    console.log(
+      table(
+        [
+          'policy',
+          'ranges',
+          'chains',
+          'rules',
+          'sets',
+          'elements',
+          'in force',
+          'our processor',
+          '`nft -f`',
+          '× `nft -f`',
+          'verified',
+          'memory',
+          '… verified',
+        ],
+        rows,
+      ),
+    );
+    return goals;
+  } finally {
+    await Promise.all([own.close(), other.close()]);
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
