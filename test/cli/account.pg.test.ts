@@ -49,10 +49,10 @@ describe('login', () => {
   });
 
   it.each([
-    [['login'], /which server/],
-    [['login', 'ftp://x'], /is no server/],
-    [['login', 'http://user:secret@127.0.0.1'], /no user and no password/],
-    [['login', 'http://127.0.0.1:1', '--profile', '../x'], /no name for a profile/],
+    [['login'], /no server given/],
+    [['login', 'ftp://x'], /is not a server URL/],
+    [['login', 'http://user:secret@127.0.0.1'], /must not hold a user name/],
+    [['login', 'http://127.0.0.1:1', '--profile', '../x'], /is not a profile name/],
     [['login', 'http://127.0.0.1:1', '--token-file', '/nowhere'], /cannot read the token file/],
   ])('answers wrong usage with one line and code 2: %j', async (args, message) => {
     const outcome = await installed.program.run(args, { input: 'x' });
@@ -132,7 +132,9 @@ describe('org and member', () => {
     await person.run(['org', 'create', 'other']);
     const unsure = await person.run(['group', 'list']);
     expect(unsure.code).toBe(2);
-    expect(unsure.stderr).toMatch(/which organization[^]*Globex Inc\.[^]*other|which organization[^]*other[^]*Globex/);
+    expect(unsure.stderr).toMatch(
+      /several organizations[^]*Globex Inc\.[^]*other|several organizations[^]*other[^]*Globex/,
+    );
     expect(await person.run(['org', 'use', 'Globex Inc.'])).toMatchObject({ code: 0 });
     expect((await person.run(['group', 'list', '-q'])).stdout).toBe(`${organization.security_groups[0]}\n`);
     expect(await person.run(['org', 'delete', organization.id])).toMatchObject({ code: 2 });

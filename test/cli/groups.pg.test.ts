@@ -47,7 +47,7 @@ describe('group', () => {
   it('says what an empty direction means', async () => {
     await done(people.owner.run(['group', 'create', 'closed']));
     const shown = await done(people.owner.run(['group', 'show', 'closed']));
-    expect(shown).toMatch(/in +nothing \(only replies come in\)\nout +everything \(no rule closes it\)\n/);
+    expect(shown).toMatch(/in +nothing \(only replies\)\nout +everything \(no outbound rules\)\n/);
   });
 
   it('of a member is its own, and the organization is not the member to write to', async () => {
@@ -106,7 +106,7 @@ describe('rules in words', () => {
     expect(missing.code).toBe(3);
     expect(missing.stderr).toContain('tcp 8000-8999 from 10.1.0.1-10.1.0.9');
     expect(await done(people.owner.run(['group', 'revoke', 'web', 'out', 'all']))).toContain(
-      'everything (no rule closes it)',
+      'everything (no outbound rules)',
     );
   });
 
@@ -117,7 +117,7 @@ describe('rules in words', () => {
     [['in', 'icmp', '80'], /icmp rule has no ports/],
     [['in', 'ipv4', 'from', '::1'], /is IPv6, but the rule's protocol is ipv4/],
     [['in', 'tpc', '80'], /did you mean `tcp`/],
-    [['in', 'tcp', 'ssh'], /`ssh` is no port/],
+    [['in', 'tcp', 'ssh'], /`ssh` is not a port/],
     [['in', 'tcp', '0'], /port 0 does not exist/],
     [['in', 'tcp', '80', 'to', 'any'], /comes `from`/],
     [['out', 'tcp', '80', 'from', 'any'], /goes `to`/],
@@ -195,13 +195,13 @@ describe('group edit', () => {
     expect((await json(people.owner.run(['group', 'show', 'web', '-o', 'json']))).revision).toBe(revision);
   });
 
-  it('does not overwrite what somebody else wrote meanwhile: code 5, and the text is kept', async () => {
+  it('does not overwrite what somebody else wrote in the meantime: code 5, and the text is kept', async () => {
     const { id } = await json(people.owner.run(['group', 'create', 'web', '--in', 'tcp 80', '-o', 'json']));
     const other = `curl -sf -X PATCH -H 'authorization: Bearer ${people.place.owner.token}' -H 'content-type: application/json' -d '{"group_description":"other"}' ${people.server.url}${people.place.base}/security_groups/${id} >/dev/null`;
     const env = await editor(`${other} && sed -i 's/tcp 80/tcp 82/' "$1"`);
     const outcome = await people.owner.run(['group', 'edit', 'web'], { env });
     expect(outcome.code).toBe(5);
-    expect(outcome.stderr).toMatch(/somebody else has changed it/);
+    expect(outcome.stderr).toMatch(/somebody else changed it/);
     expect(outcome.stderr).toMatch(/kept in \S+/);
     const group = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
     expect(group).toMatchObject({ group_description: 'other', inbound_rules: [{ from_port: 80 }] });
@@ -310,12 +310,10 @@ describe('device', () => {
   it('has groups set, added and removed by name; with none the default group applies', async () => {
     for (const name of ['a', 'b', 'c']) await done(people.owner.run(['group', 'create', name]));
     await done(people.owner.run(['device', 'create', 'edge-1', '--public-key', 'k', '-q']));
-    expect(await done(people.owner.run(['device', 'groups', 'set', 'edge-1', 'a', 'b']))).toContain('has a, b.');
-    expect(await done(people.owner.run(['device', 'groups', 'add', 'edge-1', 'b,c']))).toContain('has a, b, c.');
-    expect((await people.owner.run(['device', 'groups', 'add', 'edge-1', 'c'])).stderr).toContain(
-      'nothing was changed',
-    );
-    expect(await done(people.owner.run(['device', 'groups', 'remove', 'edge-1', 'a', 'c']))).toContain('has b.');
+    expect(await done(people.owner.run(['device', 'groups', 'set', 'edge-1', 'a', 'b']))).toContain('edge-1: a, b.');
+    expect(await done(people.owner.run(['device', 'groups', 'add', 'edge-1', 'b,c']))).toContain('edge-1: a, b, c.');
+    expect((await people.owner.run(['device', 'groups', 'add', 'edge-1', 'c'])).stderr).toContain('Nothing to change');
+    expect(await done(people.owner.run(['device', 'groups', 'remove', 'edge-1', 'a', 'c']))).toContain('edge-1: b.');
     expect(await done(people.owner.run(['device', 'groups', 'set', 'edge-1']))).toContain('(default).');
     expect(await people.owner.run(['device', 'groups', 'add', 'edge-1', 'default'])).toMatchObject({ code: 2 });
     expect(await people.owner.run(['device', 'groups', 'add', 'edge-1', 'nope'])).toMatchObject({ code: 3 });

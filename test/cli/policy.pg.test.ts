@@ -49,9 +49,9 @@ describe('apply', () => {
     const { security_groups } = await json(people.owner.run(['device', 'show', 'edge-1', '-o', 'json']));
     expect(security_groups).toHaveLength(2);
     const after = await head();
-    expect(await done(people.owner.run(['apply', '-f', file]))).toBe('No changes: everything is as the files say.\n');
+    expect(await done(people.owner.run(['apply', '-f', file]))).toBe('No changes: everything matches the files.\n');
     expect(await done(people.owner.run(['apply', '-f', file, '--prune']))).toBe(
-      'No changes: everything is as the files say.\n',
+      'No changes: everything matches the files.\n',
     );
     expect(await head()).toBe(after);
   });
@@ -138,7 +138,7 @@ things: []
       /stdin groups\[1\]: organization group a stands in stdin groups\[0\] already/,
       /stdin groups\[2\]: owner must be/,
       /stdin groups\[2\]: \/colour: /,
-      /stdin groups\[3\]: `tpc` is no protocol/,
+      /stdin groups\[3\]: `tpc` is not a protocol/,
       /stdin devices\[0\]: `device` must be/,
       /stdin devices\[1\]: `groups` must be a list/,
       /there is no field `things`/,
@@ -260,7 +260,7 @@ describe('explain', () => {
     const outcome = await done(ask('--from', 'app', '--to', 'db', '--port', '5432', '--exit-code'));
     expect(outcome).toBe(
       'allowed: a new tcp 5432 connection from app (100.64.0.1) to db (100.64.0.2)\n' +
-        '  out of app: allowed, no outbound rule closes it (default)\n' +
+        '  out of app: allowed, no outbound rules, so everything may leave (default)\n' +
         '  into db: allowed, rule `tcp 5432 from 100.64.0.0/10` of group db\n',
     );
   });
@@ -296,7 +296,7 @@ describe('explain', () => {
     [['--from', 'app', '--to', '::1', '--port', '1'], /no packet goes between them/],
     [['--from', '1.2.3.4', '--to', '1.2.3.5', '--port', '1'], /neither end is a device/],
     [['--from', 'app', '--port', '1'], /--to/],
-    [['--from', 'app', '--to', 'db', '--proto', 'smtp'], /is no protocol/],
+    [['--from', 'app', '--to', 'db', '--proto', 'smtp'], /is not a protocol/],
   ])('answers a wrong question with one line and code 2: %j', async (args, message) => {
     const outcome = await ask(...args);
     expect(outcome).toMatchObject({ code: 2, stdout: '' });

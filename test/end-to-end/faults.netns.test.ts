@@ -30,14 +30,14 @@ const edit = async (inbound_rules: SecurityRule[], outbound_rules: SecurityRule[
 const agentLog = (): Promise<string> => readFile(fleet.device(2).agentLog, 'utf8');
 /** Long enough for a far end that is heard to be heard: a bound on silence, no measure. */
 const aWhile = 2_000;
-const patience = 20_000;
+const timeoutMs = 20_000;
 
 describe('connections', () => {
   const hold = async (name: string, number: number): Promise<void> => {
     expect(await fleet.judge([tcp(1, 2, number)])).toEqual(['open']);
     const { driver4: address } = fleet.device(2).addresses;
-    expect(await fleet.device(1).perform({ do: 'hold', name, address, port: number, patience })).toBe('open');
-    expect(await fleet.device(1).perform({ do: 'say', name, patience })).toBe('open');
+    expect(await fleet.device(1).perform({ do: 'connect', name, address, port: number, timeoutMs })).toBe('open');
+    expect(await fleet.device(1).perform({ do: 'echo', name, timeoutMs })).toBe('open');
   };
 
   test('end when the rule that admitted them goes; others live on', async () => {
@@ -48,8 +48,8 @@ describe('connections', () => {
     await fleet.eventually(2, 'connections are ended', async () =>
       (await agentLog()).includes('connections were ended'),
     );
-    expect(await fleet.device(1).perform({ do: 'say', name: 'withdrawn', patience: aWhile })).toBe('closed');
-    expect(await fleet.device(1).perform({ do: 'say', name: 'admitted', patience })).toBe('open');
+    expect(await fleet.device(1).perform({ do: 'echo', name: 'withdrawn', timeoutMs: aWhile })).toBe('closed');
+    expect(await fleet.device(1).perform({ do: 'echo', name: 'admitted', timeoutMs })).toBe('open');
     expect(await fleet.judge([tcp(1, 2, 22), tcp(1, 2, 23)])).toEqual(['stopped coming in', 'open']);
   });
 
@@ -60,7 +60,7 @@ describe('connections', () => {
     await hold('kept', 22);
     await edit([port(23)]);
     expect(await fleet.judge([tcp(1, 2, 22)])).toEqual(['stopped coming in']);
-    expect(await fleet.device(1).perform({ do: 'say', name: 'kept', patience })).toBe('open');
+    expect(await fleet.device(1).perform({ do: 'echo', name: 'kept', timeoutMs })).toBe('open');
     await fleet.device(2).stopAgent();
     await fleet.lab.startAgent(fleet.device(2));
   });
@@ -86,7 +86,7 @@ describe('connections', () => {
         await fleet.device(2).namespace.run(['ip', '-batch', '-'], routes);
         await serve({ namespace: far, protocol: 'tcp', address: '::', port: 7_005 });
         await edit([], [port(7_005)]);
-        const asked = { do: 'ask', protocol: 'tcp', address, port: 7_005, patience: 60_000, size: 200_000 } as const;
+        const asked = { do: 'probe', protocol: 'tcp', address, port: 7_005, timeoutMs: 60_000, size: 200_000 } as const;
         expect(await fleet.device(2).perform(asked)).toBe('open');
         const { stdout } = await fleet.device(2).namespace.run(['ip', 'route', 'get', address]);
         expect(stdout).toContain('mtu 1300');
@@ -148,7 +148,7 @@ describe('the server is gone', () => {
       if (length > 0) await truncate(path, Math.floor(length / 2));
     }
     await fleet.lab.startAgent(fleet.device(2));
-    await fleet.device(2).agent?.says(/in force/);
+    await fleet.device(2).agent?.waitFor(/in force/);
     expect(await verdicts()).toEqual(asEver);
   });
 

@@ -187,7 +187,7 @@ export class Fleet {
       protocol === 'icmp'
         ? from.ping(address, ['-e', String(number), '-W', '5'])
         : this.#serve(probe.to, protocol, port).then(() =>
-            from.perform({ do: 'ask', protocol, address, port, localPort, patience: 5_000 }),
+            from.perform({ do: 'probe', protocol, address, port, localPort, timeoutMs: 5_000 }),
           );
     const asked = sent
       .catch((error: unknown) => String(error))

@@ -102,7 +102,7 @@ describe('phase I: the default group', () => {
     // The uplink is none of its business: the same port, over the other interface.
     const { uplink } = fleet.device(2).addresses;
     await expectVerdicts([[tcp(1, 2, 81), dropIn]]);
-    const asked = { do: 'ask', protocol: 'tcp', address: uplink, port: 81, patience: 20_000 } as const;
+    const asked = { do: 'probe', protocol: 'tcp', address: uplink, port: 81, timeoutMs: 20_000 } as const;
     expect(await fleet.device(1).perform(asked)).toBe('open');
   });
 

@@ -34,7 +34,7 @@ export function addAccountCommands(program: Command): void {
     program,
     {
       usage: 'logout',
-      summary: 'forget a profile and its token; a sign-in at an identity provider is ended there too',
+      summary: 'remove a profile and its token; a sign-in at an identity provider is ended there too',
       examples: ['ringfence logout', 'ringfence logout --profile work'],
     },
     (run, session) => run.logout(session),
@@ -43,7 +43,7 @@ export function addAccountCommands(program: Command): void {
     program,
     {
       usage: 'whoami',
-      summary: 'show whom the token speaks for',
+      summary: 'show which user the token belongs to',
       examples: ['ringfence whoami', 'ringfence whoami -o json'],
     },
     (run, session) => run.whoami(session),
@@ -57,7 +57,7 @@ export function addAccountCommands(program: Command): void {
   );
   addCommand(
     profile,
-    { usage: 'use <profile>', summary: 'make a profile the one in force', examples: ['ringfence profile use work'] },
+    { usage: 'use <profile>', summary: 'switch to a profile', examples: ['ringfence profile use work'] },
     (run, session, { args: [name = ''] }) => run.useProfile(session, name),
   );
 }

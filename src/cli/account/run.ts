@@ -18,10 +18,10 @@ export async function login(session: Session, given: string | undefined, options
   const { signal, values } = session;
   const stored = await readProfiles(session.profilesFile);
   const name = values.profile ?? stored.current;
-  if (!profileName.test(name)) throw usageError(`\`${name}\` is no name for a profile: letters, digits, . _ and -`);
+  if (!profileName.test(name)) throw usageError(`\`${name}\` is not a profile name: use letters, digits, . _ and -`);
   const before: Profile | undefined = stored.profiles[name];
   const server = given ?? values.server ?? before?.server;
-  if (server === undefined) throw usageError('say which server: ringfence login https://ringfence.example');
+  if (server === undefined) throw usageError('no server given: ringfence login https://ringfence.example');
   const url = readServer(server);
   const credential = await newCredential(session, url, options);
   const client = clientOf(url, credential.token);
@@ -66,7 +66,7 @@ async function newToken(session: Session, url: string): Promise<string> {
     ? await terminal.secret(`Token for ${url}: `, { signal })
     : (await terminal.input({ signal })).trim();
   if (typed === '') throw usageError('no token was given: type it, pipe it in, or use RINGFENCE_TOKEN or --token-file');
-  if (/\s/.test(typed)) throw usageError('a token has no blanks in it');
+  if (/\s/.test(typed)) throw usageError('a token holds no spaces');
   return typed;
 }
 
@@ -96,10 +96,10 @@ export async function logout(session: Session): Promise<void> {
   await writeProfiles(session.profilesFile, { current: next, profiles: rest });
   if (profile.sign_in !== undefined) {
     const { endAt } = await import('./provider-sign-in.ts');
-    return session.say(`Forgot profile ${name}. ${await endAt(profile.sign_in, session.signal)}`);
+    return session.say(`Removed profile ${name}. ${await endAt(profile.sign_in, session.signal)}`);
   }
   return session.say(
-    `Forgot profile ${name}. Its token still works where it is known: \`ringfence token delete\` revokes one.`,
+    `Removed profile ${name}. Its token still works where it is known: \`ringfence token delete\` revokes one.`,
   );
 }
 
@@ -154,5 +154,5 @@ export async function useProfile(session: Session, name: string): Promise<void> 
   const stored = await readProfiles(session.profilesFile);
   findOne('profile', name, Object.keys(stored.profiles), (id) => ({ id, names: [id] }));
   await writeProfiles(session.profilesFile, { ...stored, current: name });
-  session.say(`Profile ${name} is in force.`);
+  session.say(`Switched to profile ${name}.`);
 }

@@ -33,9 +33,9 @@ export function addAgentCommands(program: Command): void {
     )
     .addOption(toOption(agentOptions.state))
     .addOption(
-      new Option('-o, --output <form>', 'how to print').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
+      new Option('-o, --output <format>', 'output format').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
     )
-    .addOption(new Option('--no-color', 'no colours (NO_COLOR works too; pipes never get any)'));
+    .addOption(new Option('--no-color', 'no colours (like NO_COLOR; pipes never get colours)'));
   addExamples(status, ['ringfence agent status', 'ringfence agent status --output json']);
   status.action(async ({ state, output, color }: { state?: string; output: Output; color: boolean }) => {
     const { runStatus } = await import('./status.ts');

@@ -10,7 +10,7 @@ export interface AuditOptions {
 }
 
 export async function list(session: Session, { limit, allOrganizations }: AuditOptions): Promise<void> {
-  if (!/^[1-9]\d{0,4}$/.test(limit)) throw usageError(`\`${limit}\` is no number of entries`);
+  if (!/^[1-9]\d{0,4}$/.test(limit)) throw usageError(`\`${limit}\` is not a number of entries`);
   const client = await session.client();
   const options = { limit: Number(limit), signal: session.signal };
   const entries =

@@ -13,19 +13,19 @@ const heading = 'Options of every command:';
 
 /** Made once: the commands are many, and each start pays for every option. */
 const globalOptions: readonly Option[] = [
-  new Option('--server <url>', 'the server, instead of the one in the profile').env('RINGFENCE_SERVER'),
+  new Option('--server <url>', 'URL of the server (default: from the profile)').env('RINGFENCE_SERVER'),
   new Option('--token-file <file>', 'read the token from a file (RINGFENCE_TOKEN holds one itself)').env(
     'RINGFENCE_TOKEN_FILE',
   ),
-  new Option('--org <name|id>', 'the organization, instead of the one in the profile').env('RINGFENCE_ORG'),
+  new Option('--org <name|id>', 'the organization (default: from the profile)').env('RINGFENCE_ORG'),
   new Option('--profile <name>', 'the profile that `ringfence login` stored').env('RINGFENCE_PROFILE'),
-  new Option('-o, --output <form>', 'how to print').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
-  new Option('-q, --quiet', 'print ids only; of something new that is secret, the secret').env('RINGFENCE_QUIET'),
-  new Option('--no-color', 'no colours (NO_COLOR works too; pipes never get any)'),
+  new Option('-o, --output <format>', 'output format').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
+  new Option('-q, --quiet', 'print only ids, or only the secret of something new').env('RINGFENCE_QUIET'),
+  new Option('--no-color', 'no colours (like NO_COLOR; pipes never get colours)'),
 ].map((option) => option.helpGroup(heading));
 
 const helpOption = new Option('-h, --help', 'print this help').helpGroup(heading);
-const yesOption = new Option('-y, --yes', 'do not ask, go on').env('RINGFENCE_YES').helpGroup(heading);
+const yesOption = new Option('-y, --yes', 'answer yes to every question').env('RINGFENCE_YES').helpGroup(heading);
 
 export interface CommandSpec {
   /** Name and arguments as commander reads them: `show <group>`. */

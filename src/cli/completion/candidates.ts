@@ -1,21 +1,24 @@
-/** Owns what stands at the end of a half-typed command line: which kind of name, or which of a few words. */
+/** Owns the candidates for the end of a half-typed command line: which kind of name, or which of a few words. */
 import type { CommandNode, OptionNode } from '../command-line/tree.ts';
 
 export const nameKinds = ['device', 'group', 'org', 'token', 'key', 'member', 'user', 'profile'] as const;
 export type NameKind = (typeof nameKinds)[number];
 
 /** What may stand there: names that are asked for, and words that are known. */
-export interface Offer {
+export interface Candidates {
   readonly kinds: readonly NameKind[];
   readonly words: readonly string[];
 }
 
 const isKind = (text: string): text is NameKind => nameKinds.some((kind) => kind === text);
-const ofKinds = (...kinds: readonly NameKind[]): Offer => ({ kinds, words: [] });
-const ofWords = (...words: readonly string[]): Offer => ({ kinds: [], words });
+const ofKinds = (...kinds: readonly NameKind[]): Candidates => ({ kinds, words: [] });
+const ofWords = (...words: readonly string[]): Candidates => ({ kinds: [], words });
 
 /** By the names that help gives to arguments; `<group|device>` may be either. */
-export function offerOf(path: string, { name, choices }: CommandNode['arguments'][number]): Offer | undefined {
+export function candidatesOf(
+  path: string,
+  { name, choices }: CommandNode['arguments'][number],
+): Candidates | undefined {
   if (choices.length > 0) return ofWords(...choices);
   if (name === 'direction') return ofWords('in', 'out');
   if (name === 'kinds') return ofWords('device', 'security-groups');
@@ -33,19 +36,19 @@ const optionKinds: Readonly<Record<string, NameKind>> = {
   '--to': 'device',
 };
 
-export function offerOfOption({ long, choices }: OptionNode): Offer | undefined {
+export function candidatesOfOption({ long, choices }: OptionNode): Candidates | undefined {
   const kind = optionKinds[long];
   return choices.length > 0 ? ofWords(...choices) : kind === undefined ? undefined : ofKinds(kind);
 }
 
-export interface Wanted {
-  readonly offer: Offer | undefined;
+export interface Position {
+  readonly candidates: Candidates | undefined;
   /** Options given on the line so far, by their long names. */
   readonly given: Readonly<Record<string, string>>;
 }
 
 /** What belongs after these words, the program's own name left out. */
-export function wantedAfter(root: CommandNode, words: readonly string[]): Wanted {
+export function candidatesAfter(root: CommandNode, words: readonly string[]): Position {
   let node = root;
   let position = 0;
   const given: Record<string, string> = {};
@@ -59,11 +62,11 @@ export function wantedAfter(root: CommandNode, words: readonly string[]): Wanted
       const option = node.options.find(({ long, short }) => long === flag || short === flag);
       if (option?.takesValue !== true) continue;
       const value = inline ?? words[(index += 1)];
-      if (value === undefined) return { offer: offerOfOption(option), given };
+      if (value === undefined) return { candidates: candidatesOfOption(option), given };
       given[option.long] = value;
     } else position += 1;
   }
   const last = node.arguments.at(-1);
   const argument = node.arguments[position] ?? (last?.isMany === true ? last : undefined);
-  return { offer: argument === undefined ? undefined : offerOf(node.path, argument), given };
+  return { candidates: argument === undefined ? undefined : candidatesOf(node.path, argument), given };
 }

@@ -2,7 +2,7 @@
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
 import type { CommandNode } from '../command-line/tree.ts';
-import { wantedAfter, type NameKind } from './candidates.ts';
+import { candidatesAfter, type NameKind } from './candidates.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
 
@@ -32,8 +32,8 @@ const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly 
 
 /** One name on each line; nothing, and no complaint, where they cannot be had. */
 export async function printNames(session: Session, root: CommandNode, words: readonly string[]): Promise<void> {
-  const { offer, given } = wantedAfter(root, words);
-  if (offer === undefined) return;
+  const { candidates, given } = candidatesAfter(root, words);
+  if (candidates === undefined) return;
   const { values, terminal } = session;
   const { '--server': server, '--org': org, '--profile': profile, '--token-file': tokenFile } = given;
   const asking = new Session({
@@ -47,8 +47,8 @@ export async function printNames(session: Session, root: CommandNode, words: rea
       ...(tokenFile !== undefined && { tokenFile }),
     },
   });
-  const found = await Promise.all(offer.kinds.map((kind) => lists[kind](asking).catch(() => [])));
-  const names = new Set([...offer.words, ...found.flat()]);
+  const found = await Promise.all(candidates.kinds.map((kind) => lists[kind](asking).catch(() => [])));
+  const names = new Set([...candidates.words, ...found.flat()]);
   // A name with a line break or a control character in it is nothing to type.
   for (const name of names) if (!/[\p{Cc}\u2028\u2029]/u.test(name)) terminal.out(`${name}\n`);
 }

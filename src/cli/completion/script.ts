@@ -1,6 +1,6 @@
 /** Owns the completion scripts for shells, written from the commands as they are. */
 import { flatten, type CommandNode, type OptionNode } from '../command-line/tree.ts';
-import { offerOf, offerOfOption } from './candidates.ts';
+import { candidatesOf, candidatesOfOption } from './candidates.ts';
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
@@ -42,13 +42,13 @@ function choiceCases(nodes: readonly CommandNode[]): readonly (readonly [flags: 
 /** Commands after which a name or a known word comes; the program is asked for them. */
 const asking = (nodes: readonly CommandNode[]): readonly string[] =>
   nodes
-    .filter(({ path, arguments: all }) => all.some((one) => offerOf(path, one) !== undefined))
+    .filter(({ path, arguments: all }) => all.some((one) => candidatesOf(path, one) !== undefined))
     .map(({ path }) => path);
 
 /** Options whose value is such a name. */
 const askingFlags = (nodes: readonly CommandNode[]): readonly string[] => {
   const named = nodes.flatMap(({ options }) =>
-    options.filter((option) => (offerOfOption(option)?.kinds.length ?? 0) > 0).flatMap(flagsOf),
+    options.filter((option) => (candidatesOfOption(option)?.kinds.length ?? 0) > 0).flatMap(flagsOf),
   );
   return [...new Set(named)];
 };
@@ -157,7 +157,7 @@ function fish(nodes: readonly CommandNode[]): string {
         const value =
           option.choices.length > 0
             ? ` -x -a ${quote(option.choices.join(' '))}`
-            : (offerOfOption(option)?.kinds.length ?? 0) > 0
+            : (candidatesOfOption(option)?.kinds.length ?? 0) > 0
               ? ` -x -a '(__ringfence_names)'`
               : option.takesValue
                 ? ' -r'

@@ -32,7 +32,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'create <hostname>',
-      summary: 'register a device; its device token is shown this once',
+      summary: 'register a device; its device token is shown only once',
       about: 'An agent that has an enrollment key registers its device by itself: see `ringfence key create`.',
       options: [
         new Option('--public-key <key>', 'tunnel public key, unique in the organization').makeOptionMandatory(),
@@ -48,7 +48,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'edit <device>',
-      summary: 'change what is known of a device',
+      summary: 'change the fields of a device',
       options: [
         new Option('--hostname <name>', 'a new host name'),
         new Option('--public-key <key>', 'a new tunnel public key'),
@@ -62,7 +62,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'delete <device>',
-      summary: 'delete a device; its device token ends',
+      summary: 'delete a device and revoke its device token',
       destructive: true,
       examples: ['ringfence device delete edge-1'],
     },
@@ -83,10 +83,12 @@ export function addDeviceCommands(program: Command): void {
     addCommand(groups, { usage, summary, examples }, (run, session, { args: [text = '', ...names] }) =>
       run.changeGroups(session, way, text, names),
     );
-  change('set', 'set <device> [groups...]', 'apply exactly these groups; none named: the default group', [
+  change('set', 'set <device> [groups...]', 'set the groups of a device; with none, the default group applies', [
     'ringfence device groups set edge-1 web ssh',
     'ringfence device groups set edge-1',
   ]);
-  change('add', 'add <device> <groups...>', 'apply further groups', ['ringfence device groups add edge-1 web']);
-  change('remove', 'remove <device> <groups...>', 'take groups off', ['ringfence device groups remove edge-1 ssh']);
+  change('add', 'add <device> <groups...>', 'add groups to a device', ['ringfence device groups add edge-1 web']);
+  change('remove', 'remove <device> <groups...>', 'remove groups from a device', [
+    'ringfence device groups remove edge-1 ssh',
+  ]);
 }

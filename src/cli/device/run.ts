@@ -55,7 +55,7 @@ function wireFields(options: DeviceFields): UpdateDevice {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-/** The names of the groups that bind a device; one that the reader may not see is told by its id. */
+/** The names of the groups that bind a device; one that the reader may not see is shown by its id. */
 function groupNames({ security_groups = [] }: Device, groups: readonly SecurityGroup[]): readonly string[] {
   if (security_groups.length === 0) {
     return [`${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`];
@@ -64,7 +64,7 @@ function groupNames({ security_groups = [] }: Device, groups: readonly SecurityG
 }
 
 export async function list(session: Session): Promise<void> {
-  const [devices, groups] = await Promise.all([allDevices(session), namesWanted(session)]);
+  const [devices, groups] = await Promise.all([allDevices(session), groupsForTable(session)]);
   await session.print({
     data: devices,
     ids: devices.map(({ id }) => id),
@@ -84,11 +84,11 @@ export async function list(session: Session): Promise<void> {
 }
 
 /** Only a table shows groups by name. */
-const namesWanted = async (session: Session): Promise<readonly SecurityGroup[]> =>
+const groupsForTable = async (session: Session): Promise<readonly SecurityGroup[]> =>
   session.values.output === 'table' && session.values.quiet !== true ? allGroups(session) : [];
 
 export async function show(session: Session, text: string): Promise<void> {
-  const [device, groups] = await Promise.all([findDevice(session, text), namesWanted(session)]);
+  const [device, groups] = await Promise.all([findDevice(session, text), groupsForTable(session)]);
   const flag = (value: boolean): string => (value ? 'yes' : 'no');
   await session.print({
     data: device,
@@ -148,7 +148,7 @@ export async function create(session: Session, hostname: string, options: Device
         paint,
       ),
   });
-  session.say('Keep the device token now: it is not shown again.');
+  session.say('Save the device token now: it is not shown again.');
 }
 
 async function memberId(session: Session, text: string): Promise<string> {
@@ -159,11 +159,12 @@ async function memberId(session: Session, text: string): Promise<string> {
 
 export async function edit(session: Session, text: string, options: DeviceFields): Promise<void> {
   const body = wireFields(options);
-  if (Object.keys(body).length === 0) throw usageError('say what to change, e.g. --hostname; --help lists the fields');
+  if (Object.keys(body).length === 0)
+    throw usageError('nothing to change: give a field, like --hostname; --help lists them');
   const client = await session.client();
   const { id, organization_id } = await findDevice(session, text);
   const device = await client.devices.update(organization_id, id, body, { signal: session.signal });
-  await told(session, 'Changed', device);
+  await printChange(session, 'Changed', device);
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
@@ -171,10 +172,10 @@ export async function remove(session: Session, text: string): Promise<void> {
   const found = await findDevice(session, text);
   if (!(await session.confirm(`Delete device ${deviceName(found)}?`))) return session.say('Nothing was changed.');
   const device = await client.devices.delete(found.organization_id, found.id, { signal: session.signal });
-  return told(session, 'Deleted', device);
+  return printChange(session, 'Deleted', device);
 }
 
-const told = (session: Session, verb: string, device: Device): Promise<void> =>
+const printChange = (session: Session, verb: string, device: Device): Promise<void> =>
   session.print({
     data: device,
     ids: [device.id],
@@ -214,13 +215,13 @@ export async function changeGroups(
     const { organization_id, id, revision } = newest;
     return client.devices.update(organization_id, id, { security_groups: after }, { signal, ifMatch: revision });
   });
-  if (device === undefined) session.say('That is how it was: nothing was changed.');
+  if (device === undefined) session.say('Nothing to change: it is so already.');
   const shown = device ?? found;
-  const groups = await namesWanted(session);
+  const groups = await groupsForTable(session);
   await session.print({
     data: shown,
     ids: [shown.id],
-    table: () => `Device ${deviceName(shown)} has ${groupNames(shown, groups).join(', ')}.\n`,
+    table: () => `Groups of device ${deviceName(shown)}: ${groupNames(shown, groups).join(', ')}.\n`,
   });
 }
 

@@ -17,15 +17,15 @@ export function addGroupCommands(program: Command): void {
   const group = addNoun(program, 'group', 'security groups: what devices let in and out');
   addCommand(
     group,
-    { usage: 'list', summary: 'list the groups I may see', examples: ['ringfence group list'] },
+    { usage: 'list', summary: 'list the groups that you can see', examples: ['ringfence group list'] },
     (run, session) => run.list(session),
   );
   addCommand(
     group,
     {
       usage: 'show <group>',
-      summary: 'show a group with its rules in words',
-      about: 'The word `default` means the default group of the organization.',
+      summary: 'show a group and its rules',
+      about: '`default` is the default group of the organization.',
       examples: ['ringfence group show web', 'ringfence group show default -o yaml'],
     },
     (run, session, { args: [text = ''] }) => run.show(session, text),
@@ -57,7 +57,7 @@ export function addGroupCommands(program: Command): void {
       summary: 'change a group: in $EDITOR, from a file, or by options',
       about:
         'In the editor the group is a short YAML text. What is wrong with it is written above it, and you may try again. ' +
-        'If somebody else changed the group meanwhile, nothing is written, and your text is kept.',
+        'If somebody else changed the group in the meantime, nothing is written, and your text is kept.',
       options: [
         new Option('--name <name>', 'a new name'),
         new Option('--description <text>', 'free text'),
@@ -86,7 +86,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'allow <group> <direction> <rule...>',
-      summary: 'add a rule, in words',
+      summary: 'add a rule',
       about: ruleWords,
       examples: [
         'ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8',
@@ -101,8 +101,8 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'revoke <group> <direction> <rule...>',
-      summary: 'take a rule away, in the words that `group show` uses',
-      about: 'The word `all` takes every rule of the direction away.',
+      summary: 'remove a rule, written as `group show` prints it',
+      about: '`all` removes every rule of the direction.',
       examples: [
         'ringfence group revoke web in tcp 443 from 10.0.0.0/8,fd00::/8',
         'ringfence group revoke web out all',

@@ -12,7 +12,7 @@ import { readOneInput } from '../terminal/input-file.ts';
 import { toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
 import { findGroup } from '../lookup/group.ts';
-import { told, updateGroup } from './run.ts';
+import { printChange, updateGroup } from './run.ts';
 
 export interface EditOptions {
   readonly name?: string;
@@ -36,9 +36,9 @@ export async function edit(session: Session, text: string, options: EditOptions)
 async function write(session: Session, group: SecurityGroup, body: GroupInput): Promise<void> {
   const { signal } = session;
   const news = differing(group, body);
-  if (Object.keys(news).length === 0) return session.say('That is how it was: nothing was changed.');
+  if (Object.keys(news).length === 0) return session.say('Nothing to change: it is so already.');
   const changed = await updateGroup(await session.client(), group, news, { signal, ifMatch: group.revision });
-  return told(session, 'Changed', changed);
+  return printChange(session, 'Changed', changed);
 }
 
 /** Only the fields that say something else than the group does. */

@@ -38,9 +38,9 @@ describe('words', () => {
   it.each([
     ['', /begins with a protocol/],
     ['tpc 80', /did you mean `tcp`/],
-    ['quic', /`quic` is no protocol/],
-    ['tcp http', /`http` is no port/],
-    ['tcp 80:90', /is no port and no range/],
+    ['quic', /`quic` is not a protocol/],
+    ['tcp http', /`http` is not a port/],
+    ['tcp 80:90', /is not a port or a range/],
     ['tcp 0', /port 0 does not exist/],
     ['tcp 80 from', /needs addresses/],
     ['tcp 80 from any,10.0.0.1', /stands alone/],

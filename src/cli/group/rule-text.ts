@@ -32,7 +32,7 @@ const example: { readonly [D in Direction]: string } = {
 
 /**
  * Reads `PROTOCOL [PORTS] [from|to ADDRESSES]`. Several ports, with commas, make several rules. Port numbers and
- * addresses are taken as typed: their faults are found, and told, by the validation that the server uses too.
+ * addresses are taken as typed: their faults are found and reported by the validation that the server uses too.
  */
 export function readRuleWords(direction: Direction, words: readonly string[]): readonly TypedRule[] {
   const tokens = words
@@ -60,7 +60,7 @@ function readProtocol(word: string): string {
   if (protocols.some((known) => known === lower)) return lower;
   const near = nearest(lower, protocols);
   throw usageError(
-    `\`${word}\` is no protocol${near === undefined ? '' : ` (did you mean \`${near}\`?)`}; known: ${protocols.join(', ')}`,
+    `\`${word}\` is not a protocol${near === undefined ? '' : ` (did you mean \`${near}\`?)`}; known: ${protocols.join(', ')}`,
   );
 }
 
@@ -72,7 +72,7 @@ function readPorts(text: string, direction: Direction): readonly (readonly [numb
     .map((part) => {
       const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part);
       if (match === null) {
-        throw usageError(`\`${part}\` is no port and no range of ports, as in \`${example[direction]}\``);
+        throw usageError(`\`${part}\` is not a port or a range of ports, as in \`${example[direction]}\``);
       }
       const from = Number(match[1]);
       const to = match[2] === undefined ? from : Number(match[2]);

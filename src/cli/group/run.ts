@@ -87,7 +87,7 @@ export async function create(session: Session, name: string, options: NewGroup):
   const api = options.mine === true ? client.userGroups : client.groups;
   const organization = await session.organization();
   const made = await api.create(organization, { group_name: name, ...group }, { signal: session.signal });
-  await told(session, 'Created', made);
+  await printChange(session, 'Created', made);
 }
 
 /** What the options and the file say; each rule from one place only. */
@@ -110,7 +110,7 @@ async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Rec
   };
 }
 
-export const told = (session: Session, verb: string, group: SecurityGroup): Promise<void> =>
+export const printChange = (session: Session, verb: string, group: SecurityGroup): Promise<void> =>
   session.print({ data: group, ids: [group.id], table: () => `${verb} group ${group.group_name} (${group.id}).\n` });
 
 /** Writes to the group where it lives: a user's own, or the organization's. */
@@ -138,7 +138,7 @@ export async function remove(session: Session, text: string, options: { readonly
     ifMatch: found.revision,
     ...(options.detach === true && { detach: true }),
   });
-  return told(session, found.is_default === true ? 'Reset' : 'Deleted', group);
+  return printChange(session, found.is_default === true ? 'Reset' : 'Deleted', group);
 }
 
 type Way = 'allow' | 'revoke';
@@ -163,7 +163,7 @@ export async function changeRules(
     checkLimits(newest, direction, after);
     return updateGroup(client, newest, { [rulesField[direction]]: after }, { signal, ifMatch: newest.revision });
   });
-  if (changed === undefined) session.say(`Group ${found.group_name} says so already: nothing was changed.`);
+  if (changed === undefined) session.say(`Group ${found.group_name} has these rules already: nothing was changed.`);
   await sayRules(session, direction, changed ?? found);
 }
 

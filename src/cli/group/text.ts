@@ -91,11 +91,11 @@ export function writeGroup(group: SecurityGroup): {
 export const rulesInWords = (direction: Direction, rules: readonly StoredRule[] = []): readonly string[] =>
   rules.map((rule) => ruleWords(direction, rule));
 
-/** What every direction says, also where it has no rule: whether that opens or closes must be told. */
+/** What every direction says, also where it has no rule: whether that opens or closes must be said. */
 export function describeRules(direction: Direction, rules: readonly StoredRule[] = []): readonly string[] {
   const words = rulesInWords(direction, rules);
   if (words.length > 0) return words;
-  return [direction === 'inbound' ? 'nothing (only replies come in)' : 'everything (no rule closes it)'];
+  return [direction === 'inbound' ? 'nothing (only replies)' : 'everything (no outbound rules)'];
 }
 
 export const sameRule = (a: StoredRule, b: StoredRule): boolean =>

@@ -6,10 +6,10 @@ import type { NewKey } from './run.ts';
 const addCommand = commandsOf(() => import('./run.ts'));
 
 export function addKeyCommands(program: Command): void {
-  const key = addNoun(program, 'key', 'enrollment keys, with which agents register their devices');
+  const key = addNoun(program, 'key', 'enrollment keys, with which agents register devices');
   addCommand(
     key,
-    { usage: 'list', summary: 'list my enrollment keys (never their secrets)', examples: ['ringfence key list'] },
+    { usage: 'list', summary: 'list your enrollment keys, without their secrets', examples: ['ringfence key list'] },
     (run, session) => run.list(session),
   );
   addCommand(
@@ -25,7 +25,7 @@ export function addKeyCommands(program: Command): void {
     key,
     {
       usage: 'create [name]',
-      summary: 'issue an enrollment key; its secret is shown this once',
+      summary: 'create an enrollment key; its secret is shown only once',
       options: [
         new Option('--uses <number>', 'how many devices it admits').default('1'),
         new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now'),

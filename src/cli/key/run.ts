@@ -48,7 +48,7 @@ export interface NewKey {
 
 export async function create(session: Session, name: string | undefined, options: NewKey): Promise<void> {
   const { uses = '1', expires, group = [] } = options;
-  if (!/^\d{1,9}$/.test(uses)) throw usageError(`\`${uses}\` is no number of uses`);
+  if (!/^\d{1,9}$/.test(uses)) throw usageError(`\`${uses}\` is not a number of uses`);
   const client = await session.client();
   const organization = await session.organization();
   const security_groups = group.length === 0 ? [] : await groupIds(session, group);
@@ -64,7 +64,7 @@ export async function create(session: Session, name: string | undefined, options
     ids: [key.key],
     table: (paint) => renderFields([...fieldsOf(key), ['key', key.key]], paint),
   });
-  session.say('Keep the key now: it is not shown again.');
+  session.say('Save the key now: it is not shown again.');
 }
 
 export async function remove(session: Session, text: string): Promise<void> {

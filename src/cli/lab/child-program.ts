@@ -1,34 +1,34 @@
-/** Owns one long-lived program of the lab: its log, what it says, and its end. */
+/** Owns one long-lived program of the lab: its log, its output and its end. */
 import type { ChildProcess } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How much of what a program said is kept in memory. */
-const kept = 64 * 1024;
+/** How much of a program's output is kept in memory. */
+const keptBytes = 64 * 1024;
 
 export interface Ending {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-export class Worker {
+export class ChildProgram {
   readonly ended: Promise<Ending>;
   readonly #child: ChildProcess;
-  #said = '';
+  #output = '';
 
   constructor(child: ChildProcess, logFile: string) {
     this.#child = child;
     const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 });
-    log.on('error', () => {}); // The lab's folder may be gone before the last word is said.
+    log.on('error', () => {}); // The lab's folder may be gone before the last line is written.
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => {
-        this.#said = `${this.#said}${text}`.slice(-kept);
+        this.#output = `${this.#output}${text}`.slice(-keptBytes);
         log.write(text);
       });
     }
     this.ended = new Promise((resolve) => {
       child.once('error', (error) => {
-        this.#said += error.message;
+        this.#output += error.message;
         resolve({ code: 1, signal: null });
       });
       child.once('close', (code, signal) => {
@@ -41,22 +41,22 @@ export class Worker {
   get pid(): number {
     return this.#child.pid ?? Number.NaN;
   }
-  get said(): string {
-    return this.#said;
+  get output(): string {
+    return this.#output;
   }
   get isRunning(): boolean {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Waits until it says something like this. */
-  async says(pattern: RegExp): Promise<RegExpExecArray> {
+  /** Waits until its output matches. */
+  async waitFor(pattern: RegExp): Promise<RegExpExecArray> {
     for (let attempt = 0; attempt < 18_000; attempt++) {
-      const found = pattern.exec(this.#said);
+      const found = pattern.exec(this.#output);
       if (found !== null) return found;
       if (!this.isRunning) break;
       await sleep(10);
     }
-    throw new Error(`it never said ${pattern}; it said: ${this.#said.slice(-2_000).trim()}`);
+    throw new Error(`its output never matched ${pattern}; it was: ${this.#output.slice(-2_000).trim()}`);
   }
 
   /** Ends it, by force if it does not listen. */

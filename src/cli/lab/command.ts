@@ -17,7 +17,7 @@ const nameOption = (): Option =>
 export function addLabCommands(program: Command): void {
   const lab = addNoun(program, 'lab', 'try Ringfence on this machine: a server and devices in network namespaces');
 
-  const up = describe(lab.command('up'), 'build a lab and keep it until Ctrl-C', [
+  const up = describe(lab.command('up'), 'start a lab and keep it running until Ctrl-C', [
     'sudo ringfence lab up',
     'sudo ringfence lab up --devices 5 --tunnel wireguard',
     'sudo ringfence lab up --detach',
@@ -48,7 +48,7 @@ export function addLabCommands(program: Command): void {
     );
   up.action(() => perform((work) => work.up(up.opts<UpOptions>())));
 
-  const down = describe(lab.command('down [names...]'), 'take labs down, and clean up after dead ones', [
+  const down = describe(lab.command('down [names...]'), 'stop labs, and clean up after dead ones', [
     'sudo ringfence lab down',
   ]);
   down.action((names: readonly string[]) => perform((work) => work.down(names)));
@@ -59,7 +59,7 @@ export function addLabCommands(program: Command): void {
 
   const attempt = describe(
     lab.command('try <from> <to> <protocol> [port]'),
-    'send real packets from one device to another and tell whether they came through',
+    'send real packets from one device to another and show whether they arrive',
     ['sudo ringfence lab try device-1 device-2 tcp 22', 'sudo ringfence lab try device-1 device-2 icmp --ipv6'],
   )
     .addOption(nameOption())
@@ -77,9 +77,9 @@ export function addLabCommands(program: Command): void {
   );
 
   lab
-    .command('hands', { hidden: true })
+    .command('traffic', { hidden: true })
     .description('Listen and connect as lines on stdin say.')
-    .action(async () => (await import('./traffic.ts')).lendHands());
+    .action(async () => (await import('./traffic.ts')).serveTraffic());
 }
 
 function describe(command: Command, summary: string, examples: readonly string[]): Command {

@@ -1,12 +1,12 @@
-/** Owns one device of the lab: its namespace, its agent, and hands that try things inside. */
+/** Owns one device of the lab: its namespace, its agent, and the traffic that is made inside. */
 import type { ChildProcess } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Answer, Deed } from './traffic.ts';
+import type { Answer, TrafficRequest } from './traffic.ts';
 import type { Namespace, Outcome } from './namespace.ts';
-import { addressesOf, door, driverName, type Addresses } from './topology.ts';
-import { Worker } from './child-program.ts';
+import { addressesOf, relayAddress, driverName, type Addresses } from './topology.ts';
+import { ChildProgram } from './child-program.ts';
 
 export interface LabDeviceOptions {
   readonly number: number;
@@ -24,8 +24,8 @@ export class LabDevice {
   readonly addresses: Addresses;
   readonly stateFolder: string;
   readonly #options: LabDeviceOptions;
-  #agent: Worker | undefined;
-  #hands: Hands | undefined;
+  #agent: ChildProgram | undefined;
+  #traffic: TrafficHelper | undefined;
 
   constructor(options: LabDeviceOptions) {
     this.#options = options;
@@ -36,7 +36,7 @@ export class LabDevice {
     this.stateFolder = join(options.folder, this.name);
   }
 
-  get agent(): Worker | undefined {
+  get agent(): ChildProgram | undefined {
     return this.#agent;
   }
   get agentLog(): string {
@@ -44,16 +44,16 @@ export class LabDevice {
   }
 
   /** Starts an agent; what an earlier one kept is still there. */
-  async startAgent(args: readonly string[]): Promise<Worker> {
+  async startAgent(args: readonly string[]): Promise<ChildProgram> {
     if (this.#agent?.isRunning === true) throw new Error(`the agent of ${this.name} runs already`);
     await mkdir(this.stateFolder, { recursive: true, mode: 0o700 });
-    const server = `http://${door.address}:${door.port}`;
+    const server = `http://${relayAddress.address}:${relayAddress.port}`;
     const own = ['--server', server, '--interface', driverName, '--state', this.stateFolder];
     const child = this.namespace.spawn([...this.#options.program, 'agent', ...own, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     });
-    this.#agent = new Worker(child, this.agentLog);
+    this.#agent = new ChildProgram(child, this.agentLog);
     return this.#agent;
   }
 
@@ -63,9 +63,9 @@ export class LabDevice {
   }
 
   /** Does it inside, at once. */
-  perform(deed: Deed): Promise<Answer> {
-    this.#hands ??= new Hands(this.namespace, this.#options.program);
-    return this.#hands.perform(deed);
+  perform(request: TrafficRequest): Promise<Answer> {
+    this.#traffic ??= new TrafficHelper(this.namespace, this.#options.program);
+    return this.#traffic.perform(request);
   }
 
   /** One echo request. */
@@ -81,35 +81,38 @@ export class LabDevice {
 
 export const deviceName = (number: number): string => `device-${number}`;
 
-/** Hands inside a namespace: one process for any number of deeds. */
-export class Hands {
+/** Makes traffic inside a namespace: one process for any number of requests. */
+export class TrafficHelper {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, (answer: Answer) => void>();
   #count = 0;
 
   constructor(namespace: Namespace, program: readonly string[]) {
-    this.#child = namespace.spawn([...program, 'lab', 'hands'], { stdio: ['pipe', 'pipe', 'inherit'], detached: true });
-    if (this.#child.stdout === null) throw new Error('the hands have no output');
+    this.#child = namespace.spawn([...program, 'lab', 'traffic'], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+      detached: true,
+    });
+    if (this.#child.stdout === null) throw new Error('the traffic helper has no output');
     createInterface({ input: this.#child.stdout }).on('line', (line) => {
       const { id, answer } = JSON.parse(line) as { readonly id: number; readonly answer: Answer };
       this.#waiting.get(id)?.(answer);
       this.#waiting.delete(id);
     });
     this.#child.once('close', (code, signal) => {
-      for (const resolve of this.#waiting.values()) resolve(`the hands ended by ${signal ?? code}`);
+      for (const resolve of this.#waiting.values()) resolve(`the traffic helper ended by ${signal ?? code}`);
     });
     this.#child.stdin?.on('error', () => {});
   }
 
-  perform(deed: Deed): Promise<Answer> {
+  perform(request: TrafficRequest): Promise<Answer> {
     const id = ++this.#count;
     return new Promise((resolve) => {
       this.#waiting.set(id, resolve);
-      this.#child.stdin?.write(`${JSON.stringify({ id, deed })}\n`);
+      this.#child.stdin?.write(`${JSON.stringify({ id, request })}\n`);
     });
   }
 
-  rest(): void {
+  close(): void {
     this.#child.stdin?.end();
   }
 }

@@ -10,9 +10,9 @@ import { nodeFetch } from '../../node/fetch.ts';
 import { deviceName, LabDevice } from './device.ts';
 import { Namespace } from './namespace.ts';
 import { Relay } from './relay.ts';
-import { layHub, plugDriver, plugUnderlay, plugUplink } from './topology.ts';
+import { buildHub, plugDriver, plugUnderlay, plugUplink } from './topology.ts';
 import { makeKey, openTunnel } from './wireguard.ts';
-import { Worker, type Ending } from './child-program.ts';
+import { ChildProgram, type Ending } from './child-program.ts';
 
 export type Tunnel = 'veth' | 'wireguard';
 
@@ -40,7 +40,7 @@ export class Lab {
   readonly #relay: Relay;
   readonly #adminToken = `rf_user_${randomBytes(32).toString('base64url')}`;
   readonly #publicKeys: readonly string[];
-  #server: { readonly worker: Worker; readonly url: string } | undefined;
+  #server: { readonly child: ChildProgram; readonly url: string } | undefined;
   #place: { readonly organization: string; readonly token: string } | undefined;
   #enrollmentKey: string | undefined;
   #closing = false;
@@ -69,9 +69,9 @@ export class Lab {
     try {
       await lab.startServer();
       if (options.bare !== true) {
-        await lab.#settle();
+        await lab.#createOrganization();
         await Promise.all(lab.devices.map((device) => lab.startAgent(device)));
-        await lab.#converged();
+        await lab.#waitForPolicies();
       }
       return lab;
     } catch (error) {
@@ -94,7 +94,7 @@ export class Lab {
     try {
       const numbers = Array.from({ length: options.devices }, (_, index) => index + 1);
       const hub = await make('hub');
-      await layHub(hub);
+      await buildHub(hub);
       const agents = join(folder, 'devices');
       await mkdir(agents, { mode: 0o700 });
       const devices = await Promise.all(
@@ -145,29 +145,29 @@ export class Lab {
     const own = ['server', '--data', join(this.folder, 'server'), '--listen', listen];
     const env = { ...withoutOurs(process.env), RINGFENCE_ADMIN_TOKEN: this.#adminToken };
     const argv = ['--pdeathsig', 'TERM', command, ...args, ...own, ...serverArguments, ...more];
-    const worker = new Worker(
+    const child = new ChildProgram(
       spawn('setpriv', argv, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true }),
       join(this.folder, 'server.log'),
     );
     try {
-      const [, url = ''] = await worker.says(/^ {2}API +(http:\S+)\/api/m);
+      const [, url = ''] = await child.waitFor(/^ {2}API +(http:\S+)\/api/m);
       const { hostname, port } = new URL(url);
       this.#relay.target = { host: hostname, port: Number(port) };
-      this.#server = { worker, url };
+      this.#server = { child, url };
     } catch (error) {
-      await worker.end('SIGKILL');
+      await child.end('SIGKILL');
       throw error;
     }
   }
 
   async stopServer(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
-    await this.#server?.worker.end(signal);
+    await this.#server?.child.end(signal);
     this.#server = undefined;
     this.#relay.target = undefined;
   }
 
   /** An owner, an organization, and a key for as many devices as there are. */
-  async #settle(): Promise<void> {
+  async #createOrganization(): Promise<void> {
     const admin = this.client(this.#adminToken);
     const owner = await admin.users.create({ username: 'owner' });
     const { token } = await admin.tokens.createFor(owner.id);
@@ -181,7 +181,7 @@ export class Lab {
   async startAgent(device: LabDevice, more: readonly string[] = []): Promise<void> {
     const { agentArguments = [], onAgentEnd } = this.#options;
     const publicKey = this.#publicKeys[device.number - 1];
-    const worker = await device.startAgent([
+    const child = await device.startAgent([
       '--organization',
       this.place.organization,
       '--enroll',
@@ -190,16 +190,16 @@ export class Lab {
       ...agentArguments,
       ...more,
     ]);
-    void worker.ended.then((ending) => {
-      if (!this.#closing && device.agent === worker) onAgentEnd?.(device, ending);
+    void child.ended.then((ending) => {
+      if (!this.#closing && device.agent === child) onAgentEnd?.(device, ending);
     });
   }
 
   /** Waits until every device is registered, knows its address, and has a policy of the server in force. */
-  async #converged(): Promise<void> {
+  async #waitForPolicies(): Promise<void> {
     const { organization, token } = this.place;
     const client = this.client(token);
-    await Promise.all(this.devices.map(async ({ agent }) => agent?.says(/origin=server/)));
+    await Promise.all(this.devices.map(async ({ agent }) => agent?.waitFor(/origin=server/)));
     for (const record of await client.devices.list(organization)) {
       const device = this.devices.find(({ name }) => name === record.hostname);
       if (device !== undefined) {

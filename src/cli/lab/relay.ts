@@ -1,8 +1,8 @@
-/** Owns the door between the lab's hub and the server outside: connections from devices are passed on, byte by byte. */
+/** Owns the relay between the lab's hub and the server outside: connections from devices are passed on, byte by byte. */
 import type { ChildProcess } from 'node:child_process';
 import { connect, Server, type Socket } from 'node:net';
 import type { Namespace } from './namespace.ts';
-import { door } from './topology.ts';
+import { relayAddress } from './topology.ts';
 
 /**
  * A socket stays in the namespace in which it was made, whoever has it: so a short-lived process inside makes the listener
@@ -10,7 +10,7 @@ import { door } from './topology.ts';
  */
 const maker = `
 const server = require('node:net').createServer({ pauseOnConnect: true });
-server.listen(${door.port}, '${door.address}', () => process.send('listening', server));
+server.listen(${relayAddress.port}, '${relayAddress.address}', () => process.send('listening', server));
 `;
 
 export class Relay {
@@ -33,10 +33,10 @@ export class Relay {
         // Its maker would go on to accept connections beside us.
         child.kill('SIGKILL');
         if (handle instanceof Server) resolve(handle);
-        else reject(new Error('the hub has no door'));
+        else reject(new Error('the relay did not start'));
       });
       child.once('error', reject);
-      child.once('close', (code) => reject(new Error(`the hub has no door: it ended with ${code}`)));
+      child.once('close', (code) => reject(new Error(`the relay did not start: it ended with ${code}`)));
     });
     return new Relay(listener);
   }

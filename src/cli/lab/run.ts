@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError, endingOf, usageError } from '../terminal/exit.ts';
-import { Hands } from './device.ts';
+import { TrafficHelper } from './device.ts';
 import { Lab, removeFolder, type Tunnel } from './lab.ts';
 import { Namespace } from './namespace.ts';
 import {
@@ -19,7 +19,7 @@ import {
   type LabDeviceRecord,
   type LabRecord,
 } from './record.ts';
-import { door, driverName, mostDevices } from './topology.ts';
+import { relayAddress, driverName, mostDevices } from './topology.ts';
 import { deviceLines, introduction } from './introduction.ts';
 
 export interface UpOptions {
@@ -217,7 +217,7 @@ export interface TryOptions {
 }
 
 /** Long enough for a busy machine, short enough for a person. */
-const patience = 2_000;
+const timeoutMs = 2_000;
 
 export async function tryPackets(args: readonly string[], options: TryOptions): Promise<void> {
   requireRoot();
@@ -242,20 +242,23 @@ interface Trial {
 async function tryOnce({ from, to, address, protocol, portText }: Trial): Promise<string> {
   const asker = Namespace.heldBy(from.holder);
   if (protocol === 'icmp') {
-    const { code } = await asker.attempt(['ping', '-n', '-c', '1', '-W', String(patience / 1_000), address]);
+    const { code } = await asker.attempt(['ping', '-n', '-c', '1', '-W', String(timeoutMs / 1_000), address]);
     return code === 0 ? 'open' : 'closed';
   }
   if (protocol !== 'tcp' && protocol !== 'udp') throw usageError('try tcp, udp or icmp');
   const port = Number(portText);
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw usageError('say a port from 1 to 65535');
-  const [there, here] = [new Hands(Namespace.heldBy(to.holder), program()), new Hands(asker, program())];
+  const [there, here] = [
+    new TrafficHelper(Namespace.heldBy(to.holder), program()),
+    new TrafficHelper(asker, program()),
+  ];
   try {
     // Where somebody listens already, that will do.
     await there.perform({ do: 'serve', protocol, port });
-    return await here.perform({ do: 'ask', protocol, address, port, patience });
+    return await here.perform({ do: 'probe', protocol, address, port, timeoutMs });
   } finally {
-    here.rest();
-    there.rest();
+    here.close();
+    there.close();
   }
 }
 
@@ -267,7 +270,7 @@ export async function run(args: readonly string[], options: TryOptions): Promise
   const [command = '', ...rest] = Namespace.heldBy(device.holder).inside(argv);
   const env = {
     ...process.env,
-    RINGFENCE_SERVER: `http://${door.address}:${door.port}`,
+    RINGFENCE_SERVER: `http://${relayAddress.address}:${relayAddress.port}`,
     RINGFENCE_INTERFACE: driverName,
     RINGFENCE_STATE: device.state,
   };

@@ -6,7 +6,7 @@ export const driverName = 'rf0';
 /** The interface over which a device reaches the server; no policy ever applies to it. */
 export const uplinkName = 'up0';
 /** Where the server is, seen from a device. */
-export const door = { address: '172.31.255.1', port: 8080 } as const;
+export const relayAddress = { address: '172.31.255.1', port: 8080 } as const;
 
 export const mostDevices = 200;
 
@@ -24,11 +24,11 @@ export const addressesOf = (number: number): Addresses => ({
 });
 
 /** The hub: one switch for the drivers, one for the uplinks. */
-export async function layHub(hub: Namespace): Promise<void> {
+export async function buildHub(hub: Namespace): Promise<void> {
   const lines = [
     'link add drivers type bridge mcast_snooping 0',
     'link add uplinks type bridge mcast_snooping 0',
-    `address add ${door.address}/24 dev uplinks`,
+    `address add ${relayAddress.address}/24 dev uplinks`,
     'link set drivers up',
     'link set uplinks up',
     '',

@@ -1,51 +1,50 @@
-/** Owns what a person's hands would do inside a device: listen, connect, send; told by lines of JSON, one answer each. */
+/** Owns the traffic that the lab makes inside a device: listen, connect, send; asked for by lines of JSON, one answer each. */
 import { createSocket, type Socket as Datagrams } from 'node:dgram';
 import { connect, createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 
-export type Deed =
+export type TrafficRequest =
   /** Answers everything that comes to the port with its echo, at every address of the device. */
   | { readonly do: 'serve'; readonly protocol: 'tcp' | 'udp'; readonly port: number }
   /** Sends once and waits for the echo. */
   | {
-      readonly do: 'ask';
+      readonly do: 'probe';
       readonly protocol: 'tcp' | 'udp';
       readonly address: string;
       readonly port: number;
       /** Milliseconds; a bound on the wait for what may never come. */
-      readonly patience: number;
+      readonly timeoutMs: number;
       readonly localPort?: number;
       /** Bytes to send and to get back. */
       readonly size?: number;
     }
   /** Opens a connection and keeps it, under this name. */
   | {
-      readonly do: 'hold';
+      readonly do: 'connect';
       readonly name: string;
       readonly address: string;
       readonly port: number;
-      readonly patience: number;
+      readonly timeoutMs: number;
     }
-  /** Says something over the kept connection and waits for its echo. */
-  | { readonly do: 'say'; readonly name: string; readonly patience: number };
+  /** Sends something over the kept connection and waits for its echo. */
+  | { readonly do: 'echo'; readonly name: string; readonly timeoutMs: number };
 
 /** `open`: it came back. `closed`: nothing did. Else what the system said. */
 export type Answer = string;
 
-const held = new Map<string, Socket>();
+const connections = new Map<string, Socket>();
 
-const asked = (text: string): string => (text === '' ? 'closed' : text);
 const codeOf = (error: Error): string =>
   'code' in error && typeof error.code === 'string' ? error.code : error.message;
 
-/** What comes first: an answer, or the end of patience. */
-function within(patience: number, work: (answer: (text: string) => void) => () => void): Promise<Answer> {
+/** What comes first: an answer, or the end of the time. */
+function within(timeoutMs: number, work: (answer: (text: string) => void) => () => void): Promise<Answer> {
   return new Promise((resolve) => {
     let clean: () => void = () => {};
-    const timer = setTimeout(() => done(''), patience);
+    const timer = setTimeout(() => done(''), timeoutMs);
     const done = (text: string): void => {
       clearTimeout(timer);
-      resolve(asked(text));
+      resolve(text === '' ? 'closed' : text);
       clean();
     };
     clean = work(done);
@@ -67,8 +66,14 @@ function serve(protocol: 'tcp' | 'udp', port: number): Promise<Answer> {
   });
 }
 
-function askTcp({ address, port, patience, localPort, size = 1 }: Deed & { readonly do: 'ask' }): Promise<Answer> {
-  return within(patience, (answer) => {
+function probeTcp({
+  address,
+  port,
+  timeoutMs,
+  localPort,
+  size = 1,
+}: TrafficRequest & { readonly do: 'probe' }): Promise<Answer> {
+  return within(timeoutMs, (answer) => {
     let heard = 0;
     const socket = connect({ host: address, port, ...(localPort === undefined ? {} : { localPort }) }, () =>
       socket.write(Buffer.alloc(size, 0x2a)),
@@ -82,8 +87,14 @@ function askTcp({ address, port, patience, localPort, size = 1 }: Deed & { reado
   });
 }
 
-function askUdp({ address, port, patience, localPort = 0, size = 1 }: Deed & { readonly do: 'ask' }): Promise<Answer> {
-  return within(patience, (answer) => {
+function probeUdp({
+  address,
+  port,
+  timeoutMs,
+  localPort = 0,
+  size = 1,
+}: TrafficRequest & { readonly do: 'probe' }): Promise<Answer> {
+  return within(timeoutMs, (answer) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
     socket.on('message', () => answer('open'));
     // What a closed outbound direction answers to a datagram is no failure of ours: nothing comes back.
@@ -93,19 +104,19 @@ function askUdp({ address, port, patience, localPort = 0, size = 1 }: Deed & { r
   });
 }
 
-function hold({ name, address, port, patience }: Deed & { readonly do: 'hold' }): Promise<Answer> {
-  return within(patience, (answer) => {
+function open({ name, address, port, timeoutMs }: TrafficRequest & { readonly do: 'connect' }): Promise<Answer> {
+  return within(timeoutMs, (answer) => {
     const socket = connect({ host: address, port, noDelay: true }, () => answer('open'));
     socket.on('error', (error) => answer(codeOf(error)));
-    socket.on('close', () => held.delete(name));
-    held.set(name, socket);
+    socket.on('close', () => connections.delete(name));
+    connections.set(name, socket);
     return () => {};
   });
 }
 
-function say({ name, patience }: Deed & { readonly do: 'say' }): Promise<Answer> {
-  return within(patience, (answer) => {
-    const socket = held.get(name);
+function exchange({ name, timeoutMs }: TrafficRequest & { readonly do: 'echo' }): Promise<Answer> {
+  return within(timeoutMs, (answer) => {
+    const socket = connections.get(name);
     if (socket === undefined) {
       answer('closed');
       return () => {};
@@ -118,26 +129,26 @@ function say({ name, patience }: Deed & { readonly do: 'say' }): Promise<Answer>
   });
 }
 
-function perform(deed: Deed): Promise<Answer> {
-  switch (deed.do) {
+function perform(request: TrafficRequest): Promise<Answer> {
+  switch (request.do) {
     case 'serve':
-      return serve(deed.protocol, deed.port);
-    case 'ask':
-      return deed.protocol === 'tcp' ? askTcp(deed) : askUdp(deed);
-    case 'hold':
-      return hold(deed);
-    case 'say':
-      return say(deed);
+      return serve(request.protocol, request.port);
+    case 'probe':
+      return request.protocol === 'tcp' ? probeTcp(request) : probeUdp(request);
+    case 'connect':
+      return open(request);
+    case 'echo':
+      return exchange(request);
     default:
-      return deed satisfies never;
+      return request satisfies never;
   }
 }
 
-/** Takes orders from stdin until it ends: `{"id": 1, "deed": {…}}`; answers `{"id": 1, "answer": "open"}`. */
-export async function lendHands(): Promise<void> {
+/** Takes requests from stdin until it ends: `{"id": 1, "request": {…}}`; answers `{"id": 1, "answer": "open"}`. */
+export async function serveTraffic(): Promise<void> {
   for await (const line of createInterface({ input: process.stdin })) {
-    const { id, deed } = JSON.parse(line) as { readonly id: number; readonly deed: Deed };
-    void perform(deed).then((answer) => process.stdout.write(`${JSON.stringify({ id, answer })}\n`));
+    const { id, request } = JSON.parse(line) as { readonly id: number; readonly request: TrafficRequest };
+    void perform(request).then((answer) => process.stdout.write(`${JSON.stringify({ id, answer })}\n`));
   }
   process.exit(0);
 }

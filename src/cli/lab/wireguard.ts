@@ -31,7 +31,7 @@ export async function openTunnel({ device, number, keys, file }: TunnelOptions):
     stdio: 'ignore',
     env: { LOG_LEVEL: 'error', WG_I_PREFER_BUGGY_USERSPACE_TO_POLISHED_KMOD: '1' },
   });
-  await untilThere(device);
+  await waitForInterface(device);
   const own = keys[number - 1];
   const peers = keys.flatMap(({ publicKey }, index) => {
     if (index + 1 === number) return [];
@@ -54,7 +54,7 @@ export async function openTunnel({ device, number, keys, file }: TunnelOptions):
   await device.run(['ip', '-batch', '-'], lines.join('\n'));
 }
 
-async function untilThere(device: Namespace): Promise<void> {
+async function waitForInterface(device: Namespace): Promise<void> {
   for (let attempt = 0; attempt < 500; attempt++) {
     if ((await device.attempt(['wg', 'show', driverName])).code === 0) return;
     await sleep(20);

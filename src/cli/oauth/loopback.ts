@@ -34,7 +34,8 @@ export async function signInByBrowser(
   const limit = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
   try {
     const coming = new Promise<URLSearchParams>((resolve, reject) => {
-      const onAbort = (): void => reject(new CliError('failed', 'nobody signed in; run `ringfence login` again'));
+      const onAbort = (): void =>
+        reject(new CliError('failed', 'nobody signed in in time; run `ringfence login` again'));
       limit.addEventListener('abort', onAbort, { once: true });
       server.on('request', (request, response) => {
         const url = new URL(request.url ?? '/', redirectUri);

@@ -13,7 +13,7 @@ export function addOrganizationCommands(program: Command): void {
   const org = addNoun(program, 'org', 'organizations');
   addCommand(
     org,
-    { usage: 'list', summary: 'list the organizations I am in', examples: ['ringfence org list'] },
+    { usage: 'list', summary: 'list your organizations', examples: ['ringfence org list'] },
     (run, session) => run.list(session),
   );
   addCommand(
@@ -57,7 +57,7 @@ export function addOrganizationCommands(program: Command): void {
   );
   addCommand(
     org,
-    { usage: 'use <org>', summary: 'keep an organization in the profile', examples: ['ringfence org use acme'] },
+    { usage: 'use <org>', summary: 'choose the organization that commands use', examples: ['ringfence org use acme'] },
     (run, session, { args: [text = ''] }) => run.use(session, text),
   );
 }

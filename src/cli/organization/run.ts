@@ -52,7 +52,7 @@ export async function show(session: Session, text: string | undefined): Promise<
   });
 }
 
-const told = (session: Session, verb: string, { id, name }: Organization, data: unknown): Promise<void> =>
+const printChange = (session: Session, verb: string, { id, name }: Organization, data: unknown): Promise<void> =>
   session.print({ data, ids: [id], table: () => `${verb} organization ${name} (${id}).\n` });
 
 export async function create(
@@ -62,7 +62,7 @@ export async function create(
 ): Promise<void> {
   const body = { name, ...(description !== undefined && { description }) };
   const organization = await (await session.client()).organizations.create(body, { signal: session.signal });
-  await told(session, 'Created', organization, organization);
+  await printChange(session, 'Created', organization, organization);
 }
 
 export async function edit(
@@ -70,12 +70,13 @@ export async function edit(
   text: string,
   { name, description }: { readonly name?: string; readonly description?: string },
 ): Promise<void> {
-  if (name === undefined && description === undefined) throw usageError('say what to change: --name or --description');
+  if (name === undefined && description === undefined)
+    throw usageError('nothing to change: give --name or --description');
   const { signal } = session;
   const { id } = await session.findOrganization(text);
   const body = { ...(name !== undefined && { name }), ...(description !== undefined && { description }) };
   const organization = await (await session.client()).organizations.update(id, body, { signal });
-  await told(session, 'Changed', organization, organization);
+  await printChange(session, 'Changed', organization, organization);
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
@@ -84,15 +85,15 @@ export async function remove(session: Session, text: string): Promise<void> {
   const question = `Delete organization ${name} with all its devices, groups and members?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const organization = await client.organizations.delete(id, { signal: session.signal });
-  return told(session, 'Deleted', organization, organization);
+  return printChange(session, 'Deleted', organization, organization);
 }
 
 export async function use(session: Session, text: string): Promise<void> {
   const { id, name: organization } = await session.findOrganization(text);
   const stored = await readProfiles(session.profilesFile);
   const { name, profile } = await session.profile();
-  if (profile === undefined) throw usageError('there is no profile to keep it in: run `ringfence login` first');
+  if (profile === undefined) throw usageError('there is no profile to store it in: run `ringfence login` first');
   const profiles = { ...stored.profiles, [name]: { ...profile, organization: id } };
   await writeProfiles(session.profilesFile, { ...stored, profiles });
-  session.say(`Commands are about organization ${organization} now (profile ${name}).`);
+  session.say(`Commands now use organization ${organization} (profile ${name}).`);
 }

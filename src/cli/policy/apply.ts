@@ -18,7 +18,7 @@ export interface ApplyOptions {
 export async function apply(session: Session, options: ApplyOptions): Promise<void> {
   const { signal } = session;
   const files = options.file ?? [];
-  if (files.length === 0) throw usageError('say what to apply: -f FILE, a folder, or - for stdin');
+  if (files.length === 0) throw usageError('no policy file given: -f FILE, a folder, or - for stdin');
   const documents = (await Promise.all(files.map((file) => readInput(file, session)))).flat();
   const desired = readPolicy(documents);
   if (desired.groups.length + desired.devices.length === 0) throw usageError('the files name no group and no device');
@@ -107,7 +107,7 @@ function report(session: Session, steps: readonly Step[], mood: 'would' | 'did')
 }
 
 function summary(steps: readonly Step[], mood: 'would' | 'did'): string {
-  if (steps.length === 0) return 'No changes: everything is as the files say.';
+  if (steps.length === 0) return 'No changes: everything matches the files.';
   const words = { create: 'created', update: 'changed', delete: 'deleted' } as const;
   const counts = (['create', 'update', 'delete'] as const).flatMap((action) => {
     const count = steps.filter((step) => step.action === action).length;

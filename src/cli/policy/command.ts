@@ -15,7 +15,7 @@ export function addPolicyCommands(program: Command): void {
     program,
     {
       usage: 'apply',
-      summary: 'make groups and devices as files say',
+      summary: 'change groups and devices to match policy files',
       about:
         'A file is YAML or JSON, with one document or several: `groups` (each with `name`, `description`, `inbound`, ' +
         '`outbound`; `default: true` for the default group, `owner: me` for one of your own) and `devices` (each with ' +
@@ -62,7 +62,7 @@ export function addPolicyCommands(program: Command): void {
     program,
     {
       usage: 'explain',
-      summary: 'tell whether a connection is allowed, by which rule, or on which side it is refused',
+      summary: 'check whether a connection is allowed, and which rule or which side decides',
       options: [
         new Option('--from <device|address>', 'where it comes from').makeOptionMandatory(),
         new Option('--to <device|address>', 'where it goes').makeOptionMandatory(),

@@ -93,7 +93,7 @@ function readTransport({ proto, port }: ExplainOptions, family: 4 | 6): Transpor
   if (word === 'icmp' || word === 'icmpv4' || word === 'icmpv6' || word === 'ping') return echoRequest[family];
   const number = /^\d{1,3}$/.test(word) ? Number(word) : Number.NaN;
   if (number >= 0 && number <= 255) return { kind: 'other', protocol: number };
-  throw usageError(`\`${proto}\` is no protocol here: tcp, udp, icmp, or the number of another`);
+  throw usageError(`\`${proto}\` is not a protocol: use tcp, udp, icmp, or the number of another`);
 }
 
 function sideOf(
@@ -119,7 +119,7 @@ function reasonWords({ decision: { reason }, direction, policy, packet }: Side):
       return [`rule \`${ruleWords(direction, reason.rule)}\` of group ${reason.group.name}${more}`];
     }
     case 'open':
-      return [`no outbound rule closes it (${groupNames(policy)})`];
+      return [`no outbound rules, so everything may leave (${groupNames(policy)})`];
     case 'no-rule': {
       const rules = policy.groups.flatMap((group) =>
         rulesOf(group, direction).map((rule) => `${group.name}: ${ruleWords(direction, rule)}`),
@@ -146,7 +146,7 @@ function reasonWords({ decision: { reason }, direction, policy, packet }: Side):
 
 const shownRules = 10;
 
-function render(told: {
+function render(explanation: {
   readonly from: End;
   readonly to: End;
   readonly options: ExplainOptions;
@@ -154,7 +154,7 @@ function render(told: {
   readonly sides: readonly Side[];
   readonly paint: Paint;
 }): string {
-  const { from, to, options, passes, sides, paint } = told;
+  const { from, to, options, passes, sides, paint } = explanation;
   const end = ({ name, address }: End): string => {
     const text = printAddress(address.family, address.value);
     return safe(name === text ? name : `${name} (${text})`);

@@ -1,4 +1,4 @@
-/** Owns the looks at a policy without a device at hand: the ruleset that it becomes, and what it does to a packet. */
+/** Owns the printing of the nftables ruleset that a device would get. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { groupFromRecord, policyOfDevice } from '../../client/policy.ts';
@@ -18,7 +18,7 @@ export function knownPolicy(device: Device, groups: readonly SecurityGroup[]): E
   const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups);
   if (!('missing' in policy)) return policy;
   const missing = policy.missing === 'default' ? 'the default group' : policy.missing.join(', ');
-  throw new CliError('notFound', `the policy of ${deviceName(device)} cannot be told: you may not see ${missing}`);
+  throw new CliError('notFound', `the policy of ${deviceName(device)} is not known: you may not see ${missing}`);
 }
 
 export interface NftOptions {

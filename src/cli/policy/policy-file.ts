@@ -33,32 +33,32 @@ export interface Desired {
 
 const topFields = ['groups', 'devices'];
 
-/** Reads every document; all that is wrong anywhere is told at once. */
+/** Reads every document; all that is wrong anywhere is reported at once. */
 export function readPolicy(documents: readonly InputDocument[]): Desired {
   const problems: string[] = [];
   const groups: DesiredGroup[] = [];
   const devices: DesiredDevice[] = [];
-  const tell = (where: string, lines: readonly string[]): void => {
+  const report = (where: string, lines: readonly string[]): void => {
     for (const line of lines) problems.push(`${where}: ${line}`);
   };
   for (const { where, value } of documents) {
     if (!isJson(value)) {
-      tell(where, ['a policy is a mapping with `groups` and `devices`']);
+      report(where, ['a policy is a mapping with `groups` and `devices`']);
       continue;
     }
     if (isLoneGroup(value)) {
-      readGroupEntry(value, where, groups, tell);
+      readGroupEntry(value, where, groups, report);
       continue;
     }
     for (const name of Object.keys(value)) {
       if (!topFields.includes(name))
-        tell(where, [`there is no field \`${name}\` here; known: ${topFields.join(', ')}`]);
+        report(where, [`there is no field \`${name}\` here; known: ${topFields.join(', ')}`]);
     }
-    entries(value['groups'], `${where} groups`, tell).forEach((entry, index) =>
-      readGroupEntry(entry, `${where} groups[${index}]`, groups, tell),
+    entries(value['groups'], `${where} groups`, report).forEach((entry, index) =>
+      readGroupEntry(entry, `${where} groups[${index}]`, groups, report),
     );
-    entries(value['devices'], `${where} devices`, tell).forEach((entry, index) =>
-      readDeviceEntry(entry, `${where} devices[${index}]`, devices, tell),
+    entries(value['devices'], `${where} devices`, report).forEach((entry, index) =>
+      readDeviceEntry(entry, `${where} devices[${index}]`, devices, report),
     );
   }
   for (const line of [
@@ -71,34 +71,34 @@ export function readPolicy(documents: readonly InputDocument[]): Desired {
   return { groups, devices };
 }
 
-type Tell = (where: string, lines: readonly string[]) => void;
+type Report = (where: string, lines: readonly string[]) => void;
 
 /** A record as `group show -o yaml` prints it, or one group in the short form. */
 const isLoneGroup = (value: Readonly<Record<string, unknown>>): boolean =>
   ['group_name', 'name', 'default', 'is_default'].some((field) => Object.hasOwn(value, field));
 
-function entries(value: unknown, where: string, tell: Tell): readonly unknown[] {
+function entries(value: unknown, where: string, report: Report): readonly unknown[] {
   if (value === undefined || value === null) return [];
   if (Array.isArray(value)) return value;
-  tell(where, ['must be a list']);
+  report(where, ['must be a list']);
   return [];
 }
 
-function readGroupEntry(entry: unknown, where: string, groups: DesiredGroup[], tell: Tell): void {
-  if (!isJson(entry)) return tell(where, ['a group is a mapping with `name`, `inbound` and `outbound`']);
+function readGroupEntry(entry: unknown, where: string, groups: DesiredGroup[], report: Report): void {
+  if (!isJson(entry)) return report(where, ['a group is a mapping with `name`, `inbound` and `outbound`']);
   const { owner, default: marked, ...rest } = entry;
   const isDefault = marked === true || entry['is_default'] === true;
-  if (marked !== undefined && typeof marked !== 'boolean') tell(where, ['default must be true or false']);
+  if (marked !== undefined && typeof marked !== 'boolean') report(where, ['default must be true or false']);
   if (owner !== undefined && owner !== 'organization' && owner !== 'me') {
-    tell(where, ['owner must be `organization` or `me`']);
+    report(where, ['owner must be `organization` or `me`']);
   }
   let read: ReturnType<typeof readWritten>;
   try {
     read = readWritten(isDefault ? { name: 'default', ...rest } : rest, 'create');
   } catch (error) {
-    return tell(where, [error instanceof Error ? error.message : String(error)]);
+    return report(where, [error instanceof Error ? error.message : String(error)]);
   }
-  tell(where, problemLines(read.problems));
+  report(where, problemLines(read.problems));
   const { group_name = '', group_description, inbound_rules = [], outbound_rules = [] } = read.group;
   groups.push({
     where,
@@ -111,14 +111,14 @@ function readGroupEntry(entry: unknown, where: string, groups: DesiredGroup[], t
   });
 }
 
-function readDeviceEntry(entry: unknown, where: string, devices: DesiredDevice[], tell: Tell): void {
-  if (!isJson(entry)) return tell(where, ['a device is a mapping with `device` and `groups`']);
+function readDeviceEntry(entry: unknown, where: string, devices: DesiredDevice[], report: Report): void {
+  if (!isJson(entry)) return report(where, ['a device is a mapping with `device` and `groups`']);
   const { device, groups, ...rest } = entry;
-  for (const name of Object.keys(rest)) tell(where, [`there is no field \`${name}\` here; known: device, groups`]);
-  if (typeof device !== 'string' || device === '') return tell(where, ['`device` must be a host name or an id']);
+  for (const name of Object.keys(rest)) report(where, [`there is no field \`${name}\` here; known: device, groups`]);
+  if (typeof device !== 'string' || device === '') return report(where, ['`device` must be a host name or an id']);
   const names = groups ?? [];
   if (!Array.isArray(names) || !names.every((name): name is string => typeof name === 'string')) {
-    return tell(where, ['`groups` must be a list of names or ids']);
+    return report(where, ['`groups` must be a list of names or ids']);
   }
   devices.push({ where, device, groups: names });
   return undefined;

@@ -5,10 +5,10 @@ import { flatten, type CommandNode, type OptionNode } from '../command-line/tree
 const exitWords: { readonly [Name in keyof typeof exitCodes]: string } = {
   done: 'done',
   failed: 'failed',
-  usage: 'wrong usage: an unknown option, a value that cannot be, a rule that is not valid',
-  notFound: 'not found, or not to be seen',
-  notAllowed: 'not allowed: no token, a wrong one, or one without the right',
-  conflict: 'conflict: a name is taken, a group is in use, or somebody else changed it meanwhile',
+  usage: 'wrong usage: an unknown option, an impossible value, an invalid rule',
+  notFound: 'not found, or not visible to you',
+  notAllowed: 'not allowed: no token, an invalid one, or one without the permission',
+  conflict: 'conflict: a name is taken, a group is in use, or somebody else changed it in the meantime',
   interrupted: 'ended by Ctrl-C',
 };
 

@@ -29,9 +29,9 @@ export function addBackupCommands(program: Command): void {
       process.exitCode = await runBackup({ name, file, replace }, values);
     });
   };
-  command('backup', "write everything in the server's database into a file; the server may be running");
-  command('restore', "put a backup into the server's database; no server may be running on it").option(
+  command('backup', "back up the server's database to a file; the server may be running");
+  command('restore', "restore a backup into the server's database; no server may be running on it").option(
     '--replace',
-    'in the place of what the database holds now',
+    'replace what the database holds now',
   );
 }

@@ -11,27 +11,27 @@ export interface Named {
 
 /** The one thing that the text means. `what` is its kind in words, for the messages. */
 export function findOne<T>(what: string, text: string, things: readonly T[], read: (thing: T) => Named): T {
-  const wanted = text.trim();
-  if (wanted === '') throw usageError(`say which ${what}: its name or id`);
+  const given = text.trim();
+  if (given === '') throw usageError(`no ${what} given: use its name or id`);
   const named = things.map((thing) => ({ thing, ...read(thing) }));
-  const byId = named.find(({ id }) => id === wanted.toLowerCase());
+  const byId = named.find(({ id }) => id === given.toLowerCase());
   if (byId !== undefined) return byId.thing;
-  const byName = named.filter(({ names }) => names.includes(wanted));
+  const byName = named.filter(({ names }) => names.includes(given));
   const [only, second] = byName;
   if (only !== undefined && second === undefined) return only.thing;
   if (second !== undefined) {
     throw usageError(
-      `${byName.length} ${what}s are called ${safe(wanted)}; name the one you mean by its id:`,
+      `${byName.length} ${what}s are called ${safe(given)}; name the one you mean by its id:`,
       byName.map(({ id, names }) => `${id}  ${safe(names.join('  '))}`),
     );
   }
   const near = nearest(
-    wanted,
+    given,
     named.flatMap(({ names }) => names.filter((name) => name !== '')),
   );
   const hint = near === undefined ? '' : `; did you mean ${safe(near)}?`;
   throw new CliError(
     'notFound',
-    `no ${what} ${isUuid(wanted) ? `has the id ${wanted}` : `is called ${safe(wanted)}`}${hint}`,
+    `no ${what} ${isUuid(given) ? `has the id ${given}` : `is called ${safe(given)}`}${hint}`,
   );
 }

@@ -9,7 +9,7 @@ import { nodeFetch } from '../../node/fetch.ts';
 import { findOne } from './find-one.ts';
 import { print, type Answer, type Output } from '../terminal/output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
-import { RefreshedToken } from './token-refresh.ts';
+import { TokenRefresh } from './token-refresh.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { programVersion } from '../../node/version.ts';
 
@@ -87,13 +87,13 @@ export class Session {
     const { name, profile } = await this.profile();
     const server = given ?? profile?.server;
     if (server === undefined) {
-      throw usageError('say which server: run `ringfence login`, or give --server and RINGFENCE_TOKEN');
+      throw usageError('no server given: run `ringfence login`, or set --server and RINGFENCE_TOKEN');
     }
     const token = await this.#token(tokenFile, server, profile);
     if (profile?.sign_in === undefined || token !== profile.token) return clientOf(server, token);
-    const refreshed = new RefreshedToken({ file: this.profilesFile, name, profile });
-    this.#settled = () => refreshed.settled();
-    return clientOf(server, refreshed.get, (worn) => refreshed.renew(worn));
+    const refresh = new TokenRefresh({ file: this.profilesFile, name, profile });
+    this.#settled = () => refresh.settled();
+    return clientOf(server, refresh.get, (rejected) => refresh.renew(rejected));
   }
 
   /** Resolves when nothing is left half done. */
@@ -130,9 +130,10 @@ export class Session {
     const all = await client.organizations.list({ signal: this.signal });
     const [only, second] = all;
     if (only !== undefined && second === undefined) return only.id;
-    if (only === undefined) throw usageError('you are in no organization yet: `ringfence org create NAME` makes one');
+    if (only === undefined)
+      throw usageError('you are not in any organization yet: create one with `ringfence org create NAME`');
     throw usageError(
-      'say which organization: --org NAME, RINGFENCE_ORG, or once and for all `ringfence org use NAME`',
+      'you are in several organizations: choose one with --org NAME, RINGFENCE_ORG, or for good with `ringfence org use NAME`',
       all.map(({ id, name }) => `${id}  ${name}`),
     );
   }
@@ -148,20 +149,21 @@ export class Session {
 
 const sameServer = (a: string, b: string): boolean => a.replace(/\/+$/, '') === b.replace(/\/+$/, '');
 
-/** Checks what a person gave as a server, so that a slip is told here and not by a failing connection. */
+/** Checks what a person gave as a server, so that a mistake is reported here and not by a failing connection. */
 export function readServer(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
     throw usageError(
-      `\`${text}\` is no server: give its address, like https://ringfence.example or http://127.0.0.1:8080`,
+      `\`${text}\` is not a server URL: give one like https://ringfence.example or http://127.0.0.1:8080`,
     );
   }
-  if (url.username !== '' || url.password !== '') throw usageError('a server address holds no user and no password');
+  if (url.username !== '' || url.password !== '')
+    throw usageError('a server URL must not hold a user name or a password');
   return text.replace(/\/+$/, '');
 }
 
 /** `renew` gives another token for one that the server refuses; the request is then sent once more, as nothing came of it. */
-export const clientOf = (server: string, token: Credential, renew?: (worn: string) => Promise<string>): Client =>
+export const clientOf = (server: string, token: Credential, renew?: (rejected: string) => Promise<string>): Client =>
   new Client({
     url: readServer(server),
     token,
@@ -171,10 +173,10 @@ export const clientOf = (server: string, token: Credential, renew?: (worn: strin
         ? nodeFetch
         : async (url, init) => {
             const answer = await nodeFetch(url, init);
-            const worn = /^Bearer (.*)$/.exec(init.headers['authorization'] ?? '')?.[1];
-            if (answer.status !== 401 || worn === undefined) return answer;
+            const rejected = /^Bearer (.*)$/.exec(init.headers['authorization'] ?? '')?.[1];
+            if (answer.status !== 401 || rejected === undefined) return answer;
             await answer.body?.cancel();
-            const headers = { ...init.headers, authorization: `Bearer ${await renew(worn)}` };
+            const headers = { ...init.headers, authorization: `Bearer ${await renew(rejected)}` };
             return nodeFetch(url, { ...init, headers });
           },
   });

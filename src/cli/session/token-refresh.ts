@@ -32,7 +32,7 @@ async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-export class RefreshedToken {
+export class TokenRefresh {
   readonly #file: string;
   readonly #name: string;
   #profile: Profile;
@@ -52,8 +52,8 @@ export class RefreshedToken {
   };
 
   /** Another token than this one, which the server refuses or which is about to end. */
-  renew(worn: string): Promise<string> {
-    this.#refreshing ??= this.#renew(worn).finally(() => (this.#refreshing = undefined));
+  renew(rejected: string): Promise<string> {
+    this.#refreshing ??= this.#renew(rejected).finally(() => (this.#refreshing = undefined));
     return this.#refreshing;
   }
 
@@ -62,13 +62,13 @@ export class RefreshedToken {
     await this.#refreshing?.catch(() => undefined);
   }
 
-  async #renew(worn: string): Promise<string> {
+  async #renew(rejected: string): Promise<string> {
     return locked(this.#file, async () => {
       const stored = await readProfiles(this.#file);
       const profile = stored.profiles[this.#name];
       const sign_in = profile?.sign_in;
       // Another process was first, or the person has signed in anew.
-      if (profile !== undefined && profile.token !== worn) {
+      if (profile !== undefined && profile.token !== rejected) {
         this.#profile = profile;
         return profile.token;
       }

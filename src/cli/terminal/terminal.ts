@@ -20,9 +20,9 @@ export class Terminal {
 
   constructor({ env, colour }: TerminalOptions) {
     this.env = env;
-    const wanted = colour && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
-    this.paint = painter(wanted && process.stdout.isTTY);
-    this.paintError = painter(wanted && process.stderr.isTTY);
+    const coloured = colour && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
+    this.paint = painter(coloured && process.stdout.isTTY);
+    this.paintError = painter(coloured && process.stderr.isTTY);
   }
 
   /** Whether a person sits at both ends, so that questions make sense. */
@@ -52,7 +52,7 @@ export class Terminal {
     { yes: given, signal }: { readonly yes: boolean; readonly signal: AbortSignal },
   ): Promise<boolean> {
     if (given) return true;
-    if (!this.isInteractive) throw usageError(`${question} Nobody is here to answer; say --yes to go on.`);
+    if (!this.isInteractive) throw usageError(`${question} Nobody is here to answer: use --yes to go on.`);
     return yes.test((await this.#ask(`${question} [y/N] `, { echo: true, signal })).trim());
   }
 

@@ -15,8 +15,8 @@ it.each([
   expect(readExpiry(text, now)).toBe(time);
 });
 
-it.each(['', 'soon', '5', '-1d', '5y', '2030', '99999999d'])('%j is no time', (text) => {
-  expect(() => readExpiry(text, now)).toThrow('is no time');
+it.each(['', 'soon', '5', '-1d', '5y', '2030', '99999999d'])('%j is not a time', (text) => {
+  expect(() => readExpiry(text, now)).toThrow('is not a time');
 });
 
 it('times are shown without fractions of a second', () => {

@@ -9,7 +9,7 @@ export function readExpiry(text: string, now: number): string {
   if (span !== null) return new Date(now + Number(span[1]) * (units[span[2] ?? ''] ?? 0)).toISOString();
   const time = /^\d{4}-\d{2}-\d{2}/.test(text.trim()) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(time)) {
-    throw usageError(`\`${text}\` is no time: give one like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now`);
+    throw usageError(`\`${text}\` is not a time: give one like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now`);
   }
   return new Date(time).toISOString();
 }

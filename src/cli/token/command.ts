@@ -9,7 +9,7 @@ export function addTokenCommands(program: Command): void {
   const token = addNoun(program, 'token', 'tokens that speak for a user');
   addCommand(
     token,
-    { usage: 'list', summary: 'list my tokens (never their secrets)', examples: ['ringfence token list'] },
+    { usage: 'list', summary: 'list your tokens, without their secrets', examples: ['ringfence token list'] },
     (run, session) => run.list(session),
   );
   addCommand(
@@ -21,7 +21,7 @@ export function addTokenCommands(program: Command): void {
     token,
     {
       usage: 'create [name]',
-      summary: 'issue a token; its secret is shown this once',
+      summary: 'create a token; its secret is shown only once',
       options: [
         new Option('--user <name|id>', 'for another user (administrators only)'),
         new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now'),
@@ -35,7 +35,7 @@ export function addTokenCommands(program: Command): void {
     token,
     {
       usage: 'rotate <token>',
-      summary: 'give a token another secret, shown this once; the old one stops at once',
+      summary: 'replace the secret of a token; the old secret stops working at once',
       destructive: true,
       examples: ['ringfence token rotate ci', 'ringfence token rotate ci --yes -q > token'],
     },

@@ -64,7 +64,7 @@ async function showSecret(session: Session, token: IssuedToken): Promise<void> {
     ids: [token.token],
     table: (paint) => renderFields([...fieldsOf(token), ['token', token.token]], paint),
   });
-  session.say('Keep the token now: it is not shown again.');
+  session.say('Save the token now: it is not shown again.');
 }
 
 export async function rotate(session: Session, text: string): Promise<void> {
