@@ -8,9 +8,9 @@ import type { SignInMethods } from '../api/sign-in.ts';
 import type { WhoAmI } from '../api/user.ts';
 import { RingfenceError } from '../client/error.ts';
 import type { Client } from '../client/http.ts';
-import { theme } from './look/theme.ts';
+import { theme } from './theme/theme.ts';
 import { SignedIn, SignIn, SignInAgain } from './pages/sign-in.tsx';
-import { Loading } from './parts/states.tsx';
+import { Loading } from './components/placeholders.tsx';
 import { router } from './state/router.tsx';
 import {
   endSession,

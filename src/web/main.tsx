@@ -1,11 +1,11 @@
 /** Starts the page in the browser: style sheets first, then the application. */
 import '@mantine/core/styles.css';
 import '@mantine/notifications/styles.css';
-import './look/page.css';
-import './look/parts.css';
+import './theme/page.css';
+import './theme/components.css';
 import { createRoot } from 'react-dom/client';
 import { App } from './app.tsx';
-import { adoptVariables } from './look/theme.ts';
+import { adoptVariables } from './theme/theme.ts';
 
 adoptVariables();
 const root = document.getElementById('root');

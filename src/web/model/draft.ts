@@ -3,7 +3,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction, SecurityRule, StoredRule } from '../../policy/rule.ts';
-import { isIcmp, portsText, type Service } from './words.ts';
+import { isIcmp, portsText, type Service } from './rule-text.ts';
 
 export interface DraftRule {
   /** Stays the same while the rule is edited. */

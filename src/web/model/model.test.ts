@@ -1,11 +1,11 @@
 /** Proves the editor's model: ports as text, problems at their field, differences and merges of rules that have no order. */
 import { describe, expect, it } from 'vitest';
 import type { StoredRule } from '../../policy/rule.ts';
-import { compilePolicy } from './compiled.ts';
-import { difference, merge, patchOf } from './difference.ts';
+import { compilePolicy } from './ruleset.ts';
+import { difference, merge, patchOf } from './group-diff.ts';
 import { draftOf, emptyContent, judge, portsOf, problemsAt, type Content, type DraftRule } from './draft.ts';
-import { policyOfContent } from './force.ts';
-import { ruleText, serviceName } from './words.ts';
+import { policyOfContent } from './device-policy.ts';
+import { ruleText, serviceName } from './rule-text.ts';
 
 const tcp = (port: number, ...ip_ranges: string[]): StoredRule => ({
   ip_protocol: 'tcp',

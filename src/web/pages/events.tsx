@@ -3,12 +3,12 @@ import { SegmentedControl } from '@mantine/core';
 import { Link, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Change } from '../../client/cache.ts';
-import { EventsIcon } from '../look/icons.tsx';
-import { difference } from '../model/difference.ts';
+import { EventsIcon } from '../components/icons.tsx';
+import { difference } from '../model/group-diff.ts';
 import { contentOf } from '../model/draft.ts';
-import { Empty } from '../parts/states.tsx';
-import { Tag, type Tone } from '../parts/tag.tsx';
-import { Ago } from '../parts/time.tsx';
+import { Empty } from '../components/placeholders.tsx';
+import { Tag, type Tone } from '../components/tag.tsx';
+import { Ago } from '../components/time.tsx';
 import { deviceName, type FeedEntry } from '../state/live.ts';
 import { usePicture } from '../state/organization.ts';
 

@@ -3,12 +3,12 @@ import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
-import { GroupIcon, PlusIcon } from '../look/icons.tsx';
-import { countUses } from '../model/force.ts';
-import { plural } from '../model/words.ts';
-import { Empty } from '../parts/states.tsx';
-import { Tag } from '../parts/tag.tsx';
-import { Ago } from '../parts/time.tsx';
+import { GroupIcon, PlusIcon } from '../components/icons.tsx';
+import { countUses } from '../model/device-policy.ts';
+import { plural } from '../model/rule-text.ts';
+import { Empty } from '../components/placeholders.tsx';
+import { Tag } from '../components/tag.tsx';
+import { Ago } from '../components/time.tsx';
 import { useNames, usePicture, useRights } from '../state/organization.ts';
 
 function Section({

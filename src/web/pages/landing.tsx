@@ -2,10 +2,10 @@
 import { Button } from '@mantine/core';
 import { Navigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import { Logo, PlusIcon } from '../look/icons.tsx';
-import { Empty, Failed, Loading } from '../parts/states.tsx';
-import { lastOrganization } from '../shell/frame.tsx';
-import { NewOrganization } from '../shell/switcher.tsx';
+import { Logo, PlusIcon } from '../components/icons.tsx';
+import { Empty, Failed, Loading } from '../components/placeholders.tsx';
+import { lastOrganization } from '../shell/layout.tsx';
+import { NewOrganization } from '../shell/organization-switcher.tsx';
 import { useOrganizations } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
 

@@ -4,12 +4,12 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Member, Organization } from '../../api/organization.ts';
-import { plural } from '../model/words.ts';
-import { Confirm, type Question } from '../parts/confirm.tsx';
-import { Failed, Loading, sentence } from '../parts/states.tsx';
-import { Tag } from '../parts/tag.tsx';
-import { Ago } from '../parts/time.tsx';
-import { failed, told } from '../parts/toast.tsx';
+import { plural } from '../model/rule-text.ts';
+import { Confirm, type Question } from '../components/confirm.tsx';
+import { Failed, Loading, sentence } from '../components/placeholders.tsx';
+import { Tag } from '../components/tag.tsx';
+import { Ago } from '../components/time.tsx';
+import { failed, told } from '../components/toast.tsx';
 import { useMembers, useOrganizations, usePicture, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 

@@ -2,13 +2,13 @@
 import { Button, SegmentedControl } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState, type ReactNode } from 'react';
-import { BackIcon } from '../look/icons.tsx';
+import { BackIcon } from '../components/icons.tsx';
 import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/draft.ts';
-import { plural } from '../model/words.ts';
-import { DraftFields } from '../parts/group-editor.tsx';
-import { LeaveGuard } from '../parts/leave-guard.tsx';
-import { sentence } from '../parts/states.tsx';
-import { told } from '../parts/toast.tsx';
+import { plural } from '../model/rule-text.ts';
+import { DraftFields } from '../group/group-editor.tsx';
+import { LeaveGuard } from '../components/leave-guard.tsx';
+import { sentence } from '../components/placeholders.tsx';
+import { told } from '../components/toast.tsx';
 import { usePicture, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 

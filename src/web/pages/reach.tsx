@@ -2,14 +2,14 @@
 import { NumberInput, SegmentedControl, Select, TextInput } from '@mantine/core';
 import { useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
-import { ReachIcon, SearchIcon } from '../look/icons.tsx';
-import { policyOf } from '../model/force.ts';
-import { addressOf, reach, type Asked, type Party } from '../model/reach.ts';
-import { plural, services } from '../model/words.ts';
-import { Graph } from '../parts/graph.tsx';
-import { Matrix, type Pick } from '../parts/matrix.tsx';
-import { Empty } from '../parts/states.tsx';
-import { Why } from '../parts/why.tsx';
+import { ReachIcon, SearchIcon } from '../components/icons.tsx';
+import { policyOf } from '../model/device-policy.ts';
+import { addressOf, reach, type Asked, type Party } from '../model/reachability.ts';
+import { plural, services } from '../model/rule-text.ts';
+import { Graph } from '../reachability/graph.tsx';
+import { Matrix, type Pick } from '../reachability/matrix.tsx';
+import { Empty } from '../components/placeholders.tsx';
+import { Why } from '../reachability/explanation.tsx';
 import { deviceName } from '../state/live.ts';
 import { usePicture } from '../state/organization.ts';
 

@@ -2,9 +2,9 @@
 import { Button, Modal, PasswordInput } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';
-import { Logo } from '../look/icons.tsx';
-import { sentence } from '../parts/states.tsx';
-import { SchemeToggle } from '../shell/scheme.tsx';
+import { Logo } from '../components/icons.tsx';
+import { sentence } from '../components/placeholders.tsx';
+import { SchemeToggle } from '../shell/color-scheme.tsx';
 import { signedInPath, signInLink, signInNews } from '../state/session.ts';
 
 type Enter = (token: string) => Promise<void>;

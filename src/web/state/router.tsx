@@ -8,8 +8,8 @@ import {
   redirect,
 } from '@tanstack/react-router';
 import { Landing } from '../pages/landing.tsx';
-import { OrganizationFrame } from '../shell/frame.tsx';
-import { NoSuchPage, PageFault } from '../parts/states.tsx';
+import { OrganizationFrame } from '../shell/layout.tsx';
+import { NoSuchPage, PageFault } from '../components/placeholders.tsx';
 
 const root = createRootRoute({ component: Outlet });
 const landing = createRoute({ getParentRoute: () => root, path: '/', component: Landing });

@@ -1,7 +1,7 @@
 /** Owns the switch between light and dark. */
 import { ActionIcon, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import type { ReactNode } from 'react';
-import { MoonIcon, SunIcon } from '../look/icons.tsx';
+import { MoonIcon, SunIcon } from '../components/icons.tsx';
 
 export function SchemeToggle(): ReactNode {
   // Holding transitions back meanwhile would need an inline style.

@@ -4,15 +4,15 @@ import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { difference, merge, patchOf } from '../model/difference.ts';
+import { difference, merge, patchOf } from '../model/group-diff.ts';
 import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
-import { plural } from '../model/words.ts';
+import { plural } from '../model/rule-text.ts';
 import { useSession } from '../state/session.ts';
-import { LeaveGuard } from './leave-guard.tsx';
-import { Merge, type Meeting } from './merge.tsx';
+import { LeaveGuard } from '../components/leave-guard.tsx';
+import { Merge, type Meeting } from './conflict.tsx';
 import { Preview } from './preview.tsx';
 import { RuleEditor } from './rule-editor.tsx';
-import { failed, told } from './toast.tsx';
+import { failed, told } from '../components/toast.tsx';
 
 export function DraftFields({
   draft,

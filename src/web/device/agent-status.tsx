@@ -1,11 +1,11 @@
 /** Owns the answer to "has it arrived?" on the page of a device: what its agent reported, beside what should be in force. */
 import type { ReactNode } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
-import { arrivalOf, neededRevision, type Arrival } from '../model/arrival.ts';
-import { plural } from '../model/words.ts';
+import { arrivalOf, neededRevision, type Arrival } from '../model/device-state.ts';
+import { plural } from '../model/rule-text.ts';
 import { usePicture, useStatuses } from '../state/organization.ts';
 import { DeviceState } from './device-state.tsx';
-import { Ago } from './time.tsx';
+import { Ago } from '../components/time.tsx';
 
 const sentences: { readonly [A in Arrival]: (status: DeviceStatus['status'] | undefined, needed: number) => string } = {
   applied: () => 'What stands on this page is in force on the device.',

@@ -3,13 +3,13 @@ import { ActionIcon, Select } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../look/icons.tsx';
+import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx';
 import { deviceName } from '../state/live.ts';
 import { usePicture, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { plural } from '../model/words.ts';
-import { Tag } from './tag.tsx';
-import { failed, told } from './toast.tsx';
+import { plural } from '../model/rule-text.ts';
+import { Tag } from '../components/tag.tsx';
+import { failed, told } from '../components/toast.tsx';
 
 const moved = (list: readonly string[], index: number, by: 1 | -1): readonly string[] => {
   const next = [...list];

@@ -12,7 +12,7 @@ export function Compiled({
   const [text, setText] = useState<string>();
   useEffect(() => {
     let current = true;
-    void import('../model/compiled.ts').then(({ compilePolicy }) => {
+    void import('../model/ruleset.ts').then(({ compilePolicy }) => {
       if (current) setText(compilePolicy(policy, interfaceName));
     });
     return () => {

@@ -1,6 +1,6 @@
 /** Owns the graph of a small fleet: devices on a ring, an arrow for each connection that both ends admit. */
 import { useState, type ReactNode } from 'react';
-import type { Party, Reach } from '../model/reach.ts';
+import type { Party, Reach } from '../model/reachability.ts';
 import { deviceName } from '../state/live.ts';
 
 const size = 640;

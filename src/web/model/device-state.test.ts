@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { device as record, group } from '../../client/records.fixture.ts';
-import { arrivalOf, countArrivals, neededRevision } from './arrival.ts';
+import { arrivalOf, countArrivals, neededRevision } from './device-state.ts';
 
 const device = (number: number, revision: number, groups: readonly SecurityGroup[] = []): Device =>
   record(number, revision, groups.length === 0 ? {} : { security_groups: groups.map(({ id }) => id) });

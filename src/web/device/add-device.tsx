@@ -6,8 +6,8 @@ import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { endOf, lengthChoices } from '../model/expiry.ts';
 import { usePicture } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { TakeAway } from './secret.tsx';
-import { sentence } from './states.tsx';
+import { TakeAway } from '../components/secret.tsx';
+import { sentence } from '../components/placeholders.tsx';
 
 export const keysKey = (org: string): readonly string[] => ['keys', org];
 

@@ -2,14 +2,14 @@
 import { Button, Modal, Tabs } from '@mantine/core';
 import { useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import { difference } from '../model/difference.ts';
+import { difference } from '../model/group-diff.ts';
 import type { Content } from '../model/draft.ts';
-import { policyOfContent } from '../model/force.ts';
-import { plural } from '../model/words.ts';
+import { policyOfContent } from '../model/device-policy.ts';
+import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { Changes } from './changes.tsx';
-import { Compiled } from './compiled.tsx';
-import { Tag } from './tag.tsx';
+import { Compiled } from '../components/ruleset.tsx';
+import { Tag } from '../components/tag.tsx';
 
 const shownDevices = 40;
 

@@ -2,7 +2,7 @@
 import { Button, Modal } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
-import { difference } from '../model/difference.ts';
+import { difference } from '../model/group-diff.ts';
 import { contentOf, type Content } from '../model/draft.ts';
 import { Changes } from './changes.tsx';
 

@@ -4,14 +4,14 @@ import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { CrossIcon, PlusIcon } from '../look/icons.tsx';
-import { countArrivals } from '../model/arrival.ts';
-import { plural } from '../model/words.ts';
+import { CrossIcon, PlusIcon } from '../components/icons.tsx';
+import { countArrivals } from '../model/device-state.ts';
+import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { usePicture, useRights, useStatuses } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { Tag, type Tone } from './tag.tsx';
-import { failed, told } from './toast.tsx';
+import { Tag, type Tone } from '../components/tag.tsx';
+import { failed, told } from '../components/toast.tsx';
 
 const shownDevices = 50;
 

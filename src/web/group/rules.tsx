@@ -1,9 +1,9 @@
 /** Owns rules for reading: a table for each direction, with what it means when there are none. */
 import type { ReactNode } from 'react';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
-import { InboundIcon, OutboundIcon } from '../look/icons.tsx';
-import { portsText, protocolName, serviceName } from '../model/words.ts';
-import { Tag } from './tag.tsx';
+import { InboundIcon, OutboundIcon } from '../components/icons.tsx';
+import { portsText, protocolName, serviceName } from '../model/rule-text.ts';
+import { Tag } from '../components/tag.tsx';
 
 export interface ShownRule {
   readonly rule: StoredRule;

@@ -2,7 +2,7 @@
 import { Button } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { ConnectionState } from '../../client/state.ts';
-import { WarnIcon } from '../look/icons.tsx';
+import { WarnIcon } from '../components/icons.tsx';
 import { useLive, usePicture } from '../state/organization.ts';
 
 /** A stream that is resumed at once is no news; only a gap that a person would notice is. */

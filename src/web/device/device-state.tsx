@@ -1,9 +1,9 @@
 /** Owns what is known of a device's agent: in a word, and in a sentence that answers whether a change has arrived. */
 import type { ReactNode } from 'react';
 import type { DeviceStatus } from '../../api/device.ts';
-import type { Arrival } from '../model/arrival.ts';
-import { Tag, type Tone } from './tag.tsx';
-import { ago } from './time.tsx';
+import type { Arrival } from '../model/device-state.ts';
+import { Tag, type Tone } from '../components/tag.tsx';
+import { ago } from '../components/time.tsx';
 
 export const arrivalWords: { readonly [A in Arrival]: readonly [Tone, string] } = {
   applied: ['good', 'In force'],

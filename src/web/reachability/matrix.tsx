@@ -1,6 +1,6 @@
 /** Owns the matrix: a row for who connects, a column for whom; walked by arrow keys like a board. */
 import { useRef, type KeyboardEvent, type ReactNode } from 'react';
-import type { Party, Reach } from '../model/reach.ts';
+import type { Party, Reach } from '../model/reachability.ts';
 import { deviceName } from '../state/live.ts';
 
 export interface Pick {

@@ -3,11 +3,11 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Decision } from '../../policy/decide.ts';
 import type { Direction } from '../../policy/rule.ts';
-import { CheckIcon, CrossIcon } from '../look/icons.tsx';
-import type { Party, Reach } from '../model/reach.ts';
-import { ruleText } from '../model/words.ts';
+import { CheckIcon, CrossIcon } from '../components/icons.tsx';
+import type { Party, Reach } from '../model/reachability.ts';
+import { ruleText } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
-import { Tag } from './tag.tsx';
+import { Tag } from '../components/tag.tsx';
 
 function Because({ decision, org }: { readonly decision: Decision; readonly org: string }): ReactNode {
   const { reason } = decision;

@@ -5,7 +5,7 @@ import { plan } from '../../nft/plan.ts';
 import { printCommands } from '../../nft/print.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
-import { exampleInterface } from './force.ts';
+import { exampleInterface } from './device-policy.ts';
 
 /** What an agent reported is anybody's text. */
 function interfaceOf(name: string | undefined): InterfaceName {

@@ -3,9 +3,9 @@ import { ActionIcon, Button, Menu, NativeSelect, TagsInput, TextInput } from '@m
 import type { ReactNode } from 'react';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
-import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../look/icons.tsx';
+import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../components/icons.tsx';
 import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule } from '../model/draft.ts';
-import { isIcmp, protocolNames, services } from '../model/words.ts';
+import { isIcmp, protocolNames, services } from '../model/rule-text.ts';
 import { DirectionTitle, meaningOfNone, meaningOfSome } from './rules.tsx';
 
 const protocolChoices = protocolNames.map(([value, label]) => ({ value, label }));

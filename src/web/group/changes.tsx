@@ -1,7 +1,7 @@
 /** Owns a difference for reading: what comes, what goes. */
 import type { ReactNode } from 'react';
-import type { Difference, RuleChanges } from '../model/difference.ts';
-import { ruleText } from '../model/words.ts';
+import type { Difference, RuleChanges } from '../model/group-diff.ts';
+import { ruleText } from '../model/rule-text.ts';
 
 const lines = (name: string, { added, removed }: RuleChanges): readonly (readonly ['+' | '−', string])[] => [
   ...removed.map((rule) => ['−', `${name} ${ruleText(rule)}`] as const),

@@ -1,7 +1,7 @@
 /** Owns a text to take away: shown in full, copied with one click; where the browser allows no copying, it is selected instead. */
 import { Button } from '@mantine/core';
 import { useRef, useState, type ReactNode } from 'react';
-import { CheckIcon, CopyIcon } from '../look/icons.tsx';
+import { CheckIcon, CopyIcon } from './icons.tsx';
 
 const words = { ready: 'Copy', copied: 'Copied', selected: 'Selected: press Ctrl+C' } as const;
 

@@ -3,9 +3,9 @@ import { Button, Menu, Modal, Textarea, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import { CheckIcon, DownIcon, PlusIcon } from '../look/icons.tsx';
-import { sentence } from '../parts/states.tsx';
-import { told } from '../parts/toast.tsx';
+import { CheckIcon, DownIcon, PlusIcon } from '../components/icons.tsx';
+import { sentence } from '../components/placeholders.tsx';
+import { told } from '../components/toast.tsx';
 import { useOrganizations } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
 

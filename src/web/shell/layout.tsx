@@ -13,14 +13,14 @@ import {
   OutIcon,
   PeopleIcon,
   ReachIcon,
-} from '../look/icons.tsx';
-import { Empty, Failed, Loading } from '../parts/states.tsx';
+} from '../components/icons.tsx';
+import { Empty, Failed, Loading } from '../components/placeholders.tsx';
 import { LiveOrganization } from '../state/live.ts';
 import { LiveContext, usePicture, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { ConnectionDot, DisconnectedBanner } from './connection.tsx';
-import { SchemeToggle } from './scheme.tsx';
-import { Switcher } from './switcher.tsx';
+import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
+import { SchemeToggle } from './color-scheme.tsx';
+import { Switcher } from './organization-switcher.tsx';
 
 const places = [
   { to: '/o/$org/devices', name: 'Devices', Icon: DeviceIcon },

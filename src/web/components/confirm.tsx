@@ -1,7 +1,7 @@
 /** Owns the question before something that cannot be taken back. */
 import { Button, Modal } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
-import { sentence } from './states.tsx';
+import { sentence } from './placeholders.tsx';
 
 export interface Question {
   readonly title: string;
