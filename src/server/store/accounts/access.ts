@@ -3,6 +3,7 @@ import { parseUserId } from '../../../policy/ids.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/quick.ts';
 import type { DeviceRecord, GroupRecord } from '../contract/records.ts';
+import { isMember, isVisible } from '../schema/fragments.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
 import type { Access, Seen } from '../contract/access.ts';
 
@@ -17,15 +18,11 @@ interface Row {
 
 /** Values: organization, reader, id. No row: no such organization. */
 const look = (thing: string, condition: string): string =>
-  `SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) AS is_member, t.id, t.user_id, t.revision, t.body
+  `SELECT o.owner_id, ${isMember('$2', 'o.id')} AS is_member, t.id, t.user_id, t.revision, t.body
    FROM organizations o LEFT JOIN ${thing} t ON t.id = $3 AND ${inOrg('t')} ${condition} WHERE o.id = $1`;
 
 const lookAtDevice = statement<Row>('look_at_device', look('devices', ''));
-// reference 5 (2): a user's group is its owner's, and everyone's while a device has it.
-const lookAtGroup = statement<Row>(
-  'look_at_group',
-  look('security_groups', 'AND (t.user_id IS NULL OR t.user_id = $2 OR t.is_applied)'),
-);
+const lookAtGroup = statement<Row>('look_at_group', look('security_groups', `AND ${isVisible('t', '$2')}`));
 
 function seen<T>(row: Row | undefined): Seen<T> {
   if (row === undefined) return { membership: undefined, thing: undefined };

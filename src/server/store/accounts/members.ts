@@ -1,12 +1,16 @@
 /** Owns membership in the store. A member who goes takes its devices, groups and keys along. */
 import { parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { inOrganization, now, pageValues, refuse, type Context } from '../write/context.ts';
-import { countOf, deleteDevicesOf, endTokensOfUser } from '../devices/statements.ts';
-import { deleteGroupsOf } from '../groups/statements.ts';
+import { refuse } from '../contract/errors.ts';
+import { isMember } from '../schema/fragments.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
+import { inOrganization } from '../write/transaction.ts';
+import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
+import { deleteMemberGroups } from '../groups/statements.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
 import type { MemberRecord } from '../contract/records.ts';
-import { statement } from '../postgres/sql.ts';
+import { pageValues, statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
 import type { Patient } from '../contract/caller-lookups.ts';
 
@@ -27,7 +31,7 @@ interface MembershipRow {
 /** Values: organizations and users, in pairs. */
 const memberships = statement<MembershipRow>(
   'memberships',
-  `SELECT p.n, o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = p.org_id AND m.user_id = p.user_id) AS is_member
+  `SELECT p.n, o.owner_id, ${isMember('p.user_id', 'p.org_id')} AS is_member
    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS p (org_id, user_id, n) JOIN organizations o ON o.id = p.org_id`,
 );
 
@@ -100,14 +104,14 @@ export function membersIn(context: Context): Members & Patient<Members, 'of'> {
         context,
         org,
         by,
-        async (ledger) => {
+        async ({ tx }) => {
           const key = 'user_id' in user ? [user.user_id, null] : [null, user.username];
-          const [found] = await ledger.tx.run(findUser, key);
+          const [found] = await tx.run(findUser, key);
           if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
-          const [already] = await ledger.tx.run(getMember, [org, found.id]);
+          const [already] = await tx.run(getMember, [org, found.id]);
           if (already !== undefined) return refuse({ code: 'already_member' });
-          await ledger.tx.run(insertMember, [org, found.id, now(context)]);
-          return get(ledger.tx, org, found.id);
+          await tx.run(insertMember, [org, found.id, now(context)]);
+          return get(tx, org, found.id);
         },
         (member) => ({ subject_id: member.user_id }),
       );
@@ -118,15 +122,13 @@ export function membersIn(context: Context): Members & Patient<Members, 'of'> {
         context,
         org,
         by,
-        async (ledger) => {
-          const { tx } = ledger;
-          const member = await get(ledger.tx, org, user);
+        async ({ tx }) => {
+          const member = await get(tx, org, user);
           if (member.is_owner) return refuse({ code: 'owner_must_stay' });
-          const [count = { devices: 0, groups: 0 }] = await tx.run(countOf, [org, user]);
-          const ended = await tx.run(endTokensOfUser, [org, user]);
+          const ended = await tx.run(revokeMemberDeviceTokens, [org, user]);
           // Devices first: no reader meets a device that names a deleted group.
-          await tx.run(deleteDevicesOf, [org, user, ledger.takeMany(count.devices)]);
-          await tx.run(deleteGroupsOf, [org, user, ledger.takeMany(count.groups)]);
+          await tx.run(deleteMemberDevices, [org, user]);
+          await tx.run(deleteMemberGroups, [org, user]);
           await tx.run(deleteMember, [org, user]);
           return { gone: member, tokens: ended };
         },

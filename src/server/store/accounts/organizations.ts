@@ -7,14 +7,16 @@ import {
   type OrganizationId,
   type UserId,
 } from '../../../policy/ids.ts';
-import { withEntry } from '../write/audit-entry.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from '../write/context.ts';
-import { endTokensOfOrganization } from '../devices/statements.ts';
-import { insertGroup } from '../groups/statements.ts';
-import { defaultGroupValues } from '../groups/groups.ts';
+import { refuse } from '../contract/errors.ts';
+import type { Context } from '../write/context.ts';
+import { logChanges, takeRevision, headVersion } from '../write/revisions.ts';
+import { now } from '../write/stamp.ts';
+import { inOrganization, withAuditEntry, type Locked } from '../write/transaction.ts';
+import { revokeOrganizationDeviceTokens } from '../devices/statements.ts';
+import { makeDefaultGroup } from '../groups/default-group.ts';
 import type { OrganizationRecord } from '../contract/records.ts';
-import { statement } from '../postgres/sql.ts';
+import { pageValues, statement } from '../postgres/sql.ts';
 import type { Organizations } from '../contract/organizations.ts';
 
 interface OrganizationRow {
@@ -41,25 +43,26 @@ const listOrganizations = statement<OrganizationRow>(
   `${select} JOIN members m ON m.org_id = o.id AND m.user_id = $1 WHERE o.id > $2 ORDER BY o.id LIMIT $3`,
 );
 
-/** Values: id, name, description, owner, now. No row: no such user. The head is at 1, which the default group takes. */
+/** Values: id, name, description, owner, now. No row: no such user. */
 const insertOrganization = statement<{ id: string }>(
   'insert_organization',
   `WITH new AS (
      INSERT INTO organizations (id, name, description, owner_id, created_at, updated_at)
      SELECT $1, $2, $3, u.id, $5, $5 FROM users u WHERE u.id = $4 RETURNING id),
-   head AS (INSERT INTO heads (org_id, revision, version, purged) SELECT id, 1, 1, 0 FROM new),
+   head AS (INSERT INTO heads (org_id, revision, version, purged) SELECT id, 0, 0, 0 FROM new),
    owner AS (INSERT INTO members (org_id, user_id, created_at) SELECT id, $4, $5 FROM new)
    SELECT id FROM new`,
 );
 
-/** Values: id, name, description (null: stays), now, revision. No row: nothing would change. */
-const updateOrganization = statement<{ id: string }>(
+/** Careful. Values: id, name, description (null: stays), now. No row: nothing would change. */
+const updateOrganization = statement<{ revision: number }>(
   'update_organization',
-  `WITH new AS (
+  `WITH changed AS (
      UPDATE organizations SET name = coalesce($2, name), description = coalesce($3, description), updated_at = $4
-     WHERE id = $1 AND (coalesce($2, name), coalesce($3, description)) <> (name, description) RETURNING id)
-   INSERT INTO changes (org_id, revision, kind, type, id, body, left_at)
-   SELECT id, $5, 'organization', 'change', id, '{"id":"' || id || '"', 0 FROM new RETURNING id`,
+     WHERE id = $1 AND (coalesce($2, name), coalesce($3, description)) <> (name, description)
+     RETURNING id AS org_id, id, '{"id":"' || id || '"' AS body, ${headVersion}),
+   ${takeRevision('changed')}
+   ${logChanges({ kind: 'organization', type: 'change', from: 'numbered' })} RETURNING revision`,
 );
 
 /** The lists of its devices go with the devices. What hangs on an organization, in the order in which it may go. */
@@ -94,14 +97,13 @@ export async function makeOrganization(
   const id = context.newId();
   const made = await tx.run(insertOrganization, [id, name, description, owner, at]);
   if (made.length === 0) return refuse({ code: 'not_found', what: 'user' });
-  await tx.run(insertGroup, [...defaultGroupValues(id, context.newId(), at), 1]);
+  await makeDefaultGroup(context, tx, id, owner);
   return get(tx, parseOrganizationId(id));
 }
 
 /** The head that the caller believes in must be the head. */
-function checkHead(ledger: Ledger, expected: number | undefined): void {
-  if (expected !== undefined && expected !== ledger.head)
-    refuse({ code: 'precondition_failed', revision: ledger.head });
+function checkHead({ head }: Locked, expected: number | undefined): void {
+  if (expected !== undefined && expected !== head) refuse({ code: 'precondition_failed', revision: head });
 }
 
 export function organizationsIn(context: Context): Organizations {
@@ -110,7 +112,7 @@ export function organizationsIn(context: Context): Organizations {
     async create(owner, organization, audit) {
       const make = (tx: Runner) => makeOrganization(context, tx, { owner, ...organization });
       if (audit === undefined) return transactions.run(make);
-      return withEntry(context, audit, make, ({ id }) => ({ subject_id: id, revision: 1, org_id: id }));
+      return withAuditEntry(context, audit, make, ({ id }) => ({ subject_id: id, revision: 1, org_id: id }));
     },
 
     async list(query) {
@@ -122,21 +124,18 @@ export function organizationsIn(context: Context): Organizations {
     },
 
     async update(org, by, patch, options = {}) {
-      const head = await inOrganization(
+      return inOrganization(
         context,
         org,
         by,
-        async (ledger) => {
-          checkHead(ledger, options.if_match);
-          const revision = ledger.take();
-          const values = [org, patch.name ?? null, patch.description ?? null, now(context), revision];
-          const changed = await ledger.tx.run(updateOrganization, values);
-          if (changed.length === 0) ledger.takeMany(-1);
-          return { record: await get(ledger.tx, org), revision: changed.length === 0 ? ledger.head : revision };
+        async (locked) => {
+          checkHead(locked, options.if_match);
+          const values = [org, patch.name ?? null, patch.description ?? null, now(context)];
+          await locked.tx.run(updateOrganization, values);
+          return get(locked.tx, org);
         },
-        (result) => ({ subject_id: org, revision: result.revision }),
+        ({ revision }) => ({ subject_id: org, revision }),
       );
-      return { ...head.record, revision: head.revision };
     },
 
     async delete(org, by, options = {}) {
@@ -144,16 +143,16 @@ export function organizationsIn(context: Context): Organizations {
         context,
         org,
         by,
-        async (ledger) => {
-          checkHead(ledger, options.if_match);
-          // The counter ends with this revision, which nothing else takes.
-          const last = { ...(await get(ledger.tx, org)), revision: ledger.take() };
-          const ended = await ledger.tx.run(endTokensOfOrganization, [org]);
-          for (const step of emptying) await ledger.tx.run(step, [org]);
-          await ledger.tx.run(deleteOrganization, [org]);
+        async (locked) => {
+          checkHead(locked, options.if_match);
+          // The last revision, which nothing else can take: the counter goes too.
+          const last = { ...(await get(locked.tx, org)), revision: locked.head + 1 };
+          const ended = await locked.tx.run(revokeOrganizationDeviceTokens, [org]);
+          for (const step of emptying) await locked.tx.run(step, [org]);
+          await locked.tx.run(deleteOrganization, [org]);
           return { gone: last, tokens: ended };
-          // Its end outlives it, and is told where the administrator reads.
         },
+        // The entry outlives the organization: the administrator of the server reads it.
         ({ gone: { revision } }) => ({ subject_id: org, revision, org_id: null }),
       );
       hints.tell({ deleted_organizations: [org], credentials: tokens.map(({ token_id }) => parseTokenId(token_id)) });

@@ -1,7 +1,10 @@
 /** Owns browsers' sessions in the store: digests of their secrets, whom they stand for, and when they end. */
 import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
-import { now, refuse, type Context } from '../write/context.ts';
+import { refuse } from '../contract/errors.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
+import { noteRevoked } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Sessions } from '../contract/sessions.ts';
 import type { Patient } from '../contract/caller-lookups.ts';
@@ -41,15 +44,15 @@ const takeCheck = statement<{ sealed: Buffer | null }>(
 const reseal = statement<never>('reseal_session', 'UPDATE sessions SET sealed = $2 WHERE id = $1');
 const getSealed = statement<{ sealed: Buffer | null }>('get_sealed', 'SELECT sealed FROM sessions WHERE id = $1');
 
-const ended = 'INSERT INTO revocations (token_id) SELECT id FROM gone';
+const revoked = noteRevoked('id', 'gone');
 const endSession = statement<{ id: string }>(
   'end_session',
-  `WITH gone AS (DELETE FROM sessions WHERE id = $1 RETURNING id), log AS (${ended}) SELECT id FROM gone`,
+  `WITH gone AS (DELETE FROM sessions WHERE id = $1 RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
 );
 /** Values: a user. */
-export const endSessionsOf = statement<{ id: string }>(
-  'end_sessions_of',
-  `WITH gone AS (DELETE FROM sessions WHERE user_id = $1 RETURNING id), log AS (${ended}) SELECT id FROM gone`,
+export const endUserSessions = statement<{ id: string }>(
+  'end_user_sessions',
+  `WITH gone AS (DELETE FROM sessions WHERE user_id = $1 RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
 );
 const forgetSessions = statement<never>('forget_sessions', 'DELETE FROM sessions WHERE expires_at < $1');
 
@@ -112,7 +115,7 @@ export function sessionsIn(
     },
 
     async endAllOf(user) {
-      tellEnded(await writes.run(endSessionsOf, [user]));
+      tellEnded(await writes.run(endUserSessions, [user]));
     },
 
     async forget() {

@@ -1,11 +1,15 @@
 /** Owns tokens in the store: digests of secrets, whom they stand for, and when they were last used. */
 import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
-import { withEntry, type Told } from '../write/audit-entry.ts';
-import { now, pageValues, refuse, type Context } from '../write/context.ts';
+import type { AuditSubject } from '../write/audit-entry.ts';
+import { withAuditEntry } from '../write/transaction.ts';
+import { refuse } from '../contract/errors.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
 import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts';
-import { statement } from '../postgres/sql.ts';
+import { noteRevoked } from '../schema/fragments.ts';
+import { pageValues, statement } from '../postgres/sql.ts';
 import type { NewToken, Tokens } from '../contract/tokens.ts';
 import type { Patient } from '../contract/caller-lookups.ts';
 
@@ -50,19 +54,19 @@ const listTokens = statement<TokenRow>(
 );
 const getToken = statement<TokenRow>('get_token', `SELECT ${columns} FROM tokens WHERE id = $1`);
 
-const ended = 'INSERT INTO revocations (token_id) SELECT id FROM gone';
+const revoked = noteRevoked('id', 'gone');
 const rotateToken = statement<TokenRow>(
   'rotate_token',
-  `WITH gone AS (UPDATE tokens SET digest = $2, last_used_at = NULL WHERE id = $1 RETURNING ${columns}), log AS (${ended}) SELECT * FROM gone`,
+  `WITH gone AS (UPDATE tokens SET digest = $2, last_used_at = NULL WHERE id = $1 RETURNING ${columns}), log AS (${revoked}) SELECT * FROM gone`,
 );
 const revokeToken = statement<TokenRow>(
   'revoke_token',
-  `WITH gone AS (DELETE FROM tokens WHERE id = $1 RETURNING ${columns}), log AS (${ended}) SELECT * FROM gone`,
+  `WITH gone AS (DELETE FROM tokens WHERE id = $1 RETURNING ${columns}), log AS (${revoked}) SELECT * FROM gone`,
 );
 /** Values: a user. What is left of its tokens when its devices are gone. */
-export const endTokensOf = statement<{ id: string }>(
-  'end_tokens_of',
-  `WITH gone AS (DELETE FROM tokens WHERE user_id = $1 RETURNING id), log AS (${ended}) SELECT id FROM gone`,
+export const revokeUserTokens = statement<{ id: string }>(
+  'revoke_user_tokens',
+  `WITH gone AS (DELETE FROM tokens WHERE user_id = $1 RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
 );
 const recordUse = statement<never>(
   'record_use',
@@ -130,7 +134,7 @@ function newTokenValues(context: Context, subject: string, token: NewToken): (st
   return [context.newId(), Buffer.from(token.digest), subject, token.name, token.scope, expiry, now(context)];
 }
 
-const told = ({ id }: TokenRecord): Told => ({ subject_id: id, org_id: null });
+const subject = ({ id }: TokenRecord): AuditSubject => ({ subject_id: id, org_id: null });
 
 export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate'> {
   const { reads, writes, hints } = context;
@@ -159,7 +163,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
         const [row] = await runner.run(insertToken, newTokenValues(context, user, token));
         return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
       };
-      return withEntry(context, audit, make, told);
+      return withAuditEntry(context, audit, make, subject);
     },
 
     async issueForDevice(org, device, token) {
@@ -177,14 +181,14 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
 
     async rotate(id, digest, audit) {
       const rotate = async (runner: Runner) => found((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
-      const token = await withEntry(context, audit, rotate, told);
+      const token = await withAuditEntry(context, audit, rotate, subject);
       tellEnded(token.id);
       return token;
     },
 
     async revoke(id, audit) {
       const revoke = async (runner: Runner) => found((await runner.run(revokeToken, [id]))[0]);
-      const token = await withEntry(context, audit, revoke, told);
+      const token = await withAuditEntry(context, audit, revoke, subject);
       tellEnded(token.id);
       return token;
     },

@@ -1,17 +1,20 @@
 /** Owns users in the store: people by name, people whom an identity provider vouches for, and the first administrator. */
 import { parseGroupId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
-import { auditValue, insertAudit, withEntry, type Told } from '../write/audit-entry.ts';
+import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
+import { withAuditEntry } from '../write/transaction.ts';
+import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { now, pageValues, refuse, type Context } from '../write/context.ts';
+import { refuse } from '../contract/errors.ts';
+import type { Context } from '../write/context.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from '../contract/records.ts';
-import { endSessionsOf } from './sessions.ts';
-import { statement } from '../postgres/sql.ts';
+import { endUserSessions } from './sessions.ts';
+import { pageValues, statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
 import type { Users } from '../contract/users.ts';
 import type { Patient } from '../contract/caller-lookups.ts';
-import { endTokensOf, insertToken } from './tokens.ts';
+import { revokeUserTokens, insertToken } from './tokens.ts';
 
 interface UserRow {
   readonly id: string;
@@ -74,7 +77,7 @@ async function get(runner: Runner, id: string): Promise<UserRecord> {
   return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
 }
 
-const told = ({ id }: UserRecord): Told => ({ subject_id: id, org_id: null });
+const subject = ({ id }: UserRecord): AuditSubject => ({ subject_id: id, org_id: null });
 
 interface Identity {
   readonly issuer: string;
@@ -121,7 +124,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
         ]);
         return made.length === 0 ? refuse({ code: 'username_taken' }) : get(runner, id);
       };
-      return withEntry(context, audit, make, told);
+      return withAuditEntry(context, audit, make, subject);
     },
 
     async list(query) {
@@ -151,8 +154,8 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
           await tx.run(lockUser, [id]);
           if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
           await tx.run(hideUser, [id, now(context)]);
-          if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, told(user))]);
-          return [...(await tx.run(endTokensOf, [id])), ...(await tx.run(endSessionsOf, [id]))];
+          if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, subject(user))]);
+          return [...(await tx.run(revokeUserTokens, [id])), ...(await tx.run(endUserSessions, [id]))];
         });
         if (ended === undefined) continue;
         hints.tell({ credentials: ended.map((token) => parseTokenId(token.id)) });

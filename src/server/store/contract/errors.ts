@@ -66,3 +66,7 @@ export class StoreError extends Error {
     return this.problem.code;
   }
 }
+
+export const refuse = (problem: StoreProblem): never => {
+  throw new StoreError(problem);
+};

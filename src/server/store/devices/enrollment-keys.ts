@@ -1,9 +1,12 @@
 /** Owns enrollment keys in the store: they expire, they are used up, and they may preset a device's groups. */
 import { parseEnrollmentKeyId, parseGroupId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
-import { inOrganization, now, pageValues, refuse, type Context } from '../write/context.ts';
-import { checkList } from './devices.ts';
+import { refuse } from '../contract/errors.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
+import { inOrganization } from '../write/transaction.ts';
+import { listProblems } from './group-list.ts';
 import type { EnrollmentKeyRecord } from '../contract/records.ts';
-import { statement } from '../postgres/sql.ts';
+import { pageValues, statement } from '../postgres/sql.ts';
 import type { EnrollmentKeys } from '../contract/enrollment-keys.ts';
 
 interface KeyRow {
@@ -69,8 +72,9 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
         context,
         org,
         by,
-        async (ledger) => {
-          await checkList(ledger, context.phase, by.user_id, key.security_groups);
+        async (locked) => {
+          const problems = await listProblems(locked, context.phase, by.user_id, key.security_groups);
+          if (problems.length > 0) return refuse({ code: 'group_list_invalid', problems });
           const digest = Buffer.from(key.digest);
           const limits = [key.expires_at.toISOString(), key.uses];
           const values = [
@@ -83,7 +87,7 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
             key.security_groups,
             now(context),
           ];
-          return found((await ledger.tx.run(insertKey, values))[0]);
+          return found((await locked.tx.run(insertKey, values))[0]);
         },
         (made) => ({ subject_id: made.id }),
       );
@@ -102,7 +106,7 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
         context,
         org,
         by,
-        async (ledger) => found((await ledger.tx.run(deleteKey, [org, id]))[0]),
+        async (locked) => found((await locked.tx.run(deleteKey, [org, id]))[0]),
         () => ({ subject_id: id }),
       );
     },

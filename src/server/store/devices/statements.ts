@@ -1,6 +1,9 @@
 /** Owns the SQL of devices. */
+import { found, inOrg, statement } from '../postgres/sql.ts';
+import { isMember, noteRevoked } from '../schema/fragments.ts';
 import { quickOperation } from '../write/quick.ts';
-import { deviceBody, found, inOrg, statement } from '../postgres/sql.ts';
+import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
+import { deviceBody } from './body.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -58,30 +61,36 @@ const columns = [
   'revision',
 ].join(', ');
 
-const member = (user: string): string => found('members m', `m.org_id = $1 AND m.user_id = ${user}`);
 const keyTaken = found('devices o', `o.key_digest = decode(n.key_digest, 'hex')`);
 
-const log = (type: 'change' | 'delete', from: string, revision = 'revision'): string =>
-  `INSERT INTO changes (org_id, revision, kind, type, id, body, left_at) SELECT org_id, ${revision}, 'device', '${type}', id, body, 0 FROM ${from}`;
+const log = (type: 'change' | 'delete', from: string): string => logChanges({ kind: 'device', type, from });
 
-const insert = (source: string): string =>
-  `new AS (INSERT INTO devices (${columns}, body) SELECT ${columns}, ${deviceBody('n')} FROM ${source} n RETURNING org_id, id, user_id, created_at, revision, body)`;
-
-const token = { token_id: 'uuid', token_digest: 'text', token_name: 'text' };
-const tokenColumns = 'id, digest, user_id, org_id, device_id, name, scope, created_at';
-
-/** A device without groups, with its token if `token_digest` is given. Digests are in hexadecimal. */
+/** A device with its token if `token_digest` is given. Digests are in hexadecimal. That its list may be so is checked before (`group-list.ts`). */
 export const createDevice = quickOperation('create_device', {
-  columns: { id: 'uuid', user_id: 'uuid', ...fields, key_digest: 'text', at: 'timestamptz', ...token, actor: 'uuid' },
-  select: `h.org_id, n.id, n.user_id, ${fieldsOf('n')}, decode(n.key_digest, 'hex') AS key_digest, '{}'::uuid[] AS security_groups,
-    n.at AS created_at, n.at AS updated_at, n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
-  refusal: `CASE WHEN NOT ${member('n.actor')} OR (n.user_id <> n.actor AND NOT ${member('n.user_id')}) THEN 'not_a_member'
+  columns: {
+    id: 'uuid',
+    user_id: 'uuid',
+    ...fields,
+    key_digest: 'text',
+    security_groups: 'uuid[]',
+    at: 'timestamptz',
+    token_id: 'uuid',
+    token_digest: 'text',
+    token_name: 'text',
+    actor: 'uuid',
+  },
+  select: `h.org_id, n.id, n.user_id, ${fieldsOf('n')}, decode(n.key_digest, 'hex') AS key_digest,
+    coalesce(n.security_groups, '{}') AS security_groups, n.at AS created_at, n.at AS updated_at,
+    n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
+  refusal: `CASE WHEN NOT ${isMember('n.actor')} OR (n.user_id <> n.actor AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
     WHEN ${keyTaken} THEN 'public_key_taken' END`,
-  write: insert('accepted'),
-  log: `, log AS (${log('change', 'new')}),
+  write: `new AS (
+    INSERT INTO devices (${columns}, body) SELECT ${columns}, ${deviceBody('n')} FROM numbered n
+    RETURNING org_id, id, revision, body)`,
+  log: `log AS (${log('change', 'new')}),
     token AS (
-      INSERT INTO tokens (${tokenColumns})
-      SELECT token_id, token_digest, user_id, org_id, id, token_name, 'full', created_at FROM accepted WHERE token_digest IS NOT NULL)`,
+      INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, created_at)
+      SELECT token_id, token_digest, user_id, org_id, id, token_name, 'full', created_at FROM numbered WHERE token_digest IS NOT NULL)`,
   oldBody: 'NULL',
   standing: 'NULL::bigint',
 });
@@ -93,135 +102,85 @@ const patched = fieldColumns.map((column) =>
     : `coalesce(n.${column}, d.${column})`,
 );
 const patchedFields = patched.map((value, index) => `${value} AS ${fieldColumns[index]}`).join(', ');
-const same = `(${patched.join(', ')}) IS NOT DISTINCT FROM (${fieldsOf('d')})`;
-const setFields = `${fieldColumns.map((column) => `${column} = n.${column}`).join(', ')}, key_digest = n.key_digest, updated_at = n.updated_at`;
-const patch = { ...fields, prefix_given: 'boolean', key_digest: 'text', at: 'timestamptz' };
-const patchedDevice = `n.id, d.user_id, ${patchedFields}, coalesce(decode(n.key_digest, 'hex'), d.key_digest) AS key_digest, d.created_at, n.at AS updated_at`;
+const patchedList = 'coalesce(n.security_groups, d.security_groups)';
+const same = `(${patched.join(', ')}, ${patchedList}) IS NOT DISTINCT FROM (${fieldsOf('d')}, d.security_groups)`;
+const written = [...fieldColumns, 'key_digest', 'security_groups', 'updated_at', 'revision'];
 
-/** Everything but the list of groups. */
+/** A list that is null stays as it is. That a given one may be so is checked before (`group-list.ts`). */
 export const updateDevice = quickOperation('update_device', {
-  columns: { id: 'uuid', expected: 'bigint', ...patch, actor: 'uuid' },
-  select: `h.org_id, ${patchedDevice}, d.security_groups`,
+  columns: {
+    id: 'uuid',
+    expected: 'bigint',
+    ...fields,
+    prefix_given: 'boolean',
+    key_digest: 'text',
+    security_groups: 'uuid[]',
+    at: 'timestamptz',
+    actor: 'uuid',
+  },
+  select: `h.org_id, n.id, d.user_id, ${patchedFields}, coalesce(decode(n.key_digest, 'hex'), d.key_digest) AS key_digest,
+    ${patchedList} AS security_groups, d.created_at, n.at AS updated_at`,
   from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
-  refusal: `CASE WHEN NOT ${member('n.actor')} THEN 'not_a_member'
+  refusal: `CASE WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
     WHEN d.id IS NULL THEN 'not_found'
     WHEN d.revision <> n.expected THEN 'precondition_failed'
     WHEN ${same} THEN 'unchanged'
     WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken' END`,
   write: `new AS (
-    UPDATE devices d SET ${setFields}, revision = n.revision, body = ${deviceBody('n')}
-    FROM accepted n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body)`,
-  log: `, log AS (${log('change', 'new')})`,
+    UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
+    FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body)`,
+  log: `log AS (${log('change', 'new')})`,
   oldBody: 'd.body',
   standing: 'd.revision',
 });
 
-/** The careful ones take the same item as a JSON object `$2`, and what else they need beside it. */
-const itemOf = (types: Readonly<Record<string, string>>): string =>
-  `json_to_record($2::json) AS n (${Object.entries(types)
-    .map(([column, type]) => `${column} ${type}`)
-    .join(', ')})`;
-
-/** Careful. Values: organization, item of `createDevice`, list, revision. */
-export const insertDevice = statement<BodyRow>(
-  'insert_device',
-  `WITH item AS MATERIALIZED (
-     SELECT $1::uuid AS org_id, n.*, $3::uuid[] AS security_groups, at AS created_at, at AS updated_at, $4::bigint AS revision
-     FROM ${itemOf({ id: 'uuid', user_id: 'uuid', ...fields, key_digest: 'text', at: 'timestamptz', ...token })}),
-   ready AS MATERIALIZED (
-     SELECT org_id, id, user_id, ${fieldColumns.join(', ')}, decode(key_digest, 'hex') AS key_digest, security_groups, created_at, updated_at, revision FROM item),
-   ${insert('ready')},
-   log AS (${log('change', 'new')}),
-   token AS (
-     INSERT INTO tokens (${tokenColumns})
-     SELECT token_id, decode(token_digest, 'hex'), user_id, org_id, id, token_name, 'full', created_at FROM item WHERE token_digest IS NOT NULL),
-   links AS (INSERT INTO device_groups (device_id, group_id) SELECT id, unnest($3::uuid[]) FROM new)
-   SELECT id, revision, body FROM new`,
-);
-
-/** Careful: fields and list. Values: organization, item of `updateDevice`, list, revision. No row: nothing would change. */
-export const putDevice = statement<BodyRow>(
-  'put_device',
-  `WITH next AS MATERIALIZED (
-     SELECT d.org_id, ${patchedDevice}, $3::uuid[] AS security_groups FROM ${itemOf({ id: 'uuid', ...patch })}
-     JOIN devices d ON d.id = n.id AND ${inOrg('d')} AND NOT (${same} AND $3::uuid[] = d.security_groups)),
-   new AS (
-     UPDATE devices d SET ${setFields}, security_groups = n.security_groups, revision = $4, body = ${deviceBody('n')}
-     FROM next n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body),
-   log AS (${log('change', 'new')})
-   SELECT id, revision, body FROM new`,
-);
-
-/** Careful: just the list. Values: organization, id, list, now, revision. */
-export const setList = statement<BodyRow>(
-  'set_list',
-  `WITH next AS MATERIALIZED (
-    SELECT d.org_id, d.id, d.user_id, ${fieldsOf('d')}, d.created_at, $3::uuid[] AS security_groups, $4::timestamptz AS updated_at
-    FROM devices d WHERE d.id = $2 AND ${inOrg('d')}),
-  unlinked AS (DELETE FROM device_groups WHERE device_id = $2 AND group_id <> ALL ($3::uuid[])),
-  new AS (
-    UPDATE devices d SET security_groups = n.security_groups, updated_at = n.updated_at, revision = $5, body = ${deviceBody('n')}
-    FROM next n WHERE d.id = $2
-    RETURNING d.org_id, d.id, d.revision, d.body),
-  log AS (${log('change', 'new')})
-  SELECT id, revision, body FROM new`,
-);
-
-/** Careful. Values: device, list. */
+/** Careful. Values: devices, their lists as JSON arrays. */
 export const relink = statement<never>(
   'relink',
-  `WITH gone AS (DELETE FROM device_groups WHERE device_id = $1 AND group_id <> ALL ($2::uuid[]))
-   INSERT INTO device_groups (device_id, group_id) SELECT $1, unnest($2::uuid[]) ON CONFLICT DO NOTHING`,
+  `WITH asked AS MATERIALIZED (
+     SELECT a.device_id, ARRAY(SELECT value::uuid FROM json_array_elements_text(a.list::json)) AS list
+     FROM unnest($1::uuid[], $2::text[]) AS a (device_id, list)),
+   gone AS (DELETE FROM device_groups g USING asked a WHERE g.device_id = a.device_id AND g.group_id <> ALL (a.list))
+   INSERT INTO device_groups (device_id, group_id) SELECT device_id, unnest(list) FROM asked ON CONFLICT DO NOTHING`,
 );
 
-/** Careful. Values: the key's digest. */
-export const findByKey = statement<{ id: string }>('find_by_key', 'SELECT id FROM devices WHERE key_digest = $1');
-
-/** Careful. Values: organization, user. */
-export const isMember = statement<{ user_id: string }>(
-  'is_member',
-  'SELECT user_id FROM members WHERE org_id = $1 AND user_id = $2',
-);
-
-/** Careful: one use of an enrollment key. Values: organization, key, now. */
+/** Careful: one use of an enrollment key; of its groups those that still exist. Values: organization, key, now. */
 export const useKey = statement<{ user_id: string; security_groups: string[] }>(
   'use_key',
   `UPDATE enrollment_keys SET uses_left = uses_left - 1 WHERE id = $2 AND ${inOrg('enrollment_keys')} AND uses_left > 0 AND expires_at > $3
-   RETURNING user_id, security_groups`,
+   RETURNING user_id, ARRAY(SELECT p.id FROM unnest(security_groups) WITH ORDINALITY AS p (id, n)
+     WHERE ${found('security_groups g', 'g.id = p.id')} ORDER BY p.n) AS security_groups`,
 );
 
-/** Careful: the tokens of one device, of a user's devices or of all devices in an organization are noted as ended. */
-const endTokensOf = (devices: string): string =>
-  `INSERT INTO revocations (token_id) SELECT t.id FROM devices d JOIN tokens t ON t.device_id = d.id WHERE ${devices} RETURNING token_id`;
-export const endTokensOfDevice = statement<{ token_id: string }>('end_tokens_of_device', endTokensOf('d.id = $1'));
-export const endTokensOfUser = statement<{ token_id: string }>(
-  'end_tokens_of_user',
-  endTokensOf('d.org_id = $1 AND d.user_id = $2'),
+/** Careful: notes that the tokens of these devices end. They go with the devices. */
+const revokeTokens = (devices: string): string =>
+  `${noteRevoked('t.id', `devices d JOIN tokens t ON t.device_id = d.id WHERE ${devices}`)} RETURNING token_id`;
+type RevokedRow = { readonly token_id: string };
+/** Values: device. */
+export const revokeDeviceTokens = statement<RevokedRow>('revoke_device_tokens', revokeTokens('d.id = $1'));
+/** Values: organization, user. */
+export const revokeMemberDeviceTokens = statement<RevokedRow>(
+  'revoke_member_device_tokens',
+  revokeTokens('d.org_id = $1 AND d.user_id = $2'),
 );
-export const endTokensOfOrganization = statement<{ token_id: string }>(
-  'end_tokens_of_organization',
-  endTokensOf('d.org_id = $1'),
+/** Values: organization. */
+export const revokeOrganizationDeviceTokens = statement<RevokedRow>(
+  'revoke_organization_device_tokens',
+  revokeTokens('d.org_id = $1'),
 );
 
-/** Careful. Values: organization, id, revision of the deletion. */
+const deleteDevices = (which: string, revisions: string): string =>
+  `WITH gone AS (DELETE FROM devices d WHERE ${which} RETURNING d.org_id, d.id, d.body, ${headVersion}),
+   ${revisions} ${log('delete', 'numbered')} RETURNING id, revision, body`;
+/** Careful. Values: organization, id. */
 export const deleteDevice = statement<BodyRow>(
   'delete_device',
-  `WITH gone AS (DELETE FROM devices WHERE id = $2 AND ${inOrg('devices')} RETURNING org_id, id, body)
-   ${log('delete', 'gone', '$3')} RETURNING id, revision, body`,
+  deleteDevices(`d.id = $2 AND ${inOrg('d')}`, takeRevision('gone')),
 );
-
-/** Careful. Values: organization, user, the revision before the first. */
-export const deleteDevicesOf = statement<never>(
-  'delete_devices_of',
-  `WITH gone AS (DELETE FROM devices WHERE org_id = $1 AND user_id = $2 RETURNING org_id, id, body)
-   ${log('delete', 'gone', '$3 + row_number() OVER (ORDER BY id)')}`,
-);
-
 /** Careful. Values: organization, user. */
-export const countOf = statement<{ devices: number; groups: number }>(
-  'count_of',
-  `SELECT (SELECT count(*) FROM devices WHERE org_id = $1 AND user_id = $2) AS devices,
-          (SELECT count(*) FROM security_groups WHERE org_id = $1 AND user_id = $2) AS groups`,
+export const deleteMemberDevices = statement<BodyRow>(
+  'delete_member_devices',
+  deleteDevices('d.org_id = $1 AND d.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id')),
 );
 
 /** Values: organization, device, status, now. No row: no such device. */

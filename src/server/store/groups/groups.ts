@@ -1,76 +1,70 @@
 /** Owns security groups in the store: who sees them, and how they come, change and go. */
-import type { GroupId, OrganizationId } from '../../../policy/ids.ts';
-import { parseDeviceId } from '../../../policy/ids.ts';
-import { defaultInboundRules, defaultOutboundRules, type StoredRule } from '../../../policy/rule.ts';
-import { quickItem } from '../write/audit-entry.ts';
-import { inOrganization, now, pageValues, refuse, type Context, type Ledger } from '../write/context.ts';
-import { setList } from '../devices/statements.ts';
-import * as sql from './statements.ts';
-import { asItem, readRow, stored, toldOf, type QuickRow } from '../write/quick.ts';
-import type { GroupRecord, Stored } from '../contract/records.ts';
-import type { Value } from '../postgres/sql.ts';
+import { parseDeviceId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
+import type { StoredRule } from '../../../policy/rule.ts';
+import type { Actor } from '../contract/actor.ts';
+import { refuse } from '../contract/errors.ts';
 import type { GroupOwner, Groups } from '../contract/groups.ts';
-
-export const defaultGroupName = 'default';
-const defaultGroupDescription = 'Applies to every device that has no group of its own';
+import type { Expected } from '../contract/page.ts';
+import type { GroupRecord, Stored } from '../contract/records.ts';
+import { relink, updateDevice } from '../devices/statements.ts';
+import { pageValues, type Value } from '../postgres/sql.ts';
+import { quickItem, subjectOf } from '../write/audit-entry.ts';
+import type { Context } from '../write/context.ts';
+import { asItem, readRow, stored, type QuickRow } from '../write/quick.ts';
+import { now } from '../write/stamp.ts';
+import { inOrganization, type Locked } from '../write/transaction.ts';
+import { makeDefaultGroup } from './default-group.ts';
+import * as sql from './statements.ts';
 
 const ownerValue = (owner: GroupOwner | undefined): string | null =>
   owner === undefined ? null : owner === 'organization' ? '' : owner;
 
 const rulesText = (rules: readonly StoredRule[]): string => JSON.stringify(rules);
 
-/** The values that make a fresh default group, up to and including the time (reference 1.2 (11)). */
-export const defaultGroupValues = (org: string, id: string, at: string): Value[] => [
-  org,
-  id,
-  true,
-  defaultGroupName,
-  defaultGroupDescription,
-  rulesText(defaultInboundRules),
-  rulesText(defaultOutboundRules),
-  at,
-];
-
 /** Takes a group off every device that holds it, each with a revision of its own. */
 async function detach(
-  ledger: Ledger,
+  context: Context,
+  { tx, org }: Locked,
+  by: Actor,
   group: GroupId,
-  at: string,
-  holders: readonly { id: string; security_groups: string[] }[],
+  holders: readonly { readonly id: string; readonly security_groups: readonly string[] }[],
 ): Promise<void> {
-  for (const holder of holders) {
-    const rest = holder.security_groups.filter((id) => id !== group);
-    await ledger.tx.run(setList, [ledger.org, holder.id, rest, at, ledger.take()]);
-  }
+  if (holders.length === 0) return;
+  const at = now(context);
+  const lists = holders.map((holder) => holder.security_groups.filter((id) => id !== group));
+  const items = holders.map(({ id }, index) => ({ id, at, actor: by.user_id, security_groups: lists[index] }));
+  await tx.run(updateDevice.many, [org, JSON.stringify(items)]);
+  await tx.run(relink, [holders.map(({ id }) => id), lists.map((list) => JSON.stringify(list))]);
+}
+
+interface Removal {
+  readonly by: Actor;
+  readonly owner: GroupOwner;
+  readonly id: GroupId;
+  readonly options: Expected & { readonly detach?: boolean | undefined };
 }
 
 async function remove(
   context: Context,
-  ledger: Ledger,
-  {
-    owner,
-    id,
-    options,
-  }: { owner: GroupOwner; id: GroupId; options: { if_match?: number | undefined; detach?: boolean | undefined } },
+  locked: Locked,
+  { by, owner, id, options }: Removal,
 ): Promise<Stored<GroupRecord>> {
-  const [group] = await ledger.tx.run(sql.findGroups, [ledger.org, [id]]);
+  const { tx, org } = locked;
+  const [group] = await tx.run(sql.findGroup, [org, id]);
   if (group === undefined || (group.user_id ?? 'organization') !== owner)
     return refuse({ code: 'not_found', what: 'group' });
-  if (options.if_match !== undefined && options.if_match !== group.revision) {
+  if (options.if_match !== undefined && options.if_match !== group.revision)
     return refuse({ code: 'precondition_failed', revision: group.revision });
-  }
-  const at = now(context);
-  const holders = await ledger.tx.run(sql.findHolders, [id]);
+  const holders = await tx.run(sql.findHolders, [id]);
   if (holders.length > 0 && options.detach !== true) {
     return refuse({
       code: 'group_in_use',
       devices: holders.map((holder) => ({ id: parseDeviceId(holder.id), hostname: holder.hostname })),
     });
   }
-  await detach(ledger, id, at, holders);
-  const [gone] = await ledger.tx.run(sql.deleteGroup, [ledger.org, id, ledger.take()]);
-  if (group.is_default)
-    await ledger.tx.run(sql.insertGroup, [...defaultGroupValues(ledger.org, context.newId(), at), ledger.take()]);
+  await detach(context, locked, by, id, holders);
+  const [gone] = await tx.run(sql.deleteGroup, [org, id]);
+  if (group.is_default) await makeDefaultGroup(context, tx, org, by.user_id);
   return gone === undefined ? refuse({ code: 'unexpected' }) : stored(gone);
 }
 
@@ -107,7 +101,7 @@ export function groupsIn(context: Context): Groups {
         actor: by.user_id,
       };
       const item = asItem(context.newId(), asked, quickItem(context, by.audit));
-      return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, touches: [], decode: read });
+      return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, conflictKeys: [], decode: read });
     },
 
     async update(org, by, owner, id, patch, options = {}) {
@@ -122,11 +116,17 @@ export function groupsIn(context: Context): Groups {
         actor: by.user_id,
       };
       const item = asItem(id, asked, quickItem(context, by.audit));
-      return writer.write(org, { kind: 'quick', operation: sql.updateGroup, item, touches: [id], decode: read });
+      return writer.write(org, { kind: 'quick', operation: sql.updateGroup, item, conflictKeys: [id], decode: read });
     },
 
     async delete(org, by, owner, id, options = {}) {
-      return inOrganization(context, org, by, (ledger) => remove(context, ledger, { owner, id, options }), toldOf);
+      return inOrganization(
+        context,
+        org,
+        by,
+        (locked) => remove(context, locked, { by, owner, id, options }),
+        subjectOf,
+      );
     },
   };
 }

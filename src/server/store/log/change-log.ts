@@ -2,6 +2,7 @@
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import type { Context } from '../write/context.ts';
+import { onlyFor } from '../schema/fragments.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
 import type { ChangeLog, Ended, Entry, Head } from '../contract/change-log.ts';
 
@@ -42,8 +43,8 @@ const currentState: Readonly<Record<WatchKind, string>> = {
   device: `(SELECT revision, 'device' AS kind, 'change' AS type, id, body, NULL::uuid AS only_for, 0::bigint AS left_at, NULL::uuid AS hidden_from
     FROM devices WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
   'security-groups': `(SELECT revision, 'security-groups' AS kind, 'change' AS type, id, body,
-      CASE WHEN user_id IS NOT NULL AND NOT is_applied THEN user_id END AS only_for, left_at, NULL::uuid AS hidden_from
-    FROM security_groups WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
+      ${onlyFor('g')} AS only_for, left_at, NULL::uuid AS hidden_from
+    FROM security_groups g WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
 };
 const deletions = `(SELECT revision, kind, type, id, body, only_for, left_at, NULL::uuid AS hidden_from
     FROM changes WHERE org_id = $1 AND revision > $2 AND type = 'delete' AND kind = ANY ($4::text[]) ORDER BY revision LIMIT $3)`;

@@ -1,4 +1,5 @@
-/** Owns how SQL is written in this room: named statements with typed rows, and the one spelling of each record's wire text. */
+/** Owns how SQL is written in this room: named statements with typed rows, and the values that they take. */
+import type { Page } from '../contract/page.ts';
 
 declare const rows: unique symbol;
 
@@ -32,8 +33,11 @@ export const inOrg = (row: string): string => `(${row}.org_id = $1) IS TRUE`;
  */
 export const found = (table: string, where: string): string => `((SELECT true FROM ${table} WHERE ${where}) IS TRUE)`;
 
-const iso = (value: string): string => `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-const text = (value: string): string => `to_json(${value})::text`;
+/** A time as records show it. */
+export const isoTime = (value: string): string =>
+  `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+/** A text as JSON. */
+export const jsonText = (value: string): string => `to_json(${value})::text`;
 
 /**
  * A record's *body* is its wire text without the revision and the closing brace: the same body serves a change and
@@ -41,41 +45,10 @@ const text = (value: string): string => `to_json(${value})::text`;
  */
 export const withRevision = (body: string, revision: number): string => `${body},"revision":${revision}}`;
 
-const flag = (name: string, value: string): string =>
-  `CASE WHEN ${value} THEN ',"${name}":true' ELSE ',"${name}":false' END`;
+const firstId = '00000000-0000-0000-0000-000000000000';
 
-/** The body of a device, from a row under this alias. */
-export const deviceBody = (row: string): string =>
-  `concat(${[
-    `'{"id":"', ${row}.id`,
-    `'","user_id":"', ${row}.user_id`,
-    `'","organization_id":"', ${row}.org_id`,
-    `'","public_key":', ${text(`${row}.public_key`)}`,
-    `',"local_ip":', ${text(`${row}.local_ip`)}`,
-    `',"tunnel_ip":', ${text(`${row}.tunnel_ip`)}`,
-    `',"child_prefix":', coalesce(${row}.child_prefix, 'null')`,
-    flag('relay', `${row}.relay`),
-    flag('discovery', `${row}.discovery`),
-    `',"reflexive_ip4":', ${text(`${row}.reflexive_ip4`)}`,
-    `',"endpoint_local_address_ip4":', ${text(`${row}.endpoint_local_address_ip4`)}`,
-    flag('symmetric_nat', `${row}.symmetric_nat`),
-    `',"hostname":', ${text(`${row}.hostname`)}`,
-    `CASE WHEN ${row}.security_groups <> '{}' THEN ',"security_groups":' || to_json(${row}.security_groups)::text END`,
-    `',"created_at":"', ${iso(`${row}.created_at`)}`,
-    `'","updated_at":"', ${iso(`${row}.updated_at`)}, '"'`,
-  ].join(', ')})`;
-
-/** The body of a security group, from a row under this alias. */
-export const groupBody = (row: string): string =>
-  `concat(${[
-    `'{"id":"', ${row}.id`,
-    `'","group_name":', ${text(`${row}.group_name`)}`,
-    `',"group_description":', ${text(`${row}.group_description`)}`,
-    `',"org_id":"', ${row}.org_id, '"'`,
-    `CASE WHEN ${row}.user_id IS NOT NULL THEN ',"user_id":"' || ${row}.user_id || '"' END`,
-    `CASE WHEN ${row}.is_default THEN ',"is_default":true' END`,
-    `CASE WHEN ${row}.inbound_rules <> '[]' THEN ',"inbound_rules":' || ${row}.inbound_rules END`,
-    `CASE WHEN ${row}.outbound_rules <> '[]' THEN ',"outbound_rules":' || ${row}.outbound_rules END`,
-    `',"created_at":"', ${iso(`${row}.created_at`)}`,
-    `'","updated_at":"', ${iso(`${row}.updated_at`)}, '"'`,
-  ].join(', ')})`;
+/** The two values that end every paged statement: `id > $n` and `LIMIT $n+1` (null is no limit). */
+export const pageValues = (page: Page | undefined): [string, number | null] => [
+  page?.after ?? firstId,
+  page?.limit ?? null,
+];

@@ -1,8 +1,7 @@
 /** Owns the question whether stored data fit a phase (reference 1.1): lowering it below what is in use is refused. */
 import type { Runner } from '../postgres/connection.ts';
-import { listLimit } from '../devices/devices.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Phase } from '../contract/phase.ts';
+import { listLimit, type Phase } from '../contract/phase.ts';
 
 /** The first few are named; nobody reads a thousand lines. */
 const named = 20;

@@ -2,32 +2,39 @@
  * Owns the audit entry as part of the write that it tells of: the same statement, or the same transaction. So there is neither a change
  * without its entry nor an entry without its change, whatever fails or is killed in between.
  */
-import type { Runner } from '../postgres/connection.ts';
-import type { Context } from './context.ts';
-import { statement } from '../postgres/sql.ts';
 import type { AuditNote, NewAuditRecord } from '../contract/audit.ts';
+import type { Stored } from '../contract/records.ts';
+import { statement } from '../postgres/sql.ts';
+import { now, type Stamps } from './stamp.ts';
 
-export const auditColumns =
+const auditColumns =
   'id, at, org_id, operation, subject_id, revision, fields, user_id, credential, credential_id, address, request_id';
 
+/** Inserts entries that this parameter holds as a JSON array. */
+export const insertEntries = (parameter: string): string =>
+  `INSERT INTO audit (${auditColumns}) SELECT ${auditColumns} FROM json_populate_recordset(NULL::audit, ${parameter}::json)`;
+
 /** Values: entries as a JSON array. */
-export const insertAudit = statement<never>(
-  'insert_audit',
-  `INSERT INTO audit (${auditColumns}) SELECT ${auditColumns} FROM json_populate_recordset(NULL::audit, $1::json)`,
-);
+export const insertAudit = statement<never>('insert_audit', insertEntries('$1'));
 
 /** What only the write itself knows of its entry. */
-export interface Told {
+export interface AuditSubject {
   /** What was made, changed or ended. */
   readonly subject_id: string;
   readonly revision?: number;
-  /** Where it is told; null: to the administrator of the server. */
+  /** Whose audit holds the entry; null: the server's, which its administrator reads. */
   readonly org_id: string | null;
 }
 
-export const auditRow = (context: Pick<Context, 'newId' | 'clock'>, entry: NewAuditRecord): object => ({
-  id: context.newId(),
-  at: new Date(context.clock()).toISOString(),
+/** The subject of a write that gave back this record. */
+export const subjectOf = ({ id, revision }: Stored<unknown>): Omit<AuditSubject, 'org_id'> => ({
+  subject_id: id,
+  revision,
+});
+
+export const auditRow = (stamps: Stamps, entry: NewAuditRecord): object => ({
+  id: stamps.newId(),
+  at: now(stamps),
   org_id: entry.organization_id ?? null,
   operation: entry.operation,
   subject_id: entry.subject_id ?? null,
@@ -41,15 +48,8 @@ export const auditRow = (context: Pick<Context, 'newId' | 'clock'>, entry: NewAu
 });
 
 /** The value that `insertAudit` takes, for one entry. */
-export const auditValue = (context: Pick<Context, 'newId' | 'clock'>, note: AuditNote, told: Told): string =>
-  JSON.stringify([
-    auditRow(context, {
-      ...note,
-      subject_id: told.subject_id,
-      revision: told.revision,
-      organization_id: told.org_id ?? undefined,
-    }),
-  ]);
+export const auditValue = (stamps: Stamps, note: AuditNote, { subject_id, revision, org_id }: AuditSubject): string =>
+  JSON.stringify([auditRow(stamps, { ...note, subject_id, revision, organization_id: org_id ?? undefined })]);
 
 /** The columns that a quick write carries for its entry, beside its own `id`, `at` and `actor`. Without an `audit_id` there is none. */
 export const quickColumns = {
@@ -62,9 +62,9 @@ export const quickColumns = {
   audit_request: 'text',
 } as const;
 
-export function quickItem(context: Pick<Context, 'newId'>, note: AuditNote | undefined) {
+export function quickItem(stamps: Pick<Stamps, 'newId'>, note: AuditNote | undefined) {
   return {
-    audit_id: note === undefined ? null : context.newId(),
+    audit_id: note === undefined ? null : stamps.newId(),
     audit_operation: note?.operation ?? null,
     audit_fields: note?.fields ?? null,
     audit_credential: note?.credential.kind ?? null,
@@ -78,23 +78,8 @@ const quickEntry = (revision: string): string =>
   `SELECT audit_id, audit_at, $1::uuid, audit_operation, id, ${revision}, audit_fields, audit_actor, audit_credential, audit_credential_id,
      audit_address, audit_request`;
 
-/** A CTE over `seen` and `accepted` of a quick write. What was asked and stood already is told too: its caller gets a success. */
+/** A CTE over `seen` and `numbered` of a quick write. What was asked and stood already has an entry too: its caller gets a success. */
 export const quickEntries = `audited AS (
   INSERT INTO audit (${auditColumns})
-  ${quickEntry('revision')} FROM accepted WHERE audit_id IS NOT NULL
+  ${quickEntry('revision')} FROM numbered WHERE audit_id IS NOT NULL
   UNION ALL ${quickEntry('standing')} FROM seen WHERE refusal = 'unchanged' AND audit_id IS NOT NULL)`;
-
-/** Runs a write outside of the organizations' order together with its entry; without a note it is the write alone. */
-export function withEntry<T>(
-  context: Context,
-  note: AuditNote | undefined,
-  work: (runner: Runner) => Promise<T>,
-  told: (result: T) => Told,
-): Promise<T> {
-  if (note === undefined) return work(context.writes);
-  return context.transactions.run(async (tx) => {
-    const result = await work(tx);
-    await tx.run(insertAudit, [auditValue(context, note, told(result))]);
-    return result;
-  });
-}

@@ -8,7 +8,9 @@
 import { quickColumns, quickEntries } from './audit-entry.ts';
 import { StoreError } from '../contract/errors.ts';
 import type { Stored } from '../contract/records.ts';
+import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
+import { takeRevision, takeRevisions } from './revisions.ts';
 
 export interface QuickRow {
   readonly id: string;
@@ -19,7 +21,7 @@ export interface QuickRow {
   readonly body: string | null;
 }
 
-type Item = Readonly<Record<string, Exclude<Value, Buffer>>>;
+export type Item = Readonly<Record<string, Exclude<Value, Buffer>>>;
 
 /** PostgreSQL holds no NUL, and UTF-8 no half of a surrogate pair: one such text must not fail the set that it is in. */
 function clean(given: string): string {
@@ -47,12 +49,23 @@ export interface QuickOperation {
   readonly many: Statement<QuickRow>;
 }
 
-/** One write: what it asks for, and which records it reads and changes, so that no set holds two that depend on each other. */
+/** Runs an operation for one item. No row: the organization does not exist, or changed between the reading and the lock. */
+export async function runOne(
+  runner: Runner,
+  org: string,
+  operation: QuickOperation,
+  item: Item,
+): Promise<QuickRow | undefined> {
+  const [row] = await runner.run(operation.one, [org, ...operation.columns.map((column) => item[column] ?? null)]);
+  return row;
+}
+
+/** One write: what it asks for, and keys of the records it reads and changes, so that no set holds two that depend on each other. */
 export interface QuickWrite<T> {
   readonly kind: 'quick';
   readonly operation: QuickOperation;
   readonly item: Item & { readonly id: string };
-  readonly touches: readonly string[];
+  readonly conflictKeys: readonly string[];
   readonly decode: (row: QuickRow) => T;
 }
 
@@ -64,9 +77,9 @@ interface Parts {
   readonly from?: string;
   /** A CASE over the same, giving a code or NULL. */
   readonly refusal: string;
-  /** A CTE `new (org_id, id, revision, body, …)`: writes the rows `n` of `accepted`, with `n.revision`. */
+  /** A CTE `new (org_id, id, revision, body, …)`: writes the rows of `numbered`, each with its `revision`. */
   readonly write: string;
-  /** Further CTEs, each beginning with a comma: the log. */
+  /** Further CTEs: the log, and what else comes with the row. */
   readonly log: string;
   /** The body as it stood, or NULL. */
   readonly oldBody: string;
@@ -79,26 +92,15 @@ const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(quickCo
   .map((column) => `n.${column}`)
   .join(', ')}`;
 
-/** Moves the head if it still stands as `seen`; gives the revision before the first that is taken. */
-const bumpOne = `UPDATE heads h SET revision = h.revision + 1, version = h.version + 1
-      WHERE h.org_id = $1 AND h.version = (SELECT version FROM seen WHERE refusal IS NULL)
-      RETURNING h.revision - 1 AS base`;
-const bumpMany = `UPDATE heads h SET revision = h.revision + a.count, version = h.version + 1
-      FROM (SELECT min(version) AS version, count(*) AS count FROM seen WHERE refusal IS NULL) a
-      WHERE h.org_id = $1 AND h.version = a.version
-      RETURNING h.revision - a.count AS base`;
-
-function text(parts: Parts, source: string, many: boolean): string {
+function text(parts: Parts, source: string, revisions: string): string {
   return `
     WITH seen AS MATERIALIZED (
       SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, ${parts.refusal} AS refusal,
         ${audited}
       FROM heads h CROSS JOIN ${source} ${parts.from ?? ''} WHERE h.org_id = $1),
-    bump AS (
-      ${many ? bumpMany : bumpOne}),
-    accepted AS MATERIALIZED (
-      SELECT seen.*, bump.base + ${many ? 'row_number() OVER ()' : '1'} AS revision FROM seen, bump WHERE seen.refusal IS NULL),
-    ${parts.write}
+    accepted AS NOT MATERIALIZED (SELECT * FROM seen WHERE refusal IS NULL),
+    ${revisions},
+    ${parts.write},
     ${parts.log},
     ${quickEntries}
     SELECT id, NULL AS refusal, NULL::bigint AS standing, revision, body FROM new
@@ -111,8 +113,11 @@ export function quickOperation(name: string, parts: Parts): QuickOperation {
   const record = columns.map(([column, type]) => `${column} ${type}`);
   return {
     columns: columns.map(([column]) => column),
-    one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, false)),
-    many: statement(`${name}_set`, text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, true)),
+    one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, takeRevision('accepted'))),
+    many: statement(
+      `${name}_set`,
+      text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, takeRevisions('accepted')),
+    ),
   };
 }
 
@@ -150,12 +155,3 @@ export function stored<T>(row: { readonly id: string; readonly revision: number;
     },
   };
 }
-
-/** What the audit is told of a record that a write gave back. */
-export const toldOf = ({
-  id,
-  revision,
-}: Stored<unknown>): { readonly subject_id: string; readonly revision: number } => ({
-  subject_id: id,
-  revision,
-});

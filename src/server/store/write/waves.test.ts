@@ -12,11 +12,11 @@ const operation = (name: string): QuickOperation => ({
 const operations = [operation('create'), operation('update')];
 
 let count = 0;
-const write = (which: number, touches: readonly string[]): QuickWrite<unknown> => ({
+const write = (which: number, conflictKeys: readonly string[]): QuickWrite<unknown> => ({
   kind: 'quick',
   operation: operations[which] ?? operation('other'),
   item: { id: `id ${(count += 1)}` },
-  touches,
+  conflictKeys,
   decode: () => undefined,
 });
 
@@ -40,16 +40,17 @@ test('whatever arrives: every write is in one set, none meets another on a recor
   );
   fc.assert(
     fc.property(arrivals, (given) => {
-      const writes = given.map(([which, touches]) => write(which, touches));
+      const writes = given.map(([which, conflictKeys]) => write(which, conflictKeys));
       const waves = inWaves(writes).map((sets) => sets.flatMap((set) => set.writes));
       expect(new Set(waves.flat())).toEqual(new Set(writes));
       expect(waves.flat()).toHaveLength(writes.length);
       for (const wave of waves) {
-        const touched = wave.flatMap(({ touches }) => touches);
-        expect(new Set(touched).size).toBe(touched.length);
+        const keys = wave.flatMap(({ conflictKeys }) => conflictKeys);
+        expect(new Set(keys).size).toBe(keys.length);
       }
       for (const key of ['a', 'b', 'c', 'd']) {
-        const touching = (list: readonly QuickWrite<unknown>[]) => list.filter(({ touches }) => touches.includes(key));
+        const touching = (list: readonly QuickWrite<unknown>[]) =>
+          list.filter(({ conflictKeys }) => conflictKeys.includes(key));
         expect(touching(waves.flat())).toEqual(touching(writes));
       }
     }),

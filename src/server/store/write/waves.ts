@@ -16,8 +16,8 @@ export function inWaves(writes: readonly QuickWrite<unknown>[]): readonly (reado
   const waves: Map<QuickOperation, QuickWrite<unknown>[]>[] = [];
   const last = new Map<string, number>();
   for (const write of writes) {
-    const wave = Math.max(-1, ...write.touches.map((key) => last.get(key) ?? -1)) + 1;
-    for (const key of write.touches) last.set(key, wave);
+    const wave = Math.max(-1, ...write.conflictKeys.map((key) => last.get(key) ?? -1)) + 1;
+    for (const key of write.conflictKeys) last.set(key, wave);
     const sets = (waves[wave] ??= new Map());
     const set = sets.get(write.operation);
     if (set === undefined) sets.set(write.operation, [write]);

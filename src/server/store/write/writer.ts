@@ -19,7 +19,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Lane, Lanes, Runner, Transactions } from '../postgres/connection.ts';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
-import type { QuickRow, QuickWrite } from './quick.ts';
+import { runOne, type QuickRow, type QuickWrite } from './quick.ts';
 import { statement } from '../postgres/sql.ts';
 import { inWaves, setValues, type QuickSet } from './waves.ts';
 
@@ -169,8 +169,7 @@ export class Writer {
   async #alone(org: OrganizationId, lane: Lane, write: Write<unknown>): Promise<Outcome> {
     try {
       if (write.kind === 'quick') {
-        const { operation, item } = write;
-        const [row] = await lane.run(operation.one, [org, ...operation.columns.map((column) => item[column] ?? null)]);
+        const row = await runOne(lane, org, write.operation, write.item);
         // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
         if (row !== undefined) return decoded(write, row);
       }

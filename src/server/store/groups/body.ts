@@ -1,0 +1,17 @@
+/** Owns the wire text of a security group: every field of the record, in the order in which readers get them. */
+import { isoTime, jsonText } from '../postgres/sql.ts';
+
+/** The body of a security group, from a row under this alias. */
+export const groupBody = (row: string): string =>
+  `concat(${[
+    `'{"id":"', ${row}.id`,
+    `'","group_name":', ${jsonText(`${row}.group_name`)}`,
+    `',"group_description":', ${jsonText(`${row}.group_description`)}`,
+    `',"org_id":"', ${row}.org_id, '"'`,
+    `CASE WHEN ${row}.user_id IS NOT NULL THEN ',"user_id":"' || ${row}.user_id || '"' END`,
+    `CASE WHEN ${row}.is_default THEN ',"is_default":true' END`,
+    `CASE WHEN ${row}.inbound_rules <> '[]' THEN ',"inbound_rules":' || ${row}.inbound_rules END`,
+    `CASE WHEN ${row}.outbound_rules <> '[]' THEN ',"outbound_rules":' || ${row}.outbound_rules END`,
+    `',"created_at":"', ${isoTime(`${row}.created_at`)}`,
+    `'","updated_at":"', ${isoTime(`${row}.updated_at`)}, '"'`,
+  ].join(', ')})`;

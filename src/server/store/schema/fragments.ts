@@ -1,0 +1,18 @@
+/** Owns the conditions and effects that statements of several rooms share, each spelled once. */
+import { found } from '../postgres/sql.ts';
+
+/** Whether this user is a member of this organization. */
+export const isMember = (user: string, org = '$1'): string =>
+  found('members m', `m.org_id = ${org} AND m.user_id = ${user}`);
+
+/** Whether this reader may see a group (reference 5 (2)): the organization's, its own, and everyone's that a device holds. */
+export const isVisible = (group: string, reader: string): string =>
+  `(${group}.user_id IS NULL OR ${group}.user_id = ${reader} OR ${group}.is_applied)`;
+
+/** Who alone may see a group: the owner of a user's group that no device holds; NULL: every member. */
+export const onlyFor = (group: string): string =>
+  `CASE WHEN ${group}.user_id IS NOT NULL AND NOT ${group}.is_applied THEN ${group}.user_id END`;
+
+/** Tells servers that missed the hint that these credentials have ended. `from` is what comes behind FROM. */
+export const noteRevoked = (id: string, from: string): string =>
+  `INSERT INTO revocations (token_id) SELECT ${id} FROM ${from}`;

@@ -1,0 +1,40 @@
+/**
+ * Owns how a revision is taken and a change is logged. Every statement that logs goes through these texts, alone or under the lock of a
+ * longer transaction: there is no other way to move an organization's head.
+ */
+import type { WatchKind } from '../../../api/kinds.ts';
+
+/** Moves the head by so many, unless it has moved since it was read under this version; gives the revision before the first. */
+const moveHead = (count: string, version: string, from = ''): string => `
+  UPDATE heads h SET revision = h.revision + ${count}, version = h.version + 1 ${from}
+  WHERE h.org_id = $1 AND h.version = ${version} RETURNING h.revision - ${count} AS base`;
+
+/**
+ * CTEs that end in `numbered`: each row of `rows` with a `revision` of its own, ascending in `order`. The rows carry the `version` of the head
+ * that they were read under; when the head has moved since, nothing is taken and `numbered` is empty.
+ */
+export const takeRevisions = (rows: string, order = ''): string => `
+  head AS (${moveHead('taken.count', 'taken.version', `FROM (SELECT count(*) AS count, min(version) AS version FROM ${rows}) taken`)}),
+  numbered AS MATERIALIZED (SELECT ${rows}.*, head.base + row_number() OVER (${order}) AS revision FROM ${rows}, head)`;
+
+/** The same for at most one row, which costs a single write less. */
+export const takeRevision = (row: string): string => `
+  head AS (${moveHead('1', `(SELECT version FROM ${row})`)}),
+  numbered AS MATERIALIZED (SELECT ${row}.*, head.base + 1 AS revision FROM ${row}, head)`;
+
+/** The version of the head that rows are read under, for `takeRevisions`. */
+export const headVersion = '(SELECT h.version FROM heads h WHERE h.org_id = $1) AS version';
+
+interface Logged {
+  readonly kind: WatchKind | 'organization';
+  readonly type: 'change' | 'delete';
+  /** Rows with `org_id`, `id`, `revision` and `body`. */
+  readonly from: string;
+  readonly onlyFor?: string;
+  readonly leftAt?: string;
+}
+
+/** One row of the log for each row of `from`. */
+export const logChanges = ({ kind, type, from, onlyFor = 'NULL::uuid', leftAt = '0' }: Logged): string => `
+  INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at)
+  SELECT ${from}.org_id, ${from}.revision, '${kind}', '${type}', ${from}.id, ${from}.body, ${onlyFor}, ${leftAt} FROM ${from}`;
