@@ -134,7 +134,7 @@ function newTokenValues(context: Context, subject: string, token: NewToken): (st
   return [context.newId(), Buffer.from(token.digest), subject, token.name, token.scope, expiry, now(context)];
 }
 
-const subject = ({ id }: TokenRecord): AuditSubject => ({ subject_id: id, org_id: null });
+const auditSubject = ({ id }: TokenRecord): AuditSubject => ({ subject_id: id, org_id: null });
 
 export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate'> {
   const { reads, writes, hints } = context;
@@ -163,7 +163,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
         const [row] = await runner.run(insertToken, newTokenValues(context, user, token));
         return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
       };
-      return withAuditEntry(context, audit, make, subject);
+      return withAuditEntry(context, audit, make, auditSubject);
     },
 
     async issueForDevice(org, device, token) {
@@ -181,14 +181,14 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
 
     async rotate(id, digest, audit) {
       const rotate = async (runner: Runner) => found((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
-      const token = await withAuditEntry(context, audit, rotate, subject);
+      const token = await withAuditEntry(context, audit, rotate, auditSubject);
       tellEnded(token.id);
       return token;
     },
 
     async revoke(id, audit) {
       const revoke = async (runner: Runner) => found((await runner.run(revokeToken, [id]))[0]);
-      const token = await withAuditEntry(context, audit, revoke, subject);
+      const token = await withAuditEntry(context, audit, revoke, auditSubject);
       tellEnded(token.id);
       return token;
     },

@@ -77,7 +77,7 @@ async function get(runner: Runner, id: string): Promise<UserRecord> {
   return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
 }
 
-const subject = ({ id }: UserRecord): AuditSubject => ({ subject_id: id, org_id: null });
+const auditSubject = ({ id }: UserRecord): AuditSubject => ({ subject_id: id, org_id: null });
 
 interface Identity {
   readonly issuer: string;
@@ -124,7 +124,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
         ]);
         return made.length === 0 ? refuse({ code: 'username_taken' }) : get(runner, id);
       };
-      return withAuditEntry(context, audit, make, subject);
+      return withAuditEntry(context, audit, make, auditSubject);
     },
 
     async list(query) {
@@ -154,7 +154,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
           await tx.run(lockUser, [id]);
           if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
           await tx.run(hideUser, [id, now(context)]);
-          if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, subject(user))]);
+          if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, auditSubject(user))]);
           return [...(await tx.run(revokeUserTokens, [id])), ...(await tx.run(endUserSessions, [id]))];
         });
         if (ended === undefined) continue;
