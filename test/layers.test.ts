@@ -39,7 +39,7 @@ const rooms: Rooms = {
     may: ['client'],
     npm: [],
     node: true,
-    why: 'what programs on Node share: their way to the server, files that are never half written, their version',
+    why: 'what programs on Node share: their way to the server, their command line, files that are never half written',
   },
   'server/database': {
     may: ['server'],
@@ -283,7 +283,7 @@ const rooms: Rooms = {
     why: 'one run of a command: which server, as whom, in which organization',
   },
   'cli/command-line': {
-    may: ['cli/session', 'cli/terminal'],
+    may: ['cli/session', 'cli/terminal', 'node'],
     npm: ['commander'],
     node: true,
     why: 'how commands and options are declared; it knows no command',

@@ -1,6 +1,7 @@
 /** Proves what the agent's options mean together, and that each wrong one is explained in a line. */
 import { describe, expect, test } from 'vitest';
-import { agentConfig, agentOptions, defaultState, WrongOptions, type AgentValues } from './options.ts';
+import { agentConfig, WrongOptions } from './config.ts';
+import { agentOptions, defaultState, type AgentValues } from './options.ts';
 
 const organization = '01a1ddc0-9c97-738b-af8b-619f0abce38f';
 const device = '01a1ddc0-a60f-71bc-85bc-8b1b7f5d75bc';
@@ -34,6 +35,7 @@ describe('the options', () => {
       selector: { kind: 'name', name: 'wg0' },
       proof: { kind: 'token', device, token: { file: '/etc/token' } },
       state: '/var/lib/ringfence-agent',
+      adopt: false,
       untilFirstPolicy: 'closed',
       keepEstablished: false,
       serverAccess: true,

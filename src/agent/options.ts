@@ -1,19 +1,11 @@
-/** Owns the options of the agent: names, environment variables, defaults, what a value must look like, and what goes together. */
+/** Owns the options of the agent: names, environment variables, defaults and what a value must look like. */
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../policy/ids.ts';
+import { parseDeviceId, parseOrganizationId } from '../policy/ids.ts';
+import { outline, type OptionSpec } from '../node/command-line.ts';
 import type { UntilFirstPolicy } from './loop/starting-policy.ts';
-import { parseSelector, type Selector } from './host/driver-interface.ts';
+import { parseSelector } from './host/driver-interface.ts';
 import type { LogLevel } from './host/log.ts';
-
-/** One option, for any program that reads command lines. `read` throws an error whose message ends a sentence about the value. */
-export interface AgentOption {
-  readonly flags: string;
-  readonly env: string;
-  readonly help: string;
-  readonly fallback?: string | boolean;
-  readonly read?: (text: string) => unknown;
-}
 
 function readUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -102,12 +94,19 @@ export const agentOptions = {
     env: 'RINGFENCE_ENROLL',
     help: 'register this device with an enrollment key, once; the state directory keeps what comes of it',
     read: readSecret,
+    secret: true,
   },
   enrollFile: {
     flags: '--enroll-file <file>',
     env: 'RINGFENCE_ENROLL_FILE',
     help: 'like --enroll, with the key in a file, where no list of processes shows it',
     read: path,
+  },
+  adopt: {
+    flags: '--adopt',
+    env: 'RINGFENCE_ADOPT',
+    help: 'go on as the device in the state directory although it was enrolled on another machine',
+    fallback: false,
   },
   publicKey: {
     flags: '--public-key <key>',
@@ -172,43 +171,12 @@ export const agentOptions = {
     help: 'take the rules away and stop; no agent may be running. What is saved in the state directory stays',
     fallback: false,
   },
-} as const satisfies Readonly<Record<string, AgentOption>>;
+} as const satisfies Readonly<Record<string, OptionSpec>>;
 
 type ValueOf<O> = O extends { readonly read: (text: string) => infer V } ? V : boolean;
 
 /** The options as read: what was said, or the fallback. */
 export type AgentValues = { readonly [K in keyof typeof agentOptions]?: ValueOf<(typeof agentOptions)[K]> };
-
-/** How the agent shows who it is. */
-export type Proof =
-  /** A device that is registered already, and a token of it or of its user. */
-  | { readonly kind: 'token'; readonly device: DeviceId; readonly token: TextSource }
-  | { readonly kind: 'enroll'; readonly key: TextSource; readonly publicKey: string | undefined }
-  /** Nothing was said: what an earlier enrollment left must do. */
-  | { readonly kind: 'enrolled' };
-
-/** A secret as given, or the file that holds it. */
-export type TextSource = { readonly text: string } | { readonly file: string };
-
-export interface AgentConfig {
-  readonly server: string;
-  readonly organization: OrganizationId;
-  readonly selector: Selector;
-  readonly proof: Proof;
-  readonly state: string;
-  readonly untilFirstPolicy: UntilFirstPolicy;
-  readonly keepEstablished: boolean;
-  readonly serverAccess: boolean;
-  readonly containers: 'guard' | 'ignore';
-  readonly tlsCa: string | undefined;
-  readonly metricsFile: string | undefined;
-  readonly logLevel: LogLevel;
-}
-
-/** Thrown where options are missing or contradict each other: one line for a person. */
-export class WrongOptions extends Error {
-  readonly code = 'wrong_options';
-}
 
 export interface OptionSurroundings {
   readonly env: NodeJS.ProcessEnv;
@@ -218,60 +186,8 @@ export interface OptionSurroundings {
 export const stateOf = ({ state }: Pick<AgentValues, 'state'>, { env, isRoot }: OptionSurroundings): string =>
   state ?? defaultState(env, isRoot);
 
-/** The whole configuration. Throws `WrongOptions`. */
-export function agentConfig(values: AgentValues, around: OptionSurroundings): AgentConfig {
-  const { server, interface: selector, untilFirstPolicy = 'closed', keepEstablished = false } = values;
-  const organization = values.organization ?? organizationOf(around.env);
-  const missing = [
-    ...(server === undefined ? ['--server'] : []),
-    ...(organization === undefined ? ['--organization'] : []),
-    ...(selector === undefined ? ['--interface'] : []),
-  ];
-  if (server === undefined || organization === undefined || selector === undefined) {
-    throw new WrongOptions(`the agent needs ${missing.join(' and ')} (\`ringfence agent --help\` says more)`);
-  }
-  return {
-    server,
-    organization,
-    selector,
-    proof: proofOf(values, around.env),
-    state: stateOf(values, around),
-    untilFirstPolicy,
-    keepEstablished,
-    serverAccess: values.serverAccess !== false,
-    containers: values.containers ?? 'guard',
-    tlsCa: values.tlsCa,
-    metricsFile: values.metricsFile,
-    logLevel: values.logLevel ?? 'info',
-  };
-}
-
-function organizationOf(env: NodeJS.ProcessEnv): OrganizationId | undefined {
-  const text = env['RINGFENCE_ORG'] ?? '';
-  if (text === '') return undefined;
-  try {
-    return parseOrganizationId(text);
-  } catch {
-    throw new WrongOptions('RINGFENCE_ORG holds no id; the agent needs the id of its organization');
-  }
-}
-
-function proofOf({ device, tokenFile, enroll, enrollFile, publicKey }: AgentValues, env: NodeJS.ProcessEnv): Proof {
-  const file = enrollFile === undefined ? undefined : { file: enrollFile };
-  const key = enroll === undefined ? file : { text: enroll };
-  if (enroll !== undefined && enrollFile !== undefined)
-    throw new WrongOptions('give --enroll or --enroll-file, not both');
-  if (key !== undefined && device !== undefined) {
-    throw new WrongOptions(
-      'give --device with --token-file, or --enroll, not both: an enrolled device gets its own id',
-    );
-  }
-  if (key !== undefined) return { kind: 'enroll', key, publicKey };
-  const given = env['RINGFENCE_TOKEN']?.trim() ?? '';
-  const token = tokenFile === undefined ? (given === '' ? undefined : { text: given }) : { file: tokenFile };
-  // A token in the environment may be meant for the client commands: alone it says nothing about this device.
-  if (device === undefined && tokenFile === undefined) return { kind: 'enrolled' };
-  if (device === undefined) throw new WrongOptions('say which device this is: --device goes with --token-file');
-  if (token === undefined) throw new WrongOptions('--device needs its token: --token-file, or RINGFENCE_TOKEN');
-  return { kind: 'token', device, token };
+/** Whether the command line runs the agent; it may also ask for help, or for another command such as `status`. */
+export function runsAgent(args: readonly string[]): boolean {
+  const { word, help } = outline(agentOptions, args);
+  return !help && word !== 'status' && word !== 'help';
 }

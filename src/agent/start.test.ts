@@ -1,47 +1,41 @@
-/** Proves that the lean start reads a right command line as the whole program does, and leaves every other to it. */
-import { Command } from 'commander';
+/** Proves which command lines run the agent, and how their options and variables are read. */
 import { describe, expect, test } from 'vitest';
-import { toOption } from '../cli/command-line/options.ts';
-import { agentOptions } from './options.ts';
-import { readPlainly } from './start.ts';
+import { WrongCommandLine } from '../node/command-line.ts';
+import { runsAgent } from './options.ts';
+import { readAgentValues } from './start.ts';
 
 const organization = '01a1ddc0-9c97-738b-af8b-619f0abce38f';
 
-/** As commander reads it, without what was not said. */
-function whole(args: readonly string[], env: NodeJS.ProcessEnv): unknown {
-  const command = new Command('agent').exitOverride().configureOutput({ writeErr: () => {}, writeOut: () => {} });
-  for (const spec of Object.values(agentOptions)) command.addOption(toOption(spec));
-  const before = { ...process.env };
-  Object.assign(process.env, env);
-  try {
-    command.parse([...args], { from: 'user' });
-    return Object.fromEntries(
-      Object.entries(command.opts()).filter(([name]) => command.getOptionValueSource(name) !== 'default'),
-    );
-  } finally {
-    for (const name of Object.keys(env)) if (!(name in before)) delete process.env[name];
-  }
-}
-
-describe('the lean start', () => {
-  test.each<[string, readonly string[], NodeJS.ProcessEnv]>([
-    ['nothing', [], {}],
-    ['options', ['--server', 'http://a/', '--organization', organization.toUpperCase(), '--interface', 'wg*'], {}],
-    ['options with =', ['--server=http://a', '--enroll=rf_enroll_-x', '--state=relative'], {}],
-    ['flags', ['--keep-established', '--remove', '--interface', 'wg0'], {}],
-    ['flags that say no', ['--no-server-access', '--containers', 'ignore'], {}],
-    ['a variable that says no', [], { RINGFENCE_NO_SERVER_ACCESS: 'yes', RINGFENCE_CONTAINERS: 'guard' }],
-    ['variables', [], { RINGFENCE_INTERFACE: 'wg0', RINGFENCE_KEEP_ESTABLISHED: '1', RINGFENCE_LOG_LEVEL: 'debug' }],
-    ['both, and the option wins', ['--interface', 'wg1'], { RINGFENCE_INTERFACE: 'wg0' }],
-    ['an option twice, and the last wins', ['--interface', 'wg1', '--interface', 'wg2'], {}],
-  ])('reads %s', (_, args, env) => {
-    expect(readPlainly(args, env)).toEqual(whole(args, env));
+describe('the start of the agent', () => {
+  test.each<[string, readonly string[], NodeJS.ProcessEnv, object]>([
+    ['nothing', [], {}, {}],
+    [
+      'options',
+      ['--server', 'http://a/', '--organization', organization.toUpperCase(), '--interface', 'wg*'],
+      {},
+      { server: 'http://a', organization, interface: { kind: 'pattern', pattern: 'wg*' } },
+    ],
+    ['options with =', ['--enroll=rf_enroll_-x', '--state=/s'], {}, { enroll: 'rf_enroll_-x', state: '/s' }],
+    ['flags', ['--keep-established', '--remove', '--adopt'], {}, { keepEstablished: true, remove: true, adopt: true }],
+    [
+      'flags that say no',
+      ['--no-server-access', '--containers', 'ignore'],
+      {},
+      { serverAccess: false, containers: 'ignore' },
+    ],
+    ['a variable that says no', [], { RINGFENCE_NO_SERVER_ACCESS: 'yes' }, { serverAccess: false }],
+    [
+      'variables',
+      [],
+      { RINGFENCE_INTERFACE: 'wg0', RINGFENCE_KEEP_ESTABLISHED: '1', RINGFENCE_LOG_LEVEL: 'debug' },
+      { interface: { kind: 'name', name: 'wg0' }, keepEstablished: true, logLevel: 'debug' },
+    ],
+  ])('reads %s', (_, args, env, values) => {
+    expect(runsAgent(args)).toBe(true);
+    expect(readAgentValues(args, env)).toEqual(values);
   });
 
   test.each([
-    ['status'],
-    ['--help'],
-    ['-h'],
     ['--interfcae', 'wg0'],
     ['--interface'],
     ['--interface', '--remove'],
@@ -51,13 +45,25 @@ describe('the lean start', () => {
     ['--organization', 'acme'],
     ['--', '--remove'],
     ['extra'],
-  ])('leaves `%s %s` to the whole program', (...args) => {
-    expect(readPlainly(args, {})).toBeUndefined();
+  ])('refuses `%s %s` itself', (...args) => {
+    expect(runsAgent(args)).toBe(true);
+    expect(() => readAgentValues(args, {})).toThrow(WrongCommandLine);
   });
 
-  test('leaves a wrong variable to it too, and takes an empty one for absent', () => {
-    expect(readPlainly([], { RINGFENCE_LOG_LEVEL: 'loud' })).toBeUndefined();
-    expect(readPlainly([], { RINGFENCE_LOG_LEVEL: '' })).toEqual({});
-    for (const no of ['0', 'false', 'No']) expect(readPlainly([], { RINGFENCE_REMOVE: no })).toEqual({});
+  test('refuses a wrong variable, takes an empty one for absent, and one that says no for a no', () => {
+    expect(() => readAgentValues([], { RINGFENCE_LOG_LEVEL: 'loud' })).toThrow(/from env 'RINGFENCE_LOG_LEVEL'/);
+    expect(readAgentValues([], { RINGFENCE_LOG_LEVEL: '' })).toEqual({});
+    for (const no of ['0', 'false', 'No']) expect(readAgentValues([], { RINGFENCE_REMOVE: no })).toEqual({});
   });
+
+  test('never shows an enrollment key, though it is wrong', () => {
+    expect(() => readAgentValues(['--enroll', 'rf_enroll key'], {})).toThrow(/^(?!.*rf_enroll key)/);
+  });
+
+  test.each([['status'], ['--help'], ['-h'], ['status', '--output', 'json'], ['--state', '/s', 'status'], ['help']])(
+    'leaves `%s %s` to the whole program',
+    (...args) => {
+      expect(runsAgent(args)).toBe(false);
+    },
+  );
 });

@@ -1,6 +1,7 @@
 /** Owns the one program: which commands there are, loaded only when asked for, and what a wrong command line answers. */
 import { Command, CommanderError } from 'commander';
 import { addAgentCommands } from './agent/command.ts';
+import { runIfAgent } from './agent/run.ts';
 import { clientFamilies } from './client-commands.ts';
 import { addFamilies, type Family } from './command-line/family.ts';
 import { addLabCommands } from './lab/command.ts';
@@ -59,9 +60,11 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(0);
 });
 try {
-  const program = build(process.argv[2]);
-  dropRefusals(program, process.env);
-  await program.parseAsync(process.argv);
+  if (!(await runIfAgent(process.argv.slice(2)))) {
+    const program = build(process.argv[2]);
+    dropRefusals(program, process.env);
+    await program.parseAsync(process.argv);
+  }
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
   process.exitCode = error.exitCode === 0 ? 0 : wrongUsage;

@@ -128,6 +128,34 @@ describe('an enrolled agent', () => {
     expect(again.lines('is enrolled')).toBe(0);
   });
 
+  test('on a copied disk refuses to speak for the original, until its identity is adopted', async () => {
+    /** Runs a command on a machine with this id. */
+    const onMachine = async (id: string): Promise<readonly string[]> => {
+      const file = join(state, id);
+      await writeFile(file, `${id.repeat(32)}\n`);
+      return ['unshare', '--mount', 'sh', '-c', `mount --bind ${file} /etc/machine-id && exec "$@"`, 'sh'];
+    };
+    const [original, copy] = [await onMachine('a'), await onMachine('b')];
+    await writeFile(join(state, 'key'), await newKey());
+    const agent = start(['--enroll-file', join(state, 'key')], original);
+    await device.untilOpen('22 80 443', agent);
+    expect(await agent.end('SIGTERM')).toBe(0);
+    for (const args of [[], ['--enroll', 'rf_enroll_other']]) {
+      const refused = await device.run([...where(), ...args], copy);
+      expect(refused.code).toBe(2);
+      expect(refused.stderr).toMatch(/^ringfence: .*identity\.json was made on another machine .*--adopt .*\n$/);
+    }
+    const adopted = start(['--adopt'], copy);
+    await allow(80);
+    await device.untilOpen('80', adopted);
+    expect(await adopted.end('SIGTERM')).toBe(0);
+    const again = start([], copy);
+    await allow(443);
+    await device.untilOpen('443', again);
+    expect(await again.end('SIGTERM')).toBe(0);
+    expect(await device.run(where(), original)).toMatchObject({ code: 2 });
+  });
+
   test('holds its state against a second one, and is told to go before its rules are', async () => {
     const agent = start(['--enroll', await newKey()]);
     await device.untilOpen('22 80 443', agent);

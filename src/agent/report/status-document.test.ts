@@ -19,7 +19,7 @@ const config = {
   containers: 'guard',
 } as const;
 const toldBy = (world: World): StatusDocument =>
-  statusDocument(world.agent.status, { config, device: 'd', version: '1.2.3', pid: 42 });
+  statusDocument(world.agent.status, { config, device: 'd', version: '1.2.3', pid: 42, warnings: ['mind the gap'] });
 
 /** Every sample by its name and labels. */
 function samples(text: string): Record<string, number> {
@@ -39,6 +39,7 @@ describe('what is document', () => {
     expect(toldBy(world)).toMatchObject({
       running: true,
       pid: 42,
+      warnings: ['mind the gap'],
       device: 'd',
       interface: { wanted: 'wg0', name: 'wg0', present: true },
       policy: { origin: 'first', groups: [], pending: false },

@@ -68,6 +68,8 @@ export interface StatusDocument {
   };
   /** Why the server's policy is not followed, where it is not. */
   readonly held?: string;
+  /** What works, and should not stay so. */
+  readonly warnings: readonly string[];
   /** What does not work at the moment. */
   readonly troubles: readonly StatusTrouble[];
   readonly last_error?: StatusTrouble;
@@ -91,6 +93,7 @@ export interface StatusDocumentOptions {
   readonly device: string | undefined;
   readonly version: string;
   readonly pid: number;
+  readonly warnings: readonly string[];
 }
 
 const time = (at: number): string => new Date(at).toISOString();
@@ -114,7 +117,7 @@ export const accessDocument = ({
 
 export function statusDocument(
   status: AgentStatus,
-  { config, device, version, pid }: StatusDocumentOptions,
+  { config, device, version, pid, warnings }: StatusDocumentOptions,
 ): StatusDocument {
   const { driver, inForce, connection, lastDrift, lastError, held, appliedAt, verifiedAt } = status;
   const { inbound: into, outbound: out } = status.counts;
@@ -161,6 +164,7 @@ export function statusDocument(
       ...(cut && { last_error: { message: cut.message, at: time(cut.at) } }),
     },
     ...(held !== undefined && { held }),
+    warnings,
     troubles: status.troubles.map(trouble),
     ...(lastError && { last_error: trouble(lastError) }),
     applies: status.applies,

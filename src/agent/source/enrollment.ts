@@ -13,6 +13,8 @@ export interface EnrollmentOptions {
   readonly publicKey: string | undefined;
   readonly makeKey: () => string;
   readonly hostname: string;
+  /** This machine, where it has an id. */
+  readonly machine?: string;
   /** The device's address in the tunnel, where it has one already. */
   readonly tunnelAddress: () => Promise<string | undefined>;
   readonly register: (body: AddDevice, signal: AbortSignal) => Promise<RegisteredDevice>;
@@ -47,7 +49,14 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
       },
       signal,
     );
-    const identity = { organization, device: device.id, token: device.device_token, publicKey };
+    const { machine } = options;
+    const identity = {
+      organization,
+      device: device.id,
+      token: device.device_token,
+      publicKey,
+      ...(machine !== undefined && { machine }),
+    };
     log('info', 'the device is enrolled', { device: device.id, organization });
     await save(identity, options, signal);
     return identity;

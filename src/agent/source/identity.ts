@@ -10,6 +10,8 @@ export interface Identity {
   readonly device: DeviceId;
   readonly token: string;
   readonly publicKey: string;
+  /** The machine that was enrolled; absent where it has no id, or an older agent enrolled it. */
+  readonly machine?: string;
 }
 
 /** What is written down before the server is asked, so that the same device asks again after a crash. */
@@ -43,6 +45,7 @@ export class IdentityFolder {
       device: parseDeviceId(field(value, 'device')),
       token: textIn(value, 'token'),
       publicKey: textIn(value, 'public_key'),
+      ...(field(value, 'machine') !== undefined && { machine: textIn(value, 'machine') }),
     }));
   }
 
@@ -58,8 +61,8 @@ export class IdentityFolder {
   }
 
   /** Saves what the server answered; the application is done with. */
-  async save({ organization, device, token, publicKey }: Identity): Promise<void> {
-    await this.#write('identity', { organization, device, token, public_key: publicKey });
+  async save({ organization, device, token, publicKey, machine }: Identity): Promise<void> {
+    await this.#write('identity', { organization, device, token, public_key: publicKey, machine });
     await rm(this.path('application'), { force: true });
   }
 

@@ -95,6 +95,7 @@ const table =
         ['revoked', count(status.revoked_connections, 'connection')],
         ['packets', directions.map((direction) => packetsLine(status, direction))],
         ...(status.held === undefined ? [] : ([['held', status.held]] as const)),
+        ...(status.warnings.length === 0 ? [] : ([['warning', status.warnings]] as const)),
         ...(status.troubles.length === 0
           ? []
           : ([

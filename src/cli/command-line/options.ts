@@ -1,14 +1,6 @@
 /** Owns the turning of option tables into commander's options, so that every program part declares its options as data. */
 import { InvalidArgumentError, Option } from 'commander';
-
-export interface OptionSpec {
-  readonly flags: string;
-  readonly env: string;
-  readonly help: string;
-  readonly fallback?: string | number | boolean;
-  /** Throws an error whose message ends a sentence about the value. */
-  readonly read?: (text: string) => unknown;
-}
+import type { OptionSpec } from '../../node/command-line.ts';
 
 export function toOption({ flags, env, help, fallback, read }: OptionSpec): Option {
   const option = new Option(flags, help).env(env);

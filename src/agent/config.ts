@@ -1,0 +1,98 @@
+/** Owns the agent's configuration: what its options mean together, and what they must not say at once. */
+import { parseOrganizationId, type DeviceId, type OrganizationId } from '../policy/ids.ts';
+import type { Selector } from './host/driver-interface.ts';
+import type { LogLevel } from './host/log.ts';
+import type { UntilFirstPolicy } from './loop/starting-policy.ts';
+import { stateOf, type AgentValues, type OptionSurroundings } from './options.ts';
+
+/** How the agent shows who it is. */
+export type Proof =
+  /** A device that is registered already, and a token of it or of its user. */
+  | { readonly kind: 'token'; readonly device: DeviceId; readonly token: TextSource }
+  | { readonly kind: 'enroll'; readonly key: TextSource; readonly publicKey: string | undefined }
+  /** Nothing was said: what an earlier enrollment left must do. */
+  | { readonly kind: 'enrolled' };
+
+/** A secret as given, or the file that holds it. */
+export type TextSource = { readonly text: string } | { readonly file: string };
+
+export interface AgentConfig {
+  readonly server: string;
+  readonly organization: OrganizationId;
+  readonly selector: Selector;
+  readonly proof: Proof;
+  readonly state: string;
+  /** Go on with an identity that was made on another machine. */
+  readonly adopt: boolean;
+  readonly untilFirstPolicy: UntilFirstPolicy;
+  readonly keepEstablished: boolean;
+  readonly serverAccess: boolean;
+  readonly containers: 'guard' | 'ignore';
+  readonly tlsCa: string | undefined;
+  readonly metricsFile: string | undefined;
+  readonly logLevel: LogLevel;
+}
+
+/** Thrown where options are missing or contradict each other: one line for a person. */
+export class WrongOptions extends Error {
+  readonly code = 'wrong_options';
+}
+
+/** The whole configuration. Throws `WrongOptions`. */
+export function agentConfig(values: AgentValues, around: OptionSurroundings): AgentConfig {
+  const { server, interface: selector, untilFirstPolicy = 'closed', keepEstablished = false } = values;
+  const organization = values.organization ?? organizationOf(around.env);
+  const missing = [
+    ...(server === undefined ? ['--server'] : []),
+    ...(organization === undefined ? ['--organization'] : []),
+    ...(selector === undefined ? ['--interface'] : []),
+  ];
+  if (server === undefined || organization === undefined || selector === undefined) {
+    throw new WrongOptions(`the agent needs ${missing.join(' and ')} (\`ringfence agent --help\` says more)`);
+  }
+  return {
+    server,
+    organization,
+    selector,
+    proof: proofOf(values, around.env),
+    state: stateOf(values, around),
+    adopt: values.adopt ?? false,
+    untilFirstPolicy,
+    keepEstablished,
+    serverAccess: values.serverAccess !== false,
+    containers: values.containers ?? 'guard',
+    tlsCa: values.tlsCa,
+    metricsFile: values.metricsFile,
+    logLevel: values.logLevel ?? 'info',
+  };
+}
+
+function organizationOf(env: NodeJS.ProcessEnv): OrganizationId | undefined {
+  const text = env['RINGFENCE_ORG'] ?? '';
+  if (text === '') return undefined;
+  try {
+    return parseOrganizationId(text);
+  } catch {
+    throw new WrongOptions('RINGFENCE_ORG holds no id; the agent needs the id of its organization');
+  }
+}
+
+function proofOf({ device, tokenFile, enroll, enrollFile, publicKey }: AgentValues, env: NodeJS.ProcessEnv): Proof {
+  const file = enrollFile === undefined ? undefined : { file: enrollFile };
+  const key = enroll === undefined ? file : { text: enroll };
+  if (enroll !== undefined && enrollFile !== undefined)
+    throw new WrongOptions('give --enroll or --enroll-file, not both');
+  if (key !== undefined && device !== undefined) {
+    throw new WrongOptions(
+      'give --device with --token-file, or --enroll, not both: an enrolled device gets its own id',
+    );
+  }
+  if (key !== undefined) return { kind: 'enroll', key, publicKey };
+  const given = env['RINGFENCE_TOKEN']?.trim() ?? '';
+  const token = tokenFile === undefined ? (given === '' ? undefined : { text: given }) : { file: tokenFile };
+  // A token in the environment may be meant for the client commands: alone it says nothing about this device.
+  if (device === undefined && tokenFile === undefined) return { kind: 'enrolled' };
+  if (device === undefined) throw new WrongOptions('say which device this is: --device goes with --token-file');
+  if (token === undefined) throw new WrongOptions('--device needs its token: --token-file, or RINGFENCE_TOKEN');
+  return { kind: 'token', device, token };
+}

@@ -1,0 +1,166 @@
+/** Owns the running agent: puts its parts together and follows the server until it is asked to stop. */
+import { fstatSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { sleep, systemClock } from '../client/clock.ts';
+import { isPlainRemote } from '../node/plain-http.ts';
+import { WrongOptions, type AgentConfig } from './config.ts';
+import { readForwarding } from './host/forwarding.ts';
+import { LinkMonitor } from './host/link-monitor.ts';
+import { lineLog, type Log } from './host/log.ts';
+import { readMachineId } from './host/machine-id.ts';
+import { revokeFlows } from './host/revoke-flows.ts';
+import { commandRunner } from './host/run-command.ts';
+import { FilterMonitor } from './kernel/filter-monitor.ts';
+import { RealNft } from './kernel/real-nft.ts';
+import { lockState } from './locks.ts';
+import { Agent } from './loop/agent.ts';
+import { connectionLog } from './report/connection-log.ts';
+import { printMetrics } from './report/metrics.ts';
+import { MetricsFile } from './report/metrics-file.ts';
+import { Reporter } from './report/reporter.ts';
+import { statusDocument, type StatusDocument } from './report/status-document.ts';
+import { openStatusSocket } from './report/status-socket.ts';
+import { createServerSource } from './server-source.ts';
+import { BadIdentity, IdentityFolder } from './source/identity.ts';
+import { claimIdentity, refuseForeignIdentity, type MachineCheck } from './source/machine-check.ts';
+import { openServerAccess } from './source/open-server-access.ts';
+import { StateFolder } from './state/state-folder.ts';
+
+export async function follow(config: AgentConfig, { version, signal }: { version: string; signal: AbortSignal }) {
+  const { state, selector, untilFirstPolicy, keepEstablished, metricsFile } = config;
+  const [clock, random, monotonic] = [systemClock, Math.random, () => performance.now()];
+  const log = lineLog({ write: (line) => process.stderr.write(line), journal: isJournal(), least: config.logLevel });
+  const folder = new IdentityFolder(state);
+  const check: MachineCheck = { folder, machine: await readMachineId(), adopt: config.adopt };
+  await refuseWrongIdentity(config, check);
+  // Nothing that the agent makes is for others, unless it says so.
+  process.umask(0o077);
+  const lock = await lockState(state, (why) => log('error', why));
+  if (config.proof.kind !== 'token') await claimIdentity(check, log);
+  const nft = new RealNft({ clock, scratch: await scratchFolder(state) });
+  const stateFolder = new StateFolder({ folder: state });
+  const serverAccess = config.serverAccess
+    ? await openServerAccess(config.server, { state: stateFolder, clock, monotonic, random, log })
+    : undefined;
+  const driver = (): string | undefined => agent.status.driver?.name;
+  const { source, devices } = createServerSource({
+    config,
+    folder,
+    log,
+    version,
+    machine: check.machine,
+    driver,
+    serverAccess,
+  });
+  const reporter = new Reporter({
+    send: async (report, within) => {
+      const { device, client } = source.who ?? {};
+      if (device !== undefined) await client?.statuses.report(config.organization, device, report, { signal: within });
+    },
+    version,
+    clock,
+    monotonic,
+    random,
+    log,
+    devices,
+  });
+  const logConnection = connectionLog(log);
+  source.onChange(() => logConnection(source.connection));
+  const agent = new Agent({
+    nft,
+    clock,
+    source,
+    selector,
+    untilFirstPolicy,
+    monotonic,
+    random,
+    log,
+    state: stateFolder,
+    ...(serverAccess && { serverAccess }),
+    ...(config.containers === 'guard' && { forwarding: () => readForwarding() }),
+    ...(!keepEstablished && { revoke: (revocation) => revokeFlows(commandRunner([]), revocation) }),
+    monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
+    links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
+    onStatus: (status) => {
+      reporter.see(status);
+      file?.touch();
+    },
+  });
+  const warnings = warningsOf(config, log);
+  const status = async (): Promise<StatusDocument> => {
+    await atMost(agent.count());
+    return statusDocument(agent.status, { config, device: source.who?.device, version, pid: process.pid, warnings });
+  };
+  const metrics = async (): Promise<string> =>
+    printMetrics(await status(), { residentBytes: process.memoryUsage.rss() });
+  const file =
+    metricsFile === undefined ? undefined : new MetricsFile({ path: metricsFile, print: metrics, clock, log });
+  const socket = await openStatusSocket(state, { status, metrics }).catch((error: unknown) => {
+    log('warn', `\`ringfence agent status\` will not work: ${error instanceof Error ? error.message : String(error)}`);
+  });
+  try {
+    log('info', 'the agent starts', { version, pid: process.pid, state });
+    await Promise.all([agent.run({ signal }), reporter.run({ signal }), serverAccess?.run({ signal })]);
+    log('info', 'the agent stops; its rules stay in force');
+  } finally {
+    await Promise.all([file?.stop(), socket?.close()]);
+    await nft.close();
+    await lock.release();
+  }
+}
+
+/** What works, and should not stay so: logged once, and shown in the status. */
+function warningsOf({ server }: AgentConfig, log: Log): readonly string[] {
+  if (!isPlainRemote(server)) return [];
+  const warning = `${server} is not encrypted: whoever is on the way can read the device's token and change its policy; use https://`;
+  log('warn', warning);
+  return [warning];
+}
+
+/** Milliseconds for the counters: an operator gets an answer also where nft gives none. */
+const patience = 2_000;
+
+async function atMost(work: Promise<void>): Promise<void> {
+  const end = new AbortController();
+  await Promise.race([work, sleep(systemClock, patience, end.signal).catch(() => {})]);
+  end.abort();
+}
+
+/** Where nothing says which device this is, or the saved identity is another machine's, waiting does not help. */
+async function refuseWrongIdentity({ proof, state, organization }: AgentConfig, check: MachineCheck): Promise<void> {
+  if (proof.kind === 'token') return;
+  try {
+    const identity = await check.folder.identity();
+    refuseForeignIdentity(identity, check);
+    if (proof.kind === 'enroll' || identity?.organization === organization) return;
+    const found = identity === undefined ? 'has no device yet' : 'has a device of another organization';
+    throw new WrongOptions(
+      `say which device this is: --device with --token-file, or --enroll with a key (${state} ${found})`,
+    );
+  } catch (error) {
+    // What is damaged is logged and tried again while the rules are in force.
+    if (!(error instanceof BadIdentity)) throw error;
+  }
+}
+
+/** Where large batches pass to nft: in memory where the system gives us a place, else beside the state. */
+async function scratchFolder(state: string): Promise<string> {
+  const folder = process.env['RUNTIME_DIRECTORY']?.split(':')[0] ?? state;
+  // What an agent left that was killed; the lock says that it is gone.
+  const left = (await readdir(folder).catch(() => [])).filter((name) => /^batch-\d+\.nft$/.test(name));
+  await Promise.all(left.map((name) => rm(join(folder, name), { force: true }).catch(() => {})));
+  return folder;
+}
+
+/** Whether stderr goes to the journal, by what systemd says it handed us. */
+function isJournal(): boolean {
+  const given = process.env['JOURNAL_STREAM'];
+  if (given === undefined) return false;
+  try {
+    const { dev, ino } = fstatSync(2, { bigint: true });
+    return given === `${dev}:${ino}`;
+  } catch {
+    return false;
+  }
+}

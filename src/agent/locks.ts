@@ -1,0 +1,27 @@
+/** Owns the locks of a running agent: one on its state directory, one in its network namespace, taken and released together. */
+import { mkdir } from 'node:fs/promises';
+import { lockFolder, lockNamespace, type FolderLock } from './host/lock.ts';
+
+/** Thrown where the agent cannot start: one line for a person. */
+export class CannotStart extends Error {
+  readonly code = 'cannot_start';
+}
+
+export async function lockState(state: string, onLost?: (why: string) => void): Promise<FolderLock> {
+  try {
+    await mkdir(state, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new CannotStart(
+      `the state directory cannot be made: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+  const options = onLost === undefined ? {} : { onLost };
+  const mine = await lockFolder(state, options);
+  try {
+    const place = await lockNamespace(options);
+    return { release: async () => void (await Promise.all([mine.release(), place?.release()])) };
+  } catch (error) {
+    await mine.release();
+    throw error;
+  }
+}

@@ -1,0 +1,111 @@
+/** Owns the agent's policy source at work: who this device is, its credential, and the stream that follows. */
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { systemClock } from '../client/clock.ts';
+import { Client } from '../client/http.ts';
+import { createNodeFetch } from '../node/fetch.ts';
+import type { DeviceId } from '../policy/ids.ts';
+import type { AgentConfig, TextSource } from './config.ts';
+import type { Log } from './host/log.ts';
+import { commandRunner } from './host/run-command.ts';
+import { notifyReady } from './host/systemd-notify.ts';
+import { tunnelAddress } from './host/tunnel-address.ts';
+import { enroll } from './source/enrollment.ts';
+import { IdentifiedSource } from './source/identified-policy-source.ts';
+import { BadIdentity, type Identity, type IdentityFolder } from './source/identity.ts';
+import { InformerSource } from './source/informer-policy-source.ts';
+import { connectionsThrough } from './source/open-server-access.ts';
+import type { ServerAddresses } from './source/server-access.ts';
+
+export interface ServerSourceOptions {
+  readonly config: AgentConfig;
+  readonly folder: IdentityFolder;
+  readonly log: Log;
+  readonly version: string;
+  /** This machine, where it has an id. */
+  readonly machine: string | undefined;
+  /** The driver interface, once it is known. */
+  readonly driver: () => string | undefined;
+  /** Absent: connections find the server by themselves. */
+  readonly serverAccess: ServerAddresses | undefined;
+}
+
+interface Who {
+  readonly device: DeviceId;
+  readonly client: Client;
+}
+
+export interface ServerSource {
+  readonly source: IdentifiedSource<Who>;
+  /** Devices of the organization, as far as known. */
+  readonly devices: () => number;
+}
+
+export function createServerSource(options: ServerSourceOptions): ServerSource {
+  const { config, folder, log, version, serverAccess } = options;
+  const { server, organization, proof, tlsCa } = config;
+  const fetch = createNodeFetch({
+    ...(tlsCa !== undefined && { authorities: () => readFile(tlsCa, 'utf8') }),
+    ...(serverAccess && connectionsThrough(serverAccess)),
+  });
+  const clientWith = (token: TextSource): Client =>
+    new Client({
+      url: server,
+      token: () => readSecret(token),
+      headers: { 'user-agent': `ringfence-agent/${version}` },
+      fetch,
+    });
+  let ready: Promise<void> | undefined;
+  const identify = async (signal: AbortSignal): Promise<Who> => {
+    // The agent asks for the network when what it knows is in force, or has failed to be.
+    await (ready ??= notifyReady(process.env));
+    if (proof.kind === 'token') return { device: proof.device, client: clientWith(proof.token) };
+    const identity =
+      proof.kind === 'enrolled'
+        ? await folder.identity()
+        : await enrollDevice(options, clientWith(proof.key), proof.publicKey, signal);
+    if (identity === undefined) throw new BadIdentity(`${folder.path('identity')} is gone`);
+    return { device: identity.device, client: clientWith({ text: identity.token }) };
+  };
+  const onFault = (fault: unknown): void => log('error', `a fault in the agent: ${String(fault)}`);
+  let informer: InformerSource | undefined;
+  const source = new IdentifiedSource({
+    identify,
+    open: ({ device, client }) => (informer = new InformerSource({ client, organization, device, onFault })),
+    clock: systemClock,
+    random: Math.random,
+  });
+  return { source, devices: () => informer?.devices ?? 0 };
+}
+
+function enrollDevice(
+  { config: { organization }, folder, log, machine, driver }: ServerSourceOptions,
+  client: Client,
+  publicKey: string | undefined,
+  signal: AbortSignal,
+): Promise<Identity> {
+  return enroll(
+    {
+      organization,
+      folder,
+      publicKey,
+      // Nobody's tunnel key, only a name that no other device has: its shape is that of a WireGuard key.
+      makeKey: () => randomBytes(32).toString('base64'),
+      hostname: hostname().slice(0, 255),
+      ...(machine !== undefined && { machine }),
+      tunnelAddress: () => tunnelAddress(commandRunner([]), driver()),
+      register: (body, within) => client.devices.create(organization, body, { signal: within }),
+      clock: systemClock,
+      log,
+    },
+    signal,
+  );
+}
+
+async function readSecret(source: TextSource): Promise<string> {
+  if ('text' in source) return source.text;
+  const text = (await readFile(source.file, 'utf8')).trim();
+  if (text === '') throw new Error(`${source.file} is empty`);
+  return text;
+}
