@@ -39,26 +39,28 @@ export async function installProgram(): Promise<{ readonly folder: string; reado
  * short-lived process inside makes the listener and hands it over, and no interface of the machine itself is touched.
  */
 export class Door {
-  readonly url = `http://127.0.0.1:${port}`;
+  readonly url: string;
   /** Where the server is; while there is none, whoever knocks is turned away. */
   target: string | undefined;
   readonly #listener: Server;
   readonly #sockets = new Set<Socket>();
 
-  private constructor(listener: Server) {
+  private constructor(listener: Server, host: string) {
+    this.url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
     this.#listener = listener.on('connection', (near: Socket) => this.#pass(near));
   }
 
-  static async open(namespace: Namespace): Promise<Door> {
+  /** At the namespace's own loopback, unless another address of it is given. */
+  static async open(namespace: Namespace, host = '127.0.0.1'): Promise<Door> {
     const script = `const s = require('node:net').createServer({ pauseOnConnect: true });
-      s.listen(${port}, '127.0.0.1', () => process.send('here', s));`;
+      s.listen(${port}, '${host}', () => process.send('here', s));`;
     const child: ChildProcess = namespace.spawn([process.execPath, '-e', script], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     return new Promise((resolve, reject) => {
       child.once('message', (_, handle) => {
         child.once('close', () => {
-          if (handle instanceof Server) resolve(new Door(handle));
+          if (handle instanceof Server) resolve(new Door(handle, host));
           else reject(new Error('there is no door'));
         });
         // Whoever also holds the listener would also take connections.

@@ -1,6 +1,6 @@
 /** Owns the status document for operators: the answer of the agent's socket and of `ringfence agent status`. */
 import type { Fate } from '../../nft/counters.ts';
-import { printRange } from '../../policy/address.ts';
+import { printAddress } from '../../policy/address.ts';
 import type { Direction } from '../../policy/rule.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { Trouble } from '../loop/state.ts';
@@ -99,12 +99,15 @@ export interface StatusDocumentOptions {
 const time = (at: number): string => new Date(at).toISOString();
 const trouble = ({ step, message, at }: Trouble): StatusTrouble => ({ what: stepWords[step], message, at: time(at) });
 
-const texts = ({ v4, v6 }: ServerAccess['addresses']): string[] => [
-  ...v4.map((range) => printRange(4, range)),
-  ...v6.map((range) => printRange(6, range)),
-];
+/** Address by address, also where some stand side by side: there are few. */
+function texts({ v4, v6 }: ServerAccess['addresses']): string[] {
+  const all: string[] = [];
+  for (const { first, last } of v4) for (let at = first; at <= last; at++) all.push(printAddress(4, at));
+  for (const { first, last } of v6) for (let at = first; at <= last; at++) all.push(printAddress(6, at));
+  return all;
+}
 
-/** The access in texts: addresses that stand side by side are one range. */
+/** The access in texts. */
 export const accessDocument = ({
   addresses,
   port,

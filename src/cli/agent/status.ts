@@ -91,6 +91,8 @@ const table =
         ...(policy.applied_at === undefined ? [] : ([['in force', `since ${shortTime(policy.applied_at)}`]] as const)),
         ...(policy.verified_at === undefined ? [] : ([['verified', shortTime(policy.verified_at)]] as const)),
         ['stream', streamLine(status)],
+        ['server access', accessLine(status)],
+        ['containers', containersLine(status)],
         ['drift', driftLine(drift)],
         ['revoked', count(status.revoked_connections, 'connection')],
         ['packets', directions.map((direction) => packetsLine(status, direction))],
@@ -127,12 +129,14 @@ function packetsLine({ packets, policy }: StatusDocument, direction: (typeof dir
   const admitted = policy.groups.map(
     (group) => `${group[`admitted_${direction}`]?.packets ?? 0} admitted by ${group.name}`,
   );
-  const { established, discovery, refused } = fates;
+  const { established, discovery, server, refused } = fates;
   const neighbours = discovery.packets > 0 ? [`${discovery.packets} of neighbour discovery`] : [];
+  const access = server.packets > 0 ? [`${server.packets} on the agent's way to its server`] : [];
   const parts = [
     ...admitted,
     `${established.packets} of established connections`,
     ...neighbours,
+    ...access,
     `${refused.packets} refused`,
   ];
   return `${way}: ${parts.join(', ')}`;
@@ -144,6 +148,20 @@ function streamLine({ stream, server }: StatusDocument): string {
   const why = stream.last_error === undefined ? '' : `: ${stream.last_error.message}`;
   const tries = stream.failures > 0 ? `, ${count(stream.failures, 'failure')}` : '';
   return `${stream.phase} ${since}, from ${server}${tries}${why}`;
+}
+
+function accessLine({ server_access: access }: StatusDocument): string {
+  if (access === undefined) return 'judged by the rules like everything else';
+  const { addresses, port, resolvers } = access;
+  const where = addresses.length === 0 ? 'nowhere through the interface yet' : `${addresses.join(', ')} port ${port}`;
+  return resolvers.length === 0 ? where : `${where}, and port 53 of ${resolvers.join(', ')}`;
+}
+
+function containersLine({ containers: { mode, forwarding } }: StatusDocument): string {
+  if (mode === 'ignore') return 'ignored: what is redirected or translated for them is not judged';
+  return forwarding === false
+    ? 'guarded; this device forwards nothing now'
+    : 'guarded: what is redirected or translated for them is judged by the rules too';
 }
 
 function driftLine({ repaired, last }: StatusDocument['drift']): string {
