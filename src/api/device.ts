@@ -77,6 +77,11 @@ export const RegisteredDevice = Type.Object(
 );
 export type RegisteredDevice = Wire<typeof RegisteredDevice>;
 
+/** How many addresses an agent names at most: it keeps no more ways open. */
+const mostAddresses = 128;
+const addressList = (description: string) =>
+  Type.Array(ShortText('A single address.'), { maxItems: mostAddresses, description });
+
 /** What an agent says about itself. It takes no revision and makes no event. */
 export const DeviceReport = Type.Object(
   {
@@ -89,6 +94,21 @@ export const DeviceReport = Type.Object(
     interface: Type.Optional(ShortText('The driver interface.')),
     drift_repairs: Type.Optional(
       Type.Integer({ minimum: 0, maximum: largestRevision, description: 'How often foreign changes were undone.' }),
+    ),
+    server_access: Type.Optional(
+      Type.Object(
+        {
+          addresses: addressList("The server's addresses, as the agent uses them."),
+          port: Type.Integer({ minimum: 0, maximum: 65_535, description: "The server's port." }),
+          resolvers: addressList('Whom the device asks for them; empty where the server is named by an address.'),
+        },
+        { ...strict, description: "The agent's own way to its server, which stays open whatever the groups say." },
+      ),
+    ),
+    containers: Type.Optional(
+      Type.Enum(['guard', 'ignore'], {
+        description: 'Whether connections that the device redirects or translates for others are judged too.',
+      }),
     ),
   },
   { ...strict, $id: 'DeviceReport', title: 'DeviceReport' },

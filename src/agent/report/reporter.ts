@@ -5,6 +5,7 @@ import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { Log } from '../host/log.ts';
 import type { AgentStatus } from '../loop/status.ts';
+import { accessDocument } from './status-document.ts';
 import { stepWords } from '../loop/step.ts';
 
 export interface ReporterOptions {
@@ -126,7 +127,8 @@ const isNew = (a: Seen, b: Seen): boolean =>
   a.own !== b.own ||
   a.report.state !== b.report.state ||
   a.report.detail !== b.report.detail ||
-  a.report.interface !== b.report.interface;
+  a.report.interface !== b.report.interface ||
+  JSON.stringify(a.report.server_access) !== JSON.stringify(b.report.server_access);
 
 /** How things stand in the words of the wire; nothing while a change is only under way. */
 export function reportOf(status: AgentStatus, version: string): DeviceReport | undefined {
@@ -146,5 +148,7 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
     agent_version: version,
     ...(driver !== undefined && { interface: driver.name }),
     drift_repairs: driftRepairs,
+    ...(status.serverAccess && { server_access: accessDocument(status.serverAccess) }),
+    containers: status.forwarding === undefined ? 'ignore' : 'guard',
   };
 }

@@ -33,10 +33,10 @@ export interface StatusDocument {
   };
   /** The agent's own way to its server, as the rules keep it open; absent where they do not. */
   readonly server_access?: {
-    readonly addresses: readonly string[];
+    readonly addresses: string[];
     readonly port: number;
     /** Whom the device asks for these addresses; empty where the server is named by an address. */
-    readonly resolvers: readonly string[];
+    readonly resolvers: string[];
   };
   /** Whether connections that the device redirects or translates for others are judged too, and whether it forwards at all. */
   readonly containers: { readonly mode: 'guard' | 'ignore'; readonly forwarding?: boolean };

@@ -1,6 +1,7 @@
 /** Owns the packet tracer: whether a packet passes, on which side it is refused, and which rule of which group lets it through. */
-import type { Device } from '../../api/device.ts';
+import type { Device, DeviceReport } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { surroundingsOf } from '../../client/policy.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { admittingRules, decide, rulesOf, type Decision } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -11,6 +12,7 @@ import { ruleWords } from '../group/rule-text.ts';
 import type { Session } from '../session/session.ts';
 import { safe, type Paint } from '../terminal/text.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
+import { allReports } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
 import { knownPolicy } from './nft.ts';
 
@@ -34,10 +36,12 @@ interface Side {
   readonly policy: EffectivePolicy;
   readonly decision: Decision;
   readonly packet: Packet;
+  /** Whether the same holds for connections that the device redirects or translates for containers. */
+  readonly containers: 'guard' | 'ignore';
 }
 
 export async function explain(session: Session, options: ExplainOptions): Promise<void> {
-  const [devices, groups] = await Promise.all([allDevices(session), allGroups(session)]);
+  const [devices, groups, reports] = await Promise.all([allDevices(session), allGroups(session), allReports(session)]);
   const [from, to] = [readEnd(options.from, devices), readEnd(options.to, devices)];
   if (from.address.family !== to.address.family) {
     throw usageError(
@@ -49,8 +53,8 @@ export async function explain(session: Session, options: ExplainOptions): Promis
   }
   const transport = readTransport(options, from.address.family);
   const sides = [
-    ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to.address, transport, groups)]),
-    ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from.address, transport, groups)]),
+    ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to.address, transport, groups, reports)]),
+    ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from.address, transport, groups, reports)]),
   ];
   const passes = sides.every(({ decision }) => decision.verdict === 'accept');
   await session.print({
@@ -102,10 +106,13 @@ function sideOf(
   remote: Address,
   transport: Transport,
   groups: readonly SecurityGroup[],
+  reports: ReadonlyMap<string, DeviceReport>,
 ): Side {
   const policy = knownPolicy(device, groups);
   const packet: Packet = { direction, family: remote.family, remote: remote.value, transport };
-  return { device, direction, policy, packet, decision: decide(policy, packet) };
+  const surroundings = surroundingsOf(reports.get(device.id));
+  const { containers } = surroundings;
+  return { device, direction, policy, packet, containers, decision: decide(policy, packet, surroundings) };
 }
 
 const groupNames = ({ groups }: EffectivePolicy): string => groups.map(({ name }) => name).join(', ');
@@ -144,6 +151,19 @@ function reasonWords({ decision: { reason }, direction, policy, packet }: Side):
   }
 }
 
+/** What of a container differs, or where one is easily overlooked. */
+function containersWords(side: Side): readonly string[] {
+  const { device, direction, decision } = side;
+  const name = safe(deviceName(device));
+  if (side.containers === 'ignore') return [`Containers on ${name} are not judged: its agent ignores them.`];
+  if (decision.reason.kind === 'server')
+    return [`Containers on ${name} have no part in it: the way is the agent's own.`];
+  if (decision.verdict === 'accept') return [];
+  return direction === 'inbound'
+    ? [`So is a container's published port on ${name}, by the port that the connection is made to.`]
+    : [`So is a container on ${name} whose address is translated.`];
+}
+
 const shownRules = 10;
 
 function render(explanation: {
@@ -170,7 +190,8 @@ function render(explanation: {
   }
   const whole =
     sides.length === 2 ? '' : 'Only one end is a device of this organization: the other end was not judged.';
-  return [...lines, ...(whole === '' ? [] : [paint('dim', whole)])].map((line) => `${line}\n`).join('');
+  const containers = sides.flatMap(containersWords).map((line) => paint('dim', line));
+  return [...lines, ...containers, ...(whole === '' ? [] : [paint('dim', whole)])].map((line) => `${line}\n`).join('');
 }
 
 const endData = ({ name, address, device }: End): object => ({
@@ -179,13 +200,15 @@ const endData = ({ name, address, device }: End): object => ({
   ...(device !== undefined && { device_id: device.id }),
 });
 
-function sideData({ device, direction, decision, policy }: Side): object {
+function sideData(side: Side): object {
+  const { device, direction, decision, policy } = side;
   const { reason } = decision;
   return {
     device_id: device.id,
     direction,
     verdict: decision.verdict === 'accept' ? 'allowed' : 'refused',
     reason: reason.kind,
+    containers: side.containers,
     groups: policy.groups.map(({ id }) => id),
     ...(reason.kind === 'rule' && { group_id: reason.group.id, rule: reason.rule }),
   };

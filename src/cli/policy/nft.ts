@@ -1,16 +1,18 @@
 /** Owns the printing of the nftables ruleset that a device would get. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { groupFromRecord, policyOfDevice } from '../../client/policy.ts';
+import { groupFromRecord, policyOfDevice, surroundingsOf } from '../../client/policy.ts';
 import { compile } from '../../nft/compile.ts';
 import { BadName, parseInterfaceName } from '../../nft/names.ts';
 import { install } from '../../nft/plan.ts';
 import { printCommands } from '../../nft/print.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
+import { isClosed } from '../../policy/decide.ts';
 import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import type { Session } from '../session/session.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
+import { allReports } from '../lookup/device-report.ts';
 import { allGroups, pickGroup } from '../lookup/group.ts';
 
 /** The policy of a device; a group that cannot be seen makes it unknown, which is not the same as empty. */
@@ -28,7 +30,9 @@ export interface NftOptions {
 
 export async function showNft(session: Session, text: string, options: NftOptions): Promise<void> {
   const [groups, devices] = await Promise.all([allGroups(session), allDevices(session)]);
-  const { what, policy } = policyNamed(text, groups, devices);
+  const { what, policy, device } = policyNamed(text, groups, devices);
+  const report = device === undefined ? undefined : (await allReports(session)).get(device.id);
+  const { serverAccess, containers } = surroundingsOf(report);
   let name: ReturnType<typeof parseInterfaceName>;
   try {
     name = parseInterfaceName(options.interface);
@@ -39,11 +43,18 @@ export async function showNft(session: Session, text: string, options: NftOption
   const ruleset = compile(canonicalize(policy), {
     interface: name,
     neighbourDiscovery: options.neighbourDiscovery === true,
+    serverAccess,
+    forwarding: containers === 'guard' ? 'on' : undefined,
   });
   const printed = printCommands(install(ruleset));
   session.say(
     `The ruleset of ${what} on interface ${name}, from ${policy.groups.map((group) => group.name).join(', ')}:`,
   );
+  if (isClosed(policy, 'outbound') && serverAccess === undefined) {
+    session.say(
+      "Not in it: the agent's way to its server, which each agent adds for itself and has not reported here.",
+    );
+  }
   await session.print({
     data: { for: what, interface: name, groups: policy.groups.map(({ id }) => id), ruleset: printed },
     ids: policy.groups.map(({ id }) => id),
@@ -56,7 +67,7 @@ function policyNamed(
   text: string,
   groups: readonly SecurityGroup[],
   devices: readonly Device[],
-): { readonly what: string; readonly policy: EffectivePolicy } {
+): { readonly what: string; readonly policy: EffectivePolicy; readonly device?: Device } {
   const device = attempt(() => pickDevice(devices, text));
   const group = attempt(() => pickGroup(groups, text));
   if (!(device instanceof CliError) && !(group instanceof CliError)) {
@@ -66,7 +77,7 @@ function policyNamed(
     ]);
   }
   if (!(device instanceof CliError))
-    return { what: `device ${deviceName(device)}`, policy: knownPolicy(device, groups) };
+    return { what: `device ${deviceName(device)}`, policy: knownPolicy(device, groups), device };
   if (!(group instanceof CliError)) {
     const source = group.is_default === true ? 'default' : 'list';
     return { what: `group ${group.group_name}`, policy: { source, groups: [groupFromRecord(group)] } };

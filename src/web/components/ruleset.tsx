@@ -1,24 +1,26 @@
 /** Owns the nftables text on a page. The compiler is loaded when somebody wants to see what it makes. */
 import { useEffect, useState, type ReactNode } from 'react';
+import type { DeviceReport } from '../../api/device.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 
 export function Compiled({
   policy,
-  interfaceName,
+  report,
 }: {
   readonly policy: EffectivePolicy;
-  readonly interfaceName?: string | undefined;
+  /** What the device's agent said, where one has. */
+  readonly report?: DeviceReport | undefined;
 }): ReactNode {
   const [text, setText] = useState<string>();
   useEffect(() => {
     let current = true;
     void import('../model/ruleset.ts').then(({ compilePolicy }) => {
-      if (current) setText(compilePolicy(policy, interfaceName));
+      if (current) setText(compilePolicy(policy, report));
     });
     return () => {
       current = false;
     };
-  }, [policy, interfaceName]);
+  }, [policy, report]);
   return (
     <pre className="code code-tall" tabIndex={0} aria-label="nftables text">
       {text ?? 'Compiling…'}

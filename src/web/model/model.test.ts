@@ -116,6 +116,6 @@ it('shows the nftables text that an agent would load', () => {
   expect(text).toMatch(/tcp dport vmap \{ 443 : goto from-[0-9a-f]+ \}/);
   expect(text).toMatch(/counter name in-[0-9a-f-]{36} accept/);
   expect(text).toContain('iifname "wg0"');
-  expect(compilePolicy(policy, 'tun7')).toContain('iifname "tun7"');
-  expect(compilePolicy(policy, 'no "name" at all')).toBe(text);
+  expect(compilePolicy(policy, { state: 'applied', interface: 'tun7' })).toContain('iifname "tun7"');
+  expect(compilePolicy(policy, { state: 'applied', interface: 'no "name" at all' })).toBe(text);
 });

@@ -1,4 +1,6 @@
 /** Owns the text that an agent loads for a policy: what is shown is what the compiler makes. */
+import type { DeviceReport } from '../../api/device.ts';
+import { surroundingsOf } from '../../client/policy.ts';
 import { compile } from '../../nft/compile.ts';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
 import { plan } from '../../nft/plan.ts';
@@ -16,8 +18,15 @@ function interfaceOf(name: string | undefined): InterfaceName {
   }
 }
 
-export function compilePolicy(policy: EffectivePolicy, interfaceName?: string): string {
-  const ruleset = compile(canonicalize(policy), { interface: interfaceOf(interfaceName), neighbourDiscovery: false });
+/** `report` is what the device's agent said, where one has. */
+export function compilePolicy(policy: EffectivePolicy, report?: DeviceReport): string {
+  const { serverAccess, containers } = surroundingsOf(report);
+  const ruleset = compile(canonicalize(policy), {
+    interface: interfaceOf(report?.interface),
+    neighbourDiscovery: false,
+    serverAccess,
+    forwarding: containers === 'guard' ? 'on' : undefined,
+  });
   const update = plan(undefined, ruleset);
   return update.kind === 'update' ? printCommands([...update.stage, ...update.flip]) : '';
 }

@@ -59,7 +59,8 @@ function Facts({ device }: { readonly device: Device }): ReactNode {
 /** The very text that the agent loads, for whoever trusts nothing else. */
 function Loaded({ policy, device }: { readonly policy: EffectivePolicy; readonly device: Device }): ReactNode {
   const [open, setOpen] = useState(false);
-  const reported = useStatuses().get(device.id)?.status.interface;
+  const report = useStatuses().get(device.id)?.status;
+  const reported = report?.interface;
   return (
     <section className="card" aria-label="nftables">
       <div className="card-head">
@@ -68,7 +69,7 @@ function Loaded({ policy, device }: { readonly policy: EffectivePolicy; readonly
           <p className="small dimmed">
             What the agent loads for these rules
             {reported === undefined || reported === '' ? ', with wg0 for its interface' : ` on ${reported}`}. Compare it
-            with <code>nft list table inet service</code> on the device.
+            with <code>nft list ruleset</code> on the device.
           </p>
         </div>
         <Button variant="default" aria-expanded={open} onClick={() => setOpen(!open)}>
@@ -77,7 +78,7 @@ function Loaded({ policy, device }: { readonly policy: EffectivePolicy; readonly
       </div>
       {open ? (
         <div className="card-body">
-          <Compiled policy={policy} interfaceName={reported === '' ? undefined : reported} />
+          <Compiled policy={policy} report={report} />
         </div>
       ) : null}
     </section>

@@ -1,0 +1,84 @@
+/** Proves that `nft` and `explain` tell what holds on a device beside its groups: the agent's way to its server, and containers. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { done, json, usePeople } from './people.fixture.ts';
+
+const people = usePeople();
+
+let agent: ReturnType<typeof people.server.nobody.as>;
+let path = '';
+beforeEach(async () => {
+  const { id, device_token } = await people.place.owner.api.expect(201, 'POST', `${people.place.base}/devices`, {
+    public_key: 'edge',
+    hostname: 'edge',
+    tunnel_ip: '100.64.0.1',
+  });
+  agent = people.server.nobody.as(device_token);
+  path = `${people.place.base}/devices/${id}/status`;
+  await done(people.owner.run(['group', 'create', 'shut', '--in', 'tcp 8080', '--out', 'udp 5000']));
+  await done(people.owner.run(['device', 'groups', 'set', 'edge', 'shut']));
+});
+
+const report = (more: object): Promise<unknown> => agent.expect(200, 'PUT', path, { state: 'applied', ...more });
+const access = { addresses: ['100.64.0.9', 'fd7f::9'], port: 8_443, resolvers: ['100.64.0.53'] };
+const ask = (...args: readonly string[]) => people.owner.run(['explain', ...args]);
+
+describe('nft', () => {
+  it("shows the agent's way to its server as the agent reported it, and that it is missing where it did not", async () => {
+    const before = await people.owner.run(['nft', 'edge']);
+    expect(before.stdout).not.toContain('out-server');
+    expect(before.stderr).toContain("Not in it: the agent's way to its server");
+    await report({ server_access: access, containers: 'guard' });
+    const { stdout, stderr } = await people.owner.run(['nft', 'edge']);
+    expect(stderr).not.toContain('Not in it');
+    expect(stdout).toContain('ip daddr 100.64.0.9 tcp dport 8443 counter name out-server accept');
+    expect(stdout).toContain('ip6 daddr fd7f::9 tcp dport 8443 counter name out-server accept');
+    expect(stdout).toContain('ip daddr 100.64.0.53 udp dport 53 counter name out-server accept');
+    const file = await people.owner.file('rules.nft', stdout);
+    await expect(promisify(execFile)('nft', ['-c', '-f', file])).resolves.toMatchObject({ stderr: '' });
+  });
+
+  it('shows the table for containers, unless the agent ignores them', async () => {
+    expect(await done(people.owner.run(['nft', 'shut']))).toContain('add table inet service-forward');
+    expect(await done(people.owner.run(['nft', 'edge']))).toContain('meta l4proto 6 ct original proto-dst vmap { 8080');
+    await report({ containers: 'ignore' });
+    expect(await done(people.owner.run(['nft', 'edge']))).not.toContain('service-forward');
+    expect(await done(people.owner.run(['nft', 'default']))).not.toContain('service-forward');
+  });
+
+  it('takes what an agent reported for anybody’s text', async () => {
+    await report({ server_access: { addresses: ['; flush ruleset', '10.0.0.0/8'], port: 1, resolvers: ['x'] } });
+    const { stdout } = await people.owner.run(['nft', 'edge']);
+    expect(stdout).not.toContain('flush');
+    expect(stdout).not.toContain('out-server');
+  });
+});
+
+describe('explain', () => {
+  it("says what is admitted as the agent's way to its server, and nothing beside it is", async () => {
+    await report({ server_access: access });
+    const outcome = await done(ask('--from', 'edge', '--to', '100.64.0.9', '--port', '8443'));
+    expect(outcome).toMatch(/^allowed: /);
+    expect(outcome).toContain("out of edge: allowed, admitted as the agent's way to its server\n");
+    expect(outcome).toContain("Containers on edge have no part in it: the way is the agent's own.\n");
+    const verdict = async (...args: readonly string[]): Promise<unknown> =>
+      (await json(ask('--from', 'edge', ...args, '-o', 'json'))).sides[0].reason;
+    expect(await verdict('--to', '100.64.0.53', '--proto', 'udp', '--port', '53')).toBe('server');
+    expect(await verdict('--to', '100.64.0.9', '--port', '8444')).toBe('no-rule');
+    expect(await verdict('--to', '100.64.0.9', '--proto', 'udp', '--port', '8443')).toBe('no-rule');
+    expect(await verdict('--to', '100.64.0.10', '--port', '8443')).toBe('no-rule');
+    const inbound = await json(ask('--from', '100.64.0.9', '--to', 'edge', '--port', '22', '-o', 'json'));
+    expect(inbound.sides[0]).toMatchObject({ verdict: 'refused', reason: 'no-rule' });
+  });
+
+  it('says that containers are judged alike, or not at all', async () => {
+    const refused = await done(ask('--from', '100.64.0.9', '--to', 'edge', '--port', '22'));
+    expect(refused).toContain(
+      "So is a container's published port on edge, by the port that the connection is made to.\n",
+    );
+    await report({ containers: 'ignore' });
+    const ignored = await done(ask('--from', '100.64.0.9', '--to', 'edge', '--port', '22'));
+    expect(ignored).toContain('Containers on edge are not judged: its agent ignores them.\n');
+  });
+});
