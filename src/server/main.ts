@@ -4,7 +4,7 @@ import { createLog } from './http/observe/log.ts';
 import { serverConfig, type ServerConfig } from './options/config.ts';
 import { describeConfig } from './options/describe.ts';
 import type { ServerValues } from './options/server-options.ts';
-import { prepare, startServer, Undo, type RunningServer, type Surroundings } from './serve.ts';
+import { prepare, startServer, streamLimitsOf, Undo, type RunningServer, type Surroundings } from './serve.ts';
 import { StartError } from './start-error.ts';
 import { WorkerPool } from './workers/pool.ts';
 import { notifyReady } from './workers/systemd-notify.ts';
@@ -46,6 +46,7 @@ async function startWorkers(config: ServerConfig, around: Surroundings, version:
   const pool = new WorkerPool({
     count: config.workers,
     log,
+    streamLimits: streamLimitsOf(config),
     patienceMs: config.shutdownTimeout * 1000 + graceMs,
   });
   const close = async (): Promise<void> => {
@@ -102,7 +103,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
     if (task.version !== version) {
       throw new StartError([`version ${version} was installed while version ${task.version} runs: restart the server`]);
     }
-    const around = { log, processes: config.workers, others: () => worker.measureOthers() };
+    const around = { log, processes: config.workers, others: () => worker.measureOthers(), streams: worker.streams };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
     worker.measure = () => server.measure();
     const endBalance = worker.balance(server.gate);

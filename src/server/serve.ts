@@ -23,6 +23,7 @@ import { StartError } from './start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/contract/store.ts';
+import { LocalStreamPlaces, SharedStreamPlaces, type StreamCounter, type StreamLimits } from './stream-places.ts';
 import { startWatch, type WatchService } from './watch/service.ts';
 import type { WatchSettings } from './watch/settings.ts';
 
@@ -43,6 +44,8 @@ export interface Surroundings {
   readonly processes?: number;
   /** What the server's other processes measure. */
   readonly others?: () => Promise<readonly Measures[]>;
+  /** Counts the streams of all processes of the server; absent where there is one process. */
+  readonly streams?: StreamCounter;
 }
 
 export interface RunningServer {
@@ -246,6 +249,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         ...around.watch,
       },
       clock,
+      places: around.streams
+        ? new SharedStreamPlaces(around.streams, streamLimitsOf(config))
+        : new LocalStreamPlaces(streamLimitsOf(config)),
       registry: metrics.registry,
       onWarning: (message, cause) => log.warn({ err: cause }, message),
     });
@@ -304,6 +310,12 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     throw error;
   }
 }
+
+export const streamLimitsOf = (config: ServerConfig): StreamLimits => ({
+  perUserCredential: config.maxStreams,
+  perDeviceToken: config.maxDeviceStreams,
+  perOrganization: config.maxOrganizationStreams,
+});
 
 /** No new requests; streams end; requests in flight may finish, but not for ever. */
 async function closeApp(

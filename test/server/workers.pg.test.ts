@@ -221,3 +221,38 @@ test('a port that is taken: the workers say so in one clear line, and nothing is
   }
   expect(await first.stop()).toMatchObject({ code: 0 });
 });
+
+test('a bound on streams holds for all workers together, and what a killed one held is free again', async () => {
+  const run = start('--workers', '2', '--max-streams', '20');
+  const url = await run.url();
+  const api = new Api(url, token);
+  await serving(api, 2);
+  const { id: org } = await api.expect(201, 'POST', '/api/organizations', { name: 'bounded' });
+  const open = async (count: number): Promise<readonly number[]> => {
+    const fresh = Array.from({ length: count }, () => new EventStream(url, token, org, [{ kind: 'device' }]));
+    streams.push(...fresh);
+    const answered = await Promise.all(fresh.map((stream) => stream.answered()));
+    return answered.map(({ status }) => status).toSorted((a, b) => a - b);
+  };
+  const statuses = await open(50);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(20);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(30);
+  const [killed = 0] = workersOf(run);
+  process.kill(killed, 'SIGKILL');
+  await until(
+    'streams that are cut off',
+    () => streams.some((stream) => stream.status === 200 && stream.closed) || undefined,
+  );
+  const cut = streams.filter((stream) => stream.status === 200 && stream.closed).length;
+  await serving(api, 2);
+  await until('room for others', async () => {
+    const now = await open(1);
+    return now[0] === 200 || undefined;
+  });
+  const more = await open(40);
+  const lost = streams.filter((stream) => stream.status === 200 && stream.closed).length;
+  expect(lost).toBe(cut);
+  expect(more.filter((status) => status === 200)).toHaveLength(cut - 1);
+  api.close();
+  expect(await run.stop()).toMatchObject({ code: 0 });
+});

@@ -19,7 +19,7 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     `rate limit ${config.rateLimit === 0 ? 'off' : `${config.rateLimit}/s, burst ${config.rateBurst}`}`,
     `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,
     `deletions kept ${config.keepDeletions} days, the audit ${config.keepAudit} days`,
-    `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s`,
+    `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s; at most ${config.maxStreams} a user's credential, ${config.maxDeviceStreams} a device, ${config.maxOrganizationStreams} an organization`,
     ...(audiences === undefined
       ? []
       : [`access tokens of ${config.oidcIssuer?.join(', ') ?? ''} for ${audiences.join(', ')}`]),

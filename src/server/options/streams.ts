@@ -24,4 +24,25 @@ export const streamOptions = {
     fallback: '60',
     read: between(1, 86_400),
   },
+  maxStreams: {
+    flags: '--max-streams <number>',
+    env: 'RINGFENCE_MAX_STREAMS',
+    help: "streams that a user's credential may have open at a time (429 beyond)",
+    fallback: '1000',
+    read: between(1, 10_000_000),
+  },
+  maxDeviceStreams: {
+    flags: '--max-device-streams <number>',
+    env: 'RINGFENCE_MAX_DEVICE_STREAMS',
+    help: "streams that a device's token may have open at a time (429 beyond)",
+    fallback: '16',
+    read: between(1, 10_000_000),
+  },
+  maxOrganizationStreams: {
+    flags: '--max-organization-streams <number>',
+    env: 'RINGFENCE_MAX_ORGANIZATION_STREAMS',
+    help: 'streams that an organization may have open at a time (429 beyond)',
+    fallback: '200000',
+    read: between(1, 10_000_000),
+  },
 } as const satisfies Readonly<Record<string, ServerOption>>;

@@ -1,6 +1,6 @@
 /** Owns one watched organization: its ring, its listings, its streams, and the rounds in which they are served. */
 import type { WatchKind } from '../../api/kinds.ts';
-import type { OrganizationId } from '../../policy/ids.ts';
+import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Head } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { next, type Following, type Need, type View } from './cursor.ts';
@@ -13,6 +13,7 @@ import type { Source } from './source.ts';
 import type { StateCache } from './state-cache.ts';
 import { StateReader } from './state-reader.ts';
 import type { WatchStats } from './stats.ts';
+import { StreamIndex } from './stream-index.ts';
 import { isOpen, type StreamEvent } from './stream-state.ts';
 import type { Ending, Stream, StreamOwner } from './stream.ts';
 
@@ -40,6 +41,7 @@ export class Channel implements View, StreamOwner, Task {
   readonly batches: Batches;
   readonly log: LogReader;
   readonly streams = new Set<Stream>();
+  readonly #byUser = new StreamIndex<UserId>();
   /** When the last stream went. */
   idleSince: number;
   readonly #o: ChannelOptions;
@@ -107,6 +109,7 @@ export class Channel implements View, StreamOwner, Task {
   /** Takes a stream in. The channel's log must have reached the head that the stream was promised. */
   add(stream: Stream): void {
     this.streams.add(stream);
+    this.#byUser.add(stream.holder.user, stream);
     this.#o.stats.opened += 1;
     this.#move(stream, 'behind');
   }
@@ -120,6 +123,11 @@ export class Channel implements View, StreamOwner, Task {
 
   endAll(why: Ending): void {
     for (const stream of this.streams) this.end(stream, why);
+  }
+
+  /** Ends the streams of one user. */
+  endOf(user: UserId, why: Ending): void {
+    for (const stream of this.#byUser.get(user)) this.end(stream, why);
   }
 
   end(stream: Stream, why: Ending): void {
@@ -199,6 +207,7 @@ export class Channel implements View, StreamOwner, Task {
   onClosed(stream: Stream): void {
     this.#move(stream, 'close');
     this.streams.delete(stream);
+    this.#byUser.delete(stream.holder.user, stream);
     this.#o.stats.ended(stream.ended ?? 'left');
     if (this.streams.size === 0) this.idleSince = this.#o.now();
     this.#o.onClosed(stream);

@@ -2,10 +2,13 @@
 import { describe, expect, test } from 'vitest';
 import { parseTokenId } from '../../policy/ids.ts';
 import { both, device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
+import { LocalStreamPlaces } from '../stream-places.ts';
 import { modelOrg, userOf } from './model.fixture.ts';
+import { FakeSink } from './sink.fixture.ts';
 
 const make = hubMaker();
 const token = parseTokenId('44444444-4444-4444-8444-444444444444');
+const other = parseTokenId('55555555-5555-4555-8555-555555555555');
 
 describe('a reader that does not keep up', () => {
   test('costs one write in memory and no queue, and goes on where it was', async () => {
@@ -171,6 +174,84 @@ describe('a stream ends cleanly', () => {
     await t.pass(6_000);
     expect(sink.destroyed).toBe(true);
     await drained;
+  });
+});
+
+describe('the end of a right', () => {
+  test('touches no stream but those of its credential or member', async () => {
+    const t = make();
+    let looks = 0;
+    const holder = {
+      user: userOf(1),
+      kind: 'user' as const,
+      credential: 'other',
+      expiresAt: undefined,
+      get token() {
+        looks += 1;
+        return other;
+      },
+    };
+    const sink = new FakeSink();
+    const refused = await t.hub.open({
+      org: modelOrg,
+      items: device,
+      holder,
+      admittedAt: t.now,
+      chunked: true,
+      accept: () => sink,
+    });
+    expect(refused).toBeUndefined();
+    await loopTurns();
+    const mine = await t.watch(device, { token, user: userOf(2) });
+    looks = 0;
+    t.db.hint({ credentials: [token] });
+    t.db.hint({ removed_members: [{ organization_id: modelOrg, user_id: userOf(2) }] });
+    t.db.ended.push({ serial: 1, token_id: token });
+    await t.pass(200);
+    expect([mine.ended, sink.ended, looks]).toEqual([true, false, 0]);
+  });
+
+  test('is read once from the database, however often it is looked', async () => {
+    const t = make();
+    await t.watch(device);
+    for (let serial = 1; serial <= 100; serial += 1) t.db.ended.push({ serial, token_id: token });
+    const asked: (string | undefined)[] = [];
+    const heads = t.db.heads.bind(t.db);
+    t.db.heads = (orgs, since) => {
+      asked.push(since);
+      return heads(orgs, since);
+    };
+    for (let i = 0; i < 3; i += 1) await t.pass(200);
+    expect(asked).toEqual(['0', '100', '100']);
+  });
+});
+
+describe('the number of streams', () => {
+  const limits = { perUserCredential: 3, perDeviceToken: 2, perOrganization: 6 };
+
+  test('of a credential and of an organization is bounded, and a stream that ends makes room', async () => {
+    const t = make({ places: new LocalStreamPlaces(limits) });
+    const first = await t.watch(device, { token });
+    for (let i = 0; i < 2; i += 1) await t.watch(device, { token });
+    expect(await t.open(device, { token })).toBe('credential_streams');
+    for (let i = 0; i < 2; i += 1) await t.watch(device, { token: other, kind: 'device' });
+    expect(await t.open(device, { token: other, kind: 'device' })).toBe('credential_streams');
+    await t.watch(device, { user: userOf(3) });
+    expect(await t.open(device, { user: userOf(4) })).toBe('organization_streams');
+    first.close();
+    await t.watch(device, { token });
+    expect(await t.open(device, { token })).toBe('credential_streams');
+  });
+
+  test('does not count requests that are refused or fail', async () => {
+    const t = make({ places: new LocalStreamPlaces(limits) });
+    for (let i = 0; i < 10; i += 1) {
+      expect(await t.open([{ kind: 'device', gt_revision: 99 }], { token })).toBe('revision_gone');
+    }
+    t.db.down = true;
+    for (let i = 0; i < 10; i += 1) await expect(t.open(device, { token })).rejects.toThrow('down');
+    t.db.down = false;
+    for (let i = 0; i < 3; i += 1) await t.watch(device, { token });
   });
 });
 

@@ -2,6 +2,7 @@
 import { afterEach } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { TokenId, UserId } from '../../policy/ids.ts';
+import type { StreamPlaces } from '../stream-places.ts';
 import { Hub, type Refusal } from './hub.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 import type { WatchSettings } from './settings.ts';
@@ -18,13 +19,20 @@ export class TestHub {
   readonly warnings: string[] = [];
   now = 1_000_000;
 
-  constructor(options: { readonly settings?: Partial<WatchSettings>; readonly db?: ModelDatabase } = {}) {
+  constructor(
+    options: {
+      readonly settings?: Partial<WatchSettings>;
+      readonly db?: ModelDatabase;
+      readonly places?: StreamPlaces;
+    } = {},
+  ) {
     this.db = options.db ?? new ModelDatabase();
     this.hub = new Hub({
       source: this.db,
       settings: options.settings ?? {},
       clock: { now: () => this.now },
       random: () => 0.5,
+      places: options.places,
       defer: (run) => setImmediate(run),
       later: (run) => setImmediate(run),
       onWarning: (message) => this.warnings.push(message),
@@ -33,13 +41,25 @@ export class TestHub {
 
   async open(
     items: readonly WatchItem[],
-    options: { user?: UserId; token?: TokenId; expiresAt?: number; chunked?: boolean } = {},
+    options: {
+      user?: UserId;
+      token?: TokenId;
+      kind?: 'user' | 'device';
+      expiresAt?: number;
+      chunked?: boolean;
+    } = {},
   ): Promise<FakeSink | Refusal> {
     const sink = new FakeSink();
     const refusal = await this.hub.open({
       org: modelOrg,
       items,
-      holder: { user: options.user ?? userOf(1), token: options.token, expiresAt: options.expiresAt },
+      holder: {
+        user: options.user ?? userOf(1),
+        kind: options.kind ?? 'user',
+        credential: options.token ?? `of ${options.user ?? userOf(1)}`,
+        token: options.token,
+        expiresAt: options.expiresAt,
+      },
       admittedAt: this.now,
       chunked: options.chunked ?? true,
       accept: () => sink,

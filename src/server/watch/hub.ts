@@ -1,18 +1,20 @@
 /** Owns the process's streams: which organizations are watched, what wakes them, and the clock that all streams share. */
 import type { WatchItem } from '../../api/watch.ts';
 import { watchKinds } from '../../api/kinds.ts';
-import type { OrganizationId } from '../../policy/ids.ts';
+import type { OrganizationId, TokenId } from '../../policy/ids.ts';
 import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
 import { Coalescer } from '../coalesce.ts';
+import { LocalStreamPlaces, type StreamPlace, type StreamPlaces } from '../stream-places.ts';
 import { Channel } from './channel.ts';
 import { maskOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
 import { start } from './cursor.ts';
-import { Rights, type Verdict } from './rights.ts';
+import { Rights, type EndedRights } from './rights.ts';
 import type { Pool } from './segment.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
 import { WatchStats } from './stats.ts';
+import { StreamIndex } from './stream-index.ts';
 import { Stream, type Holder, type Sink } from './stream.ts';
 import { Scheduler } from './scheduler.ts';
 import { formatOf } from './wire.ts';
@@ -27,6 +29,8 @@ export interface HubOptions {
   readonly defer: (run: () => void) => void;
   /** Runs something after some milliseconds; `setTimeout` in a server. */
   readonly later: (run: () => void, ms: number) => void;
+  /** Where streams are counted; by default here, up to the default limits. */
+  readonly places?: StreamPlaces | undefined;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
@@ -49,7 +53,13 @@ export interface ConnectedSink extends Sink {
   connect(stream: Stream): void;
 }
 
-export type Refusal = 'not_found' | 'revision_gone' | 'draining';
+export type Refusal =
+  | 'not_found'
+  | 'revision_gone'
+  | 'draining'
+  /** The credential, or the organization, has as many streams as it may have. */
+  | 'credential_streams'
+  | 'organization_streams';
 
 /** How long a connection may take to take its end before it is closed without. */
 const endingMs = 5_000;
@@ -62,6 +72,8 @@ export class Hub {
   readonly #heads: Coalescer<OrganizationId, Head | undefined>;
   readonly #scheduler: Scheduler<Channel>;
   readonly #rights = new Rights();
+  readonly #byToken = new StreamIndex<TokenId>();
+  readonly #places: StreamPlaces;
   readonly #pool: Pool = { bytes: 0, uses: 0 };
   readonly #stopHints: () => void;
   #streams = 0;
@@ -73,6 +85,7 @@ export class Hub {
   constructor(options: HubOptions) {
     this.#o = options;
     this.settings = { ...defaultWatchSettings, ...options.settings };
+    this.#places = options.places ?? new LocalStreamPlaces();
     const { clock, defer, later } = options;
     this.#scheduler = new Scheduler({ slice: this.settings.slice, defer });
     this.#heads = new Coalescer({
@@ -99,28 +112,43 @@ export class Hub {
   /** Opens a stream, or says why not. Fails when the database cannot be reached. */
   async open(opening: Opening): Promise<Refusal | undefined> {
     if (this.#draining) return 'draining';
+    const { credential, kind } = opening.holder;
+    const place = await this.#places.take({ kind, credential, organization: opening.org });
+    if (place === 'credential') return 'credential_streams';
+    if (place === 'organization') return 'organization_streams';
+    let refused: Refusal | 'failed' | undefined = 'failed';
+    try {
+      refused = await this.#open(opening, place);
+      return refused;
+    } finally {
+      if (refused !== undefined) place.release();
+    }
+  }
+
+  async #open(opening: Opening, place: StreamPlace): Promise<Refusal | undefined> {
+    if (this.#draining) return 'draining';
     const channel = await this.#channelOf(opening.org);
     if (channel === undefined) return 'not_found';
     // Whatever was written anywhere before this request is in the ring or behind it from here on.
     const head = await channel.sync(this.#heads.patient.get(opening.org));
     if (this.#draining) return 'draining';
     // Gone, restored from a backup, or forgotten while we waited, because nobody read from it: look again.
-    if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening);
+    if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening, place);
     const resumed = opening.items.map((item) => item.gt_revision ?? 0).filter((revision) => revision > 0);
     const latest = Math.max(head.revision, channel.ring.head);
     if (resumed.some((revision) => revision > latest || revision < head.purged)) return 'revision_gone';
     if (resumed.length > 0) this.stats.resumes += 1;
     if (resumed.length > 0 && resumed.every((revision) => channel.ring.covers(revision))) this.stats.ringHits += 1;
-    this.#attach(channel, opening);
+    this.#attach(channel, opening, place);
     return undefined;
   }
 
-  async #reopen(opening: Opening): Promise<Refusal | undefined> {
+  async #reopen(opening: Opening, place: StreamPlace): Promise<Refusal | undefined> {
     const head = await this.#heads.prompt.get(opening.org);
-    return head === undefined ? 'not_found' : this.open(opening);
+    return head === undefined ? 'not_found' : this.#open(opening, place);
   }
 
-  #attach(channel: Channel, opening: Opening): void {
+  #attach(channel: Channel, opening: Opening, place: StreamPlace): void {
     const { items, holder, chunked, preface, accept } = opening;
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
@@ -136,6 +164,7 @@ export class Hub {
         format: formatOf({ withKind: items.length > 1, chunked }),
       },
       holder,
+      place,
       cursor: start(items),
       preface,
       now,
@@ -143,6 +172,7 @@ export class Hub {
     });
     sink.connect(stream);
     this.#streams += 1;
+    if (holder.token !== undefined) this.#byToken.add(holder.token, stream);
     channel.add(stream);
     const ended = this.#rights.since(channel.org, holder, opening.admittedAt);
     if (ended !== undefined) channel.end(stream, ended);
@@ -165,7 +195,7 @@ export class Hub {
       readHead: () => this.#heads.prompt.get(org),
       schedule: (one) => this.#scheduler.add(one),
       onWarning: this.#o.onWarning,
-      onClosed: () => this.#onClosed(),
+      onClosed: (stream) => this.#onClosed(stream),
     });
     this.#channels.set(org, channel);
     return channel;
@@ -174,22 +204,23 @@ export class Hub {
   async #readHeads(orgs: readonly OrganizationId[]): Promise<readonly (Head | undefined)[]> {
     // What was known when the read began: an answer below that is a database that went back.
     const known = new Map(orgs.map((org) => [org, this.#channels.get(org)?.ring.head ?? 0]));
-    const heads = await this.#o.source.heads(orgs);
+    const heads = await this.#o.source.heads(orgs, this.#rights.endedSince);
     this.#onHeads(heads, known);
     return orgs.map((org) => heads.organizations.get(org));
   }
 
-  #onClosed(): void {
+  #onClosed(stream: Stream): void {
+    const { token } = stream.holder;
+    if (token !== undefined) this.#byToken.delete(token, stream);
+    stream.place.release();
     this.#streams -= 1;
     if (this.#streams === 0) this.#drained?.();
   }
 
-  #endWhere(verdict: Verdict | undefined): void {
-    if (verdict === undefined) return;
-    for (const [channel, stream] of this.#all()) {
-      const why = verdict(channel.org, stream.holder);
-      if (why !== undefined) channel.end(stream, why);
-    }
+  /** Touches the streams of those whose right has ended, and no other. */
+  #endThoseOf({ tokens, members }: EndedRights): void {
+    for (const token of tokens) for (const stream of this.#byToken.get(token)) stream.owner.end(stream, 'revoked');
+    for (const one of members) this.#channels.get(one.organization_id)?.endOf(one.user_id, 'removed');
   }
 
   // What wakes the hub.
@@ -197,7 +228,7 @@ export class Hub {
   #onHint(hint: Hint): void {
     for (const org of hint.organizations) this.#follow(this.#channels.get(org)?.log.wake());
     for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
-    this.#endWhere(this.#rights.fromHint(hint, this.#o.clock.now()));
+    this.#endThoseOf(this.#rights.fromHint(hint, this.#o.clock.now()));
   }
 
   #follow(reading: Promise<unknown> | undefined): void {
@@ -217,7 +248,7 @@ export class Hub {
       if (head.revision < revision) channel.rewind(head);
       else this.#follow(channel.log.catchUp(head.revision));
     }
-    this.#endWhere(this.#rights.fromHeads(heads.ended, this.#o.clock.now()));
+    this.#endThoseOf(this.#rights.fromHeads(heads, this.#o.clock.now()));
   }
 
   *#all(): Generator<readonly [Channel, Stream], void, undefined> {

@@ -100,12 +100,14 @@ export class ModelDatabase implements Source {
 
   // Reading.
 
-  async heads(orgs: readonly OrganizationId[]): Promise<Heads> {
+  /** As the database does, it may tell of an ending twice: here of the last one. */
+  async heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads> {
     this.reads.heads += 1;
     await this.#visit();
     const head = { revision: this.head, purged: this.purged };
     const organizations = new Map(orgs.filter((org) => this.exists && org === modelOrg).map((org) => [org, head]));
-    const answer = { organizations, ended: [...this.ended] };
+    const ended = this.ended.slice(Math.max(0, Number(endedSince ?? 0) - 1));
+    const answer = { organizations, ended, endedThrough: String(this.ended.length) };
     await this.#pause();
     return answer;
   }

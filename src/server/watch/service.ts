@@ -1,5 +1,6 @@
 /** Owns a running hub: its clock in real time, and its end. */
 import type { Registry } from 'prom-client';
+import type { StreamPlaces } from '../stream-places.ts';
 import { Hub } from './hub.ts';
 import { tellMetrics } from './metrics.ts';
 import type { WatchSettings } from './settings.ts';
@@ -18,6 +19,7 @@ export interface WatchServiceOptions {
   readonly clock?: () => number;
   readonly random?: () => number;
   readonly registry?: Registry;
+  readonly places?: StreamPlaces | undefined;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
@@ -32,6 +34,7 @@ export function startWatch(options: WatchServiceOptions): WatchService {
     random: options.random ?? Math.random,
     defer: (run) => void setImmediate(run),
     later: (run, ms) => void setTimeout(run, ms),
+    places: options.places,
     onWarning: options.onWarning,
   });
   if (options.registry !== undefined) tellMetrics(hub, options.registry);

@@ -1,5 +1,6 @@
 /** Owns one open stream: a connection, a reader, and its cursor. It holds no events, ever. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
+import type { StreamPlace } from '../stream-places.ts';
 import { sharedSelection, type Selection } from './batch.ts';
 import type { Cursor, Reader } from './cursor.ts';
 import { nextState, type StreamEvent, type StreamState } from './stream-state.ts';
@@ -34,14 +35,18 @@ export interface Sink {
 /** Who reads, by which right. */
 export interface Holder {
   readonly user: UserId;
+  readonly kind: 'user' | 'device';
+  /** Tells one credential from another, for counting. */
+  readonly credential: string;
   /** Absent when the credential is not one of ours (a token of an identity provider). */
   readonly token: TokenId | undefined;
   /** When the credential ends by itself, in milliseconds since the epoch. */
   readonly expiresAt: number | undefined;
 }
 
-/** Whoever serves a stream is told what its connection does. */
+/** Whoever serves a stream: ends it, and is told what its connection does. */
 export interface StreamOwner {
+  end(stream: Stream, why: Ending): void;
   onFlushed(stream: Stream): void;
   onClosed(stream: Stream): void;
 }
@@ -51,6 +56,8 @@ export class Stream {
   readonly sink: Sink;
   readonly reader: Reader;
   readonly holder: Holder;
+  /** Its place among the streams that may be open; given back when it closes. */
+  readonly place: StreamPlace;
   /** What it is sent while it follows, to look shared batches up by. */
   readonly selection: Selection;
   cursor: Cursor;
@@ -70,6 +77,7 @@ export class Stream {
     readonly sink: Sink;
     readonly reader: Reader;
     readonly holder: Holder;
+    readonly place: StreamPlace;
     readonly cursor: Cursor;
     readonly now: number;
     readonly endsAt: number;
@@ -79,6 +87,7 @@ export class Stream {
     this.sink = options.sink;
     this.reader = options.reader;
     this.holder = options.holder;
+    this.place = options.place;
     this.cursor = options.cursor;
     this.wroteAt = options.now;
     this.endsAt = options.endsAt;

@@ -1,5 +1,6 @@
 /** Owns the messages between a server's primary process and its workers. */
 import type { Measures } from '../http/observe/metrics.ts';
+import type { StreamBound, StreamClaim } from '../stream-places.ts';
 
 /** What a worker needs to know besides the options, which it reads itself. */
 export interface Task {
@@ -17,7 +18,9 @@ export type ToWorker =
   /** Report what you measure; `request` comes back with the answer. */
   | { readonly type: 'measure'; readonly request: number }
   /** What the other workers measure, as this worker requested. */
-  | { readonly type: 'others-measured'; readonly request: number; readonly measures: readonly Measures[] };
+  | { readonly type: 'others-measured'; readonly request: number; readonly measures: readonly Measures[] }
+  /** Which of the claimed streams were counted (null), and which bound stands in the way of the others. */
+  | { readonly type: 'streams-counted'; readonly request: number; readonly bounds: readonly (StreamBound | null)[] };
 
 /** From a worker to the primary process. */
 export type FromWorker =
@@ -31,7 +34,11 @@ export type FromWorker =
   | { readonly type: 'connections'; readonly count: number }
   /** It requests what the others measure. */
   | { readonly type: 'measure-others'; readonly request: number }
-  | { readonly type: 'measured'; readonly request: number; readonly measures: Measures };
+  | { readonly type: 'measured'; readonly request: number; readonly measures: Measures }
+  /** Streams are to be opened here. */
+  | { readonly type: 'count-streams'; readonly request: number; readonly claims: readonly StreamClaim[] }
+  /** Streams that were counted have ended. */
+  | { readonly type: 'streams-ended'; readonly claims: readonly StreamClaim[] };
 
 /** Set for workers: the process that started them, and their number. */
 export const workerVariable = 'RINGFENCE_WORKER_OF';

@@ -4,12 +4,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../http/observe/log.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { StartError } from '../start-error.ts';
+import { StreamCounts, type StreamBound, type StreamClaim, type StreamLimits } from '../stream-places.ts';
 import { mustPause, pauseMs, type Load } from './balance.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
 
 export interface WorkerPoolOptions {
   readonly count: number;
   readonly log: Log;
+  /** The most streams that all workers together may have open. */
+  readonly streamLimits: StreamLimits;
   /** How long workers may take to stop before they are killed. */
   readonly patienceMs: number;
 }
@@ -34,6 +37,8 @@ interface PooledWorker {
   ready: boolean;
   /** Its connections, once it has reported them. */
   load: Load | undefined;
+  /** Its streams, to be given back should it die: how often it has claimed each. */
+  readonly streams: Map<string, { readonly claim: StreamClaim; count: number }>;
 }
 
 /** A worker's request for what all the others measure. */
@@ -46,10 +51,13 @@ interface MeasureRequest {
   readonly timer: NodeJS.Timeout;
 }
 
+const keyOf = ({ credential, organization }: StreamClaim): string => `${credential} ${organization}`;
+
 export class WorkerPool {
   readonly #o: WorkerPoolOptions;
   readonly #workers = new Set<PooledWorker>();
   readonly #requests = new Map<number, MeasureRequest>();
+  readonly #streams: StreamCounts;
   #lastRequest = 0;
   #task: Task | undefined;
   #serving = false;
@@ -63,6 +71,7 @@ export class WorkerPool {
   /** Starts the first worker at once: it loads while others prepare what it will serve. The others follow when it serves, so as not to delay it. */
   constructor(options: WorkerPoolOptions) {
     this.#o = options;
+    this.#streams = new StreamCounts(options.streamLimits);
     // All workers wait at one listening socket, and the kernel gives a connection to whoever takes it first. Were they handed
     // over from here, the one on its way to a worker that is killed would stay open and unanswered for ever.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
@@ -107,6 +116,7 @@ export class WorkerPool {
       started: false,
       ready: false,
       load: undefined,
+      streams: new Map(),
     };
     this.#workers.add(worker);
     child.on('message', (message: FromWorker) => this.#receive(worker, message));
@@ -145,6 +155,14 @@ export class WorkerPool {
         this.#requests.get(message.request)?.measures.push(message.measures);
         this.#measured(message.request, worker);
         break;
+      case 'count-streams': {
+        const bounds = message.claims.map((claim) => this.#countStream(worker, claim));
+        this.#send(worker, { type: 'streams-counted', request: message.request, bounds });
+        break;
+      }
+      case 'streams-ended':
+        for (const claim of message.claims) this.#endStream(worker, claim);
+        break;
       default:
         message satisfies never;
     }
@@ -167,6 +185,26 @@ export class WorkerPool {
     if (this.#stopping || !mustPause(load, loads, now)) return;
     worker.load = { ...load, pausedUntil: now + pauseMs };
     this.#send(worker, { type: 'pause' });
+  }
+
+  // How many streams all workers have.
+
+  #countStream(worker: PooledWorker, claim: StreamClaim): StreamBound | null {
+    const bound = this.#streams.add(claim);
+    if (bound !== undefined) return bound;
+    const key = keyOf(claim);
+    const known = worker.streams.get(key);
+    if (known === undefined) worker.streams.set(key, { claim, count: 1 });
+    else known.count += 1;
+    return null;
+  }
+
+  #endStream(worker: PooledWorker, claim: StreamClaim): void {
+    const known = worker.streams.get(keyOf(claim));
+    if (known === undefined) return;
+    this.#streams.remove(claim);
+    known.count -= 1;
+    if (known.count === 0) worker.streams.delete(keyOf(claim));
   }
 
   // What all workers measure.
@@ -201,6 +239,9 @@ export class WorkerPool {
 
   async #onExit(worker: PooledWorker, how: string | number): Promise<void> {
     this.#workers.delete(worker);
+    for (const { claim, count } of worker.streams.values()) {
+      for (let left = count; left > 0; left -= 1) this.#streams.remove(claim);
+    }
     for (const id of this.#requests.keys()) this.#measured(id, worker);
     if (this.#stopping) {
       if (this.#workers.size === 0) this.#onEmpty();

@@ -3,6 +3,7 @@ import cluster from 'node:cluster';
 import type { Gate } from '../http/listener/gate.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { pauseMs, reportMs } from './balance.ts';
+import type { StreamBound, StreamClaim, StreamCounter } from '../stream-places.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
 
 export class WorkerProcess {
@@ -15,6 +16,8 @@ export class WorkerProcess {
   /** Measures this process. */
   measure: () => Promise<Measures> = () => Promise.resolve([]);
   readonly #requests = new Map<number, (measures: readonly Measures[]) => void>();
+  readonly #counting = new Map<number, (bounds: readonly (StreamBound | undefined)[]) => void>();
+  #endedStreams: StreamClaim[] = [];
   #lastRequest = 0;
   #pause: () => void = () => {};
 
@@ -48,6 +51,10 @@ export class WorkerProcess {
         case 'others-measured':
           this.#requests.get(message.request)?.(message.measures);
           this.#requests.delete(message.request);
+          break;
+        case 'streams-counted':
+          this.#counting.get(message.request)?.(message.bounds.map((bound) => bound ?? undefined));
+          this.#counting.delete(message.request);
           break;
         default:
           message satisfies never;
@@ -91,6 +98,28 @@ export class WorkerProcess {
       this.#requests.set(request, resolve);
       this.#send({ type: 'measure-others', request });
     });
+  }
+
+  /** Counts streams where all workers' streams are counted. */
+  readonly streams: StreamCounter = {
+    add: (claims) => {
+      const request = (this.#lastRequest += 1);
+      return new Promise((resolve) => {
+        this.#counting.set(request, resolve);
+        this.#send({ type: 'count-streams', request, claims });
+      });
+    },
+    remove: (claim) => {
+      if (this.#endedStreams.length === 0) setImmediate(() => this.#sendEnded());
+      this.#endedStreams.push(claim);
+    },
+  };
+
+  /** Streams that end in one turn of the event loop go together. */
+  #sendEnded(): void {
+    const claims = this.#endedStreams;
+    this.#endedStreams = [];
+    this.#send({ type: 'streams-ended', claims });
   }
 
   /** No more messages: the process may end. */

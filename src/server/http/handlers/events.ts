@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse } from '../errors.ts';
 import { commonHeaders } from '../headers.ts';
+import { credentialId } from '../../identity/authenticate.ts';
 import type { Admitted, Params } from '../call.ts';
 import type { Hub, Refusal } from '../../watch/hub.ts';
 import { watchProblems } from '../../watch/request.ts';
@@ -14,8 +15,22 @@ function holderOf({ principal }: Admitted): Holder {
   // The table of rights lets no enrollment key in; without a token there would be nothing to revoke.
   if (principal.kind === 'enrollment') throw new HttpError('forbidden', 'An enrollment key reads no events.');
   const { user_id, token_id, expires_at } = principal;
-  return { user: user_id, token: token_id, expiresAt: expires_at === undefined ? undefined : Date.parse(expires_at) };
+  return {
+    user: user_id,
+    kind: principal.kind,
+    credential: credentialId(principal),
+    token: token_id,
+    expiresAt: expires_at === undefined ? undefined : Date.parse(expires_at),
+  };
 }
+
+/** Seconds after which it makes sense to try again. */
+const retryAfter = 10;
+
+const tooMany = (who: string): HttpError =>
+  new HttpError('rate_limited', `${who} has as many open streams as it may have. End one, or wait.`, {
+    headers: { 'Retry-After': String(retryAfter) },
+  });
 
 function refusal(why: Refusal): HttpError {
   switch (why) {
@@ -30,6 +45,10 @@ function refusal(why: Refusal): HttpError {
       return new HttpError('unavailable', 'The server is shutting down. Try again.', {
         headers: { 'Retry-After': '1' },
       });
+    case 'credential_streams':
+      return tooMany('This credential');
+    case 'organization_streams':
+      return tooMany('This organization');
     default:
       return why satisfies never;
   }

@@ -34,8 +34,13 @@ export interface Head {
 export interface Heads {
   /** Organizations that do not exist are absent. */
   readonly organizations: ReadonlyMap<OrganizationId, Head>;
-  /** Rights that ended within the last minutes, members' removals among them: the backstop for lost hints. */
+  /**
+   * Rights that ended, members' removals among them, and that an earlier answer could not show: the backstop for lost hints. Some may
+   * come again. Without an earlier answer: those of the last minutes.
+   */
   readonly ended: readonly Ended[];
+  /** To be given to the next call, so that it neither misses an ending nor reads all of them again. */
+  readonly endedThrough: string;
 }
 
 /** A token that was revoked or rotated or went with its device, or a member that was removed. `serial` tells one ending from another. */
@@ -61,8 +66,8 @@ export interface StateQuery {
 }
 
 export interface ChangeLog {
-  /** One query, however many organizations. */
-  heads(orgs: readonly OrganizationId[]): Promise<Heads>;
+  /** Two queries, however many organizations. `endedSince`: the `endedThrough` of an earlier answer. */
+  heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads>;
   /**
    * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
    * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`.

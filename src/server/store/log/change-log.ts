@@ -1,6 +1,7 @@
 /** Owns the reading side of revisions: heads, the exact log, states to resume from, and the forgetting of both. */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
+import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
@@ -13,15 +14,33 @@ const readHeads = statement<{ org_id: string; revision: number; purged: number }
   'read_heads',
   'SELECT org_id, revision, purged FROM heads WHERE org_id = ANY ($1::uuid[])',
 );
-const readEnded = statement<{
-  serial: number;
-  token_id: string | null;
-  org_id: string | null;
-  user_id: string | null;
-}>(
+interface EndedRow {
+  readonly through: string;
+  /** Null in the one row that there is when nothing has ended. */
+  readonly serial: number | null;
+  readonly token_id: string | null;
+  readonly org_id: string | null;
+  readonly user_id: string | null;
+}
+
+/**
+ * Values: `through` of an earlier answer, or null. `through` is the oldest transaction that was still under way: whatever this answer
+ * cannot show was written by that one or a later one, and so has an id from there on.
+ */
+const readEnded = statement<EndedRow>(
   'read_ended',
-  `SELECT serial, token_id, org_id, user_id FROM revocations WHERE revoked_at > clock_timestamp() - interval '${revocationMinutes} minutes'`,
+  `SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS through, r.serial, r.token_id, r.org_id, r.user_id
+   FROM (SELECT 1) AS always LEFT JOIN revocations r
+     ON r.transaction_id >= coalesce($1::text, '0')::xid8 AND r.revoked_at > clock_timestamp() - interval '${revocationMinutes} minutes'`,
 );
+
+/** Transactions of a database that was put in the place of another count anew: then what the other gave means nothing. */
+async function endedRows(reads: Runner, since: string | undefined): Promise<readonly EndedRow[]> {
+  const rows = await reads.run(readEnded, [since ?? null]);
+  const [first] = rows;
+  const wentBack = since !== undefined && first !== undefined && BigInt(first.through) < BigInt(since);
+  return wentBack ? reads.run(readEnded, [null]) : rows;
+}
 
 interface EntryRow {
   readonly revision: number;
@@ -125,8 +144,8 @@ export interface Retention {
 export function changeLogIn(context: Context, retention: Retention): ChangeLog {
   const { reads, writes, transactions, hints } = context;
   return {
-    async heads(orgs) {
-      const [heads, ended] = await Promise.all([reads.run(readHeads, [orgs]), reads.run(readEnded, [])]);
+    async heads(orgs, endedSince) {
+      const [heads, ended] = await Promise.all([reads.run(readHeads, [orgs]), endedRows(reads, endedSince)]);
       return {
         organizations: new Map(
           heads.map(({ org_id, ...head }): [ReturnType<typeof parseOrganizationId>, Head] => [
@@ -134,7 +153,9 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
             head,
           ]),
         ),
+        endedThrough: ended[0]?.through ?? '0',
         ended: ended.flatMap(({ serial, token_id, org_id, user_id }): readonly Ended[] => {
+          if (serial === null) return [];
           if (token_id !== null) return [{ serial, token_id: parseTokenId(token_id) }];
           if (org_id === null || user_id === null) return [];
           return [{ serial, organization_id: parseOrganizationId(org_id), user_id: parseUserId(user_id) }];

@@ -1,7 +1,10 @@
 /** Owns the proof of what streams need from the log: departures at their own revision, and rights that ended. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseGroupId } from '../../../policy/ids.ts';
+import type { Store } from '../contract/store.ts';
 import { device, group, makeWorld, someDigest } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
@@ -59,4 +62,48 @@ test('a revoked token and a removed member are told of with the heads, each endi
     { token_id: token.id },
     { organization_id: org, user_id: member.user_id },
   ]);
+});
+
+/** A cursor past everything that has ended so far: it may take until others in this PostgreSQL have ended their transactions. */
+async function pastAll(store: Store, from: string): Promise<string> {
+  for (let since = from; ; await sleep(20)) {
+    const { ended, endedThrough } = await store.log.heads([], since);
+    if (ended.length === 0) return endedThrough;
+    since = endedThrough;
+  }
+}
+
+test('an ending that was told of is not read again, however many there are', async () => {
+  const { store, org, member } = await makeWorld(postgres);
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
+  for (let round = 0; round < 50; round += 1) await store.tokens.rotate(token.id, someDigest());
+  const first = await store.log.heads([org]);
+  expect(first.ended).toHaveLength(50);
+  const through = await pastAll(store, first.endedThrough);
+  await store.tokens.rotate(token.id, someDigest());
+  expect((await store.log.heads([org], through)).ended).toHaveLength(1);
+});
+
+test('an ending that is committed late is told of, though later ones were told of before it', async () => {
+  const { store, org, member, url } = await makeWorld(postgres);
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
+  const slow = new Client({ connectionString: url });
+  await slow.connect();
+  onTestFinished(() => slow.end());
+  await slow.query('BEGIN');
+  await slow.query('INSERT INTO revocations (token_id) VALUES ($1)', ['00000000-0000-4000-8000-00000000000a']);
+  await store.tokens.revoke(token.id);
+  const first = await store.log.heads([org]);
+  expect(first.ended).toMatchObject([{ token_id: token.id }]);
+  await slow.query('COMMIT');
+  const second = await store.log.heads([org], first.endedThrough);
+  expect(second.ended).toContainEqual(expect.objectContaining({ token_id: '00000000-0000-4000-8000-00000000000a' }));
+  await pastAll(store, second.endedThrough);
+});
+
+test('a cursor of another database, as after a restored backup, misses nothing', async () => {
+  const { store, org, member } = await makeWorld(postgres);
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
+  await store.tokens.revoke(token.id);
+  expect((await store.log.heads([org], '999999999999')).ended).toMatchObject([{ token_id: token.id }]);
 });

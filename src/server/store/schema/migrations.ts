@@ -235,4 +235,13 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX sessions_end ON sessions (expires_at);
     `,
   },
+  {
+    version: 6,
+    title: 'ended rights by transaction',
+    // By which a server reads those that it has not seen yet, and no others.
+    sql: `
+      ALTER TABLE revocations ADD COLUMN transaction_id xid8 NOT NULL DEFAULT pg_current_xact_id();
+      CREATE INDEX revocations_transaction ON revocations (transaction_id);
+    `,
+  },
 ];

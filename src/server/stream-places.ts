@@ -1,0 +1,164 @@
+/** Owns how many streams may be open at a time: by credential and by organization, counted where all of a server's processes see it. */
+
+/** The most streams that may be open at a time, in all processes of a server together. */
+export interface StreamLimits {
+  readonly perUserCredential: number;
+  readonly perDeviceToken: number;
+  readonly perOrganization: number;
+}
+
+export const defaultStreamLimits: StreamLimits = {
+  perUserCredential: 1_000,
+  perDeviceToken: 16,
+  perOrganization: 200_000,
+};
+
+/** Who opens a stream, as far as it is counted. */
+export interface StreamClaim {
+  readonly kind: 'user' | 'device';
+  /** Tells one credential from another; no secret. */
+  readonly credential: string;
+  readonly organization: string;
+}
+
+/** The bound that is reached. */
+export type StreamBound = 'credential' | 'organization';
+
+export interface StreamPlace {
+  /** Gives the place back; once is enough. */
+  release(): void;
+}
+
+export interface StreamPlaces {
+  /** A place for one stream, or the bound that stands in the way. */
+  take(claim: StreamClaim): Promise<StreamPlace | StreamBound>;
+}
+
+/** Counts of streams; not more than the limits, whoever asks. */
+export class StreamCounts {
+  readonly #limits: StreamLimits;
+  readonly #counts = new Map<string, number>();
+
+  constructor(limits: StreamLimits) {
+    this.#limits = limits;
+  }
+
+  /** Counts one more, or names the bound that is reached and counts nothing. */
+  add({ kind, credential, organization }: StreamClaim): StreamBound | undefined {
+    const { perUserCredential, perDeviceToken, perOrganization } = this.#limits;
+    if (this.#of(credential) >= (kind === 'device' ? perDeviceToken : perUserCredential)) return 'credential';
+    if (this.#of(organization) >= perOrganization) return 'organization';
+    this.#change(credential, 1);
+    this.#change(organization, 1);
+    return undefined;
+  }
+
+  remove({ credential, organization }: StreamClaim): void {
+    this.#change(credential, -1);
+    this.#change(organization, -1);
+  }
+
+  /** How many keys are remembered: none for those without streams. */
+  get size(): number {
+    return this.#counts.size;
+  }
+
+  #of(key: string): number {
+    return this.#counts.get(key) ?? 0;
+  }
+
+  #change(key: string, by: number): void {
+    const count = this.#of(key) + by;
+    if (count > 0) this.#counts.set(key, count);
+    else this.#counts.delete(key);
+  }
+}
+
+/** Runs something once, however often it is asked for. */
+function once(run: () => void): () => void {
+  let done = false;
+  return () => {
+    if (done) return;
+    done = true;
+    run();
+  };
+}
+
+/** The places of a server that is one process. */
+export class LocalStreamPlaces implements StreamPlaces {
+  readonly #counts: StreamCounts;
+
+  constructor(limits: StreamLimits = defaultStreamLimits) {
+    this.#counts = new StreamCounts(limits);
+  }
+
+  take(claim: StreamClaim): Promise<StreamPlace | StreamBound> {
+    const bound = this.#counts.add(claim);
+    return Promise.resolve(bound ?? { release: once(() => this.#counts.remove(claim)) });
+  }
+}
+
+/** Asks the process that counts for all; the answers come in the order of the claims. */
+export interface StreamCounter {
+  add(claims: readonly StreamClaim[]): Promise<readonly (StreamBound | undefined)[]>;
+  remove(claim: StreamClaim): void;
+}
+
+/** How long the counting process may take: a stream must not wait for one that is frozen. */
+const patienceMs = 1_000;
+
+/**
+ * The places of one process among several: its own counts first, then those of all. Where the process that counts for all does not
+ * answer in time, its own counts decide.
+ */
+export class SharedStreamPlaces implements StreamPlaces {
+  readonly #counter: StreamCounter;
+  readonly #own: StreamCounts;
+  #waiting: { readonly claim: StreamClaim; readonly settle: (answer: Promise<StreamBound | undefined>) => void }[] = [];
+
+  constructor(counter: StreamCounter, limits: StreamLimits) {
+    this.#counter = counter;
+    this.#own = new StreamCounts(limits);
+  }
+
+  async take(claim: StreamClaim): Promise<StreamPlace | StreamBound> {
+    const bound = this.#own.add(claim);
+    if (bound !== undefined) return bound;
+    const asked = this.#ask(claim);
+    const answer = await inTime(asked);
+    if (answer !== undefined) this.#own.remove(claim);
+    return (
+      answer ?? {
+        release: once(() => {
+          this.#own.remove(claim);
+          // One that was refused, though too late to matter, was not counted.
+          void asked.then((refused) => refused ?? this.#counter.remove(claim));
+        }),
+      }
+    );
+  }
+
+  /** Claims of one turn of the event loop go together. */
+  #ask(claim: StreamClaim): Promise<StreamBound | undefined> {
+    if (this.#waiting.length === 0) setImmediate(() => this.#send());
+    return new Promise((resolve) => this.#waiting.push({ claim, settle: resolve }));
+  }
+
+  #send(): void {
+    const asked = this.#waiting;
+    this.#waiting = [];
+    const answers = this.#counter.add(asked.map(({ claim }) => claim));
+    for (const [index, { settle }] of asked.entries()) settle(answers.then((all) => all[index]));
+  }
+}
+
+/** The answer, or undefined when it does not come in time. */
+function inTime<T>(asked: Promise<T>): Promise<T | undefined> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(undefined), patienceMs);
+    void asked.then((answer) => {
+      clearTimeout(timer);
+      resolve(answer);
+    });
+  });
+}
