@@ -57,6 +57,8 @@ export class Ours implements Peer {
       RINGFENCE_DATA: join(folder, `data-${port}`),
       RINGFENCE_ADMIN_TOKEN: adminToken,
       RINGFENCE_WORKERS: '1',
+      // All streams of a measurement are one credential's.
+      RINGFENCE_MAX_STREAMS: '1000000',
     });
     await server.hears('ready');
     return new Ours({ server, port, databaseUrl });

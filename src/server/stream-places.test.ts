@@ -31,8 +31,14 @@ async function takeAll(places: StreamPlaces, claims: readonly StreamClaim[]): Pr
 test('a user’s credential, a device’s token and an organization have each their own bound', async () => {
   const claims = [user('a'), user('a'), user('a'), user('a'), device('d'), device('d'), device('d'), user('b')];
   expect(await takeAll(new LocalStreamPlaces(limits), claims)).toEqual([
-    ...['taken', 'taken', 'taken', 'credential'],
-    ...['taken', 'taken', 'credential', 'organization'],
+    'taken',
+    'taken',
+    'taken',
+    'credential',
+    'taken',
+    'taken',
+    'credential',
+    'organization',
   ]);
 });
 

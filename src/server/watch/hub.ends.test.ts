@@ -8,7 +8,7 @@ import { FakeSink } from './sink.fixture.ts';
 
 const make = hubMaker();
 const token = parseTokenId('44444444-4444-4444-8444-444444444444');
-const other = parseTokenId('55555555-5555-4555-8555-555555555555');
+const otherToken = parseTokenId('55555555-5555-4555-8555-555555555555');
 
 describe('a reader that does not keep up', () => {
   test('costs one write in memory and no queue, and goes on where it was', async () => {
@@ -188,7 +188,7 @@ describe('the end of a right', () => {
       expiresAt: undefined,
       get token() {
         looks += 1;
-        return other;
+        return otherToken;
       },
     };
     const sink = new FakeSink();
@@ -234,8 +234,8 @@ describe('the number of streams', () => {
     const first = await t.watch(device, { token });
     for (let i = 0; i < 2; i += 1) await t.watch(device, { token });
     expect(await t.open(device, { token })).toBe('credential_streams');
-    for (let i = 0; i < 2; i += 1) await t.watch(device, { token: other, kind: 'device' });
-    expect(await t.open(device, { token: other, kind: 'device' })).toBe('credential_streams');
+    for (let i = 0; i < 2; i += 1) await t.watch(device, { token: otherToken, kind: 'device' });
+    expect(await t.open(device, { token: otherToken, kind: 'device' })).toBe('credential_streams');
     await t.watch(device, { user: userOf(3) });
     expect(await t.open(device, { user: userOf(4) })).toBe('organization_streams');
     first.close();
