@@ -110,7 +110,7 @@ test('the owner reads who did what with which credential, searches it and goes b
   expect(await entries.filter({ hasText: 'update' }).count()).toBe(0);
 
   const member = await open(place.member.token, '/audit');
-  await expectShown(member.getByText('This did not work'));
+  await expectShown(member.getByText('Something went wrong'));
   expect(await member.getByRole('link', { name: 'Audit' }).count()).toBe(0);
   expect((await place.member.api.get(`${place.base}/audit`)).status).toBe(403);
 });
@@ -118,7 +118,7 @@ test('the owner reads who did what with which credential, searches it and goes b
 test('a token that only reads is offered no change on any page; the server refuses one too', async () => {
   const { token } = await place.owner.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only' });
   const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'k', hostname: 'k' });
-  const deeds = /^(Add|New|Make|Save|Delete|Reset|Duplicate|Attach|Detach|Remove|Rename|Revoke|Rotate|Leave)/;
+  const actions = /^(Add|New|Make|Save|Delete|Reset|Duplicate|Attach|Detach|Remove|Rename|Revoke|Rotate|Leave)/;
   const page = await open(token as string, '/devices');
   for (const [path, heading] of [
     ['/devices', 'Devices'],
@@ -132,7 +132,7 @@ test('a token that only reads is offered no change on any page; the server refus
     await page.goto(`${stage.server.url}/ui/o/${place.org}${path}`);
     await expectShown(page.getByRole('heading', { name: heading, level: 1, exact: true }));
     await expectShown(page.getByText('Live', { exact: true }));
-    const offered: Json[] = await page.getByRole('button', { name: deeds }).allInnerTexts();
+    const offered: Json[] = await page.getByRole('button', { name: actions }).allInnerTexts();
     expect([path, offered]).toEqual([path, []]);
     expect(await page.getByRole('combobox', { name: 'Attach a group' }).count()).toBe(0);
   }

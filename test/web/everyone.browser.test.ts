@@ -103,7 +103,7 @@ test('a save that does not reach the server loses nothing, and is made when the 
   }
 });
 
-test('a group that goes while it is edited is told to be gone', async () => {
+test('a group that goes while it is edited is said to be gone', async () => {
   const group = await newGroup();
   const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}` });
   await page.getByLabel('Ports of inbound rule 1').fill('8443');

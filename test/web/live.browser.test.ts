@@ -67,7 +67,7 @@ test('a page that loses its stream says so, and shows what it missed when the st
   }
 });
 
-test('a device and a group tell whether a change has arrived, from what agents report', async () => {
+test('a device and a group tell whether a change is in force, from what agents report', async () => {
   const { device_token, id } = await fleet.owner.api.expect(201, 'POST', `${fleet.base}/devices`, {
     public_key: 'key of reporter',
     hostname: 'reporter',

@@ -150,7 +150,7 @@ describe('devices', () => {
     expect(await page.content()).not.toContain('rf_enroll_');
   });
 
-  test('groups are attached, ordered and detached on the device, with the picture of what applies, and undone', async () => {
+  test('groups are attached, ordered and detached on the device, with what applies, and undone', async () => {
     const place = await newPlace(stage.server);
     const make = (group_name: string, port: number): Promise<{ id: string }> =>
       place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {

@@ -6,8 +6,8 @@ import { sentence } from './placeholders.tsx';
 export interface Question {
   readonly title: string;
   readonly body: ReactNode;
-  /** What the button says: the deed itself, never "OK". */
-  readonly deed: string;
+  /** What the button says: the action itself, never "OK". */
+  readonly action: string;
   readonly act: () => Promise<unknown>;
 }
 
@@ -51,7 +51,7 @@ export function Confirm({
             Cancel
           </Button>
           <Button color="red.9" loading={busy} onClick={act}>
-            {question?.deed}
+            {question?.action}
           </Button>
         </div>
       </div>

@@ -17,7 +17,7 @@ export function LeaveGuard({ guarded }: { readonly guarded: () => boolean }): Re
       closeButtonProps={{ 'aria-label': 'Close' }}
     >
       <div className="stack">
-        <p>This group has changes that are not saved. They are gone when you leave.</p>
+        <p>This group has changes that are not saved. Leaving discards them.</p>
         <div className="row end">
           <Button variant="default" onClick={() => proceed?.()}>
             Leave and lose them

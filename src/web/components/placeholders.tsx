@@ -53,7 +53,7 @@ export function Failed({ error, retry }: { readonly error: unknown; readonly ret
   const id = error instanceof RingfenceError ? error.requestId : undefined;
   return (
     <div className="empty" role="alert">
-      <h1>This did not work</h1>
+      <h1>Something went wrong</h1>
       <p>{sentence(error)}</p>
       {id === undefined ? null : (
         <p className="small dimmed">

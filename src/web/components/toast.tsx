@@ -5,7 +5,7 @@ import { sentence } from './placeholders.tsx';
 
 const undoFor = 12_000;
 
-export function told(message: string, undo?: () => Promise<unknown>): void {
+export function notify(message: string, undo?: () => Promise<unknown>): void {
   const id = crypto.randomUUID();
   notifications.show({
     id,
@@ -24,7 +24,7 @@ export function told(message: string, undo?: () => Promise<unknown>): void {
             onClick={() => {
               notifications.hide(id);
               undo().then(
-                () => told('Undone.'),
+                () => notify('Undone.'),
                 (error: unknown) => failed(error, 'It could not be undone'),
               );
             }}
@@ -36,6 +36,6 @@ export function told(message: string, undo?: () => Promise<unknown>): void {
   });
 }
 
-export function failed(error: unknown, title = 'This did not work'): void {
+export function failed(error: unknown, title = 'Something went wrong'): void {
   notifications.show({ color: 'red', title, message: sentence(error), autoClose: 10_000, withBorder: true });
 }

@@ -4,7 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { endOf, lengthChoices } from '../model/expiry.ts';
-import { usePicture } from '../state/organization.ts';
+import { useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { TakeAway } from '../components/secret.tsx';
 import { sentence } from '../components/placeholders.tsx';
@@ -52,7 +52,7 @@ export function AddDevice({
 }): ReactNode {
   const { client, me } = useSession();
   const queries = useQueryClient();
-  const { groups, defaultGroup } = usePicture();
+  const { groups, defaultGroup } = useSnapshot();
   const [name, setName] = useState('');
   const [uses, setUses] = useState<number>(1);
   const [lasts, setLasts] = useState('day');

@@ -1,28 +1,30 @@
-/** Owns the answer to "has it arrived?" on the page of a device: what its agent reported, beside what should be in force. */
+/** Owns the answer to "is it in force?" on the page of a device: what its agent reported, beside what should be in force. */
 import type { ReactNode } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
-import { arrivalOf, neededRevision, type Arrival } from '../model/device-state.ts';
+import { deviceStateOf, neededRevision, type DeviceState } from '../model/device-state.ts';
 import { plural } from '../model/rule-text.ts';
-import { usePicture, useStatuses } from '../state/organization.ts';
-import { DeviceState } from './device-state.tsx';
+import { useSnapshot, useStatuses } from '../state/organization.ts';
+import { DeviceStateTag } from './device-state.tsx';
 import { Ago } from '../components/time.tsx';
 
-const sentences: { readonly [A in Arrival]: (status: DeviceStatus['status'] | undefined, needed: number) => string } = {
-  applied: () => 'What stands on this page is in force on the device.',
+const sentences: {
+  readonly [S in DeviceState]: (status: DeviceStatus['status'] | undefined, needed: number) => string;
+} = {
+  applied: () => 'The policy on this page is in force on the device.',
   behind: (status, needed) =>
-    `The device has revision ${status?.revision ?? 0} in force; what stands on this page is revision ${needed}. The change is on its way.`,
+    `The device has revision ${status?.revision ?? 0} in force; the policy on this page is revision ${needed}. The change is on its way.`,
   starting: () => 'The agent has started and is about to apply its rules.',
   failed: () => 'The newest rules could not be applied. The rules before them stay in force.',
   silent: () =>
     'The agent has not reported for a while. A device keeps its rules while its agent or the server is away.',
-  unseen: () => 'No agent has reported for this device. Rules count from the moment one runs there.',
+  unseen: () => 'No agent has reported for this device. Rules take effect when an agent runs there.',
 };
 
 export function DeviceAgent({ device }: { readonly device: Device }): ReactNode {
-  const picture = usePicture();
+  const snapshot = useSnapshot();
   const status = useStatuses().get(device.id);
   const said = status?.status;
-  const arrival = arrivalOf(device, status, picture, Date.now());
+  const state = deviceStateOf(device, status, snapshot, Date.now());
   const facts: readonly (readonly [string, ReactNode])[] =
     status === undefined || said === undefined
       ? []
@@ -39,14 +41,14 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
     <section className="card" aria-label="On the device">
       <div className="card-head">
         <h2>On the device</h2>
-        <DeviceState arrival={arrival} status={status} />
+        <DeviceStateTag state={state} status={status} />
       </div>
       <div className="card-body stack">
-        <p className={arrival === 'failed' ? 'fault' : 'small dimmed'} role="status">
-          {sentences[arrival](said, neededRevision(device, picture))}
+        <p className={state === 'failed' ? 'fault' : 'small dimmed'} role="status">
+          {sentences[state](said, neededRevision(device, snapshot))}
         </p>
-        {said?.detail === undefined || said.detail === '' || arrival === 'applied' ? null : (
-          <pre className="code" tabIndex={0} aria-label="What the agent said">
+        {said?.detail === undefined || said.detail === '' || state === 'applied' ? null : (
+          <pre className="code" tabIndex={0} aria-label="Message of the agent">
             {said.detail}
           </pre>
         )}

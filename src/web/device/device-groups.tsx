@@ -5,11 +5,11 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx';
 import { deviceName } from '../state/live.ts';
-import { usePicture, useRights } from '../state/organization.ts';
+import { useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { plural } from '../model/rule-text.ts';
 import { Tag } from '../components/tag.tsx';
-import { failed, told } from '../components/toast.tsx';
+import { failed, notify } from '../components/toast.tsx';
 
 const moved = (list: readonly string[], index: number, by: 1 | -1): readonly string[] => {
   const next = [...list];
@@ -19,13 +19,13 @@ const moved = (list: readonly string[], index: number, by: 1 | -1): readonly str
 };
 
 export function DeviceGroups({ device, org }: { readonly device: Device; readonly org: string }): ReactNode {
-  const picture = usePicture();
+  const snapshot = useSnapshot();
   const { client } = useSession();
   const rights = useRights();
   const [busy, setBusy] = useState(false);
   const list: readonly string[] = device.security_groups ?? [];
   const mayEdit = rights.editDevice(device);
-  const nameOf = (id: string): string => picture.groupById.get(id)?.group_name ?? 'a group that you may not see';
+  const nameOf = (id: string): string => snapshot.groupById.get(id)?.group_name ?? 'a group that you may not see';
 
   const change = (next: readonly string[], message: string): void => {
     setBusy(true);
@@ -33,14 +33,14 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
       .update(org, device.id, { security_groups: [...next] }, { ifMatch: device.revision })
       .then(
         (saved) =>
-          told(message, () =>
+          notify(message, () =>
             client.devices.update(org, device.id, { security_groups: [...list] }, { ifMatch: saved.revision }),
           ),
         (error: unknown) => failed(error, 'The groups stay as they were'),
       )
       .finally(() => setBusy(false));
   };
-  const choices = picture.groups.filter((group) => rights.attachable(group, device) && !list.includes(group.id));
+  const choices = snapshot.groups.filter((group) => rights.attachable(group, device) && !list.includes(group.id));
   const name = deviceName(device);
   return (
     <section className="card" aria-label="Groups">
@@ -56,9 +56,9 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
         {list.length === 0 ? (
           <p>
             The list is empty, so the organization's default group{' '}
-            {picture.defaultGroup === undefined ? null : (
-              <Link className="link" to="/o/$org/groups/$group" params={{ org, group: picture.defaultGroup.id }}>
-                {picture.defaultGroup.group_name}
+            {snapshot.defaultGroup === undefined ? null : (
+              <Link className="link" to="/o/$org/groups/$group" params={{ org, group: snapshot.defaultGroup.id }}>
+                {snapshot.defaultGroup.group_name}
               </Link>
             )}{' '}
             applies. The first group you attach replaces it.

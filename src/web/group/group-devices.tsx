@@ -5,13 +5,13 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
-import { countArrivals } from '../model/device-state.ts';
+import { countDeviceStates } from '../model/device-state.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
-import { usePicture, useRights, useStatuses } from '../state/organization.ts';
+import { useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { Tag, type Tone } from '../components/tag.tsx';
-import { failed, told } from '../components/toast.tsx';
+import { failed, notify } from '../components/toast.tsx';
 
 const shownDevices = 50;
 
@@ -25,7 +25,7 @@ function Attach({
   readonly close: () => void;
 }): ReactNode {
   const { client } = useSession();
-  const { devices } = usePicture();
+  const { devices } = useSnapshot();
   const rights = useRights();
   const [text, setText] = useState('');
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
@@ -55,7 +55,7 @@ function Attach({
     } finally {
       setBusy(false);
       if (done.length > 0)
-        told(`${group.group_name} applies to ${plural(done.length, 'more device', 'more devices')}.`);
+        notify(`${group.group_name} applies to ${plural(done.length, 'more device', 'more devices')}.`);
     }
   };
   const toggle = (id: string): void => {
@@ -72,8 +72,7 @@ function Attach({
     >
       <div className="stack">
         <p className="small dimmed">
-          On a device that carries no group yet, it takes the place of the default group. Elsewhere it adds to what is
-          admitted.
+          On a device without groups, it replaces the default group. Elsewhere it adds to what is admitted.
         </p>
         <TextInput
           aria-label="Search devices"
@@ -120,8 +119,8 @@ function Attach({
 }
 
 /** Whether the devices have what stands here in force: the parts that matter, the good news first. */
-function Arrivals({ devices }: { readonly devices: readonly Device[] }): ReactNode {
-  const picture = usePicture();
+function RolloutProgress({ devices }: { readonly devices: readonly Device[] }): ReactNode {
+  const snapshot = useSnapshot();
   const statuses = useStatuses();
   const {
     applied,
@@ -130,7 +129,7 @@ function Arrivals({ devices }: { readonly devices: readonly Device[] }): ReactNo
     starting,
     silent,
     unseen,
-  } = countArrivals(devices, statuses, picture, Date.now());
+  } = countDeviceStates(devices, statuses, snapshot, Date.now());
   const rest: readonly (readonly [Tone, number, string])[] = [
     ['accent', behind + starting, 'on its way'],
     ['bad', refused, 'failed'],
@@ -138,11 +137,11 @@ function Arrivals({ devices }: { readonly devices: readonly Device[] }): ReactNo
     ['plain', unseen, 'without an agent'],
   ];
   return (
-    <div className="stack tight" role="status" aria-label="Arrived">
+    <div className="stack tight" role="status" aria-label="Rollout">
       <p className="small">
         In force on <strong>{applied.toLocaleString('en')}</strong> of {plural(devices.length, 'device')}
       </p>
-      <progress className="arrived" value={applied} max={devices.length} aria-hidden="true" />
+      <progress className="rollout" value={applied} max={devices.length} aria-hidden="true" />
       <span className="tags">
         {rest.map(([tone, count, word]) =>
           count === 0 ? null : (
@@ -173,7 +172,7 @@ export function GroupDevices({
     const rest = list.filter((id) => id !== group.id);
     client.devices.update(org, device.id, { security_groups: rest }, { ifMatch: device.revision }).then(
       (saved) =>
-        told(
+        notify(
           `${group.group_name} is off ${deviceName(device)}${rest.length === 0 ? '; the default group applies there again' : ''}.`,
           () => client.devices.update(org, device.id, { security_groups: [...list] }, { ifMatch: saved.revision }),
         ),
@@ -189,12 +188,12 @@ export function GroupDevices({
       <div className="card-body stack">
         <p className="small dimmed">
           {isDefault
-            ? 'Every device that carries no group. It cannot be attached; it applies by itself.'
+            ? 'Every device without groups. It applies by itself and cannot be attached.'
             : devices.length === 0
-              ? 'No device carries it, so it changes nothing yet.'
-              : 'Devices that carry this group. The default group does not apply to them.'}
+              ? 'No device uses it, so it changes nothing yet.'
+              : 'Devices that use this group. The default group does not apply to them.'}
         </p>
-        {devices.length === 0 ? null : <Arrivals devices={devices} />}
+        {devices.length === 0 ? null : <RolloutProgress devices={devices} />}
         {devices.length === 0 ? null : (
           <ul className="pick-list">
             {devices.slice(0, shownDevices).map((device) => (

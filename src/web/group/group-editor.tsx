@@ -12,7 +12,7 @@ import { LeaveGuard } from '../components/leave-guard.tsx';
 import { Merge, type Meeting } from './conflict.tsx';
 import { Preview } from './preview.tsx';
 import { RuleEditor } from './rule-editor.tsx';
-import { failed, told } from '../components/toast.tsx';
+import { failed, notify } from '../components/toast.tsx';
 
 export function DraftFields({
   draft,
@@ -104,8 +104,8 @@ export function GroupEditor({
       start(saved);
       setLooking(false);
       setMeeting(undefined);
-      told(
-        `Saved. ${devices.length === 0 ? 'No device carries it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
+      notify(
+        `Saved. ${devices.length === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
         () =>
           client.groups.update(group.org_id, group.id, patchOf(contentOf(saved), on.content), {
             ifMatch: saved.revision,

@@ -52,7 +52,7 @@ export function Preview({
           </Tabs.Panel>
           <Tabs.Panel value="devices" pt="md">
             {devices.length === 0 ? (
-              <p className="dimmed">No device carries this group yet: saving changes nobody's traffic.</p>
+              <p className="dimmed">No device uses this group yet: saving it changes no traffic.</p>
             ) : (
               <div className="tags">
                 {devices.slice(0, shownDevices).map((device) => (
@@ -64,7 +64,7 @@ export function Preview({
           </Tabs.Panel>
           <Tabs.Panel value="nftables" pt="md">
             <p className="small dimmed">
-              What an agent loads on a device that carries only this group, with <code>wg0</code> as its interface.
+              What an agent loads on a device that has only this group, with <code>wg0</code> as its interface.
             </p>
             <Compiled policy={policy} />
           </Tabs.Panel>

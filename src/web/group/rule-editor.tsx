@@ -61,7 +61,7 @@ function Row({
         acceptValueOnBlur
         error={fault('ranges')}
       />
-      <span className="rule-deeds">
+      <span className="rule-actions">
         <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Copy ${which}`} onClick={copy}>
           <CopyIcon size={16} />
         </ActionIcon>

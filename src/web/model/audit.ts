@@ -1,19 +1,19 @@
 /** Owns the audit in words: operations as people would say them. */
 import type { AuditEntry } from '../../api/audit.ts';
 
-export type DeedKind = 'made' | 'changed' | 'ended' | 'entered';
+export type ActionKind = 'made' | 'changed' | 'ended' | 'entered';
 
-const beginnings: readonly (readonly [RegExp, DeedKind])[] = [
+const beginnings: readonly (readonly [RegExp, ActionKind])[] = [
   [/^(create|add|enroll)/, 'made'],
   [/^(delete|remove|revoke|leave)/, 'ended'],
   [/^sign(In|Out)/, 'entered'],
 ];
 
-export const deedKind = (operation: string): DeedKind =>
+export const actionKind = (operation: string): ActionKind =>
   beginnings.find(([beginning]) => beginning.test(operation))?.[1] ?? 'changed';
 
 /** `updateSecurityGroup` becomes `update security group`: a newer server's operations are readable too. */
-export const deedName = (operation: string): string =>
+export const actionName = (operation: string): string =>
   operation
     .replace(/([a-z])([A-Z])/g, '$1 $2')
     .toLowerCase()
@@ -33,7 +33,7 @@ export const auditText = (entry: AuditEntry): string =>
   [
     entry.username,
     entry.operation,
-    deedName(entry.operation),
+    actionName(entry.operation),
     entry.address,
     entry.subject_id ?? '',
     entry.request_id,

@@ -4,7 +4,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import type { Picture } from '../state/live.ts';
+import type { Snapshot } from '../state/live.ts';
 import type { Content } from './draft.ts';
 
 export const policyGroup = (group: SecurityGroup): PolicyGroup => ({
@@ -30,7 +30,7 @@ export const policyOfContent = (content: Content): EffectivePolicy => ({
   ],
 });
 
-type Known = Pick<Picture, 'groupById' | 'defaultGroup'>;
+type Known = Pick<Snapshot, 'groupById' | 'defaultGroup'>;
 
 export function policyOf(device: Device, { groupById, defaultGroup }: Known): EffectivePolicy | MissingGroups {
   return effectivePolicy({
@@ -56,7 +56,7 @@ export const devicesUnder = (group: SecurityGroup, devices: readonly Device[]): 
 export function countUses({
   devices,
   defaultGroup,
-}: Pick<Picture, 'devices' | 'defaultGroup'>): ReadonlyMap<string, number> {
+}: Pick<Snapshot, 'devices' | 'defaultGroup'>): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   const add = (id: string): void => {
     counts.set(id, (counts.get(id) ?? 0) + 1);

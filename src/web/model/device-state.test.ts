@@ -1,9 +1,9 @@
-/** Proves the answer to "has it arrived?": what a device needs, beside what its agent reported. */
+/** Proves the answer to "is it in force?": what a device needs, beside what its agent reported. */
 import { expect, test } from 'vitest';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { device as record, group } from '../../client/records.fixture.ts';
-import { arrivalOf, countArrivals, neededRevision } from './device-state.ts';
+import { deviceStateOf, countDeviceStates, neededRevision } from './device-state.ts';
 
 const device = (number: number, revision: number, groups: readonly SecurityGroup[] = []): Device =>
   record(number, revision, groups.length === 0 ? {} : { security_groups: groups.map(({ id }) => id) });
@@ -15,13 +15,13 @@ const report = (status: DeviceStatus['status'], secondsAgo = 5): DeviceStatus =>
   status,
 });
 const [web, ops, fallback] = [group(1, 20), group(2, 9), group(3, 15)];
-const picture = { groupById: new Map([web, ops, fallback].map((one) => [one.id, one])), defaultGroup: fallback };
+const snapshot = { groupById: new Map([web, ops, fallback].map((one) => [one.id, one])), defaultGroup: fallback };
 
 test('a device needs the newest revision of itself and of the groups that apply to it', () => {
-  expect(neededRevision(device(1, 5, [web, ops]), picture)).toBe(20);
-  expect(neededRevision(device(1, 5, [ops]), picture)).toBe(9);
-  expect(neededRevision(device(1, 30, [ops]), picture)).toBe(30);
-  expect(neededRevision(device(1, 5), picture)).toBe(15);
+  expect(neededRevision(device(1, 5, [web, ops]), snapshot)).toBe(20);
+  expect(neededRevision(device(1, 5, [ops]), snapshot)).toBe(9);
+  expect(neededRevision(device(1, 30, [ops]), snapshot)).toBe(30);
+  expect(neededRevision(device(1, 5), snapshot)).toBe(15);
 });
 
 test.each([
@@ -33,12 +33,12 @@ test.each([
   ['silent', report({ state: 'applied', revision: 20 }, 3_600)],
   ['unseen', undefined],
 ] as const)('%s is told from %j', (expected, status) => {
-  expect(arrivalOf(device(1, 5, [web]), status, picture, now)).toBe(expected);
+  expect(deviceStateOf(device(1, 5, [web]), status, snapshot, now)).toBe(expected);
 });
 
 test('a fleet is counted by where its devices stand', () => {
   const [one, two] = [device(1, 5, [web]), device(2, 5, [web])];
   const statuses = new Map([[one.id as string, report({ state: 'applied', revision: 21 })]]);
-  const counts = countArrivals([one, two], statuses, picture, now);
+  const counts = countDeviceStates([one, two], statuses, snapshot, now);
   expect(counts).toEqual({ applied: 1, unseen: 1, behind: 0, failed: 0, starting: 0, silent: 0 });
 });

@@ -1,11 +1,11 @@
-/** Owns the question whether a change has arrived: what a device should have in force, beside what its agent reported. */
+/** Owns the question whether a change is in force: what a device should have in force, beside what its agent reported. */
 import type { Device, DeviceStatus } from '../../api/device.ts';
-import type { Picture } from '../state/live.ts';
+import type { Snapshot } from '../state/live.ts';
 
 /** An agent reports more often than this; silence beyond it is worth a word. */
 const silentAfter = 10 * 60_000;
 
-type Known = Pick<Picture, 'groupById' | 'defaultGroup'>;
+type Known = Pick<Snapshot, 'groupById' | 'defaultGroup'>;
 
 /**
  * The revision from which on a device follows its policy: the newest of the device itself and of the groups that apply to it. Later
@@ -25,24 +25,29 @@ export function neededRevision(device: Device, { groupById, defaultGroup }: Know
  * - `behind`: its rules are older than what should be in force;
  * - `applied`: what should be in force is.
  */
-export type Arrival = 'unseen' | 'silent' | 'failed' | 'starting' | 'behind' | 'applied';
+export type DeviceState = 'unseen' | 'silent' | 'failed' | 'starting' | 'behind' | 'applied';
 
-export function arrivalOf(device: Device, status: DeviceStatus | undefined, picture: Known, now: number): Arrival {
+export function deviceStateOf(
+  device: Device,
+  status: DeviceStatus | undefined,
+  snapshot: Known,
+  now: number,
+): DeviceState {
   if (status === undefined) return 'unseen';
   if (now - Date.parse(status.reported_at) > silentAfter) return 'silent';
   const { state, revision } = status.status;
   if (state !== 'applied') return state;
-  return revision !== undefined && revision < neededRevision(device, picture) ? 'behind' : 'applied';
+  return revision !== undefined && revision < neededRevision(device, snapshot) ? 'behind' : 'applied';
 }
 
 /** How many of these devices stand where. */
-export function countArrivals(
+export function countDeviceStates(
   devices: readonly Device[],
   statuses: ReadonlyMap<string, DeviceStatus>,
-  picture: Known,
+  snapshot: Known,
   now: number,
-): Readonly<Record<Arrival, number>> {
-  const counts: Record<Arrival, number> = { unseen: 0, silent: 0, failed: 0, starting: 0, behind: 0, applied: 0 };
-  for (const device of devices) counts[arrivalOf(device, statuses.get(device.id), picture, now)] += 1;
+): Readonly<Record<DeviceState, number>> {
+  const counts: Record<DeviceState, number> = { unseen: 0, silent: 0, failed: 0, starting: 0, behind: 0, applied: 0 };
+  for (const device of devices) counts[deviceStateOf(device, statuses.get(device.id), snapshot, now)] += 1;
   return counts;
 }

@@ -3,15 +3,15 @@ import { describe, expect, it } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import { defaultInboundRules, type StoredRule } from '../../policy/rule.ts';
-import { addressOf, reach, type Party } from './reachability.ts';
+import { addressOf, reach, type Endpoint } from './reachability.ts';
 
 const device = (id: string, tunnel_ip: string): Device => ({ id, tunnel_ip, hostname: id }) as unknown as Device;
 
-function party(
+function endpoint(
   id: string,
   tunnel_ip: string,
   rules: { inbound?: readonly StoredRule[]; outbound?: readonly StoredRule[] },
-): Party {
+): Endpoint {
   const one = device(id, tunnel_ip);
   const group = {
     id: parseGroupId('00000000-0000-4000-8000-000000000001'),
@@ -30,11 +30,11 @@ const tcp = (port: number, ...ip_ranges: string[]): StoredRule => ({
 const ssh = { kind: 'tcp', port: 22 } as const;
 
 describe('reach', () => {
-  const open = party('open', '10.0.0.1', { inbound: defaultInboundRules });
+  const open = endpoint('open', '10.0.0.1', { inbound: defaultInboundRules });
 
   it('needs the outbound of the one and the inbound of the other', () => {
-    const guarded = party('guarded', '10.0.0.2', { inbound: [tcp(22, '10.0.0.1')] });
-    const bound = party('bound', '10.0.0.3', { outbound: [tcp(443, '10.0.0.0/24')] });
+    const guarded = endpoint('guarded', '10.0.0.2', { inbound: [tcp(22, '10.0.0.1')] });
+    const bound = endpoint('bound', '10.0.0.3', { outbound: [tcp(443, '10.0.0.0/24')] });
     expect(reach(open, guarded, ssh).kind).toBe('yes');
     expect(reach(bound, guarded, ssh)).toMatchObject({
       kind: 'no',
@@ -50,16 +50,16 @@ describe('reach', () => {
   });
 
   it('asks a ping of the family that the devices have', () => {
-    const six = party('six', 'fd00::1', { inbound: [{ ip_protocol: 'icmpv6', from_port: 0, to_port: 0 }] });
-    const other = party('other', 'fd00::2', {});
+    const six = endpoint('six', 'fd00::1', { inbound: [{ ip_protocol: 'icmpv6', from_port: 0, to_port: 0 }] });
+    const other = endpoint('other', 'fd00::2', {});
     expect(reach(other, six, { kind: 'ping', port: 0 }).kind).toBe('yes');
     expect(reach(six, other, { kind: 'ping', port: 0 }).kind).toBe('no');
   });
 
   it('says that it does not know, and why', () => {
-    const nowhere = party('nowhere', '', {});
-    const six = party('six', 'fd00::1', {});
-    const hidden: Party = { ...open, device: device('hidden', '10.0.0.9'), policy: { missing: 'default' } };
+    const nowhere = endpoint('nowhere', '', {});
+    const six = endpoint('six', 'fd00::1', {});
+    const hidden: Endpoint = { ...open, device: device('hidden', '10.0.0.9'), policy: { missing: 'default' } };
     expect(reach(open, nowhere, ssh)).toMatchObject({
       kind: 'unknown',
       why: expect.stringContaining('nowhere') as string,

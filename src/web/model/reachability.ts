@@ -6,19 +6,19 @@ import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
 import type { Transport } from '../../policy/packet.ts';
 import type { Direction, Family } from '../../policy/rule.ts';
 
-export interface Party {
+export interface Endpoint {
   readonly device: Device;
   readonly policy: EffectivePolicy | MissingGroups;
   readonly address: { readonly family: Family; readonly value: bigint } | undefined;
 }
 
 /** The address at the driver interface; a prefix length behind it says nothing about the device itself. */
-export function addressOf(device: Device): Party['address'] {
+export function addressOf(device: Device): Endpoint['address'] {
   const range = parseRange(device.tunnel_ip.replace(/\/\d+$/, ''));
   return 'fault' in range || range.first !== range.last ? undefined : { family: range.family, value: range.first };
 }
 
-export interface Asked {
+export interface Probe {
   readonly kind: 'tcp' | 'udp' | 'ping';
   readonly port: number;
 }
@@ -28,10 +28,10 @@ export type Reach =
   | { readonly kind: 'unknown'; readonly why: string }
   | { readonly kind: 'self' };
 
-const transportOf = ({ kind, port }: Asked, family: Family): Transport =>
+const transportOf = ({ kind, port }: Probe, family: Family): Transport =>
   kind === 'ping' ? (family === 4 ? { kind: 'icmp', type: 8 } : { kind: 'icmpv6', type: 128 }) : { kind, dport: port };
 
-export function reach(from: Party, to: Party, asked: Asked): Reach {
+export function reach(from: Endpoint, to: Endpoint, asked: Probe): Reach {
   if (from.device.id === to.device.id) return { kind: 'self' };
   if ('missing' in from.policy || 'missing' in to.policy) {
     return { kind: 'unknown', why: 'A group that applies here cannot be seen.' };

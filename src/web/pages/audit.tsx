@@ -5,21 +5,21 @@ import { Link, useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { AuditEntry } from '../../api/audit.ts';
 import { AuditIcon, SearchIcon } from '../components/icons.tsx';
-import { auditText, credentialName, deedKind, deedName, hasWords, type DeedKind } from '../model/audit.ts';
+import { auditText, credentialName, actionKind, actionName, hasWords, type ActionKind } from '../model/audit.ts';
 import { plural } from '../model/rule-text.ts';
 import { Empty, Failed, Loading } from '../components/placeholders.tsx';
 import { Tag, type Tone } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { deviceName } from '../state/live.ts';
-import { useMembers, usePicture } from '../state/organization.ts';
+import { useMembers, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 const pageSize = 100;
-const tones: { readonly [K in DeedKind]: Tone } = { made: 'good', changed: 'accent', ended: 'bad', entered: 'plain' };
+const tones: { readonly [K in ActionKind]: Tone } = { made: 'good', changed: 'accent', ended: 'bad', entered: 'plain' };
 
 /** What was touched, by its name where it still has one. */
 function Subject({ entry, org }: { readonly entry: AuditEntry; readonly org: string }): ReactNode {
-  const { deviceById, groupById } = usePicture();
+  const { deviceById, groupById } = useSnapshot();
   const { data: members = [] } = useMembers();
   const id = entry.subject_id;
   if (id === undefined) return null;
@@ -58,7 +58,7 @@ function Entry({ entry, org }: { readonly entry: AuditEntry; readonly org: strin
       <div className="grow stack tight">
         <p className="row">
           <strong>{entry.username}</strong>
-          <Tag tone={tones[deedKind(entry.operation)]}>{deedName(entry.operation)}</Tag>
+          <Tag tone={tones[actionKind(entry.operation)]}>{actionName(entry.operation)}</Tag>
           <Subject entry={entry} org={org} />
           {fields.length === 0 ? null : <span className="small dimmed">{fields.join(', ').replaceAll('_', ' ')}</span>}
         </p>
@@ -96,7 +96,7 @@ export function AuditPage(): ReactNode {
   const shown = useMemo(
     () =>
       entries?.filter(
-        (entry) => (kind === 'all' || deedKind(entry.operation) === kind) && hasWords(auditText(entry), wanted),
+        (entry) => (kind === 'all' || actionKind(entry.operation) === kind) && hasWords(auditText(entry), wanted),
       ),
     [entries, kind, wanted],
   );
@@ -110,7 +110,7 @@ export function AuditPage(): ReactNode {
           </p>
         </div>
         <SegmentedControl
-          aria-label="Which deeds"
+          aria-label="Which actions"
           value={kind}
           onChange={setKind}
           data={[
@@ -123,7 +123,7 @@ export function AuditPage(): ReactNode {
       </div>
       <TextInput
         aria-label="Search the audit"
-        placeholder="Search by person, deed, field, address, id or request"
+        placeholder="Search by person, action, field, address, id or request"
         leftSection={<SearchIcon size={16} />}
         value={text}
         onChange={(event) => setText(event.currentTarget.value)}

@@ -13,9 +13,9 @@ import { DeviceGroups } from '../device/device-groups.tsx';
 import { RuleTable } from '../group/rules.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
-import { told } from '../components/toast.tsx';
+import { notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
-import { useNames, usePicture, useRights, useStatuses } from '../state/organization.ts';
+import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 function Facts({ device }: { readonly device: Device }): ReactNode {
@@ -87,13 +87,13 @@ function Loaded({ policy, device }: { readonly policy: EffectivePolicy; readonly
 
 export function DevicePage(): ReactNode {
   const { org, device: id } = useParams({ from: '/o/$org/devices/$device' });
-  const picture = usePicture();
+  const snapshot = useSnapshot();
   const { client } = useSession();
   const rights = useRights();
   const navigate = useNavigate();
   const [question, setQuestion] = useState<Question>();
-  const device = picture.deviceById.get(id.toLowerCase());
-  const { groupById, defaultGroup } = picture;
+  const device = snapshot.deviceById.get(id.toLowerCase());
+  const { groupById, defaultGroup } = snapshot;
   const policy = useMemo(
     () => (device === undefined ? undefined : policyOf(device, { groupById, defaultGroup })),
     [device, groupById, defaultGroup],
@@ -118,10 +118,10 @@ export function DevicePage(): ReactNode {
     setQuestion({
       title: `Delete ${name}?`,
       body: 'Its agent loses its credential and every other device hears that it is gone. To come back it must join anew.',
-      deed: 'Delete the device',
+      action: 'Delete the device',
       act: async () => {
         await client.devices.delete(org, device.id);
-        told(`${name} is deleted.`);
+        notify(`${name} is deleted.`);
         await navigate({ to: '/o/$org/devices', params: { org } });
       },
     });

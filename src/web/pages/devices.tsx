@@ -5,16 +5,16 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { memo, useDeferredValue, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
-import { arrivalOf, type Arrival } from '../model/device-state.ts';
+import { deviceStateOf, type DeviceState } from '../model/device-state.ts';
 import { applies } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice } from '../device/add-device.tsx';
-import { DeviceState } from '../device/device-state.tsx';
+import { DeviceStateTag } from '../device/device-state.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
-import { deviceName, type Picture } from '../state/live.ts';
+import { deviceName, type Snapshot } from '../state/live.ts';
 import { Ordered, sortKey } from '../state/order.ts';
-import { useMembers, useNames, usePicture, useRights, useStatuses } from '../state/organization.ts';
+import { useMembers, useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 
 const none: readonly Device[] = [];
 
@@ -38,7 +38,7 @@ const matches = (device: Device, text: string): boolean =>
     value.toLowerCase().includes(text),
   );
 
-type Fleet = Pick<Picture, 'devices' | 'groupById'>;
+type Fleet = Pick<Snapshot, 'devices' | 'groupById'>;
 
 function select({ devices, groupById }: Fleet, { text, group, user }: Wanted): readonly Device[] {
   const wanted = text.trim().toLowerCase();
@@ -70,13 +70,13 @@ function sortBy(
   return ordered.list;
 }
 
-function InForce({
+function GroupTags({
   list = [],
   groupById,
   defaultName,
 }: {
   readonly list: readonly string[] | undefined;
-  readonly groupById: Picture['groupById'];
+  readonly groupById: Snapshot['groupById'];
   readonly defaultName: string;
 }): ReactNode {
   if (list.length === 0) return <Tag>{defaultName}</Tag>;
@@ -100,7 +100,7 @@ const Row = memo(function Row({
   start,
   user,
   status,
-  arrival,
+  state,
   groupById,
   defaultName,
 }: {
@@ -109,8 +109,8 @@ const Row = memo(function Row({
   readonly start: number;
   readonly user: string;
   readonly status: DeviceStatus | undefined;
-  readonly arrival: Arrival;
-  readonly groupById: Picture['groupById'];
+  readonly state: DeviceState;
+  readonly groupById: Snapshot['groupById'];
   readonly defaultName: string;
 }): ReactNode {
   return (
@@ -125,16 +125,16 @@ const Row = memo(function Row({
       </Link>
       <span className="mono clip">{device.tunnel_ip || '–'}</span>
       <span className="tags">
-        <InForce list={device.security_groups} groupById={groupById} defaultName={defaultName} />
+        <GroupTags list={device.security_groups} groupById={groupById} defaultName={defaultName} />
       </span>
       <span className="clip small dimmed">{user}</span>
-      <DeviceState status={status} arrival={arrival} />
+      <DeviceStateTag status={status} state={state} />
     </li>
   );
 });
 
 function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly org: string }): ReactNode {
-  const picture = usePicture();
+  const snapshot = useSnapshot();
   const statuses = useStatuses();
   const nameOf = useNames();
   const scroller = useRef<HTMLDivElement>(null);
@@ -167,9 +167,9 @@ function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly 
               start={start}
               user={nameOf(device.user_id)}
               status={status}
-              arrival={arrivalOf(device, status, picture, now)}
-              groupById={picture.groupById}
-              defaultName={picture.defaultGroup?.group_name ?? 'default'}
+              state={deviceStateOf(device, status, snapshot, now)}
+              groupById={snapshot.groupById}
+              defaultName={snapshot.defaultGroup?.group_name ?? 'default'}
             />
           );
         })}
@@ -182,7 +182,7 @@ export function DevicesPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/devices' });
   const { group, user } = useSearch({ from: '/o/$org/devices' });
   const navigate = useNavigate({ from: '/o/$org/devices' });
-  const picture = usePicture();
+  const snapshot = useSnapshot();
   const statuses = useStatuses();
   const members = useMembers();
   const nameOf = useNames();
@@ -192,7 +192,7 @@ export function DevicesPage(): ReactNode {
   const [reversed, setReversed] = useState(false);
   const [adding, setAdding] = useState(false);
   const wanted = useDeferredValue(text);
-  const { devices, groupById } = picture;
+  const { devices, groupById } = snapshot;
   const reports = column === 'seen' ? statuses : undefined;
   const shown = useMemo(() => {
     const sorted = sortBy(select({ devices, groupById }, { text: wanted, group, user }), column, reports, nameOf);
@@ -207,7 +207,7 @@ export function DevicesPage(): ReactNode {
     setColumn(next);
   };
   const filter = (next: { group?: string; user?: string }): void => void navigate({ search: next, replace: true });
-  const total = picture.devices.length;
+  const total = snapshot.devices.length;
   return (
     <div className="page page-wide">
       <div className="page-head">
@@ -257,7 +257,7 @@ export function DevicesPage(): ReactNode {
               placeholder="Every group"
               clearable
               searchable
-              data={picture.groups.map(({ id, group_name }) => ({ value: id, label: group_name }))}
+              data={snapshot.groups.map(({ id, group_name }) => ({ value: id, label: group_name }))}
               value={group ?? null}
               onChange={(id) =>
                 filter({ ...(id === null ? {} : { group: id }), ...(user === undefined ? {} : { user }) })

@@ -10,7 +10,7 @@ import { Empty } from '../components/placeholders.tsx';
 import { Tag, type Tone } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { deviceName, type FeedEntry } from '../state/live.ts';
-import { usePicture } from '../state/organization.ts';
+import { useSnapshot } from '../state/organization.ts';
 
 const words: { readonly [T in Change['type']]: readonly [Tone, string] } = {
   added: ['good', 'added'],
@@ -84,7 +84,7 @@ function Entry({ entry, org }: { readonly entry: FeedEntry; readonly org: string
 
 export function EventsPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/events' });
-  const { feed } = usePicture();
+  const { feed } = useSnapshot();
   const [kind, setKind] = useState('all');
   const shown = feed.filter(({ change }) => kind === 'all' || change.kind === kind);
   return (

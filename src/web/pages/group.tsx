@@ -13,9 +13,9 @@ import { RuleTable } from '../group/rules.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
-import { told } from '../components/toast.tsx';
+import { notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
-import { useNames, usePicture, useRights } from '../state/organization.ts';
+import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
@@ -42,7 +42,7 @@ function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
 
 export function GroupPage(): ReactNode {
   const { org, group: id } = useParams({ from: '/o/$org/groups/$group' });
-  const { groupById, devices } = usePicture();
+  const { groupById, devices } = useSnapshot();
   const { client } = useSession();
   const rights = useRights();
   const nameOf = useNames();
@@ -75,7 +75,7 @@ export function GroupPage(): ReactNode {
           {plural(under.length, 'device')} that {under.length === 1 ? 'carries' : 'carry'} no group.
         </p>
       ) : under.length === 0 ? (
-        <p>No device carries it. It cannot be brought back.</p>
+        <p>No device uses it. It cannot be restored.</p>
       ) : (
         <p>
           {plural(under.length, 'device')} {under.length === 1 ? 'carries' : 'carry'} it ({named}
@@ -83,10 +83,10 @@ export function GroupPage(): ReactNode {
           to the default group, which may admit more.
         </p>
       ),
-      deed: isDefault ? 'Reset it' : under.length === 0 ? 'Delete the group' : 'Take it off and delete it',
+      action: isDefault ? 'Reset it' : under.length === 0 ? 'Delete the group' : 'Take it off and delete it',
       act: async () => {
         await client.groups.delete(org, group.id, under.length > 0 && !isDefault ? { detach: true } : {});
-        told(isDefault ? 'The default group is as it was in the beginning.' : `${group.group_name} is deleted.`);
+        notify(isDefault ? 'The default group is as it was in the beginning.' : `${group.group_name} is deleted.`);
         await navigate({ to: '/o/$org/groups', params: { org }, ignoreBlocker: true });
       },
     });

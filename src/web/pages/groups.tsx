@@ -9,7 +9,7 @@ import { plural } from '../model/rule-text.ts';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
-import { useNames, usePicture, useRights } from '../state/organization.ts';
+import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 
 function Section({
   title,
@@ -62,7 +62,7 @@ function Section({
 
 export function GroupsPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/groups' });
-  const { groups, devices, defaultGroup } = usePicture();
+  const { groups, devices, defaultGroup } = useSnapshot();
   const { me, mayWrite } = useRights();
   const navigate = useNavigate();
   const uses = useMemo(() => countUses({ devices, defaultGroup }), [devices, defaultGroup]);
@@ -74,7 +74,7 @@ export function GroupsPage(): ReactNode {
       <div className="page-head">
         <div>
           <h1>Groups</h1>
-          <p className="dimmed">A group says what may come in and go out. Devices carry a list of them.</p>
+          <p className="dimmed">A group says what may come in and go out. Each device has a list of them.</p>
         </div>
         {mayWrite ? (
           <Button

@@ -11,8 +11,8 @@ import { Confirm, type Question } from '../components/confirm.tsx';
 import { Empty, Failed, Loading } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
-import { told } from '../components/toast.tsx';
-import { useNames, usePicture, useRights } from '../state/organization.ts';
+import { notify } from '../components/toast.tsx';
+import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 function Entry({
@@ -22,7 +22,7 @@ function Entry({
   readonly entry: EnrollmentKey;
   readonly revoke: (() => void) | undefined;
 }): ReactNode {
-  const { groupById, defaultGroup } = usePicture();
+  const { groupById, defaultGroup } = useSnapshot();
   const nameOf = useNames();
   const over = Date.parse(entry.expires_at) <= Date.now();
   const groups = entry.security_groups ?? [];
@@ -88,10 +88,10 @@ export function KeysPage(): ReactNode {
     setQuestion({
       title: `Revoke ${key.name || 'this key'}?`,
       body: 'No further device can join with it. Those that did stay.',
-      deed: 'Revoke the key',
+      action: 'Revoke the key',
       act: async () => {
         await client.enrollmentKeys.revoke(org, key.id);
-        told('The key is revoked.');
+        notify('The key is revoked.');
         await queries.invalidateQueries({ queryKey: keysKey(org) });
       },
     });

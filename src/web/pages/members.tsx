@@ -9,8 +9,8 @@ import { Confirm, type Question } from '../components/confirm.tsx';
 import { Failed, Loading, sentence } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
-import { failed, told } from '../components/toast.tsx';
-import { useMembers, useOrganizations, usePicture, useRights } from '../state/organization.ts';
+import { failed, notify } from '../components/toast.tsx';
+import { useMembers, useOrganizations, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 function AddMember({ org }: { readonly org: string }): ReactNode {
@@ -25,7 +25,7 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
     try {
       await client.members.add(org, { username: username.trim() });
       await queries.invalidateQueries({ queryKey: ['members', org] });
-      told(`${username.trim()} is a member now.`);
+      notify(`${username.trim()} is a member now.`);
       setUsername('');
     } catch (error) {
       setFault(sentence(error));
@@ -64,7 +64,7 @@ function Rename({ organization }: { readonly organization: Organization }): Reac
     client.organizations.update(organization.id, { name: name.trim() }).then(
       async () => {
         await queries.invalidateQueries({ queryKey: ['organizations'] });
-        told('The organization is renamed.');
+        notify('The organization is renamed.');
       },
       (error: unknown) => failed(error),
     );
@@ -95,7 +95,7 @@ export function MembersPage(): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
   const navigate = useNavigate();
-  const { devices, groups } = usePicture();
+  const { devices, groups } = useSnapshot();
   const { data, error, refetch } = useMembers();
   const { governs, mayWrite, me } = useRights();
   const organization = useOrganizations().data?.find(({ id }) => id === org);
@@ -113,7 +113,7 @@ export function MembersPage(): ReactNode {
           with the membership, and open streams end. This cannot be taken back.
         </p>
       ),
-      deed: own ? 'Leave' : 'Remove the member',
+      action: own ? 'Leave' : 'Remove the member',
       act: async () => {
         await client.members.remove(org, member.user_id);
         if (own) {
@@ -122,7 +122,7 @@ export function MembersPage(): ReactNode {
           return;
         }
         await queries.invalidateQueries({ queryKey: ['members', org] });
-        told(`${member.username} is no longer a member.`);
+        notify(`${member.username} is no longer a member.`);
       },
     });
   };
@@ -135,7 +135,7 @@ export function MembersPage(): ReactNode {
           keep the rules that they have and are refused from then on. This cannot be taken back.
         </p>
       ),
-      deed: 'Delete the organization',
+      action: 'Delete the organization',
       act: async () => {
         await client.organizations.delete(org);
         await queries.invalidateQueries({ queryKey: ['organizations'] });

@@ -8,14 +8,14 @@ import { plural } from '../model/rule-text.ts';
 import { DraftFields } from '../group/group-editor.tsx';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { sentence } from '../components/placeholders.tsx';
-import { told } from '../components/toast.tsx';
-import { usePicture, useRights } from '../state/organization.ts';
+import { notify } from '../components/toast.tsx';
+import { useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 export function NewGroupPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/groups/new' });
   const { from } = useSearch({ from: '/o/$org/groups/new' });
-  const { groupById } = usePicture();
+  const { groupById } = useSnapshot();
   const { client } = useSession();
   const { governs } = useRights();
   const navigate = useNavigate();
@@ -36,7 +36,7 @@ export function NewGroupPage(): ReactNode {
     try {
       const made = await (owner === 'me' ? client.userGroups : client.groups).create(org, content);
       touched.current = false;
-      told(`${made.group_name} is there. Attach it to devices to make it count.`);
+      notify(`${made.group_name} is there. Attach it to devices to make it count.`);
       await navigate({ to: '/o/$org/groups/$group', params: { org, group: made.id } });
     } catch (error) {
       setFault(sentence(error));
@@ -53,7 +53,7 @@ export function NewGroupPage(): ReactNode {
       <div className="page-head">
         <div>
           <h1>New group</h1>
-          <p className="dimmed">It changes nothing until a device carries it.</p>
+          <p className="dimmed">It changes nothing until a device uses it.</p>
         </div>
         {governs ? (
           <SegmentedControl

@@ -4,16 +4,16 @@ import { useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { ReachIcon, SearchIcon } from '../components/icons.tsx';
 import { policyOf } from '../model/device-policy.ts';
-import { addressOf, reach, type Asked, type Party } from '../model/reachability.ts';
+import { addressOf, reach, type Probe, type Endpoint } from '../model/reachability.ts';
 import { plural, services } from '../model/rule-text.ts';
 import { Graph } from '../reachability/graph.tsx';
 import { Matrix, type Pick } from '../reachability/matrix.tsx';
 import { Empty } from '../components/placeholders.tsx';
-import { Why } from '../reachability/explanation.tsx';
+import { Explanation } from '../reachability/explanation.tsx';
 import { deviceName } from '../state/live.ts';
-import { usePicture } from '../state/organization.ts';
+import { useSnapshot } from '../state/organization.ts';
 
-const none: readonly Party[] = [];
+const none: readonly Endpoint[] = [];
 
 /** A board of more is no longer read by anyone; search narrows it. */
 const shownDevices = 40;
@@ -27,7 +27,7 @@ const known = services
   }));
 const choices = [...known, { value: 'ping 0', label: 'Ping' }, { value: 'custom', label: 'Another port …' }];
 
-function readAsked(choice: string, custom: Asked): Asked {
+function readProbe(choice: string, custom: Probe): Probe {
   if (choice === 'custom') return custom;
   const [kind, port] = choice.split(' ');
   return { kind: kind === 'udp' || kind === 'ping' ? kind : 'tcp', port: Number(port) };
@@ -35,22 +35,22 @@ function readAsked(choice: string, custom: Asked): Asked {
 
 export function ReachPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/reach' });
-  const picture = usePicture();
+  const snapshot = useSnapshot();
   const [choice, setChoice] = useState('tcp 22');
-  const [custom, setCustom] = useState<Asked>({ kind: 'tcp', port: 8080 });
+  const [custom, setCustom] = useState<Probe>({ kind: 'tcp', port: 8080 });
   const [text, setText] = useState('');
   const [picked, setPicked] = useState<Pick>();
   const [view, setView] = useState('matrix');
   const wanted = useDeferredValue(text).trim().toLowerCase();
-  const asked = readAsked(choice, custom);
+  const asked = readProbe(choice, custom);
   const found = useMemo(
     () =>
-      picture.devices.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted)),
-    [picture.devices, wanted],
+      snapshot.devices.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted)),
+    [snapshot.devices, wanted],
   );
-  const { groupById, defaultGroup } = picture;
+  const { groupById, defaultGroup } = snapshot;
   const current = useMemo(
-    (): readonly Party[] =>
+    (): readonly Endpoint[] =>
       found.slice(0, shownDevices).map((device) => ({
         device,
         policy: policyOf(device, { groupById, defaultGroup }),
@@ -60,16 +60,16 @@ export function ReachPage(): ReactNode {
   );
   // A board of forty is 1,600 cells: drawn after the page around it, and piece by piece.
   const isDrawn = useDeferredValue(true, false);
-  const parties = isDrawn ? current : none;
+  const endpoints = isDrawn ? current : none;
   const answers = useMemo(
-    () => parties.map((from) => parties.map((to) => reach(from, to, { kind: asked.kind, port: asked.port }))),
-    [parties, asked.kind, asked.port],
+    () => endpoints.map((from) => endpoints.map((to) => reach(from, to, { kind: asked.kind, port: asked.port }))),
+    [endpoints, asked.kind, asked.port],
   );
   const what = asked.kind === 'ping' ? 'Ping' : `${asked.kind.toUpperCase()} port ${asked.port}`;
-  const [from, to] = picked === undefined ? [] : [parties[picked.from], parties[picked.to]];
+  const [from, to] = picked === undefined ? [] : [endpoints[picked.from], endpoints[picked.to]];
   const answer = picked === undefined ? undefined : answers[picked.from]?.[picked.to];
   const allowed = answers.flat().filter(({ kind }) => kind === 'yes').length;
-  const graphFits = parties.length <= graphDevices;
+  const graphFits = endpoints.length <= graphDevices;
 
   return (
     <div className="page page-wide">
@@ -143,7 +143,7 @@ export function ReachPage(): ReactNode {
       {current.length === 0 ? (
         <div className="card">
           <Empty icon={<ReachIcon size={40} />} title="No devices to compare">
-            {picture.devices.length === 0 ? 'Add devices first.' : 'No device matches the search.'}
+            {snapshot.devices.length === 0 ? 'Add devices first.' : 'No device matches the search.'}
           </Empty>
         </div>
       ) : (
@@ -154,13 +154,13 @@ export function ReachPage(): ReactNode {
               <span className="small dimmed">{plural(allowed, 'connection')} allowed</span>
             </div>
             {view === 'graph' && graphFits ? (
-              <Graph parties={parties} answers={answers} what={what} />
+              <Graph endpoints={endpoints} answers={answers} what={what} />
             ) : (
-              <Matrix parties={parties} answers={answers} picked={picked} pick={setPicked} />
+              <Matrix endpoints={endpoints} answers={answers} picked={picked} pick={setPicked} />
             )}
           </section>
           {from !== undefined && to !== undefined && answer !== undefined ? (
-            <Why from={from} to={to} answer={answer} what={what} org={org} />
+            <Explanation from={from} to={to} answer={answer} what={what} org={org} />
           ) : (
             <section className="card" aria-label="Why">
               <div className="card-head">

@@ -11,9 +11,9 @@ import { TakeAway } from '../components/secret.tsx';
 import { Empty, Failed, Loading, sentence } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
-import { failed, told } from '../components/toast.tsx';
+import { failed, notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
-import { usePicture } from '../state/organization.ts';
+import { useSnapshot } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
 
 const tokensKey = ['tokens'];
@@ -154,7 +154,7 @@ function Entry({
   readonly revoke: () => void;
 }): ReactNode {
   const mayWrite = useMayWrite();
-  const device = usePicture().deviceById.get(token.device_id ?? '');
+  const device = useSnapshot().deviceById.get(token.device_id ?? '');
   const name = device === undefined ? token.name || 'unnamed' : deviceName(device);
   const over = token.expires_at !== undefined && Date.parse(token.expires_at) <= Date.now();
   return (
@@ -219,7 +219,7 @@ export function TokensPage(): ReactNode {
     setQuestion({
       title: `Give ${token.name || 'this token'} another secret?`,
       body: 'The old secret stops at once; whatever uses it needs the new one. Name, scope and expiry stay.',
-      deed: 'Rotate it',
+      action: 'Rotate it',
       act: async () => {
         setIssued(await client.tokens.rotate(token.id));
         await queries.invalidateQueries({ queryKey: tokensKey });
@@ -234,14 +234,14 @@ export function TokensPage(): ReactNode {
           : isThis(token)
             ? 'You are signed in with it: this signs you out.'
             : 'Whatever uses it is refused from now on, and its streams end. This cannot be taken back.',
-      deed: 'Revoke it',
+      action: 'Revoke it',
       act: async () => {
         await client.tokens.revoke(token.id);
         if (isThis(token)) {
           end('Your token is revoked. Sign in with another.');
           return;
         }
-        told(`${token.name || 'The token'} is revoked.`);
+        notify(`${token.name || 'The token'} is revoked.`);
         await queries.invalidateQueries({ queryKey: tokensKey }).catch(failed);
       },
     });

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react';
 import type { Decision } from '../../policy/decide.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { CheckIcon, CrossIcon } from '../components/icons.tsx';
-import type { Party, Reach } from '../model/reachability.ts';
+import type { Endpoint, Reach } from '../model/reachability.ts';
 import { ruleText } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { Tag } from '../components/tag.tsx';
@@ -29,7 +29,7 @@ function Because({ decision, org }: { readonly decision: Decision; readonly org:
     case 'connection':
       return 'part of an admitted connection';
     case 'discovery':
-      return 'link plumbing, always admitted';
+      return 'neighbour discovery, always admitted';
     case 'server':
       return "the agent's own way to its server, always admitted";
     case 'forwarded':
@@ -40,12 +40,12 @@ function Because({ decision, org }: { readonly decision: Decision; readonly org:
 }
 
 function End({
-  party,
+  endpoint,
   direction,
   decision,
   org,
 }: {
-  readonly party: Party;
+  readonly endpoint: Endpoint;
   readonly direction: Direction;
   readonly decision: Decision;
   readonly org: string;
@@ -58,8 +58,8 @@ function End({
       </span>
       <div>
         <p>
-          <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: party.device.id }}>
-            <strong>{deviceName(party.device)}</strong>
+          <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: endpoint.device.id }}>
+            <strong>{deviceName(endpoint.device)}</strong>
           </Link>
           , {direction}
         </p>
@@ -71,15 +71,15 @@ function End({
   );
 }
 
-export function Why({
+export function Explanation({
   from,
   to,
   answer,
   what,
   org,
 }: {
-  readonly from: Party;
-  readonly to: Party;
+  readonly from: Endpoint;
+  readonly to: Endpoint;
   readonly answer: Reach;
   readonly what: string;
   readonly org: string;
@@ -102,8 +102,8 @@ export function Why({
         {answer.kind === 'unknown' ? <p>{answer.why}</p> : null}
         {answer.kind === 'yes' || answer.kind === 'no' ? (
           <ul className="why">
-            <End party={from} direction="outbound" decision={answer.outbound} org={org} />
-            <End party={to} direction="inbound" decision={answer.inbound} org={org} />
+            <End endpoint={from} direction="outbound" decision={answer.outbound} org={org} />
+            <End endpoint={to} direction="inbound" decision={answer.inbound} org={org} />
           </ul>
         ) : null}
       </div>

@@ -1,6 +1,6 @@
 /** Owns the graph of a small fleet: devices on a ring, an arrow for each connection that both ends admit. */
 import { useState, type ReactNode } from 'react';
-import type { Party, Reach } from '../model/reachability.ts';
+import type { Endpoint, Reach } from '../model/reachability.ts';
 import { deviceName } from '../state/live.ts';
 
 const size = 640;
@@ -26,18 +26,18 @@ function arrow(a: Point, b: Point): string {
 }
 
 export function Graph({
-  parties,
+  endpoints,
   answers,
   what,
 }: {
-  readonly parties: readonly Party[];
+  readonly endpoints: readonly Endpoint[];
   readonly answers: readonly (readonly Reach[])[];
   readonly what: string;
 }): ReactNode {
   const [chosen, setChosen] = useState<number>();
-  const count = parties.length;
-  const edges = parties.flatMap((_, from) =>
-    parties.flatMap((__, to) => (answers[from]?.[to]?.kind === 'yes' ? [{ from, to }] : [])),
+  const count = endpoints.length;
+  const edges = endpoints.flatMap((_, from) =>
+    endpoints.flatMap((__, to) => (answers[from]?.[to]?.kind === 'yes' ? [{ from, to }] : [])),
   );
   return (
     <div className="card-body stack">
@@ -68,7 +68,7 @@ export function Graph({
             markerEnd="url(#tip)"
           />
         ))}
-        {parties.map(({ device }, index) => {
+        {endpoints.map(({ device }, index) => {
           const { x, y } = pointAt(index, count, ring);
           const label = pointAt(index, count, ring + 26);
           const side = label.x > middle + 10 ? 'start' : label.x < middle - 10 ? 'end' : 'middle';

@@ -1,6 +1,6 @@
 /** Owns the matrix: a row for who connects, a column for whom; walked by arrow keys like a board. */
 import { useRef, type KeyboardEvent, type ReactNode } from 'react';
-import type { Party, Reach } from '../model/reachability.ts';
+import type { Endpoint, Reach } from '../model/reachability.ts';
 import { deviceName } from '../state/live.ts';
 
 export interface Pick {
@@ -23,18 +23,18 @@ const steps: Readonly<Record<string, readonly [number, number]>> = {
 };
 
 export function Matrix({
-  parties,
+  endpoints,
   answers,
   picked,
   pick,
 }: {
-  readonly parties: readonly Party[];
+  readonly endpoints: readonly Endpoint[];
   readonly answers: readonly (readonly Reach[])[];
   readonly picked: Pick | undefined;
   readonly pick: (pick: Pick) => void;
 }): ReactNode {
   const board = useRef<HTMLTableElement>(null);
-  const last = parties.length - 1;
+  const last = endpoints.length - 1;
   const walk = (event: KeyboardEvent, from: number, to: number): void => {
     const step = steps[event.key];
     if (step === undefined) return;
@@ -54,7 +54,7 @@ export function Matrix({
         <thead>
           <tr>
             <td className="small dimmed">from ↓ to →</td>
-            {parties.map(({ device }) => (
+            {endpoints.map(({ device }) => (
               <th key={device.id} scope="col">
                 <span>{deviceName(device)}</span>
               </th>
@@ -62,10 +62,10 @@ export function Matrix({
           </tr>
         </thead>
         <tbody>
-          {parties.map((row, from) => (
+          {endpoints.map((row, from) => (
             <tr key={row.device.id}>
               <th scope="row">{deviceName(row.device)}</th>
-              {parties.map((column, to) => {
+              {endpoints.map((column, to) => {
                 const kind = answers[from]?.[to]?.kind ?? 'unknown';
                 const isHere = here.from === from && here.to === to;
                 return (

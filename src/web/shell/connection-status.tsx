@@ -3,7 +3,7 @@ import { Button } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { ConnectionState } from '../../client/state.ts';
 import { WarnIcon } from '../components/icons.tsx';
-import { useLive, usePicture } from '../state/organization.ts';
+import { useLive, useSnapshot } from '../state/organization.ts';
 
 /** A stream that is resumed at once is no news; only a gap that a person would notice is. */
 const patience = 1_500;
@@ -23,7 +23,7 @@ function useLost(connection: ConnectionState, synced: boolean): boolean {
 }
 
 export function ConnectionDot(): ReactNode {
-  const { connection, synced } = usePicture();
+  const { connection, synced } = useSnapshot();
   const lost = useLost(connection, synced);
   const word = lost ? 'Disconnected' : synced ? 'Live' : 'Connecting';
   return (
@@ -35,7 +35,7 @@ export function ConnectionDot(): ReactNode {
 
 export function DisconnectedBanner(): ReactNode {
   const live = useLive();
-  const { connection, synced, failure } = usePicture();
+  const { connection, synced, failure } = useSnapshot();
   const lost = useLost(connection, synced);
   if (!lost || failure !== undefined) return null;
   return (

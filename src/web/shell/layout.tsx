@@ -1,4 +1,4 @@
-/** Owns the frame around every page of an organization: navigation, connection, and the live picture behind them. */
+/** Owns the frame around every page of an organization: navigation, connection, and the live snapshot behind them. */
 import { ActionIcon, Menu } from '@mantine/core';
 import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router';
 import { useEffect, useMemo, useState, type ReactNode } from 'react';
@@ -16,7 +16,7 @@ import {
 } from '../components/icons.tsx';
 import { Empty, Failed, Loading } from '../components/placeholders.tsx';
 import { LiveOrganization } from '../state/live.ts';
-import { LiveContext, usePicture, useRights } from '../state/organization.ts';
+import { LiveContext, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
@@ -85,9 +85,9 @@ function Account({ org }: { readonly org: string }): ReactNode {
   );
 }
 
-/** Waits for the first whole picture, so that no page shows a half one. */
+/** Waits for the first whole snapshot, so that no page shows a half one. */
 function Content(): ReactNode {
-  const { synced, loaded, failure } = usePicture();
+  const { synced, loaded, failure } = useSnapshot();
   const { expired } = useSession();
   const out = failure?.code === 'unauthenticated';
   useEffect(() => {

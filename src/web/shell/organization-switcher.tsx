@@ -5,7 +5,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import { CheckIcon, DownIcon, PlusIcon } from '../components/icons.tsx';
 import { sentence } from '../components/placeholders.tsx';
-import { told } from '../components/toast.tsx';
+import { notify } from '../components/toast.tsx';
 import { useOrganizations } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
 
@@ -35,7 +35,7 @@ export function NewOrganization({
       close();
       setName('');
       setDescription('');
-      told(`${made.name} is there, with its default group.`);
+      notify(`${made.name} was created, with its default group.`);
       await navigate({ to: '/o/$org/devices', params: { org: made.id } });
     } catch (error) {
       setFault(sentence(error));

@@ -1,4 +1,4 @@
-/** Owns the live picture of one organization: its devices and groups as the change stream tells them, for React to read. */
+/** Owns the live snapshot of one organization: its devices and groups as the change stream tells them, for React to read. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { WatchKind } from '../../api/kinds.ts';
@@ -15,7 +15,7 @@ export interface FeedEntry {
   readonly change: Change;
 }
 
-export interface Picture {
+export interface Snapshot {
   /** Sorted by name. */
   readonly devices: readonly Device[];
   /** Sorted: the default group first, then by name. */
@@ -45,7 +45,7 @@ export const deviceName = (device: Device): string =>
       ? device.tunnel_ip
       : device.public_key.slice(0, 12);
 
-const emptyPicture: Picture = {
+const emptyPicture: Snapshot = {
   devices: [],
   groups: [],
   deviceById: new Map(),
@@ -62,7 +62,7 @@ export class LiveOrganization {
   readonly id: string;
   readonly #informer: Informer;
   readonly #listeners = new Set<() => void>();
-  #picture: Picture = emptyPicture;
+  #snapshot: Snapshot = emptyPicture;
   readonly #devices = new Ordered<Device>((device) => sortKey(deviceName(device)));
   readonly #groups = new Ordered<SecurityGroup>(
     ({ is_default, group_name }) => `${is_default === true ? '0' : '1'}${sortKey(group_name)}`,
@@ -90,7 +90,7 @@ export class LiveOrganization {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   };
-  readonly read = (): Picture => this.#picture;
+  readonly read = (): Snapshot => this.#snapshot;
 
   /** Follows until the answer is called. */
   start(): () => void {
@@ -114,7 +114,7 @@ export class LiveOrganization {
   }
 
   retryNow(): void {
-    if (this.#picture.failure !== undefined) {
+    if (this.#snapshot.failure !== undefined) {
       this.#stop?.abort();
       this.start();
     } else this.#informer.retryNow();
@@ -150,7 +150,7 @@ export class LiveOrganization {
     const at = Date.now();
     for (const change of changes) this.#events.unshift({ number: (this.#count += 1), at, change });
     this.#events.length = Math.min(this.#events.length, keptEvents);
-    if (this.#picture.synced) this.#refresh(new Set(changes.map(({ kind }) => kind)));
+    if (this.#snapshot.synced) this.#refresh(new Set(changes.map(({ kind }) => kind)));
   }
 
   #size(): number {
@@ -158,7 +158,7 @@ export class LiveOrganization {
   }
 
   #refresh(kinds: ReadonlySet<WatchKind>): void {
-    const next: { -readonly [K in keyof Picture]?: Picture[K] } = { synced: true, feed: [...this.#events] };
+    const next: { -readonly [K in keyof Snapshot]?: Snapshot[K] } = { synced: true, feed: [...this.#events] };
     if (kinds.has('device')) {
       next.devices = this.#devices.list;
       next.deviceById = new Map(next.devices.map((device) => [device.id, device]));
@@ -171,8 +171,8 @@ export class LiveOrganization {
     this.#publish({ ...next, loaded: this.#size() });
   }
 
-  #publish(change: Partial<Picture>): void {
-    this.#picture = { ...this.#picture, ...change };
+  #publish(change: Partial<Snapshot>): void {
+    this.#snapshot = { ...this.#snapshot, ...change };
     for (const listener of this.#listeners) listener();
   }
 }

@@ -1,11 +1,11 @@
-/** Owns what a page knows of the organization it shows: the live picture, the record, the members, and what one may do. */
+/** Owns what a page knows of the organization it shows: the live snapshot, the record, the members, and what one may do. */
 import { useQuery, type UseQueryResult } from '@tanstack/react-query';
 import { createContext, use, useSyncExternalStore } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Member, Organization } from '../../api/organization.ts';
 import type { WhoAmI } from '../../api/user.ts';
-import type { LiveOrganization, Picture } from './live.ts';
+import type { LiveOrganization, Snapshot } from './live.ts';
 import { useSession } from './session.ts';
 
 export const LiveContext = createContext<LiveOrganization | undefined>(undefined);
@@ -16,7 +16,7 @@ export function useLive(): LiveOrganization {
   return live;
 }
 
-export function usePicture(): Picture {
+export function useSnapshot(): Snapshot {
   const live = useLive();
   return useSyncExternalStore(live.subscribe, live.read);
 }
@@ -35,7 +35,7 @@ export function useMembers(): UseQueryResult<readonly Member[]> {
   return useQuery({ queryKey: ['members', id], queryFn: ({ signal }) => client.members.list(id, { signal }) });
 }
 
-/** A small fleet is asked more often: whether a change has arrived is what people wait for. */
+/** A small fleet is asked more often: whether a change is in force is what people wait for. */
 const statusesEvery = (devices: number): number => (devices <= 200 ? 3_000 : 15_000);
 
 /** What agents last said, by device. It makes no events, so it is asked for now and then. */
