@@ -89,7 +89,7 @@ test('a device and a group tell whether a change is in force, from what agents r
     await report({ state: 'failed', revision: revision - 1, detail: 'the kernel refused line 7' });
     await expectShown(card.getByText('the kernel refused line 7'));
     await report({ state: 'applied', revision, interface: 'tun7' });
-    await expectShown(card.getByText('What stands on this page is in force'));
+    await expectShown(card.getByText('The policy on this page is in force'));
     await page.getByRole('button', { name: 'Show' }).click();
     await expectShown(page.getByText(/iifname "tun7"/));
     await page.getByRole('link', { name: 'web servers' }).first().click();
