@@ -1,7 +1,7 @@
 /** Owns the reading of a device as a person or an agent sends it: create and update bodies, all problems at once. */
 import { parseAddress, parseRange } from '../policy/address.ts';
 import { at, show } from '../policy/problem.ts';
-import { field, isObject } from '../policy/validate.ts';
+import { field, isObject } from '../policy/json.ts';
 import type { RequestProblem } from './codes.ts';
 import { AddDevice, UpdateDevice } from './device.ts';
 import { check, type TextLengths } from './validate.ts';

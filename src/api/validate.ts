@@ -2,7 +2,7 @@
 import { textFault } from '../policy/group.ts';
 import { isUuid } from '../policy/ids.ts';
 import { at, show } from '../policy/problem.ts';
-import { field, isObject } from '../policy/validate.ts';
+import { field, isObject } from '../policy/json.ts';
 import type { RequestProblem, RequestProblemCode } from './codes.ts';
 
 /** The part of JSON Schema that our schemas are made of. */

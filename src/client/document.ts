@@ -4,6 +4,7 @@ import { largestRevision } from '../api/limits.ts';
 import type { DepartedGroup, Watched, WatchedId } from '../api/watch.ts';
 import { isUuid } from '../policy/ids.ts';
 import { badAnswer } from './request.ts';
+import { isObject } from '../policy/json.ts';
 
 /** One document of the stream. `kind` is always told, also where the wire leaves it out. */
 export type WatchEvent<K extends WatchKind = WatchKind> = K extends WatchKind
@@ -34,9 +35,6 @@ export interface TailEvent<K extends WatchKind> {
   readonly kind: K;
 }
 
-type Json = Readonly<Record<string, unknown>>;
-const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
-
 const isText = (value: unknown): boolean => typeof value === 'string';
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 const isAbsentOr =
@@ -49,7 +47,7 @@ const isListOf =
     Array.isArray(value) && value.every(check);
 const isPort = (value: unknown): boolean => typeof value === 'number' && Number.isInteger(value);
 const isRule = (value: unknown): boolean =>
-  isJson(value) &&
+  isObject(value) &&
   isText(value['ip_protocol']) &&
   isPort(value['from_port']) &&
   isPort(value['to_port']) &&
@@ -101,13 +99,13 @@ export function documentReader(organization: string, kinds: readonly WatchKind[]
     } catch (cause) {
       throw badAnswer('a line of the stream is no JSON', undefined, cause);
     }
-    if (!isJson(document)) return refuse('is no object');
+    if (!isObject(document)) return refuse('is no object');
     const { type, value } = document;
     const kind = kinds.find((asked) => asked === (document['kind'] ?? only));
     if (kind === undefined) return refuse('is of a kind that was not asked for');
     if (type === 'tail') return { type, kind };
     if (type !== 'change' && type !== 'delete') return refuse('is of no type that this client knows');
-    if (!isJson(value)) return refuse('has no value');
+    if (!isObject(value)) return refuse('has no value');
     const { id, revision } = value;
     if (!isUuid(id)) return refuse('has no id');
     if (typeof revision !== 'number' || !Number.isInteger(revision) || revision < 0 || revision > largestRevision) {

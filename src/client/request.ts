@@ -2,6 +2,7 @@
 import { problemContentType, type RequestProblem } from '../api/codes.ts';
 import type { Clock } from './clock.ts';
 import { codeOfStatus, isErrorCode, RingfenceError } from './error.ts';
+import { isObject, type JsonObject } from '../policy/json.ts';
 
 /** What is asked of fetch: the part that Node and browsers share. */
 export interface FetchInit {
@@ -44,8 +45,6 @@ export interface Exchange {
   readonly accept: string;
 }
 
-type Json = Readonly<Record<string, unknown>>;
-const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
 const text = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value.slice(0, 4_096) : undefined;
 
@@ -134,14 +133,14 @@ async function failureOf(transport: Transport, response: FetchResponse, signal: 
 }
 
 /** A problem's fields, or none: a proxy may answer with a page of its own, which is of no use to anybody. */
-async function problemOf(response: FetchResponse): Promise<Json> {
+async function problemOf(response: FetchResponse): Promise<JsonObject> {
   if (!(response.headers.get('content-type') ?? '').startsWith(problemContentType)) {
     await discard(response);
     return {};
   }
   try {
     const body = await response.json();
-    return isJson(body) ? body : {};
+    return isObject(body) ? body : {};
   } catch {
     return {};
   }
@@ -155,7 +154,7 @@ async function discard(response: FetchResponse): Promise<void> {
 function problemsIn(value: unknown): readonly RequestProblem[] {
   if (!Array.isArray(value)) return [];
   return (value as readonly unknown[]).flatMap((entry) => {
-    if (!isJson(entry)) return [];
+    if (!isObject(entry)) return [];
     const { pointer, code, detail } = entry;
     if (typeof pointer !== 'string' || typeof code !== 'string' || typeof detail !== 'string') return [];
     // A newer server may know a code that this version does not; the sentence still helps.

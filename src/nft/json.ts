@@ -1,17 +1,9 @@
-/** Owns careful steps into JSON that came from outside. */
-
-export type JsonRecord = Readonly<Record<string, unknown>>;
-
-export const isRecord = (value: unknown): value is JsonRecord =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** The record's own field, never an inherited one. */
-export const field = (record: JsonRecord, key: string): unknown =>
-  Object.hasOwn(record, key) ? record[key] : undefined;
+/** Owns the forms that nft's JSON has. */
+import { isObject } from '../policy/json.ts';
 
 /** The content of an object that has exactly this one field: nft's JSON tags its nodes so. */
 export function tagged(value: unknown, tag: string): unknown {
-  if (!isRecord(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const keys = Object.keys(value);
   return keys.length === 1 && keys[0] === tag ? value[tag] : undefined;
 }

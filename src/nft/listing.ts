@@ -1,6 +1,6 @@
 /** Owns what is installed in the kernel as `nft -j list table inet …` tells it: one of our tables, or that it is not there. */
 import { hookPriority, tableFamily, type Hook, type Rule, type TableName } from './ast.ts';
-import { field, isRecord, type JsonRecord } from './json.ts';
+import { field, isObject, type JsonObject } from '../policy/json.ts';
 import { parseRule } from './parse.ts';
 
 /** A rule of the listing: one of ours in canonical form, or one that we would never write, as nft's JSON tells it. */
@@ -52,12 +52,12 @@ export class NoListing extends Error {
   readonly code = 'no_listing';
 }
 
-const text = (record: JsonRecord, key: string): string => {
+const text = (record: JsonObject, key: string): string => {
   const value = field(record, key);
   return typeof value === 'string' ? value : '';
 };
 
-function attachmentOf(chain: JsonRecord): Attachment | undefined {
+function attachmentOf(chain: JsonObject): Attachment | undefined {
   if (field(chain, 'hook') === undefined) return undefined;
   const priority = field(chain, 'prio');
   return {
@@ -79,7 +79,7 @@ function shown(value: unknown): string {
   }
 }
 
-function installedRule(json: JsonRecord): InstalledRule {
+function installedRule(json: JsonObject): InstalledRule {
   // A comment or anything else that we never write makes the rule foreign, whatever it does to packets.
   const rule = Object.keys(json).every((key) => known.has(key)) ? parseRule(field(json, 'expr')) : undefined;
   return rule === undefined ? { kind: 'foreign', json: shown(field(json, 'expr')) } : { kind: 'known', rule };
@@ -90,7 +90,7 @@ function installedRule(json: JsonRecord): InstalledRule {
  * The value comes from outside: whatever its shape, this answers or throws `NoListing`.
  */
 export function parseListing(value: unknown, table: TableName = 'service'): Installed | undefined {
-  const entries = isRecord(value) ? field(value, 'nftables') : undefined;
+  const entries = isObject(value) ? field(value, 'nftables') : undefined;
   if (!Array.isArray(entries)) throw new NoListing('the value is no JSON listing of nft');
   let found = false;
   let flagged = false;
@@ -102,9 +102,9 @@ export function parseListing(value: unknown, table: TableName = 'service'): Inst
     return chain;
   };
   for (const entry of entries as readonly unknown[]) {
-    if (!isRecord(entry)) continue;
+    if (!isObject(entry)) continue;
     for (const [kind, content] of Object.entries(entry)) {
-      if (!isRecord(content) || text(content, 'family') !== tableFamily) continue;
+      if (!isObject(content) || text(content, 'family') !== tableFamily) continue;
       if (text(content, kind === 'table' ? 'name' : 'table') !== table) continue;
       found = true;
       if (kind === 'table') flagged = field(content, 'flags') !== undefined;

@@ -21,7 +21,8 @@ import {
   type Verdict,
   type VerdictMap,
 } from './ast.ts';
-import { field, isNumberBetween, isRecord, tagged, type JsonRecord } from './json.ts';
+import { field, isObject, type JsonObject } from '../policy/json.ts';
+import { isNumberBetween, tagged } from './json.ts';
 import { isObjectName, parseInterfaceName } from './names.ts';
 
 /** Symbols that nft may print instead of numbers, by what they are a value of. */
@@ -82,7 +83,7 @@ function rangeOf(value: unknown, family: Family): Range | undefined {
   const single = addressOf(value, family);
   if (single !== undefined) return { first: single, last: single };
   const prefix = tagged(value, 'prefix');
-  if (isRecord(prefix)) {
+  if (isObject(prefix)) {
     const bits = family === 4 ? 32 : 128;
     const address = addressOf(field(prefix, 'addr'), family);
     const length = field(prefix, 'len');
@@ -150,10 +151,10 @@ function payloadMatch(protocol: unknown, name: unknown, right: unknown): Match |
 /** The port of a connection as it was made. */
 const isOriginalPort = (value: unknown): boolean => {
   const ct = tagged(value, 'ct');
-  return isRecord(ct) && field(ct, 'key') === 'proto-dst' && field(ct, 'dir') === 'original';
+  return isObject(ct) && field(ct, 'key') === 'proto-dst' && field(ct, 'dir') === 'original';
 };
 
-function ctMatch(ct: JsonRecord, op: unknown, right: unknown): Match | undefined {
+function ctMatch(ct: JsonObject, op: unknown, right: unknown): Match | undefined {
   const key = tagged(ct, 'key');
   if (op !== 'in') return undefined;
   if (key === 'state') return isEstablished(right) ? node({ kind: 'established' }) : undefined;
@@ -182,17 +183,17 @@ function isEstablished(right: unknown): boolean {
 
 function parseMatch(expression: unknown): Match | undefined {
   const match = tagged(expression, 'match');
-  if (!isRecord(match)) return undefined;
+  if (!isObject(match)) return undefined;
   const [op, left, right] = [field(match, 'op'), field(match, 'left'), field(match, 'right')];
   const ct = tagged(left, 'ct');
-  if (isRecord(ct)) return ctMatch(ct, op, right);
+  if (isObject(ct)) return ctMatch(ct, op, right);
   const meta = tagged(tagged(left, 'meta'), 'key');
   if (op === '>' && meta === 'iif') return Number(right) === 0 ? node({ kind: 'forwarded' }) : undefined;
   if (op !== '==') return undefined;
   const masked = tagged(left, '&');
   if (Array.isArray(masked) && masked.length === 2) return blockMatch(tagged(masked[0], 'payload'), masked[1], right);
   const payload = tagged(left, 'payload');
-  if (isRecord(payload)) return payloadMatch(field(payload, 'protocol'), field(payload, 'field'), right);
+  if (isObject(payload)) return payloadMatch(field(payload, 'protocol'), field(payload, 'field'), right);
   return metaMatch(meta, right);
 }
 
@@ -236,7 +237,7 @@ function entriesOf<Key extends object>(
 function portTransport(key: unknown, given: TransportName | undefined): TransportName | undefined {
   if (isOriginalPort(key)) return given;
   const payload = tagged(key, 'payload');
-  if (!isRecord(payload) || field(payload, 'field') !== 'dport') return undefined;
+  if (!isObject(payload) || field(payload, 'field') !== 'dport') return undefined;
   const transport = field(payload, 'protocol');
   return transport === 'tcp' || transport === 'udp' ? transport : undefined;
 }
@@ -252,7 +253,7 @@ function portMap(key: unknown, data: unknown, given: TransportName | undefined):
 
 /** The family and side of an address of the packet. */
 function addressKey(payload: unknown): { readonly family: Family; readonly side: AddressSide } | undefined {
-  const [protocol, side] = isRecord(payload) ? [field(payload, 'protocol'), field(payload, 'field')] : [];
+  const [protocol, side] = isObject(payload) ? [field(payload, 'protocol'), field(payload, 'field')] : [];
   if ((protocol !== 'ip' && protocol !== 'ip6') || (side !== 'saddr' && side !== 'daddr')) return undefined;
   return { family: protocol === 'ip' ? 4 : 6, side };
 }
@@ -282,7 +283,7 @@ function addressMap(key: unknown, data: unknown): VerdictMap | undefined {
 /** `given` is the protocol that the rule names before the map. */
 function parseMap(expression: unknown, given?: TransportName): VerdictMap | undefined {
   const vmap = tagged(expression, 'vmap');
-  if (!isRecord(vmap)) return undefined;
+  if (!isObject(vmap)) return undefined;
   const [key, data] = [field(vmap, 'key'), field(vmap, 'data')];
   if (tagged(tagged(key, 'meta'), 'key') === 'l4proto') {
     const entries: ProtocolEntry[] | undefined = entriesOf(data, (name) => {
@@ -298,7 +299,7 @@ function parseMap(expression: unknown, given?: TransportName): VerdictMap | unde
 /** The transport protocol that a condition names, as `meta l4proto tcp` does. */
 function namedTransport(expression: unknown): TransportName | undefined {
   const match = tagged(expression, 'match');
-  if (!isRecord(match) || field(match, 'op') !== '==') return undefined;
+  if (!isObject(match) || field(match, 'op') !== '==') return undefined;
   if (tagged(tagged(field(match, 'left'), 'meta'), 'key') !== 'l4proto') return undefined;
   const protocol = byteOf(field(match, 'right'), symbols.protocol);
   return protocol === protocolNumber.tcp ? 'tcp' : protocol === protocolNumber.udp ? 'udp' : undefined;
@@ -308,7 +309,7 @@ function namedTransport(expression: unknown): TransportName | undefined {
 function originalPorts(expression: unknown, next: unknown): Match | undefined {
   const original = namedTransport(expression);
   const match = tagged(next, 'match');
-  if (original === undefined || !isRecord(match) || field(match, 'op') !== '==') return undefined;
+  if (original === undefined || !isObject(match) || field(match, 'op') !== '==') return undefined;
   const ports = isOriginalPort(field(match, 'left')) ? portsOf(field(match, 'right')) : undefined;
   return ports && node({ kind: 'ports', ...ports, original });
 }

@@ -1,6 +1,6 @@
 /** Owns what the counters of our tables have counted, as nft's JSON tells it. */
 import { tableFamily, type TableName } from './ast.ts';
-import { field, isRecord, type JsonRecord } from './json.ts';
+import { field, isObject, type JsonObject } from '../policy/json.ts';
 import { NoListing } from './listing.ts';
 
 /** One counter at one moment. */
@@ -14,17 +14,17 @@ export interface Reading {
 }
 
 /** The entries of one kind that are in the table, or are it. */
-function entriesOf(listing: unknown, kind: string, table: TableName): JsonRecord[] {
-  const entries = isRecord(listing) ? field(listing, 'nftables') : undefined;
+function entriesOf(listing: unknown, kind: string, table: TableName): JsonObject[] {
+  const entries = isObject(listing) ? field(listing, 'nftables') : undefined;
   if (!Array.isArray(entries)) throw new NoListing('the value is no JSON listing of nft');
   return (entries as readonly unknown[]).flatMap((entry) => {
-    const content = isRecord(entry) ? field(entry, kind) : undefined;
-    if (!isRecord(content) || field(content, 'family') !== tableFamily) return [];
+    const content = isObject(entry) ? field(entry, kind) : undefined;
+    if (!isObject(content) || field(content, 'family') !== tableFamily) return [];
     return field(content, kind === 'table' ? 'name' : 'table') === table ? [content] : [];
   });
 }
 
-const number = (record: JsonRecord, key: string): number => {
+const number = (record: JsonObject, key: string): number => {
   const value = field(record, key);
   return typeof value === 'number' && value >= 0 ? value : 0;
 };

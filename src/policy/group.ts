@@ -4,7 +4,8 @@ import { defaultLimits, type Limits } from './limits.ts';
 import { countRanges } from './normalize.ts';
 import { at, show, type Problem } from './problem.ts';
 import type { StoredRule } from './rule.ts';
-import { field, isObject, Problems, readRules, refuseUnknownFields, type JsonObject } from './validate.ts';
+import { field, isObject, type JsonObject } from './json.ts';
+import { Problems, readRules, refuseUnknownFields } from './validate.ts';
 
 /** What a valid body says. A field that the body does not name is absent. */
 export interface GroupInput {

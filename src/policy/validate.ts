@@ -1,4 +1,5 @@
 /** Owns the validation of rules: every problem of any JSON value, never an exception (reference 1.2 (15), 7 (1)). */
+import { field, isObject, type JsonObject } from './json.ts';
 import { parseRange } from './address.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { countRanges, normalizeRules } from './normalize.ts';
@@ -12,15 +13,6 @@ export class Problems {
     this.list.push({ pointer, code, detail });
   }
 }
-
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** An own field only: `__proto__` and friends of a hostile document are fields like others. */
-export const field = (object: JsonObject, name: string): unknown =>
-  Object.hasOwn(object, name) ? object[name] : undefined;
 
 const ruleFields = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges'];
 const highestPort = 65_535;

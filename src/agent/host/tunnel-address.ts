@@ -1,5 +1,5 @@
 /** Owns the question which address this device has at its driver interface. */
-import { isRecord } from '../../nft/json.ts';
+import { isObject } from '../../policy/json.ts';
 import type { Run } from './run-command.ts';
 
 /** The interface's first address that reaches beyond the link, IPv4 before IPv6; nothing where it has none, or cannot tell. */
@@ -15,8 +15,8 @@ export async function tunnelAddress(run: Run, name: string | undefined): Promise
 
 function firstAddress(links: unknown): string | undefined {
   const addresses = (Array.isArray(links) ? (links as readonly unknown[]) : [])
-    .flatMap((link): unknown => (isRecord(link) ? link['addr_info'] : []))
-    .filter(isRecord)
+    .flatMap((link): unknown => (isObject(link) ? link['addr_info'] : []))
+    .filter(isObject)
     .filter(({ scope }) => scope === 'global');
   const of = (family: string): unknown => addresses.find((address) => address['family'] === family)?.['local'];
   const found = of('inet') ?? of('inet6');

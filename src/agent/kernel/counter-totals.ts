@@ -1,7 +1,7 @@
 /** Owns what was counted altogether, in both tables: the kernel's counters begin anew with their table, and with the machine; these totals do not. */
 import { tableNames, type TableName } from '../../nft/ast.ts';
 import { readCounter, type Counted } from '../../nft/counters.ts';
-import { field, isRecord } from '../../nft/json.ts';
+import { field, isObject } from '../../policy/json.ts';
 import type { Reading } from '../../nft/reading.ts';
 
 export interface Count {
@@ -61,9 +61,9 @@ export class CounterTotals {
   static parse(text: string): CounterTotals {
     const totals = new CounterTotals();
     const value = jsonOf(text);
-    const counters = isRecord(value) && field(value, 'format') === format ? field(value, 'counters') : undefined;
+    const counters = isObject(value) && field(value, 'format') === format ? field(value, 'counters') : undefined;
     for (const counter of Array.isArray(counters) ? (counters as readonly unknown[]) : []) {
-      if (!isRecord(counter)) continue;
+      if (!isObject(counter)) continue;
       const [name, total, seen] = [field(counter, 'name'), countOf(counter), field(counter, 'seen')];
       if (typeof name !== 'string' || readCounter(name) === undefined || total === undefined) continue;
       totals.#totals.set(name, total);
@@ -80,7 +80,7 @@ const keyOf = ({ table, name }: { readonly table: TableName; readonly name: stri
 
 /** Where no table is named, there was only one. */
 function readingOf(value: unknown, name: string): Reading | undefined {
-  if (!isRecord(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const [last, incarnation, named] = [countOf(value), field(value, 'incarnation'), field(value, 'table') ?? 'service'];
   const table = tableNames.find((each) => each === named);
   if (last === undefined || table === undefined || typeof incarnation !== 'string') return undefined;

@@ -2,7 +2,7 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
-import { field, isObject } from '../../policy/validate.ts';
+import { field, isObject } from '../../policy/json.ts';
 import { writeWholeFile } from '../../node/whole-file.ts';
 
 export interface Identity {

@@ -5,7 +5,8 @@ import type { EffectivePolicy } from '../../policy/effective.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { Limits } from '../../policy/limits.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { field, isObject, Problems, readRules, type JsonObject } from '../../policy/validate.ts';
+import { field, isObject, type JsonObject } from '../../policy/json.ts';
+import { Problems, readRules } from '../../policy/validate.ts';
 
 /** A policy that was put in force, and where: enough to put it in force again without the server. */
 export interface LastGoodPolicy {

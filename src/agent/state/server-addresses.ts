@@ -1,6 +1,6 @@
 /** Owns the server's addresses as they are kept for the next start: under closed rules, the way there must be known before anybody can be asked. */
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
-import { field, isRecord } from '../../nft/json.ts';
+import { field, isObject } from '../../policy/json.ts';
 
 const format = 1;
 
@@ -23,7 +23,7 @@ export function parseServerAddresses(text: string, { host, port }: ServerName): 
   } catch {
     return [];
   }
-  if (!isRecord(value) || field(value, 'format') !== format) return [];
+  if (!isObject(value) || field(value, 'format') !== format) return [];
   if (field(value, 'host') !== host || field(value, 'port') !== port) return [];
   const texts = field(value, 'addresses');
   const addresses = (Array.isArray(texts) ? (texts as readonly unknown[]) : []).map((each) =>

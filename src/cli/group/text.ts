@@ -1,6 +1,7 @@
 /** Owns groups as people write and read them in files: short YAML with rules in words, or the records of the wire. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
+import { isObject, type JsonObject } from '../../policy/json.ts';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -13,10 +14,6 @@ export interface WrittenGroup {
   readonly inbound?: unknown;
   readonly outbound?: unknown;
 }
-
-type Json = Readonly<Record<string, unknown>>;
-export const isJson = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const wireNames: Readonly<Record<string, string>> = {
   name: 'group_name',
@@ -43,7 +40,7 @@ function expandRules(value: unknown, direction: Direction): unknown {
 const withoutDirection = (text: string): readonly string[] => [text.replace(/^\s*(in|inbound|out|outbound)\s+/i, '')];
 
 /** The body that the server would get. */
-export function toBody(written: Json): Json {
+export function toBody(written: JsonObject): JsonObject {
   const body: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(written)) {
     if (recordOnly.has(name)) continue;
@@ -58,7 +55,7 @@ export function toBody(written: Json): Json {
 
 /** Reads a group out of a file and judges it as the server would. */
 export function readWritten(written: unknown, mode: 'create' | 'update'): ReadText {
-  if (!isJson(written)) return readGroup(written, { mode });
+  if (!isObject(written)) return readGroup(written, { mode });
   return readGroup(toBody(written), { mode });
 }
 

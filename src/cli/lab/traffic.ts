@@ -38,7 +38,7 @@ const codeOf = (error: Error): string =>
   'code' in error && typeof error.code === 'string' ? error.code : error.message;
 
 /** What comes first: an answer, or the end of the time. */
-function within(timeoutMs: number, work: (answer: (text: string) => void) => () => void): Promise<Answer> {
+function firstAnswer(timeoutMs: number, work: (answer: (text: string) => void) => () => void): Promise<Answer> {
   return new Promise((resolve) => {
     let clean: () => void = () => {};
     const timer = setTimeout(() => done(''), timeoutMs);
@@ -73,7 +73,7 @@ function probeTcp({
   localPort,
   size = 1,
 }: TrafficRequest & { readonly do: 'probe' }): Promise<Answer> {
-  return within(timeoutMs, (answer) => {
+  return firstAnswer(timeoutMs, (answer) => {
     let heard = 0;
     const socket = connect({ host: address, port, ...(localPort === undefined ? {} : { localPort }) }, () =>
       socket.write(Buffer.alloc(size, 0x2a)),
@@ -94,7 +94,7 @@ function probeUdp({
   localPort = 0,
   size = 1,
 }: TrafficRequest & { readonly do: 'probe' }): Promise<Answer> {
-  return within(timeoutMs, (answer) => {
+  return firstAnswer(timeoutMs, (answer) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
     socket.on('message', () => answer('open'));
     // What a closed outbound direction answers to a datagram is no failure of ours: nothing comes back.
@@ -105,7 +105,7 @@ function probeUdp({
 }
 
 function open({ name, address, port, timeoutMs }: TrafficRequest & { readonly do: 'connect' }): Promise<Answer> {
-  return within(timeoutMs, (answer) => {
+  return firstAnswer(timeoutMs, (answer) => {
     const socket = connect({ host: address, port, noDelay: true }, () => answer('open'));
     socket.on('error', (error) => answer(codeOf(error)));
     socket.on('close', () => connections.delete(name));
@@ -115,7 +115,7 @@ function open({ name, address, port, timeoutMs }: TrafficRequest & { readonly do
 }
 
 function exchange({ name, timeoutMs }: TrafficRequest & { readonly do: 'echo' }): Promise<Answer> {
-  return within(timeoutMs, (answer) => {
+  return firstAnswer(timeoutMs, (answer) => {
     const socket = connections.get(name);
     if (socket === undefined) {
       answer('closed');

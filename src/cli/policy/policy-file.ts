@@ -1,7 +1,8 @@
 /** Owns policy files: which groups and devices they name, and what they say about them. */
 import type { GroupInput } from '../../policy/group.ts';
+import { isObject } from '../../policy/json.ts';
 import { usageError } from '../terminal/exit.ts';
-import { isJson, problemLines, readWritten } from '../group/text.ts';
+import { problemLines, readWritten } from '../group/text.ts';
 import type { InputDocument } from '../terminal/input-file.ts';
 
 /** Whose group it is: the default group, one of the organization, or one of the person who applies the file. */
@@ -42,7 +43,7 @@ export function readPolicy(documents: readonly InputDocument[]): Desired {
     for (const line of lines) problems.push(`${where}: ${line}`);
   };
   for (const { where, value } of documents) {
-    if (!isJson(value)) {
+    if (!isObject(value)) {
       report(where, ['a policy is a mapping with `groups` and `devices`']);
       continue;
     }
@@ -85,7 +86,7 @@ function entries(value: unknown, where: string, report: Report): readonly unknow
 }
 
 function readGroupEntry(entry: unknown, where: string, groups: DesiredGroup[], report: Report): void {
-  if (!isJson(entry)) return report(where, ['a group is a mapping with `name`, `inbound` and `outbound`']);
+  if (!isObject(entry)) return report(where, ['a group is a mapping with `name`, `inbound` and `outbound`']);
   const { owner, default: marked, ...rest } = entry;
   const isDefault = marked === true || entry['is_default'] === true;
   if (marked !== undefined && typeof marked !== 'boolean') report(where, ['default must be true or false']);
@@ -112,7 +113,7 @@ function readGroupEntry(entry: unknown, where: string, groups: DesiredGroup[], r
 }
 
 function readDeviceEntry(entry: unknown, where: string, devices: DesiredDevice[], report: Report): void {
-  if (!isJson(entry)) return report(where, ['a device is a mapping with `device` and `groups`']);
+  if (!isObject(entry)) return report(where, ['a device is a mapping with `device` and `groups`']);
   const { device, groups, ...rest } = entry;
   for (const name of Object.keys(rest)) report(where, [`there is no field \`${name}\` here; known: device, groups`]);
   if (typeof device !== 'string' || device === '') return report(where, ['`device` must be a host name or an id']);

@@ -2,6 +2,7 @@
 import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { isObject } from '../../policy/json.ts';
 import { CliError } from '../terminal/exit.ts';
 
 /** How the token was got from an identity provider, and how to get the next. */
@@ -36,11 +37,8 @@ export function profilesFile(env: NodeJS.ProcessEnv): string {
   return join(base, 'ringfence', 'profiles.json');
 }
 
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 function parseSignIn(value: unknown): SignIn | undefined {
-  if (!isRecord(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { issuer, client_id, refresh_token, expires_at } = value;
   if (typeof issuer !== 'string' || typeof client_id !== 'string') return undefined;
   return {
@@ -54,11 +52,11 @@ function parseSignIn(value: unknown): SignIn | undefined {
 function parse(file: string, text: string): Profiles {
   try {
     const value: unknown = JSON.parse(text);
-    if (!isRecord(value) || typeof value['current'] !== 'string' || !isRecord(value['profiles']))
+    if (!isObject(value) || typeof value['current'] !== 'string' || !isObject(value['profiles']))
       throw new Error('shape');
     const profiles: Record<string, Profile> = {};
     for (const [name, profile] of Object.entries(value['profiles'])) {
-      if (!isRecord(profile)) throw new Error('shape');
+      if (!isObject(profile)) throw new Error('shape');
       const { server, token, organization } = profile;
       if (typeof server !== 'string' || typeof token !== 'string') throw new Error('shape');
       const sign_in = parseSignIn(profile['sign_in']);

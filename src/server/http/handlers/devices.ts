@@ -8,7 +8,7 @@ import {
 import { deviceProblems } from '../../../api/device-body.ts';
 import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
-import { isObject } from '../../../policy/validate.ts';
+import { isObject } from '../../../policy/json.ts';
 import { mint } from '../../identity/secret.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
