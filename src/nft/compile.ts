@@ -3,6 +3,7 @@ import type {
   Addresses,
   CanonicalPolicy,
   DirectionPolicy,
+  PortInterval,
   PortMap,
   PortNode,
   TransportPolicy,
@@ -84,6 +85,9 @@ class DirectionCompiler {
   readonly #salt: string;
   readonly #helpers: Helpers;
   readonly #leaves: Leaves;
+  /** What was made already: rules about both protocols have it in common. */
+  readonly #entries = new Map<readonly PortInterval[], readonly PortEntry[]>();
+  readonly #nodes = new Map<PortNode, ObjectName>();
 
   constructor(place: Place, leaves: Leaves, salt = '') {
     this.#place = place;
@@ -143,10 +147,7 @@ class DirectionCompiler {
 
   #portRules(ports: PortMap, transport: TransportName): readonly Rule[] {
     if (ports.kind === 'intervals') {
-      const entries = ports.intervals.flatMap(({ from, to, addresses }): PortEntry[] => {
-        const verdict = this.#addresses(addresses, goto);
-        return verdict === undefined ? [] : [{ from, to, verdict }];
-      });
+      const entries = this.#intervalEntries(ports.intervals);
       return entries.length === 0 ? [] : [this.#portRule(transport, entries)];
     }
     // A look-up for each layer: what one does not admit returns here and tries the next, so each is a jump.
@@ -158,12 +159,31 @@ class DirectionCompiler {
     );
   }
 
+  #intervalEntries(intervals: readonly PortInterval[]): readonly PortEntry[] {
+    const known = this.#entries.get(intervals);
+    if (known !== undefined) return known;
+    // Many ports may lead to few chains: each verdict is made once.
+    const verdicts = new Map<Addresses, Verdict | undefined>();
+    const entries: PortEntry[] = [];
+    for (const { from, to, addresses } of intervals) {
+      if (!verdicts.has(addresses)) verdicts.set(addresses, this.#addresses(addresses, goto));
+      const verdict = verdicts.get(addresses);
+      if (verdict !== undefined) entries.push({ from, to, verdict });
+    }
+    this.#entries.set(intervals, entries);
+    return entries;
+  }
+
   /** The chain that accepts what one node of a tree admits and returns for all else. */
   #node(each: PortNode, transport: TransportName): ObjectName {
     if ('addresses' in each) return this.#leaf(each.addresses);
+    const known = this.#isRedirected ? undefined : this.#nodes.get(each);
+    if (known !== undefined) return known;
     const original = this.#isRedirected ? transport : undefined;
     const portsChain = (rules: readonly Rule[]): ObjectName => this.#helpers.add('ports', rules);
-    return this.#helpers.add('tree', nodeRules(each.shares, { ...this.#addressOptions, original, portsChain }));
+    const name = this.#helpers.add('tree', nodeRules(each.shares, { ...this.#addressOptions, original, portsChain }));
+    this.#nodes.set(each, name);
+    return name;
   }
 
   /** A redirected connection is judged by the port that it was made to, not by the one behind the redirection. */

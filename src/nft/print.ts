@@ -120,6 +120,20 @@ const commandPrinters: Printers<Command> = {
   deleteObject: (command) => `delete ${command.object} ${own(command)} ${command.name}`,
 };
 
-/** A batch as nft reads it: a line each, every line ended. */
-export const printCommands = (commands: readonly Command[]): string =>
-  commands.map((command) => `${dispatch(commandPrinters, command)}\n`).join('');
+/** Letters after which a part of a batch ends: large batches are never one string. */
+const longestPart = 65_536;
+
+/** A batch as nft reads it, in parts: a line for each command, every line ended. */
+export function* printParts(commands: Iterable<Command>): Generator<string, void, undefined> {
+  let part = '';
+  for (const command of commands) {
+    part += `${dispatch(commandPrinters, command)}\n`;
+    if (part.length < longestPart) continue;
+    yield part;
+    part = '';
+  }
+  if (part !== '') yield part;
+}
+
+/** A batch as nft reads it. */
+export const printCommands = (commands: Iterable<Command>): string => [...printParts(commands)].join('');

@@ -9,7 +9,7 @@ import { admittedPort } from './port-lookup.ts';
 import type { PortRule } from './port-rule.ts';
 import { toPortMap } from './ports.ts';
 import { hasAddress, isWholeFamily } from './range.ts';
-import type { Direction } from './rule.ts';
+import type { Direction, StoredRule } from './rule.ts';
 import { byFamily, mergeAddresses, sameAddresses, sharedBy, withoutFamilies } from './shares.ts';
 
 /** What is left to say of the addresses once everybody of a whole family is admitted anyway. */
@@ -23,11 +23,17 @@ interface Collected {
   readonly ports: { readonly tcp: PortRule[]; readonly udp: PortRule[] };
 }
 
+const isAboutRanges = ({ ip_ranges }: StoredRule): boolean => ip_ranges !== undefined && ip_ranges.length > 0;
+
 function collect(policy: EffectivePolicy, direction: Direction): Collected {
   const all: Collected = { any: [], echo: [], anyPort: { tcp: [], udp: [] }, ports: { tcp: [], udp: [] } };
   for (const group of policy.groups) {
+    // Rules about whole families are often many and always alike: one object for all of them spares the same work later.
+    const whole = new Map<string, Addresses>();
     for (const rule of rulesOf(group, direction)) {
-      const addresses = sharedBy(ruleAddresses(rule), group.id);
+      const known = isAboutRanges(rule) ? undefined : whole.get(rule.ip_protocol);
+      const addresses = known ?? sharedBy(ruleAddresses(rule), group.id);
+      if (!isAboutRanges(rule)) whole.set(rule.ip_protocol, addresses);
       const ports = { from: rule.from_port, to: rule.to_port, addresses };
       switch (rule.ip_protocol) {
         case 'tcp':

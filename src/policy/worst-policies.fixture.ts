@@ -164,7 +164,7 @@ export function worstPolicy(given: Shape): EffectivePolicy {
 
 const plain = { directions: 1, families: 'v4', protocols: 'tcp', seed: 1 } as const;
 
-/** The worst that were found, by hand and by search. */
+/** The worst that were found: two that were seen in use, some thought out, the rest by `npm run bench -- agent:search`. */
 export const worstShapes: Readonly<Record<string, Shape>> = {
   'three groups of 10,000 interleaved ranges, overlapping ports': {
     ...plain,
@@ -181,5 +181,45 @@ export const worstShapes: Readonly<Record<string, Shape>> = {
     ranges: 10,
     addresses: 'hosts',
     ports: 'nested',
+  },
+  '50,000 hosts, each on a port of its own': {
+    ...plain,
+    groups: 64,
+    rules: 780,
+    ranges: 1,
+    addresses: 'hosts',
+    ports: 'own',
+    protocols: 'both',
+  },
+  'everybody on 64,000 ports, group by group, both ways': {
+    ...plain,
+    groups: 64,
+    rules: 1_000,
+    ranges: 0,
+    addresses: 'everybody',
+    ports: 'own',
+    protocols: 'both',
+    directions: 2,
+  },
+  '50,000 overlapping IPv6 ranges, nested ports of their own': {
+    ...plain,
+    groups: 64,
+    rules: 780,
+    ranges: 1,
+    addresses: 'windows',
+    ports: 'nested',
+    protocols: 'both-and-one-more',
+    families: 'v6',
+  },
+  '48,000 overlapping ranges, three a rule, on short port ranges, both ways': {
+    groups: 8,
+    rules: 1_000,
+    ranges: 3,
+    addresses: 'windows',
+    ports: 'short',
+    protocols: 'both-and-one-more',
+    families: 'mixed',
+    directions: 2,
+    seed: 619,
   },
 };

@@ -10,7 +10,7 @@ export interface NftProcessOptions {
   /** The command line that programs are started through, such as one that enters a network namespace. */
   readonly prefix: readonly string[];
   readonly program: string;
-  /** Milliseconds for one answer. */
+  /** Milliseconds for its end. */
   readonly patience: number;
 }
 
@@ -69,16 +69,16 @@ export class NftProcess {
    * The lines that answer this line. One question at a time; the line is short, so that the kernel takes it whole: nft
    * would run the beginning of a line whose end never comes.
    */
-  ask(line: string): Promise<readonly string[]> {
+  ask(line: string, patience: number): Promise<readonly string[]> {
     return new Promise((resolve, reject) => {
       if (this.#dead !== undefined) {
         reject(this.#dead);
         return;
       }
-      const { clock, patience, program } = this.#options;
+      const { clock, program } = this.#options;
       this.#asked++;
       const cancel = clock.after(patience, () => {
-        this.#die(new NftError('interrupted', `${program} has not answered for ${patience / 1_000} s`));
+        this.#die(new NftError('interrupted', `${program} has not answered for ${Math.round(patience / 1_000)} s`));
         this.#child.kill('SIGKILL');
       });
       this.#question = { resolve, reject, cancel };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Namespace } from '../../../test/lib/netns.ts';
-import { systemClock } from '../../client/clock.ts';
+import { systemClock, type Clock } from '../../client/clock.ts';
 import type { Command } from '../../nft/ast.ts';
 import { parseObjectName } from '../../nft/names.ts';
 import { NftError } from './nft.ts';
@@ -148,6 +148,33 @@ describe('the real packet filter', () => {
     await nft.close();
     const { stdout } = await namespace.attempt(['pgrep', '--ns', String(namespace.pid), '--nslist', 'net', 'sleep']);
     expect(stdout).toBe('');
+  });
+
+  test('waits the longer the larger a batch is, and then says what helps', async () => {
+    const { namespace } = opened;
+    const waits: number[] = [];
+    // Time is up at once, however long it was to be.
+    const clock: Clock = {
+      ...systemClock,
+      after: (milliseconds, call) => {
+        waits.push(milliseconds);
+        return systemClock.after(1, call);
+      },
+    };
+    const nft = another({ clock, prefix: namespace.inside(['sh', '-c', 'exec sleep 1000', 'sh']) });
+    const chains = Array.from({ length: 40_000 }, (_, i) => ({
+      kind: 'addChain' as const,
+      name: parseObjectName(`from-${i}`),
+    }));
+    await expect(nft.run(table)).rejects.toMatchObject({ code: 'interrupted' });
+    await expect(nft.run(chains)).rejects.toMatchObject({
+      code: 'interrupted',
+      message: expect.stringMatching(/batch of 1\d\d\d kB.*fewer address ranges, rules or groups help/) as string,
+    });
+    const [short = 0, long = 0] = waits.filter((milliseconds) => milliseconds >= 60_000);
+    expect(short).toBeLessThan(61_000);
+    expect(long).toBeGreaterThan(75_000);
+    await nft.close();
   });
 
   test('lists its own table only, and sees what others put into it', async () => {

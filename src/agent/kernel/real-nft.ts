@@ -1,10 +1,10 @@
 /** Owns the real packet filter: transactions through one long-lived `nft -i`, started anew whenever it is gone. */
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, open, rm, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../client/clock.ts';
 import { tableNames, type Command, type TableName } from '../../nft/ast.ts';
 import { NoListing, parseListing, type Installed } from '../../nft/listing.ts';
-import { printCommands } from '../../nft/print.ts';
+import { printParts } from '../../nft/print.ts';
 import { parseReadings, type Reading } from '../../nft/reading.ts';
 import {
   batchLine,
@@ -25,7 +25,7 @@ export interface RealNftOptions {
   /** The command line that nft is started through, such as one that enters a network namespace. */
   readonly prefix?: readonly string[];
   readonly program?: string;
-  /** Milliseconds for one answer; a minute unless given. */
+  /** Milliseconds for one answer, besides what a large batch takes; a minute unless given. */
   readonly patience?: number;
   /** Lines after which a fresh nft takes over: it keeps every line in memory. 10,000 unless given. */
   readonly lifetime?: number;
@@ -36,6 +36,10 @@ export interface RealNftOptions {
  * would run the beginning of a line whose end never comes.
  */
 const longestLine = 2_048;
+/** Milliseconds more for each byte of a batch: a hundred times what a quiet machine takes, since a busy one is no reason to give up. */
+const patiencePerByte = 0.015;
+/** Bytes from which on the size of a batch may be why it takes so long. */
+const largeBatch = 1_000_000;
 
 export class RealNft implements Nft {
   readonly #options: Required<RealNftOptions>;
@@ -44,6 +48,8 @@ export class RealNft implements Nft {
   #process: NftProcess | undefined;
   #queue: Promise<unknown> = Promise.resolve();
   #closed = false;
+  /** Bytes of the largest batch so far. */
+  #largest = 0;
 
   constructor(options: RealNftOptions) {
     this.#options = { prefix: [], program: 'nft', patience: 60_000, lifetime: 10_000, ...options };
@@ -53,7 +59,10 @@ export class RealNft implements Nft {
   run(commands: readonly Command[]): Promise<void> {
     return this.#inTurn(async () => {
       if (commands.length === 0) return;
-      const answer = await this.#ask(await this.#lineFor(commands));
+      const { line, size } = await this.#lineFor(commands);
+      const answer = await this.#ask(line, size).catch((error: unknown) => {
+        throw size < largeBatch ? error : withAdvice(error, size);
+      });
       if (answer.kind === 'done') return;
       if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
       throw new NftError('refused', `nft refused the batch: ${answer.detail}`);
@@ -98,8 +107,11 @@ export class RealNft implements Nft {
     return result;
   }
 
-  async #ask(line: string): Promise<Answer> {
-    return readAnswer(await (await this.#running()).ask(line));
+  /** `size` is that of the batch which the line leads to. A table may be as large as the largest batch: listing it takes as long. */
+  async #ask(line: string, size = 0): Promise<Answer> {
+    this.#largest = Math.max(this.#largest, size);
+    const patience = this.#options.patience + this.#largest * patiencePerByte;
+    return readAnswer(await (await this.#running()).ask(line, patience));
   }
 
   /** What the line lists; nothing where our table is not there. */
@@ -125,12 +137,12 @@ export class RealNft implements Nft {
     return this.#process;
   }
 
-  async #lineFor(commands: readonly Command[]): Promise<string> {
-    const text = printCommands(commands);
-    if (text.length <= longestLine) return batchLine(commands);
+  async #lineFor(commands: readonly Command[]): Promise<{ readonly line: string; readonly size: number }> {
+    const parts = printParts(commands);
+    const first = parts.next().value ?? '';
+    if (first.length <= longestLine) return { line: batchLine(commands), size: first.length };
     try {
-      await this.#write(text);
-      return includeLine(this.#file);
+      return { line: includeLine(this.#file), size: await this.#write(first, parts) };
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       throw new NftError('no_scratch', `a batch for nft cannot be written down: ${reason}`, { cause: error });
@@ -138,14 +150,26 @@ export class RealNft implements Nft {
   }
 
   /** A directory for passing files may be swept up at any time: then it is made again. */
-  async #write(text: string): Promise<void> {
-    const write = (): Promise<void> => writeFile(this.#file, text, { mode: 0o600 });
+  async #write(first: string, rest: Iterable<string>): Promise<number> {
+    const file = await this.#openBatch();
     try {
-      await write();
+      let size = 0;
+      size += (await file.write(first)).bytesWritten;
+      for (const part of rest) size += (await file.write(part)).bytesWritten;
+      return size;
+    } finally {
+      await file.close();
+    }
+  }
+
+  async #openBatch(): Promise<FileHandle> {
+    const create = (): Promise<FileHandle> => open(this.#file, 'w', 0o600);
+    try {
+      return await create();
     } catch (error) {
       if (!(error instanceof Error) || !('code' in error) || error.code !== 'ENOENT') throw error;
       await mkdir(this.#options.scratch, { mode: 0o700 });
-      await write();
+      return create();
     }
   }
 }
@@ -157,6 +181,16 @@ function readable<T>(read: () => T): T {
     if (!(error instanceof SyntaxError) && !(error instanceof NoListing)) throw error;
     throw new NftError('unreadable', `nft listed something unreadable: ${error.message}`, { cause: error });
   }
+}
+
+/** A device that cannot load a policy in so long a time needs a person: the message says what helps. */
+function withAdvice(error: unknown, size: number): unknown {
+  if (!(error instanceof NftError) || error.code !== 'interrupted') return error;
+  const advice =
+    'This device is too busy or too slow for a policy of this size: fewer address ranges, rules or groups help, or less load';
+  return new NftError('interrupted', `${error.message} about a batch of ${Math.round(size / 1_000)} kB. ${advice}`, {
+    cause: error,
+  });
 }
 
 const notPermitted = (detail: string): string =>
