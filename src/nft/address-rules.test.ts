@@ -1,9 +1,10 @@
 /** Proves the rules about addresses: trees of ports, short lists without sets, and how little the worst policies become. */
 import { describe, expect, test } from 'vitest';
+import type { PortMap } from '../policy/canonical.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { worstPolicy, worstShapes } from '../policy/worst-policies.fixture.ts';
 import { makesSet } from './ast.ts';
-import { compile } from './compile.ts';
+import { compile, type CompileOptions } from './compile.ts';
 import { parseInterfaceName } from './names.ts';
 import { policyOf, written } from './policies.fixture.ts';
 import { readable } from './readable.fixture.ts';
@@ -12,51 +13,76 @@ import { mostSetsByDefault } from './set-budget.ts';
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
 
 describe('the rules about addresses', () => {
-  test('looks ports up layer by layer, and then the ports of each address, where intervals would explode', () => {
-    const somebody = { v4: [], v6: [{ first: 7n, last: 7n }] };
-    const none = { v4: [], v6: [] };
-    const hosts = [1, 2, 3, 4, 5].map((n) => ({ first: BigInt(n), last: BigInt(n), from: n, to: 90 }));
-    const ports = {
-      kind: 'tree' as const,
-      layers: [
-        [
-          { from: 1, to: 90, shares: [{ v4: hosts, v6: [{ first: 8n, last: 9n, from: 5, to: 5 }] }] },
-          { from: 91, to: 91, addresses: somebody },
-        ],
-        [{ from: 80, to: 80, addresses: somebody }],
-      ],
-    };
+  const none = { v4: [], v6: [] };
+  const nothing = { anyPort: none, ports: { kind: 'intervals' as const, intervals: [] } };
+
+  /** What hangs below the dispatch by protocol, for TCP by these ports. */
+  function belowTcp(ports: PortMap, more: Partial<CompileOptions> = {}): string {
     const closed = { kind: 'closed' as const, any: none, echo: none };
-    const nothing = { anyPort: none, ports: { kind: 'intervals' as const, intervals: [] } };
     const inbound = { ...closed, tcp: { anyPort: none, ports }, udp: nothing };
-    expect(readable(compile({ inbound, outbound: { kind: 'open' } }, options))).toBe(
-      `service-inbound:
-  iifname "wg0" ct state established,related counter name in-established accept
-  iifname "wg0" jump inbound-1
-  iifname "wg0" counter name in-refused continue
-  iifname "wg0" drop
-service-outbound:
-inbound-1:
-  meta l4proto vmap { 6 : goto tcp-2 }
-tcp-2:
+    const text = readable(compile({ inbound, outbound: { kind: 'open' } }, { ...options, ...more }));
+    return text.slice(text.indexOf('tcp-2:'));
+  }
+
+  const host = (n: number, from: number, to: number) => ({ first: BigInt(n), last: BigInt(n), from, to });
+
+  test('look ports up layer by layer, and then the ports of each address', () => {
+    const somebody = { v4: [], v6: [{ first: 7n, last: 7n }] };
+    const hosts = [host(1, 1, 90), host(3, 2, 90), host(5, 1, 90), host(7, 2, 90), host(9, 1, 90)];
+    const shares = [{ v4: hosts, v6: [{ first: 8n, last: 9n, from: 5, to: 5 }] }];
+    const layers = [
+      [
+        { from: 1, to: 90, shares },
+        { from: 91, to: 91, addresses: somebody },
+      ],
+      [{ from: 80, to: 80, addresses: somebody }],
+    ];
+    expect(belowTcp({ kind: 'tree', layers })).toBe(
+      `tcp-2:
   tcp dport vmap { 1-90 : jump tree-3, 91 : jump from-4 }
   tcp dport vmap { 80 : jump from-4 }
 from-4:
   ip6 saddr ::7 accept
 tree-3:
-  ip saddr vmap { 0.0.0.1 : jump ports-5, 0.0.0.2 : jump ports-6, 0.0.0.3 : jump ports-7, 0.0.0.4 : jump ports-8, 0.0.0.5 : jump ports-9 }
+  ip saddr vmap { 0.0.0.1 : jump ports-5, 0.0.0.3 : jump ports-6, 0.0.0.5 : jump ports-5, 0.0.0.7 : jump ports-6, 0.0.0.9 : jump ports-5 }
   ip6 saddr ::8/127 th dport 5 accept
-ports-9:
-  th dport 5-90 accept
-ports-8:
-  th dport 4-90 accept
-ports-7:
-  th dport 3-90 accept
 ports-6:
   th dport 2-90 accept
 ports-5:
   th dport 1-90 accept`,
     );
+  });
+
+  test('bundle neighbours where each address has ports of its own', () => {
+    const hosts = [1, 3, 5, 7, 9].map((n) => host(n, n, 90));
+    const layers = [[{ from: 1, to: 90, shares: [{ v4: hosts, v6: [] }] }]];
+    expect(belowTcp({ kind: 'tree', layers })).toBe(
+      `tcp-2:
+  tcp dport vmap { 1-90 : jump tree-3 }
+tree-3:
+  ip saddr vmap { 0.0.0.1-0.0.0.9 : jump bundle-4 }
+bundle-4:
+${[1, 3, 5, 7, 9].map((n) => `  ip saddr 0.0.0.${n} th dport ${n}-90 accept`).join('\n')}`,
+    );
+  });
+
+  test('bundle ports by blocks of 16 where very many have small chains of their own', () => {
+    const intervals = [14, 15, 16, 17].map((port) => ({
+      from: port,
+      to: port,
+      addresses: { v4: [{ first: BigInt(port), last: BigInt(port) }], v6: [] },
+    }));
+    expect(belowTcp({ kind: 'intervals', intervals }, { mostAlone: 3 })).toBe(
+      `tcp-2:
+  tcp dport vmap { 14-15 : goto bundle-3, 16-17 : goto bundle-4 }
+bundle-4:
+  ip saddr 0.0.0.16 th dport 16 accept
+  ip saddr 0.0.0.17 th dport 17 accept
+bundle-3:
+  ip saddr 0.0.0.14 th dport 14 accept
+  ip saddr 0.0.0.15 th dport 15 accept`,
+    );
+    expect(belowTcp({ kind: 'intervals', intervals }, { mostAlone: 4 })).toContain('14 : goto from-');
   });
 
   test('writes short lists as rules where there would be too many sets, and long ones as sets', () => {

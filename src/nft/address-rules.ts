@@ -8,6 +8,7 @@ import {
   jump,
   node,
   rule,
+  type AddressEntry,
   type AddressSide,
   type Match,
   type Rule,
@@ -55,15 +56,34 @@ export function leafRules(addresses: Addresses, options: AddressRulesOptions): r
   return addresses.shares.flatMap((share) => rulesFor(share, options, groupCounter(options.direction, share.group)));
 }
 
-export interface NodeRulesOptions extends AddressRulesOptions {
+export interface PortRulesOptions extends AddressRulesOptions {
   /** Ports are those that connections of this protocol were made to, before any translation. */
   readonly original: TransportName | undefined;
-  /** Takes the chain that accepts packets by their port, and answers with its name. */
-  readonly portsChain: (rules: readonly Rule[]) => ObjectName;
+}
+
+interface Ports {
+  readonly from: number;
+  readonly to: number;
+}
+
+const portsMatch = ({ from, to }: Ports, { original }: PortRulesOptions): Match =>
+  node({ kind: 'ports', from, to, ...(original && { original }) });
+
+/** The same as `leafRules`, on some ports only. */
+export const portRules = (addresses: Addresses, ports: Ports, options: PortRulesOptions): readonly Rule[] =>
+  leafRules(addresses, options).map(({ matches, action, counter }) =>
+    rule([...matches, portsMatch(ports, options)], action, counter),
+  );
+
+export interface NodeRulesOptions extends PortRulesOptions {
+  /** Takes the rules of a further chain, and answers with its name. */
+  readonly chain: (purpose: 'ports' | 'bundle', rules: readonly Rule[]) => ObjectName;
 }
 
 /** So few ranges are tried one after the other; of more, the address looks up its ports. */
 const few = 4;
+/** So many rules stand in one chain where there would be a chain for each otherwise. */
+const inBundle = 16;
 
 /**
  * The rules of a node: share by share, an address is admitted on ports of its own. What a rule does not admit goes on to
@@ -78,23 +98,53 @@ function portedRules(
   group: GroupId | undefined,
   options: NodeRulesOptions,
 ): readonly Rule[] {
-  const { direction, original, withoutSet, portsChain } = options;
+  const { direction, withoutSet } = options;
   const [first] = ranges;
   if (first === undefined) return [];
   const counter = group && groupCounter(direction, group);
-  const ports = ({ from, to }: PortedRange): Match => node({ kind: 'ports', from, to, ...(original && { original }) });
-  const admitting = (some: readonly PortedRange[], where: Match): Rule[] =>
-    addressMatches(withoutPorts(some), family, options).map((match) => rule([match, where], accept, counter));
-  if (ranges.every(({ from, to }) => from === first.from && to === first.to)) return admitting(ranges, ports(first));
-  if (ranges.length <= Math.max(few, withoutSet)) return ranges.flatMap((range) => admitting([range], ports(range)));
-  const chains = new Map<number, Verdict>();
-  const entries = ranges.map((range) => {
-    const key = range.from * 65_536 + range.to;
-    const verdict = chains.get(key) ?? jump(portsChain([rule([ports(range)], accept, counter)]));
-    chains.set(key, verdict);
+  const admitting = (some: readonly PortedRange[], ports: Ports): Rule[] =>
+    addressMatches(withoutPorts(some), family, options).map((match) =>
+      rule([match, portsMatch(ports, options)], accept, counter),
+    );
+  const oneByOne = (some: readonly PortedRange[]): Rule[] => some.flatMap((range) => admitting([range], range));
+  const intervals = new Set(ranges.map(keyOf)).size;
+  if (intervals === 1) return admitting(ranges, first);
+  if (ranges.length <= Math.max(few, withoutSet)) return oneByOne(ranges);
+  // A chain for each interval is worth its price where several ranges share it.
+  const entries =
+    2 * intervals > ranges.length
+      ? bundleEntries(ranges, (some) => options.chain('bundle', oneByOne(some)))
+      : intervalEntries(ranges, (ports) =>
+          options.chain('ports', [rule([portsMatch(ports, options)], accept, counter)]),
+        );
+  return [rule([], node({ kind: 'addressMap', family, side: sideOf(direction), entries }))];
+}
+
+const keyOf = ({ from, to }: Ports): number => from * 65_536 + to;
+
+/** Every range looks up the chain of its ports. */
+function intervalEntries(ranges: readonly PortedRange[], chainOf: (ports: Ports) => ObjectName): AddressEntry[] {
+  const verdicts = new Map<number, Verdict>();
+  return ranges.map((range) => {
+    const verdict = verdicts.get(keyOf(range)) ?? jump(chainOf(range));
+    verdicts.set(keyOf(range), verdict);
     return { first: range.first, last: range.last, verdict };
   });
-  return [rule([], node({ kind: 'addressMap', family, side: sideOf(direction), entries }))];
+}
+
+/** Neighbours look up one chain, which tells them apart. */
+function bundleEntries(
+  ranges: readonly PortedRange[],
+  chainOf: (some: readonly PortedRange[]) => ObjectName,
+): AddressEntry[] {
+  const entries: AddressEntry[] = [];
+  for (let at = 0; at < ranges.length; at += inBundle) {
+    const some = ranges.slice(at, at + inBundle);
+    const [first, last] = [some[0], some.at(-1)];
+    if (first === undefined || last === undefined) break;
+    entries.push({ first: first.first, last: last.last, verdict: jump(chainOf(some)) });
+  }
+  return entries;
 }
 
 const withoutPorts = (ranges: readonly PortedRange[]): RangeSet => ranges.map(({ first, last }) => ({ first, last }));

@@ -11,7 +11,7 @@ import type {
 import type { Direction, Family } from '../policy/rule.ts';
 import { isNoAccess, type ServerAccess } from '../policy/server-access.ts';
 import { isNobody, withoutFamilies } from '../policy/shares.ts';
-import { isEverybody, leafRules, nodeRules, type AddressRulesOptions } from './address-rules.ts';
+import { isEverybody, leafRules, nodeRules, portRules, type AddressRulesOptions } from './address-rules.ts';
 import {
   accept,
   goto,
@@ -29,6 +29,7 @@ import {
   type Verdict,
 } from './ast.ts';
 import { baseChain, echo, type BaseContent, type Place } from './base.ts';
+import { bundle } from './bundles.ts';
 import { countersOf } from './counters.ts';
 import { helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
@@ -49,6 +50,8 @@ export interface CompileOptions {
   readonly forwarding?: Forwarding | undefined;
   /** How many anonymous sets there may be before short lists become rules; see `set-budget`. */
   readonly mostSets?: number | undefined;
+  /** How many small parts have chains of their own before they are bundled; see `bundles`. */
+  readonly mostAlone?: number | undefined;
   /** Gives every helper chain another name; see `plan`. */
   readonly salt?: string;
 }
@@ -76,6 +79,8 @@ interface Leaves {
   readonly chains: Map<Addresses, HelperChain>;
   /** Lists of up to this many ranges become a rule for each range instead of a set. */
   readonly withoutSet: number;
+  /** How many small parts have chains of their own. */
+  readonly mostAlone: number | undefined;
 }
 
 /** Compiles the rules of one direction, for packets at one place. */
@@ -86,8 +91,7 @@ class DirectionCompiler {
   readonly #helpers: Helpers;
   readonly #leaves: Leaves;
   /** What was made already: rules about both protocols have it in common. */
-  readonly #entries = new Map<readonly PortInterval[], readonly PortEntry[]>();
-  readonly #nodes = new Map<PortNode, ObjectName>();
+  readonly #known = new Map<readonly PortNode[], readonly PortEntry[]>();
 
   constructor(place: Place, leaves: Leaves, salt = '') {
     this.#place = place;
@@ -147,43 +151,55 @@ class DirectionCompiler {
 
   #portRules(ports: PortMap, transport: TransportName): readonly Rule[] {
     if (ports.kind === 'intervals') {
-      const entries = this.#intervalEntries(ports.intervals);
+      const entries = this.#entries(ports.intervals, transport, goto);
       return entries.length === 0 ? [] : [this.#portRule(transport, entries)];
     }
     // A look-up for each layer: what one does not admit returns here and tries the next, so each is a jump.
-    return ports.layers.map((layer) =>
-      this.#portRule(
-        transport,
-        layer.map((each) => ({ from: each.from, to: each.to, verdict: jump(this.#node(each, transport)) })),
-      ),
-    );
+    return ports.layers.map((layer) => this.#portRule(transport, this.#entries(layer, transport, jump)));
   }
 
-  #intervalEntries(intervals: readonly PortInterval[]): readonly PortEntry[] {
-    const known = this.#entries.get(intervals);
+  /** Where the ports of ascending nodes lead. */
+  #entries(nodes: readonly PortNode[], transport: TransportName, enter: typeof jump): readonly PortEntry[] {
+    const known = this.#isRedirected ? undefined : this.#known.get(nodes);
     if (known !== undefined) return known;
     // Many ports may lead to few chains: each verdict is made once.
     const verdicts = new Map<Addresses, Verdict | undefined>();
-    const entries: PortEntry[] = [];
-    for (const { from, to, addresses } of intervals) {
-      if (!verdicts.has(addresses)) verdicts.set(addresses, this.#addresses(addresses, goto));
-      const verdict = verdicts.get(addresses);
-      if (verdict !== undefined) entries.push({ from, to, verdict });
-    }
-    this.#entries.set(intervals, entries);
+    const verdictOf = (each: PortNode): Verdict | undefined => {
+      if (!('addresses' in each)) return enter(this.#node(each, transport));
+      const { addresses } = each;
+      if (!verdicts.has(addresses)) verdicts.set(addresses, this.#nodeVerdict(addresses, enter));
+      return verdicts.get(addresses);
+    };
+    const entries = bundle(nodes, this.#leaves.mostAlone).flatMap((run): PortEntry[] => {
+      const [first, last] = [run[0], run.at(-1)];
+      if (first === undefined || last === undefined) return [];
+      const verdict = run.length === 1 ? verdictOf(first) : enter(this.#bundle(run, transport));
+      return verdict === undefined ? [] : [{ from: first.from, to: last.to, verdict }];
+    });
+    this.#known.set(nodes, entries);
     return entries;
   }
 
-  /** The chain that accepts what one node of a tree admits and returns for all else. */
-  #node(each: PortNode, transport: TransportName): ObjectName {
-    if ('addresses' in each) return this.#leaf(each.addresses);
-    const known = this.#isRedirected ? undefined : this.#nodes.get(each);
-    if (known !== undefined) return known;
+  /** In a tree, the next layer must be reached, so even everybody has a chain; beside it, a plain verdict will do. */
+  #nodeVerdict(addresses: Addresses, enter: typeof jump): Verdict | undefined {
+    return enter === jump ? jump(this.#leaf(addresses)) : this.#addresses(addresses, enter);
+  }
+
+  /** One chain for the addresses of several port intervals. */
+  #bundle(run: readonly PortNode[], transport: TransportName): ObjectName {
     const original = this.#isRedirected ? transport : undefined;
-    const portsChain = (rules: readonly Rule[]): ObjectName => this.#helpers.add('ports', rules);
-    const name = this.#helpers.add('tree', nodeRules(each.shares, { ...this.#addressOptions, original, portsChain }));
-    this.#nodes.set(each, name);
-    return name;
+    const rules = run.flatMap((each) =>
+      'addresses' in each ? portRules(each.addresses, each, { ...this.#addressOptions, original }) : [],
+    );
+    return this.#helpers.add('bundle', rules);
+  }
+
+  /** The chain that accepts what one node of a tree admits and returns for all else. */
+  #node(each: Exclude<PortNode, PortInterval>, transport: TransportName): ObjectName {
+    const original = this.#isRedirected ? transport : undefined;
+    const chain = (purpose: 'ports' | 'bundle', rules: readonly Rule[]): ObjectName =>
+      this.#helpers.add(purpose, rules);
+    return this.#helpers.add('tree', nodeRules(each.shares, { ...this.#addressOptions, original, chain }));
   }
 
   /** A redirected connection is judged by the port that it was made to, not by the one behind the redirection. */
@@ -274,11 +290,11 @@ function forwardRules(into: Part | undefined, out: Part | undefined, name: Inter
  * helper chains, which can be loaded and looked at before a base chain names them.
  */
 export function compile(policy: CanonicalPolicy, options: CompileOptions): Ruleset {
-  const { interface: name, salt, forwarding } = options;
+  const { interface: name, salt, forwarding, mostAlone } = options;
   const withoutSet = longestWithoutSet(policy, options.mostSets);
   const leaves: { readonly [D in Direction]: Leaves } = {
-    inbound: { chains: new Map(), withoutSet },
-    outbound: { chains: new Map(), withoutSet },
+    inbound: { chains: new Map(), withoutSet, mostAlone },
+    outbound: { chains: new Map(), withoutSet, mostAlone },
   };
   const part = (direction: Direction): Part => {
     const compiler = new DirectionCompiler({ table: 'service', direction }, leaves[direction], salt);

@@ -36,9 +36,11 @@ describe('a listing', () => {
         fc.boolean(),
         fc.option(serverAccess, { nil: undefined }),
         fc.constantFrom('on', 'off', undefined),
+        fc.record({ mostSets: fc.constantFrom(undefined, 0, 3), mostAlone: fc.constantFrom(undefined, 1) }),
         fc.infiniteStream(fc.boolean()),
-        (policy, neighbourDiscovery, access, forwarding, coins) => {
-          const ruleset = compile(policy, { interface: wg0, neighbourDiscovery, serverAccess: access, forwarding });
+        (policy, neighbourDiscovery, access, forwarding, bounds, coins) => {
+          const where = { interface: wg0, neighbourDiscovery };
+          const ruleset = compile(policy, { ...where, serverAccess: access, forwarding, ...bounds });
           const listing = listingOf(ruleset, () => coins.next().value === true);
           const [installed, forward] = [parseListing(listing), parseListing(listing, 'service-forward')];
           if (installed === undefined) throw new Error('the table is not there');

@@ -28,7 +28,7 @@ import { readCounter } from './counters.ts';
 import { isProperlyAttached, type Installed, type InstalledObject } from './listing.ts';
 import type { InterfaceName } from './names.ts';
 import { printMatch, printRules } from './print.ts';
-import { readNode } from './read-node.ts';
+import { isBundle, readNode } from './read-node.ts';
 import { readServerAccess } from './server-access.ts';
 
 /** Something in our table that we did not put there, or something of ours that is gone. */
@@ -193,30 +193,49 @@ class Reader {
       if ((action.original === true) !== this.#isRedirected) throw this.#unexpected(name);
       return action.entries;
     });
-    const entries = layers.flat();
     // A goto ends the search, so intervals stand alone: one map, and no tree beside it.
-    if (layers.length === 1 && entries.every(({ verdict }) => verdict.kind !== 'jump')) {
-      return { kind: 'intervals', intervals: entries.map((entry) => this.#interval(entry, name)) };
+    const [only, ...more] = layers;
+    if (only !== undefined && more.length === 0 && only.every(({ verdict }) => verdict.kind !== 'jump')) {
+      return { kind: 'intervals', intervals: only.flatMap((entry) => this.#intervals(entry, transport, name)) };
     }
-    return { kind: 'tree', layers: layers.map((layer) => layer.map((entry) => this.#node(entry, transport, name))) };
+    const nodesOf = (entry: PortEntry): readonly PortNode[] => this.#nodes(entry, transport, name);
+    return { kind: 'tree', layers: layers.map((layer) => layer.flatMap(nodesOf)) };
   }
 
-  #interval({ from, to, verdict }: PortEntry, name: string): PortInterval {
-    if (verdict.kind === 'accept') return { from, to, addresses: everybody };
+  #intervals({ from, to, verdict }: PortEntry, transport: TransportName, name: string): readonly PortInterval[] {
+    if (verdict.kind === 'accept') return [{ from, to, addresses: everybody }];
     if (verdict.kind !== 'goto') throw this.#unexpected(name);
-    return { from, to, addresses: this.#leaf(verdict.chain) };
+    if (isBundle(verdict.chain)) return this.#bundle(verdict.chain, transport);
+    return [{ from, to, addresses: this.#leaf(verdict.chain) }];
   }
 
-  #node({ from, to, verdict }: PortEntry, transport: TransportName, name: string): PortNode {
+  #nodes({ from, to, verdict }: PortEntry, transport: TransportName, name: string): readonly PortNode[] {
     if (verdict.kind !== 'jump') throw this.#unexpected(name);
     const { chain } = verdict;
+    if (isBundle(chain)) return this.#bundle(chain, transport);
     const rules = this.#rules(chain);
     const isTree = rules.some(({ matches, action }) => matches.length > 1 || 'entries' in action);
-    if (!isTree) return { from, to, addresses: this.#leaf(chain) };
+    if (!isTree) return [{ from, to, addresses: this.#leaf(chain) }];
     const original = this.#isRedirected ? transport : undefined;
     const shares = readNode(rules, { direction: this.#direction, original, rulesOf: (each) => this.#rules(each) });
     if (shares === undefined) throw this.#unexpected(chain);
-    return { from, to, shares };
+    return [{ from, to, shares }];
+  }
+
+  /** The intervals of a chain that several of them share: runs of rules about the same ports. */
+  #bundle(name: string, transport: TransportName): readonly PortInterval[] {
+    const runs: { readonly from: number; readonly to: number; readonly rules: Rule[] }[] = [];
+    for (const rule of this.#rules(name)) {
+      const ports = rule.matches.at(-1);
+      const original = this.#isRedirected ? transport : undefined;
+      if (ports?.kind !== 'ports' || ports.original !== original) throw this.#unexpected(name);
+      const { from, to } = ports;
+      const about = { ...rule, matches: rule.matches.slice(0, -1) };
+      const run = runs.at(-1);
+      if (run !== undefined && run.from === from && run.to === to) run.rules.push(about);
+      else runs.push({ from, to, rules: [about] });
+    }
+    return runs.map(({ from, to, rules }) => ({ from, to, addresses: this.#addressesOf(rules, name) }));
   }
 
   /** Whether ports are those that connections were made to. */
@@ -236,8 +255,12 @@ class Reader {
 
   /** What a chain about addresses alone admits: a run of rules for each group that has a share. */
   #leaf(name: string): Addresses {
+    return this.#addressesOf(this.#rules(name), name);
+  }
+
+  #addressesOf(rules: readonly Rule[], name: string): Addresses {
     const runs: { readonly group: GroupId | undefined; readonly v4: Range[]; readonly v6: Range[] }[] = [];
-    for (const { matches, action, counter } of this.#rules(name)) {
+    for (const { matches, action, counter } of rules) {
       if (matches.length > 1 || action.kind !== 'accept') throw this.#unexpected(name);
       const group = counter === undefined ? undefined : this.#groupOf(counter, name);
       let run = runs.at(-1);

@@ -59,8 +59,8 @@ async function expectInstalled(desired: Ruleset): Promise<void> {
   expect(forward && decompile(forward, 'service-forward').findings).toEqual(desired.forward && []);
 }
 
-/** Of some policies, short lists become rules, as they do where there would be too many sets. */
-const fewSets = fc.constantFrom(undefined, 0, 3);
+/** Of some policies, short lists become rules and ports are bundled, as where there would be too many sets and chains. */
+const bounds = fc.record({ mostSets: fc.constantFrom(undefined, 0, 3), mostAlone: fc.constantFrom(undefined, 1) });
 
 describe('a kernel', () => {
   test('loads any policy and lists it as the same policy: parse ∘ print = identity', async () => {
@@ -69,9 +69,9 @@ describe('a kernel', () => {
         canonicalPolicy,
         fc.boolean(),
         serverAccess,
-        fewSets,
-        async (policy, neighbourDiscovery, access, mostSets) => {
-          const ruleset = compile(policy, { ...options, neighbourDiscovery, serverAccess: access, mostSets });
+        bounds,
+        async (policy, neighbourDiscovery, access, some) => {
+          const ruleset = compile(policy, { ...options, neighbourDiscovery, serverAccess: access, ...some });
           await apply(rebuild(ruleset));
           await expectInstalled(ruleset);
           const { enforced } = decompile(await installed());

@@ -1,7 +1,7 @@
 /** Owns the way back from the rules of a tree's node to what it admits: the other half of `nodeRules`. */
 import type { PortedRange, PortedShare } from '../policy/canonical.ts';
 import type { GroupId } from '../policy/ids.ts';
-import { wholeFamily } from '../policy/range.ts';
+import { wholeFamily, type Range } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
 import type { Rule, TransportName } from './ast.ts';
 import { readCounter } from './counters.ts';
@@ -57,23 +57,44 @@ function readPlain(rule: Rule, options: ReadNodeOptions): Admitted {
 
 const sideOf = ({ direction }: ReadNodeOptions): 'saddr' | 'daddr' => (direction === 'inbound' ? 'saddr' : 'daddr');
 
+/** A chain that admits everybody who comes there on its ports: as the ports of a range that the map gives. */
+function readPortsChain(chain: string, family: Family, options: ReadNodeOptions): Admitted {
+  const [only, ...more] = options.rulesOf(chain);
+  if (only === undefined || more.length > 0 || only.matches.length > 1) return notOurs();
+  const { group, from, to } = readPorts(only, only.matches[0], options);
+  return { group, family, ranges: [{ first: 0n, last: 0n, from, to }] };
+}
+
+/** A chain that tells neighbours apart: the map leads to it from the first to the last of them. */
+function readBundle(
+  chain: string,
+  { first, last, family }: Range & { readonly family: Family },
+  groups: Set<GroupId | undefined>,
+  options: ReadNodeOptions,
+): readonly PortedRange[] {
+  const parts = options.rulesOf(chain).map((rule) => readPlain(rule, options));
+  const ranges = parts.flatMap((part) => (part.family === family ? part.ranges : notOurs()));
+  for (const { group } of parts) groups.add(group);
+  return ranges[0]?.first === first && ranges.at(-1)?.last === last ? ranges : notOurs();
+}
+
+/** Bundles tell ranges apart, or ports: by their name, since their rules look like those of a node. */
+export const isBundle = (chain: string): boolean => chain.startsWith('bundle-');
+
 /** A rule by which an address looks up its ports. */
 function readMap({ matches, counter, action }: Rule, options: ReadNodeOptions): Admitted {
   if (action.kind !== 'addressMap' || action.side !== sideOf(options)) return notOurs();
   if (matches.length > 0 || counter !== undefined) return notOurs();
-  const chains = new Map<string, Ports>();
-  const portsOf = (chain: string): Ports => {
-    const [only, ...more] = options.rulesOf(chain);
-    if (only === undefined || more.length > 0 || only.matches.length > 1) return notOurs();
-    return readPorts(only, only.matches[0], options);
-  };
+  const chains = new Map<string, Admitted>();
   const groups = new Set<GroupId | undefined>();
-  const ranges = action.entries.map(({ first, last, verdict }) => {
+  const ranges = action.entries.flatMap(({ first, last, verdict }): readonly PortedRange[] => {
     if (verdict.kind !== 'jump') return notOurs();
-    const { group, from, to } = chains.get(verdict.chain) ?? portsOf(verdict.chain);
-    chains.set(verdict.chain, { group, from, to });
-    groups.add(group);
-    return { first, last, from, to };
+    const { chain } = verdict;
+    if (isBundle(chain)) return readBundle(chain, { first, last, family: action.family }, groups, options);
+    const ports = chains.get(chain) ?? readPortsChain(chain, action.family, options);
+    chains.set(chain, ports);
+    groups.add(ports.group);
+    return ports.ranges.map(({ from, to }) => ({ first, last, from, to }));
   });
   const [group, ...others] = groups;
   return others.length > 0 ? notOurs() : { group, family: action.family, ranges };

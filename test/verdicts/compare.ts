@@ -23,7 +23,7 @@ async function judgeOn(
   requests: ProbeRequest[],
 ): Promise<Judged[]> {
   const policy = policyOf(scenario);
-  await install(lab, policy, optionsFor(scenario.neighbourDiscovery, scenario.mostSets));
+  await install(lab, policy, optionsFor(scenario.neighbourDiscovery, scenario.few));
   const verdicts = await lab.probe(requests);
   return requests.map(({ packet, shape }, i) => ({
     packet,

@@ -15,10 +15,12 @@ export type Compiler = (policy: EffectivePolicy, options: CompileOptions) => str
 /** Puts a policy into the lab's kernel. */
 export type Installer = (lab: VerdictLab, policy: EffectivePolicy, options: CompileOptions) => Promise<void>;
 
-export const optionsFor = (neighbourDiscovery: boolean, mostSets?: number): CompileOptions => ({
+/** With `few`, short lists become rules and ports are bundled, as they are where a policy would make too many sets and chains. */
+export const optionsFor = (neighbourDiscovery: boolean, few?: number): CompileOptions => ({
   interface: parseInterfaceName(driver),
   neighbourDiscovery,
-  mostSets,
+  mostSets: few,
+  mostAlone: few,
 });
 
 export const rebuildText = (ruleset: Ruleset): string => printCommands(rebuild(ruleset));

@@ -30,8 +30,8 @@ export interface Scenario {
   readonly defaultGroup: DrawnGroup;
   readonly applied: readonly DrawnGroup[];
   readonly neighbourDiscovery: boolean;
-  /** Of some, short lists become rules, as they do where a policy would make too many sets. */
-  readonly mostSets: number | undefined;
+  /** Of some, there are to be few sets and chains; see `optionsFor`. */
+  readonly few: number | undefined;
 }
 
 interface Surroundings {
@@ -74,8 +74,8 @@ export function drawScenario(seed: number): Scenario {
   const kind = drawKind(random.bits() % 100);
   const defaultGroup = kind === 'untouched default' || random.chance(0.8) ? asCreated : drawGroup(around);
   const neighbourDiscovery = random.chance(0.5);
-  const mostSets = seed % 3 === 0 ? seed % 5 : undefined;
-  const rest = { seed, kind, defaultGroup, neighbourDiscovery, mostSets } as const;
+  const few = seed % 3 === 0 ? seed % 5 : undefined;
+  const rest = { seed, kind, defaultGroup, neighbourDiscovery, few } as const;
   switch (kind) {
     case 'untouched default':
       return { ...rest, applied: [] };
