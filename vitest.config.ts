@@ -5,7 +5,8 @@ import { LongestFirst } from './test/lib/longest-first.ts';
 const needs = ['pg', 'netns', 'browser', 'faults'] as const;
 /** Those whose files share one PostgreSQL. Where things are killed, each file has its own. */
 const needsPostgres: ReadonlySet<string> = new Set(['pg', 'browser']);
-const heavy = needs.map((need) => `**/*.${need}.test.ts`);
+// Tests of the packages have a configuration of their own, in test/packages.
+const heavy = [...needs, 'systemd'].map((need) => `**/*.${need}.test.ts`);
 
 export default defineConfig({
   test: {

@@ -5,10 +5,14 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { modulesIn } from './packaging/components.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 
-/** @param {{ outdir: string }} options */
+/**
+ * @param {{ outdir: string }} options
+ * @returns {Promise<readonly string[]>} every module that went into it, as paths
+ */
 export async function buildClient({ outdir }) {
   const typescript = dirname(createRequire(import.meta.url).resolve('typescript/package.json'));
   const project = ['-p', join(top, 'tsconfig.client.json'), '--rootDir', join(top, 'src')];
@@ -26,7 +30,9 @@ export async function buildClient({ outdir }) {
     target: 'es2022',
     format: 'esm',
     sourcemap: true,
+    metafile: true,
     logLevel: 'warning',
   });
-  await Promise.all([types, code]);
+  const [, { metafile }] = await Promise.all([types, code]);
+  return modulesIn(metafile);
 }

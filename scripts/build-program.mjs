@@ -2,10 +2,14 @@
 import { build } from 'esbuild';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { modulesIn } from './packaging/components.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 
-/** @param {{ outdir: string }} options */
+/**
+ * @param {{ outdir: string }} options
+ * @returns {Promise<readonly string[]>} every module that went into it, as paths
+ */
 export async function buildProgram({ outdir }) {
   /** @satisfies {import('esbuild').BuildOptions} */
   const common = {
@@ -17,6 +21,7 @@ export async function buildProgram({ outdir }) {
     target: 'node20',
     format: 'esm',
     sourcemap: true,
+    metafile: true,
     // Half of what Node would read at each start is comments and indentation.
     minifyWhitespace: true,
     legalComments: 'none',
@@ -32,11 +37,11 @@ export async function buildProgram({ outdir }) {
   // The agent has a beginning of its own: it runs on every device for months, and an eighth of its memory would be for the rest.
   const agent = build({ ...common, banner: {}, entryPoints: { agent: 'src/agent/start.ts' } });
   // The door is one file: commands, options, help. Of a dozen small files Node would resolve, open and link each.
-  await build({ ...common, entryPoints: { ringfence: 'src/cli/main.ts' }, plugins: [parts.plugin] });
+  const door = await build({ ...common, entryPoints: { ringfence: 'src/cli/main.ts' }, plugins: [parts.plugin] });
   // What a command does is loaded when it runs. Rooms share no file, so that none is split for the sake of another.
   const entries = [...parts.found];
   const rooms = new Set(entries.map(([, path]) => roomOf(path)));
-  await Promise.all([
+  const rest = await Promise.all([
     agent,
     ...[...rooms].map((room) =>
       build({
@@ -48,6 +53,7 @@ export async function buildProgram({ outdir }) {
       }),
     ),
   ]);
+  return [door, ...rest].flatMap(({ metafile }) => modulesIn(metafile));
 }
 
 /** @param {string} path */

@@ -18,15 +18,38 @@ function compressAll(folder) {
   }
 }
 
-/** @param {{ outdir: string }} options */
+/** @param {string} id */
+const pathOf = (id) => id.replace(/^\0/, '').replace(/\?.*$/, '');
+
+/**
+ * @param {{ outdir: string }} options
+ * @returns {Promise<readonly string[]>} every module that went into it, as paths
+ */
 export async function buildWeb({ outdir }) {
   const outDir = join(outdir, 'ui');
+  /** @type {Set<string>} */
+  const modules = new Set();
   await build({
     configFile: false,
     root: join(top, 'src/web'),
     base: '/ui/',
     mode: 'production',
     logLevel: 'warn',
+    plugins: [
+      {
+        name: 'modules',
+        // Styles are taken out of the chunks: those that were loaded went into a file of their own.
+        moduleParsed: ({ id }) => void (/\.css(\?|$)/.test(id) && modules.add(pathOf(id))),
+        generateBundle(_, bundle) {
+          for (const file of Object.values(bundle)) {
+            if (file.type !== 'chunk') continue;
+            for (const [id, { renderedLength }] of Object.entries(file.modules)) {
+              if (renderedLength > 0) modules.add(pathOf(id));
+            }
+          }
+        },
+      },
+    ],
     build: {
       outDir,
       emptyOutDir: true,
@@ -44,4 +67,5 @@ export async function buildWeb({ outdir }) {
     },
   });
   compressAll(outDir);
+  return [...modules];
 }

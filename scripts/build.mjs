@@ -1,14 +1,23 @@
 /** Builds everything into dist/: the program that `bin/ringfence` runs, the client library, and the web UI. */
-import { renameSync, rmSync } from 'node:fs';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildClient } from './build-client.mjs';
 import { buildProgram } from './build-program.mjs';
 import { buildWeb } from './build-web.mjs';
+import { componentsOf } from './packaging/components.mjs';
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const outdir = `${dist}.${process.pid}`;
 try {
-  await Promise.all([buildProgram({ outdir }), buildClient({ outdir }), buildWeb({ outdir })]);
+  const [program, client, web] = await Promise.all([
+    buildProgram({ outdir }),
+    buildClient({ outdir }),
+    buildWeb({ outdir }),
+  ]);
+  writeFileSync(
+    `${outdir}/components.json`,
+    `${JSON.stringify(componentsOf({ program, client, web }), undefined, 2)}\n`,
+  );
   // Only a whole build takes the place of the last one; chunks are named by their content and would pile up otherwise.
   rmSync(dist, { recursive: true, force: true });
   renameSync(outdir, dist);

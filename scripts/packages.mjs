@@ -1,6 +1,6 @@
 /** Owns the list of Debian packages that the commands need: add a line here when a program or test needs another one. */
 
-/** @typedef {'start' | 'lab' | 'test' | 'bench'} Purpose */
+/** @typedef {'start' | 'lab' | 'test' | 'bench' | 'package' | 'packages'} Purpose */
 
 /**
  * @typedef {object} SystemPackage
@@ -13,14 +13,16 @@
  */
 
 /** @type {readonly Purpose[]} */
-export const purposes = ['start', 'lab', 'test', 'bench'];
+export const purposes = ['start', 'lab', 'test', 'bench', 'package', 'packages'];
 
 /** @type {readonly Purpose[]} */
-const always = purposes;
+const always = ['start', 'lab', 'test', 'bench'];
 /** @type {readonly Purpose[]} */
 const networks = ['lab', 'test', 'bench'];
 /** @type {readonly Purpose[]} */
 const testing = ['test', 'bench'];
+/** Making packages, and testing them on real systems. @type {readonly Purpose[]} */
+const packaging = ['package', 'packages'];
 
 /** @type {readonly SystemPackage[]} */
 export const systemPackages = [
@@ -61,5 +63,14 @@ export const systemPackages = [
   { name: 'gcc', for: ['bench'], needs: ['gcc'], why: 'load generators and floors written in C' },
   { name: 'etcd-server', for: ['bench'], needs: ['etcd'], why: 'a peer of the change stream' },
   { name: 'nats-server', for: ['bench'], needs: ['nats-server'], why: 'another' },
+  { name: 'dpkg', for: packaging, needs: ['dpkg-deb'], why: 'the maker of Debian packages' },
+  { name: 'xz-utils', for: packaging, needs: ['xz'], why: 'their compression' },
+  { name: 'mmdebstrap', for: ['packages'], needs: ['mmdebstrap'], why: 'whole Debian systems to install packages in' },
+  {
+    name: 'systemd-container',
+    for: ['packages'],
+    needs: ['systemd-nspawn'],
+    why: 'booting those systems',
+  },
   { name: 'libc6-dev', for: ['bench'], needs: ['/usr/include/stdio.h'], why: 'headers for those' },
 ];

@@ -32,11 +32,15 @@ export function buildRuntimeDeb(architecture, outdir) {
 
 /**
  * The packages that hold no compiled code: they are the same on every architecture.
- * @param {{ program: string, version: string, notices: string, epoch: number, outdir: string }} options
+ * @param {{ program: string, version: string, notices: string, epoch: number, outdir: string, units?: string }} options
  */
-export function buildProgramDebs({ program, version, notices, epoch, outdir }) {
+export function buildProgramDebs({ program, version, notices, epoch, outdir, units }) {
   mkdirSync(outdir, { recursive: true });
-  const debs = [programPackage({ program, version, notices }), agentPackage(version), serverPackage(version)];
+  const debs = [
+    programPackage({ program, version, notices }),
+    agentPackage(version, units),
+    serverPackage(version, units),
+  ];
   return debs.map((deb) => {
     const file = join(outdir, debName(deb));
     writeDeb(deb, { file, epoch });

@@ -90,13 +90,16 @@ export function programPackage({ program, version, notices }) {
   };
 }
 
+/** Where a checkout keeps its units. */
+export const unitFolder = join(packaging, 'systemd');
+
 /**
  * A unit with its maintainer scripts.
  * @param {'agent' | 'server'} name
- * @param {{ version: string, depends: string, text: string }} options
+ * @param {{ version: string, units: string, depends: string, text: string }} options
  * @returns {Deb}
  */
-function unitPackage(name, { version, depends, text }) {
+function unitPackage(name, { version, units, depends, text }) {
   const full = `ringfence-${name}`;
   const scripts = ['preinst', 'postinst', 'prerm', 'postrm', 'triggers'].flatMap((script) => {
     try {
@@ -116,17 +119,18 @@ function unitPackage(name, { version, depends, text }) {
     },
     tree: new Tree()
       .folder('etc/ringfence')
-      .file(`usr/lib/systemd/system/${full}.service`, read(`packaging/systemd/${full}.service`))
+      .file(`usr/lib/systemd/system/${full}.service`, readFileSync(join(units, `${full}.service`)))
       .file(`usr/share/doc/${full}/examples/${name}.env`, read(`packaging/examples/${name}.env`))
       .file(`usr/share/doc/${full}/copyright`, read('LICENSE')),
     scripts: Object.fromEntries(scripts),
   };
 }
 
-/** @param {string} version */
-export const agentPackage = (version) =>
-  unitPackage('agent', {
+/** @param {string} version @param {string} [units] @returns {Deb} */
+export function agentPackage(version, units = unitFolder) {
+  const deb = unitPackage('agent', {
     version,
+    units,
     depends: 'init-system-helpers, nftables, iproute2, conntrack',
     text: description(
       'agent of Ringfence, as a service',
@@ -135,14 +139,19 @@ export const agentPackage = (version) =>
       'package leaves the rules in force; purging it takes them away.',
     ),
   });
+  deb.tree.file('usr/sbin/ringfence-enroll', read('packaging/ringfence-enroll'), 0o755);
+  // Refused together with the program, before any of it is replaced.
+  return { ...deb, scripts: { ...deb.scripts, preinst: read('packaging/debian/ringfence/preinst') } };
+}
 
 /** Any of Debian's or PostgreSQL's own packages; the first is what a fresh machine gets. */
 const postgres = ['postgresql', ...[18, 17, 16, 15, 14].map((major) => `postgresql-${major}`)].join(' | ');
 
-/** @param {string} version */
-export const serverPackage = (version) =>
+/** @param {string} version @param {string} [units] */
+export const serverPackage = (version, units = unitFolder) =>
   unitPackage('server', {
     version,
+    units,
     // The database asks for the name of its user, which systemd made up: libnss-systemd tells it.
     depends: `init-system-helpers, ${postgres}, libnss-systemd, util-linux`,
     text: description(

@@ -1,0 +1,194 @@
+/** Proves the making of packages without installing any: equal bytes, what they hold and ask for, and that their parts fit together. */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, describe, expect, it } from 'vitest';
+import { writeAptRepository } from '../../scripts/packaging/apt-repository.mjs';
+import { buildProgramDebs } from '../../scripts/packaging/build-debs.mjs';
+import { componentsOf, packageFolder } from '../../scripts/packaging/components.mjs';
+import {
+  agentPackage,
+  programPackage,
+  runtimePackage,
+  runtimePath,
+  serverPackage,
+} from '../../scripts/packaging/debian.mjs';
+import { stripSymbols } from '../../scripts/packaging/elf.mjs';
+import { Tree } from '../../scripts/packaging/tree.mjs';
+import { debianVersion } from '../../scripts/packaging/version.mjs';
+import { agentOptions } from '../../src/agent/options.ts';
+import { serverOptions } from '../../src/server/options/server-options.ts';
+
+const top = fileURLToPath(new URL('../..', import.meta.url));
+const folders: string[] = [];
+const folder = (): string => {
+  const made = mkdtempSync(join(tmpdir(), 'ringfence-packages-'));
+  folders.push(made);
+  return made;
+};
+afterAll(() => {
+  for (const made of folders) rmSync(made, { recursive: true, force: true });
+});
+
+/** As small as a built checkout can be. */
+function checkout(): string {
+  const made = folder();
+  for (const name of ['bin', 'dist/ui', 'dist/types', 'docs']) mkdirSync(join(made, name), { recursive: true });
+  writeFileSync(join(made, 'bin/ringfence'), '#!/usr/bin/env node\nrun();\n');
+  writeFileSync(join(made, 'dist/ringfence.mjs'), 'export {};\n');
+  writeFileSync(join(made, 'dist/ringfence.mjs.map'), '{}');
+  writeFileSync(join(made, 'dist/types/x.d.ts'), '');
+  writeFileSync(join(made, 'dist/ui/index.html'), '<p>');
+  writeFileSync(join(made, 'docs/agent.md'), '# Agent\n');
+  writeFileSync(join(made, 'CHANGELOG.md'), '# Changelog\n');
+  return made;
+}
+const build = (program: string, outdir: string): readonly string[] =>
+  buildProgramDebs({ program, version: '1.2.3-beta.1', notices: 'notices', epoch: 1_600_000_000, outdir });
+const digest = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex');
+const units = [
+  ['agent', agentPackage('1.0.0'), Object.values(agentOptions)],
+  ['server', serverPackage('1.0.0'), Object.values(serverOptions)],
+] as const;
+const textOf = (tree: Tree, path: string): string => {
+  const entry = tree.entries.find(([each]) => each === path)?.[1];
+  return entry?.kind === 'file' ? entry.bytes.toString() : '';
+};
+
+describe('two builds of the same source', () => {
+  it('give the same bytes, in other folders, with other dates, modes and time zones', () => {
+    const [one, two] = [checkout(), checkout()];
+    chmodSync(join(two, 'dist/ringfence.mjs'), 0o600);
+    const first = build(one, folder());
+    const zone = process.env['TZ'];
+    process.env['TZ'] = 'Pacific/Kiritimati';
+    const second = build(two, folder());
+    if (zone === undefined) delete process.env['TZ'];
+    else process.env['TZ'] = zone;
+    expect(first.map((file) => basename(file))).toEqual([
+      'ringfence_1.2.3~beta.1-1_all.deb',
+      'ringfence-agent_1.2.3~beta.1-1_all.deb',
+      'ringfence-server_1.2.3~beta.1-1_all.deb',
+    ]);
+    expect(second.map(digest)).toEqual(first.map(digest));
+  });
+
+  it('give an apt repository whose lists name every package with its size and digest', () => {
+    const [outdir, debs] = [folder(), build(checkout(), folder())];
+    writeAptRepository({ debs, outdir, epoch: 1_600_000_000 });
+    const list = readFileSync(join(outdir, 'dists/stable/main/binary-arm64/Packages'), 'utf8');
+    for (const file of debs) {
+      expect(list).toContain(`SHA256: ${digest(file)}`);
+      expect(list).toContain(`/${basename(file)}\nSize: ${readFileSync(file).length}\n`);
+    }
+    const release = readFileSync(join(outdir, 'dists/stable/Release'), 'utf8');
+    const size = Buffer.byteLength(list);
+    expect(release).toContain(` ${createHash('sha256').update(list).digest('hex')} ${size} main/binary-arm64/Packages`);
+  });
+});
+
+describe('the package of the program', () => {
+  const { tree, fields } = programPackage({ program: checkout(), version: '1.0.0', notices: 'notices' });
+  const paths = tree.entries.map(([path]) => path);
+
+  it('holds the program and the web UI, and nothing that only developers need', () => {
+    expect(paths).toContain('usr/lib/ringfence/program/dist/ringfence.mjs');
+    expect(paths).toContain('usr/lib/ringfence/program/dist/ui/index.html');
+    expect(paths.filter((path) => /\.map$|\/types\//.test(path))).toEqual([]);
+    expect(textOf(tree, 'usr/share/doc/ringfence/copyright')).toContain('notices');
+  });
+
+  it('runs on the private runtime, which it depends on', () => {
+    expect(textOf(tree, 'usr/lib/ringfence/program/bin/ringfence')).toMatch(`#!/${runtimePath}\n`);
+    const runtime = runtimePackage('arm64', { program: Buffer.of(1), licence: Buffer.of(2) });
+    expect(runtime.tree.entries.map(([path]) => path)).toContain(runtimePath);
+    expect(fields['Depends']).toContain(runtime.fields['Package']);
+    expect(JSON.parse(textOf(tree, 'usr/lib/ringfence/program/package.json'))).toMatchObject({ version: '1.0.0' });
+  });
+});
+
+describe.each(units)('the package of the %s', (name, { tree, fields, scripts = {} }, options) => {
+  const unit = textOf(tree, `usr/lib/systemd/system/ringfence-${name}.service`);
+
+  it('asks for the same version of the program, and hears of a new runtime', () => {
+    expect(fields['Depends']).toContain(`ringfence (= ${debianVersion('1.0.0')})`);
+    expect(scripts['triggers']).toContain(`interest-noawait /${runtimePath}`);
+  });
+
+  it('starts what the package of the program installs, once it is configured', () => {
+    expect(unit).toContain('\nExecStart=/usr/bin/ringfence ');
+    expect(unit).toContain(`\nConditionPathExists=/etc/ringfence/${name}.env\n`);
+    expect(unit).toContain(`\nEnvironmentFile=-/etc/ringfence/${name}.env\n`);
+    expect(unit).not.toContain('network-online');
+  });
+
+  it('has an example that sets only variables which there are', () => {
+    const example = textOf(tree, `usr/share/doc/ringfence-${name}/examples/${name}.env`);
+    const set = [...example.matchAll(/^#?(RINGFENCE_[A-Z_]+)=/gm)].map(([, variable]) => variable);
+    expect(set.length).toBeGreaterThan(0);
+    const known = new Set<string>(options.map(({ env }) => env));
+    expect(set.filter((variable) => !known.has(variable ?? ''))).toEqual([]);
+  });
+
+  it('has maintainer scripts that a shell can read, which stop at the first failure', () => {
+    for (const [script, text] of Object.entries(scripts)) {
+      if (script === 'triggers') continue;
+      expect(text).toMatch(/^#!\/bin\/sh\n[^]*?\nset -e\n/);
+      execFileSync('sh', ['-n'], { input: text });
+    }
+  });
+});
+
+it('the scripts of the fleet can be read by a shell', () => {
+  for (const name of ['install.sh', 'ringfence-enroll']) {
+    expect(() => execFileSync('sh', ['-n', join(top, 'packaging', name)])).not.toThrow();
+  }
+});
+
+it('ringfence-enroll takes nothing that would be more than one setting, and no key but an enrollment key', () => {
+  const enroll = (args: readonly string[], input: string): number => {
+    try {
+      execFileSync('sh', [join(top, 'packaging/ringfence-enroll'), ...args], {
+        input,
+        stdio: ['pipe', 'ignore', 'ignore'],
+      });
+      return 0;
+    } catch (error) {
+      return (error as { readonly status: number }).status;
+    }
+  };
+  const rest = ['--organization', 'x', '--interface', 'wg0'];
+  expect(enroll(['--server', 'https://a\nRINGFENCE_ADOPT=true', ...rest], 'rf_enroll_x\n')).toBe(2);
+  expect(enroll(['--server', 'https://a"', ...rest], 'rf_enroll_x\n')).toBe(2);
+  expect(enroll(['--server', 'https://a'], 'rf_enroll_x\n')).toBe(2);
+  expect(enroll(['--server', 'https://a', ...rest, '--what', 'x'], 'rf_enroll_x\n')).toBe(2);
+});
+
+it('a program without its symbols still runs, and is what it was as far as the kernel loads it', () => {
+  const program = readFileSync('/bin/true');
+  const stripped = stripSymbols(program);
+  const file = join(folder(), 'true');
+  writeFileSync(file, stripped, { mode: 0o755 });
+  execFileSync(file);
+  expect(stripped.length).toBeLessThan(program.length);
+  expect(stripped.subarray(64).equals(program.subarray(64, stripped.length))).toBe(true);
+  expect(() => stripSymbols(Buffer.alloc(64))).toThrow('not a 64-bit');
+});
+
+it('a tree takes no path that leads out of the package', () => {
+  expect(() => new Tree().file('../etc/passwd', '')).toThrow('not a path inside');
+  expect(() => new Tree().link('/etc/passwd', 'x')).toThrow('not a path inside');
+});
+
+it('the component of a module is the innermost npm package, with its scope; one release counts once', () => {
+  expect(packageFolder(`${top}node_modules/a/node_modules/@b/c/dist/d.js`)).toBe('node_modules/a/node_modules/@b/c');
+  expect(packageFolder('src/cli/main.ts')).toBeUndefined();
+  const found = componentsOf({
+    program: ['node_modules/typebox/build/x.mjs', 'src/x.ts'],
+    client: ['node_modules/typebox/build/y.mjs'],
+  });
+  expect(found).toMatchObject([{ name: 'typebox', licence: 'MIT', parts: ['client', 'program'] }]);
+});
