@@ -45,6 +45,8 @@ export type Match =
    * connection of this protocol was made to, before any translation.
    */
   | { readonly kind: 'ports'; readonly from: number; readonly to: number; readonly original?: TransportName }
+  /** A TCP packet that begins no connection. */
+  | { readonly kind: 'notSyn' }
   /** The connection's destination or source address was translated. */
   | { readonly kind: 'translated'; readonly by: 'dnat' | 'snat' }
   /** The packet came in by an interface: in `postrouting` this tells forwarded packets from the device's own. */

@@ -30,6 +30,8 @@ export interface Place {
 export type BaseContent =
   /** No rules at all: everything passes. */
   | { readonly kind: 'open' }
+  /** Everything passes but TCP packets that neither begin a connection nor belong to one. */
+  | { readonly kind: 'syn-only' }
   /** The default group's inbound chain. */
   | { readonly kind: 'default' }
   /**
@@ -98,6 +100,14 @@ function matchesAt({ table, direction }: Place, name: InterfaceName): readonly M
     : [driver, node({ kind: 'forwarded' }), node({ kind: 'translated', by: 'snat' })];
 }
 
+/**
+ * Where a connection that was ended must not be taken up again from its middle: a container goes on sending, and the
+ * kernel would track its packets as a new connection outwards, whose answers then pass. A socket of the device is ended itself.
+ */
+const takesUpNothing = ({ table, direction }: Place): boolean =>
+  table === 'service-forward' && direction === 'outbound';
+const notSyn: Match = node({ kind: 'notSyn' });
+
 export function baseRules(place: Place, name: InterfaceName, content: BaseContent): readonly Rule[] {
   const { direction } = place;
   const here = matchesAt(place, name);
@@ -115,9 +125,12 @@ export function baseRules(place: Place, name: InterfaceName, content: BaseConten
         rule([...here, familyMatch[6]], accept),
         rule([...here], drop),
       ];
+    case 'syn-only':
+      return [rule([...here, established], accept), rule([...here, notSyn], drop)];
     case 'closed':
       return [
         rule([...here, established], accept, fateCounter(direction, 'established')),
+        ...(takesUpNothing(place) ? [rule([...here, notSyn], drop, fateCounter(direction, 'refused'))] : []),
         ...(content.neighbourDiscovery
           ? [rule([...here, ...discovery], accept, fateCounter(direction, 'discovery'))]
           : []),

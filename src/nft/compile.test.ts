@@ -6,6 +6,7 @@ import { compile } from './compile.ts';
 import { helperName, type HelperPurpose } from './helpers.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { parseGroupId } from '../policy/ids.ts';
+import { defaultInboundRules } from '../policy/rule.ts';
 import { parseInterfaceName } from './names.ts';
 import { install } from './plan.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, rangesOf, written } from './policies.fixture.ts';
@@ -280,6 +281,7 @@ describe('the table for forwarded connections', () => {
   iifname "wg0" ct status dnat drop
 service-forward-outbound:
   oifname "wg0" iif > 0 ct status snat ct state established,related counter name out-established accept
+  oifname "wg0" iif > 0 ct status snat tcp flags ! syn counter name out-refused drop
   oifname "wg0" iif > 0 ct status snat jump outbound-2
   oifname "wg0" iif > 0 ct status snat counter name out-refused continue
   oifname "wg0" iif > 0 ct status snat drop
@@ -324,20 +326,31 @@ from-9:
   iifname "wg0" ct status dnat drop
 service-forward-outbound:
   oifname "wg0" iif > 0 ct status snat ct state established,related counter name out-established accept
+  oifname "wg0" iif > 0 ct status snat tcp flags ! syn counter name out-refused drop
   oifname "wg0" iif > 0 ct status snat counter name out-refused continue
   oifname "wg0" iif > 0 ct status snat drop`,
     );
   });
 
-  test('has chains for closed directions only, and is not there where both admit everything', () => {
+  test('is not there where both directions admit everything, and judges only those that are closed', () => {
     const both = { ...options, forwarding: 'on' as const };
     expect(compile(defaultPolicy, both).forward).toBeUndefined();
-    expect(Object.keys(compile(policyOf([]), both).forward ?? {}).toSorted()).toEqual([
-      'counters',
-      'helpers',
-      'inbound',
-    ]);
     expect(compile(policy, options).forward).toBeUndefined();
+    const { inbound } = compile(policyOf(defaultInboundRules, [written('tcp', 443, 443)]), both).forward ?? {};
+    expect(inbound).toBeUndefined();
+  });
+
+  test('lets no ended connection come back from its middle where outbound is open', () => {
+    const { forward } = compile(policyOf([]), { ...options, forwarding: 'on' });
+    expect(forward && readable(forward)).toBe(
+      `service-forward-inbound:
+  iifname "wg0" ct status dnat ct state established,related counter name in-established accept
+  iifname "wg0" ct status dnat counter name in-refused continue
+  iifname "wg0" ct status dnat drop
+service-forward-outbound:
+  oifname "wg0" iif > 0 ct status snat ct state established,related accept
+  oifname "wg0" iif > 0 ct status snat tcp flags ! syn drop`,
+    );
   });
 
   test('leaves the specified table to the letter', () => {

@@ -261,8 +261,13 @@ function redirected(policy: DirectionPolicy, leaves: Leaves, { forwarding, salt 
 }
 
 /** Everything for connections with a translated source: the rules of the device's own, without the agent's way. */
-function translated({ content, helpers }: Part, { forwarding }: CompileOptions): Part | undefined {
-  if (content.kind !== 'closed') return undefined;
+function translated(
+  { content, helpers }: Part,
+  into: Part | undefined,
+  { forwarding }: CompileOptions,
+): Part | undefined {
+  // Where redirected connections can be refused, those that were ended must not come back by the other way.
+  if (content.kind !== 'closed') return into && { content: { kind: 'syn-only' }, helpers: [] };
   const { server, dispatch } = content;
   const judged = forwarding === 'on' && dispatch !== undefined;
   return {
@@ -304,10 +309,8 @@ export function compile(policy: CanonicalPolicy, options: CompileOptions): Rules
   const inbound = baseChain({ table: 'service', direction: 'inbound' }, name, into.content);
   const outbound = baseChain({ table: 'service', direction: 'outbound' }, name, out.content);
   const helpers = allHelpers([into, out]);
-  const forward =
-    forwarding === undefined
-      ? undefined
-      : forwardRules(redirected(policy.inbound, leaves.inbound, options), translated(out, options), name);
+  const judged = forwarding === undefined ? undefined : redirected(policy.inbound, leaves.inbound, options);
+  const forward = forwarding === undefined ? undefined : forwardRules(judged, translated(out, judged, options), name);
   return node({
     counters: countersOf([inbound, outbound, ...helpers]),
     inbound,

@@ -114,7 +114,7 @@ class Reader {
     if (content === undefined) throw new Unexpected('wrong_layout', name, 'the rules are not in an order of ours');
     if (content.kind !== 'closed') {
       const policy: DirectionPolicy =
-        content.kind === 'open' ? content : { ...this.#dispatch(undefined), any: everybody };
+        content.kind === 'default' ? { ...this.#dispatch(undefined), any: everybody } : { kind: 'open' };
       return { policy, interface: here.name };
     }
     const { neighbourDiscovery, server, dispatch } = content;
@@ -133,7 +133,7 @@ class Reader {
     const candidates: readonly BaseContent[] = [
       { ...closed, neighbourDiscovery: false },
       { ...closed, neighbourDiscovery: true },
-      ...(this.#direction === 'inbound' ? [{ kind: 'default' as const }] : []),
+      ...(this.#direction === 'inbound' ? [{ kind: 'default' as const }] : [{ kind: 'syn-only' as const }]),
     ];
     const text = printRules(rules);
     return candidates.find((content) => printRules(baseRules(this.#place, name, content)) === text);

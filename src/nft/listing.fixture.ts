@@ -92,6 +92,10 @@ function matchJson(match: Match, taste: Taste): Json {
     }
     case 'port':
       return equal(payload(match.transport, 'dport'), match.port);
+    case 'notSyn': {
+      const flags = payload('tcp', 'flags');
+      return taste() ? { match: { op: '!', left: flags, right: 'syn' } } : equal({ '&': [flags, 'syn'] }, 0);
+    }
     case 'translated':
       return { match: { op: 'in', left: { ct: { key: 'status' } }, right: match.by } };
     case 'forwarded':

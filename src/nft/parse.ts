@@ -181,6 +181,11 @@ function isEstablished(right: unknown): boolean {
   return states.size === 2 && states.has('established') && states.has('related');
 }
 
+const isTcpFlags = (value: unknown): boolean => {
+  const payload = tagged(value, 'payload');
+  return isObject(payload) && field(payload, 'protocol') === 'tcp' && field(payload, 'field') === 'flags';
+};
+
 function parseMatch(expression: unknown): Match | undefined {
   const match = tagged(expression, 'match');
   if (!isObject(match)) return undefined;
@@ -189,8 +194,13 @@ function parseMatch(expression: unknown): Match | undefined {
   if (isObject(ct)) return ctMatch(ct, op, right);
   const meta = tagged(tagged(left, 'meta'), 'key');
   if (op === '>' && meta === 'iif') return Number(right) === 0 ? node({ kind: 'forwarded' }) : undefined;
+  if (op === '!' && isTcpFlags(left)) return right === 'syn' ? node({ kind: 'notSyn' }) : undefined;
   if (op !== '==') return undefined;
   const masked = tagged(left, '&');
+  // Older versions of nft do not know the short way to say that a flag is not set.
+  if (Array.isArray(masked) && isTcpFlags(masked[0])) {
+    return masked[1] === 'syn' && right === 0 ? node({ kind: 'notSyn' }) : undefined;
+  }
   if (Array.isArray(masked) && masked.length === 2) return blockMatch(tagged(masked[0], 'payload'), masked[1], right);
   const payload = tagged(left, 'payload');
   if (isObject(payload)) return payloadMatch(field(payload, 'protocol'), field(payload, 'field'), right);

@@ -8,6 +8,7 @@ import { listingOf } from './listing.fixture.ts';
 import { parseInterfaceName } from './names.ts';
 import { install, isEmpty, plan, rebuild, remove, type Update } from './plan.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, written } from './policies.fixture.ts';
+import { defaultInboundRules } from '../policy/rule.ts';
 import { printCommands } from './print.ts';
 
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
@@ -218,10 +219,16 @@ describe('the plan for forwarded connections', () => {
     expect(forwardOnly(stage)).toMatch(/^add table inet service-forward\nadd chain inet service-forward from-/);
     expect(forwardOnly(flip)).toContain('flush chain inet service-forward service-forward-inbound\n');
     expect(forwardOnly(flip)).toContain('flush chain inet service-forward service-forward-outbound\n');
-    expect(forwardOnly(flip)).toContain('delete chain inet service-forward service-forward-outbound\n');
     expect(forwardOnly(collect)).toContain('delete chain inet service-forward outbound-');
     expect([...stage, ...flip].some((command) => command.kind === 'addRule' && command.table === undefined)).toBe(true);
     expect(isEmpty(after(bothGuarded, bothGuarded))).toBe(true);
+  });
+
+  test('has no chain from the flip on for a direction in which everything passes', () => {
+    const outOnly = compile(policyOf(defaultInboundRules, [written('udp', 53, 53)]), guarded);
+    const { flip, collect } = after(bothGuarded, outOnly);
+    expect(forwardOnly(flip)).toContain('delete chain inet service-forward service-forward-inbound\n');
+    expect(forwardOnly(collect)).not.toContain('service-forward service-forward-inbound');
   });
 
   test('makes no set in a flip', () => {

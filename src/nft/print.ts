@@ -63,6 +63,7 @@ const matchPrinters: Printers<Match> = {
   port: ({ transport, port }) => `${transport} dport ${port}`,
   ports: ({ original, ...each }) =>
     `${original === undefined ? 'th dport' : originalPort(original)} ${printPorts(each)}`,
+  notSyn: () => 'tcp flags ! syn',
   translated: ({ by }) => `ct status ${by}`,
   forwarded: () => 'iif > 0',
   address: ({ family, side, ranges }) => `${ip(family)} ${side} ${printRanges(ranges, family)}`,
