@@ -1,7 +1,12 @@
-/** Owns the question as whom PostgreSQL runs: it refuses root, so root hands it to an unprivileged account. */
+/** Owns the question as whom PostgreSQL runs: it refuses root, so root hands it to an unprivileged account, and who may log in to it. */
+import { execFile } from 'node:child_process';
 import { access, readFile, stat } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { DatabaseError } from './errors.ts';
+
+const run = promisify(execFile);
 
 export interface Account {
   readonly name: string;
@@ -16,11 +21,13 @@ export interface Launch {
   readonly options: { readonly uid?: number; readonly gid?: number };
 }
 
-const preferred = ['ringfence', 'postgres', 'nobody'];
+/** Accounts for a database. Not `nobody`: whatever else runs as nobody could read the data and stop PostgreSQL. */
+const preferred = ['ringfence', 'postgres'];
+const shared = 'nobody';
 const setpriv = '/usr/bin/setpriv';
 
-async function accounts(): Promise<Account[]> {
-  const text = await readFile('/etc/passwd', 'utf8').catch(() => '');
+async function accounts(passwd = '/etc/passwd'): Promise<Account[]> {
+  const text = await readFile(passwd, 'utf8').catch(() => '');
   return text.split('\n').flatMap((line) => {
     const [name, , uid, gid] = line.split(':');
     return name !== undefined && uid !== undefined && gid !== undefined
@@ -29,23 +36,56 @@ async function accounts(): Promise<Account[]> {
   });
 }
 
-/** Undefined when this process is not root: PostgreSQL then simply runs as the same user. Data that exist already stay with their owner. */
-export async function chooseAccount(clusterDirectory: string): Promise<Account | undefined> {
+/**
+ * Undefined when this process is not root: PostgreSQL then simply runs as the same user. Data that exist already stay with their
+ * owner, unless that is `nobody`, as whom earlier versions could run it: they move to an account for databases.
+ */
+export async function chooseAccount(
+  clusterDirectory: string,
+  options: { readonly passwd?: string; readonly onWarning?: (message: string) => void } = {},
+): Promise<Account | undefined> {
   if (process.geteuid?.() !== 0) return undefined;
-  const known = await accounts();
+  const known = await accounts(options.passwd);
+  const fit = preferred.flatMap((name) => known.filter((account) => account.name === name && account.uid !== 0))[0];
   const owner = await stat(clusterDirectory).catch(() => undefined);
-  if (owner !== undefined && owner.uid !== 0) {
-    const name = known.find(({ uid }) => uid === owner.uid)?.name ?? String(owner.uid);
+  if (owner === undefined || owner.uid === 0) {
+    if (fit !== undefined) return fit;
+    throw new DatabaseError(
+      'failed',
+      'PostgreSQL cannot run as root, and there is no user ringfence or postgres: make one (useradd --system --user-group ringfence), or start as another user',
+    );
+  }
+  const name = known.find(({ uid }) => uid === owner.uid)?.name ?? String(owner.uid);
+  if (name !== shared) return { name, uid: owner.uid, gid: owner.gid };
+  if (fit === undefined) {
+    options.onWarning?.(
+      'PostgreSQL runs as the user nobody, whom other programs may share: make one of its own (useradd --system --user-group ringfence) and start again',
+    );
     return { name, uid: owner.uid, gid: owner.gid };
   }
-  for (const name of preferred) {
-    const found = known.find((account) => account.name === name && account.uid !== 0);
-    if (found !== undefined) return found;
+  await giveAll(clusterDirectory, fit);
+  return fit;
+}
+
+/**
+ * By the system's own program, which follows no link even where somebody puts one in its way, and takes the directory itself last: cut
+ * short, it is begun anew at the next start.
+ */
+async function giveAll(directory: string, { uid, gid }: Account): Promise<void> {
+  await run('chown', ['-R', '-h', '-P', `${uid}:${gid}`, directory]);
+}
+
+/**
+ * The names under which the kernel knows those who may log in to the database: this process's user, and root, who may do
+ * anything anyway. Undefined where this process's user has no name; then PostgreSQL cannot tell who connects.
+ */
+export async function loginNames(): Promise<readonly string[] | undefined> {
+  const root = (await accounts()).find(({ uid }) => uid === 0)?.name ?? 'root';
+  try {
+    return [...new Set([userInfo().username, root])];
+  } catch {
+    return undefined;
   }
-  throw new DatabaseError(
-    'failed',
-    'PostgreSQL cannot run as root and there is no user postgres or nobody: start as another user',
-  );
 }
 
 /** The directory on the way that the account may not enter; undefined when it can walk all the way down. */

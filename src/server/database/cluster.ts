@@ -4,7 +4,7 @@ import { chmod, chown, mkdir, mkdtemp, open, readFile, readdir, rename, rm } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Account, Launch } from './account.ts';
+import { loginNames, type Account, type Launch } from './account.ts';
 import { DatabaseError } from './errors.ts';
 import type { Programs } from './programs.ts';
 
@@ -65,7 +65,7 @@ export async function makeCluster(
   try {
     await initdb(
       '--username=ringfence',
-      '--auth=trust',
+      '--auth=reject',
       '--encoding=UTF8',
       '--no-locale',
       '--data-checksums',
@@ -81,6 +81,37 @@ export async function makeCluster(
   }
   await rename(fresh, clusterDirectory(dir));
   await syncDirectory(dir);
+}
+
+/** What may stand in quotes in PostgreSQL's own files; no name of a user holds more. */
+const plainName = /^[\w.@$-]+$/;
+
+/**
+ * Says who may log in: by the kernel's word for who connects, and nobody else, not even who gets hold of the socket. Written at every
+ * start, so that databases of earlier versions, which trusted whoever reached their socket, are guarded too. Where users have no names,
+ * the socket's directory alone guards it: it belongs to the one user that PostgreSQL and this process both are.
+ */
+export async function guardLogin(dir: string, account: Account | undefined): Promise<void> {
+  const names = (await loginNames())?.filter((name) => plainName.test(name));
+  const method = names === undefined ? 'trust' : 'peer map=ringfence';
+  const lines = (names ?? []).map((name) => `ringfence "${name}" ringfence\n`);
+  await writeOwned(join(clusterDirectory(dir), 'pg_ident.conf'), lines.join(''), account);
+  await writeOwned(join(clusterDirectory(dir), 'pg_hba.conf'), `local all ringfence ${method}\n`, account);
+}
+
+/** Whole or not at all, readable by PostgreSQL only. */
+async function writeOwned(path: string, text: string, account: Account | undefined): Promise<void> {
+  const fresh = `${path}.new`;
+  await rm(fresh, { force: true });
+  const handle = await open(fresh, 'wx', 0o600);
+  try {
+    await handle.writeFile(text);
+    if (account !== undefined) await handle.chown(account.uid, account.gid);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(fresh, path);
 }
 
 /** A private directory for the socket: inside the data directory, or in a short temporary one when that path is too long for a socket. */

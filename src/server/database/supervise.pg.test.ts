@@ -1,5 +1,5 @@
 /** Proves what the supervised PostgreSQL promises: it starts on anything it left behind, runs unprivileged and apart, and comes back when it dies. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 import { openStore } from '../store/open.ts';
 import { problemOf } from '../store/store.fixture.ts';
 import type { Store } from '../store/contract/store.ts';
+import { chooseAccount } from './account.ts';
 import { DatabaseError } from './errors.ts';
 import { findPrograms } from './programs.ts';
 import { openDatabase, type Database, type DatabaseOptions } from './supervise.ts';
@@ -79,6 +80,89 @@ test('of servers that start together on one fresh directory exactly one gets it'
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   for (const outcome of outcomes)
     if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'in_use' });
+});
+
+describe('under root', () => {
+  const nobody = 65_534;
+  /** What a user of the machine gets who reaches the socket. */
+  const login = (database: Database, uid: number): string => {
+    const psql = [join(database.programs.bin, 'psql'), '-w', database.url, '-Atc', 'SELECT current_user'];
+    const { stdout, stderr } = spawnSync(
+      'setpriv',
+      [`--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--', ...psql],
+      { encoding: 'utf8', cwd: '/' },
+    );
+    return stdout.trim() || (stderr.trim().split('\n').at(-1) ?? '');
+  };
+  /** A database whose socket everybody can reach, as it should not be. */
+  const openToAll = async (): Promise<Database> => {
+    const database = await open({ settings: { unix_socket_permissions: '0777' } });
+    for (const path of [dir, join(dir, 'run')]) await chmod(path, 0o711);
+    return database;
+  };
+  const runsAs = (database: Database): number =>
+    Number(/^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${pidOf(database)}/status`, 'utf8'))?.[1]);
+
+  beforeEach(() => {
+    expect(asRoot, 'this is about root: run it as root').toBe(true);
+  });
+
+  test('nobody logs in but the server’s own user, though others reach the socket or share its account', async () => {
+    const database = await openToAll();
+    expect(login(database, 0)).toBe('ringfence');
+    for (const uid of [nobody, runsAs(database)]) expect(login(database, uid)).toMatch(/Peer authentication failed/);
+    await (await storeOn(database)).ping();
+  });
+
+  test('a database of an earlier version, which trusted everybody, is guarded from the next start on', async () => {
+    await (await open()).stop();
+    const hba = join(dir, 'postgres', 'pg_hba.conf');
+    await writeFile(hba, 'local all all trust\n');
+    const database = await openToAll();
+    expect(login(database, nobody)).toMatch(/Peer authentication failed/);
+    expect(login(database, 0)).toBe('ringfence');
+    const { mode, uid } = await stat(hba);
+    expect([mode & 0o777, uid]).toEqual([0o600, runsAs(database)]);
+  });
+
+  test('data that belonged to nobody move to an account for databases, and are all there', async () => {
+    const first = await open();
+    const account = runsAs(first);
+    expect(account).not.toBe(nobody);
+    const store = await openStore({ url: first.url, phase: 3 });
+    await store.users.create({ username: 'olga' });
+    await store.close();
+    await first.stop();
+    execFileSync('chown', ['-R', `${nobody}:${nobody}`, join(dir, 'postgres'), join(dir, 'run')]);
+    const again = await open();
+    expect(runsAs(again)).toBe(account);
+    expect(await (await storeOn(again)).users.byName('olga')).toBeDefined();
+  });
+
+  test('the account is ringfence, else postgres; with neither, one line says what to do', async () => {
+    const passwd = join(dir, 'passwd');
+    const choose = async (...names: string[]) => {
+      await writeFile(
+        passwd,
+        ['root', 'nobody', ...names].map((name, uid) => `${name}:x:${uid}:${uid}::/:/\n`).join(''),
+      );
+      return chooseAccount(join(dir, 'nothing'), { passwd });
+    };
+    expect(await choose('postgres', 'ringfence')).toMatchObject({ name: 'ringfence' });
+    expect(await choose('postgres')).toMatchObject({ name: 'postgres' });
+    expect(await failure(choose())).toMatchObject({ message: expect.stringContaining('useradd --system') });
+  });
+
+  test('data of nobody on a machine without such an account stay where they are, with a warning', async () => {
+    const [passwd, data] = [join(dir, 'passwd'), join(dir, 'data')];
+    await writeFile(passwd, `root:x:0:0::/:/\nnobody:x:${nobody}:${nobody}::/:/\n`);
+    await mkdir(data);
+    execFileSync('chown', [`${nobody}:${nobody}`, data]);
+    const warnings: string[] = [];
+    const account = await chooseAccount(data, { passwd, onWarning: (message) => warnings.push(message) });
+    expect(account?.uid).toBe(nobody);
+    expect(warnings).toEqual([expect.stringContaining('useradd --system')]);
+  });
 });
 
 describe('directories that make trouble', () => {

@@ -8,6 +8,7 @@ import { chooseAccount, launcher, type Launch } from './account.ts';
 import {
   clusterDirectory,
   clusterVersion,
+  guardLogin,
   isPostmasterOf,
   makeCluster,
   readPidFile,
@@ -236,11 +237,14 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     await lock.release();
   };
   try {
-    const account = await chooseAccount(clusterDirectory(dir));
+    const account = await chooseAccount(clusterDirectory(dir), {
+      onWarning: (message) => options.log?.('warn', message),
+    });
     const launch = await launcher(dir, account);
     const major = await clusterVersion(dir);
     const programs = await findPrograms({ bin: options.bin, major });
     if (major === undefined) await makeCluster(dir, { programs, account, launch });
+    await guardLogin(dir, account);
     sockets = await socketDirectory(dir, account);
     const supervisor = new Supervisor({ options, dir, programs, launch, sockets: sockets.path });
     const stop = async (): Promise<void> => {
