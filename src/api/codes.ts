@@ -17,6 +17,8 @@ export const errors = {
   username_taken: [409, 'The username is taken'],
   already_member: [409, 'Already a member'],
   group_in_use: [409, 'The group is in use'],
+  last_owner: [409, 'The last owner stays'],
+  would_open: [409, 'Devices would fall back to the default group'],
   phase_limit: [409, 'Not in this phase'],
   revision_gone: [410, 'The revision is gone'],
   precondition_failed: [412, 'The record has changed'],

@@ -35,3 +35,17 @@ export const DeleteGroupQuery = Type.Object(
   },
   strict,
 );
+
+export const RemoveMemberQuery = Type.Object(
+  {
+    keep: Type.Optional(
+      Type.Enum(['devices'], { description: "Hand the member's devices to the caller instead of deleting them." }),
+    ),
+    detach: Type.Optional(
+      Type.Boolean({
+        description: "With `keep`: also where taking the member's groups off a device leaves it with the default group.",
+      }),
+    ),
+  },
+  strict,
+);

@@ -4,8 +4,16 @@ import { AuditEntry } from './audit.ts';
 import type { ErrorCode } from './codes.ts';
 import { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from './device.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from './group.ts';
-import { DeleteGroupQuery, PageQuery, RevisionPageQuery } from './list.ts';
-import { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from './organization.ts';
+import { DeleteGroupQuery, PageQuery, RemoveMemberQuery, RevisionPageQuery } from './list.ts';
+import {
+  AddMember,
+  AddOrganization,
+  Member,
+  Organization,
+  RemovedMember,
+  UpdateMember,
+  UpdateOrganization,
+} from './organization.ts';
 import type { OperationId } from './paths.ts';
 import {
   AddEnrollmentKey,
@@ -180,13 +188,23 @@ export const rows = {
     fails: ['already_member'],
   },
   readMember: { effect: 'read', subject: 'user', tag: 'organizations', summary: 'Read a member', answer: Member },
+  updateMember: {
+    effect: 'write',
+    subject: 'user',
+    tag: 'organizations',
+    summary: "Change a member's role: make an owner, or an owner a member",
+    body: UpdateMember,
+    answer: Member,
+    fails: ['last_owner'],
+  },
   removeMember: {
     effect: 'write',
     subject: 'user',
     tag: 'organizations',
     summary: "Remove a member, with that member's devices and groups in the organization",
-    answer: Member,
-    fails: ['conflict'],
+    query: RemoveMemberQuery,
+    answer: RemovedMember,
+    fails: ['last_owner', 'would_open'],
   },
 
   createDevice: {

@@ -1,6 +1,6 @@
 /** Owns the wire form of organizations and their members. */
 import { Type } from 'typebox';
-import type { GroupId, OrganizationId, UserId } from '../policy/ids.ts';
+import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { givenId, id, Name, Revision, strict, Text, Timestamp, type Wire } from './scalar.ts';
 
 export const Organization = Type.Object(
@@ -8,7 +8,7 @@ export const Organization = Type.Object(
     id: id<OrganizationId>('The organization.'),
     name: Type.String(),
     description: Type.String(),
-    owner_id: id<UserId>('The user who owns it.'),
+    owner_id: id<UserId>('The owner of longest standing; there may be others (see the members).'),
     security_groups: Type.Array(id<GroupId>('A security group.'), {
       description: "Ids of the organization's own groups, the default group first.",
     }),
@@ -32,16 +32,35 @@ export const UpdateOrganization = Type.Object(
 );
 export type UpdateOrganization = Wire<typeof UpdateOrganization>;
 
+const role = Type.Enum(['owner', 'member'], {
+  description: 'An organization has one owner or several; owners change everything in it.',
+});
+
 export const Member = Type.Object(
-  {
-    user_id: id<UserId>('The user.'),
-    username: Type.String(),
-    role: Type.Enum(['owner', 'member']),
-    created_at: Timestamp,
-  },
+  { user_id: id<UserId>('The user.'), username: Type.String(), role, created_at: Timestamp },
   { ...strict, $id: 'Member', title: 'Member' },
 );
 export type Member = Wire<typeof Member>;
+export type MemberRole = Member['role'];
+
+export const UpdateMember = Type.Object({ role }, { ...strict, $id: 'UpdateMember', title: 'UpdateMember' });
+export type UpdateMember = Wire<typeof UpdateMember>;
+
+const devices = (description: string) => Type.Array(id<DeviceId>('A device.'), { description });
+
+/** The answer to a member's removal: the member, and what went along. */
+export const RemovedMember = Type.Object(
+  {
+    ...Member.properties,
+    deleted_devices: devices("The member's devices that were deleted."),
+    deleted_groups: Type.Array(id<GroupId>('A security group.'), {
+      description: "The member's groups that were deleted.",
+    }),
+    kept_devices: devices('The devices that the caller took over, by `keep=devices`.'),
+  },
+  { ...strict, $id: 'RemovedMember', title: 'RemovedMember' },
+);
+export type RemovedMember = Wire<typeof RemovedMember>;
 
 export const AddMember = Type.Object(
   {

@@ -28,6 +28,7 @@ export const paths = {
   listMembers: ['GET', '/api/organizations/{org_id}/members', 'list'],
   addMember: ['POST', '/api/organizations/{org_id}/members', 'created'],
   readMember: ['GET', '/api/organizations/{org_id}/members/{user_id}', 'record'],
+  updateMember: ['PATCH', '/api/organizations/{org_id}/members/{user_id}', 'record'],
   removeMember: ['DELETE', '/api/organizations/{org_id}/members/{user_id}', 'deleted'],
 
   createDevice: ['POST', '/api/organizations/{org_id}/devices', 'created'],

@@ -2,7 +2,15 @@
 import type { AuditEntry } from '../api/audit.ts';
 import type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
-import type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
+import type {
+  AddMember,
+  AddOrganization,
+  Member,
+  Organization,
+  RemovedMember,
+  UpdateMember,
+  UpdateOrganization,
+} from '../api/organization.ts';
 import type { OperationId } from '../api/paths.ts';
 import type {
   AddEnrollmentKey,
@@ -38,6 +46,13 @@ export interface DeleteGroup {
   readonly detach?: boolean;
 }
 
+export interface RemoveMember {
+  /** Hand the member's devices to the caller instead of deleting them. */
+  readonly keep?: 'devices';
+  /** With `keep`: also where a device is left with the default group. */
+  readonly detach?: boolean;
+}
+
 export interface Calls {
   readonly whoAmI: Call<WhoAmI>;
   readonly createUser: Call<User, AddUser>;
@@ -60,7 +75,8 @@ export interface Calls {
   readonly listMembers: Call<readonly Member[], undefined, Page>;
   readonly addMember: Call<Member, AddMember>;
   readonly readMember: Call<Member>;
-  readonly removeMember: Call<Member>;
+  readonly updateMember: Call<Member, UpdateMember>;
+  readonly removeMember: Call<RemovedMember, undefined, RemoveMember>;
 
   readonly createDevice: Call<RegisteredDevice, AddDevice>;
   readonly listDevicesInOrganization: Call<readonly Device[], undefined, RevisionPage>;

@@ -2,7 +2,15 @@
 import type { AuditEntry } from '../api/audit.ts';
 import type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
-import type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
+import type {
+  AddMember,
+  AddOrganization,
+  Member,
+  Organization,
+  RemovedMember,
+  UpdateMember,
+  UpdateOrganization,
+} from '../api/organization.ts';
 import { pathFor, paths, type PathParams } from '../api/paths.ts';
 import type {
   AddEnrollmentKey,
@@ -209,8 +217,16 @@ export class Client {
       this.#value('addMember', { params: { org_id }, body, ...options }),
     get: (org_id: string, user_id: string, options: CallOptions = {}): Promise<Member> =>
       this.#value('readMember', { params: { org_id, user_id }, ...options }),
-    remove: (org_id: string, user_id: string, options: CallOptions = {}): Promise<Member> =>
-      this.#value('removeMember', { params: { org_id, user_id }, ...options }),
+    update: (org_id: string, user_id: string, body: UpdateMember, options: CallOptions = {}): Promise<Member> =>
+      this.#value('updateMember', { params: { org_id, user_id }, body, ...options }),
+    remove: (
+      org_id: string,
+      user_id: string,
+      { keep, detach, ...options }: CallOptions & RemoveMember = {},
+    ): Promise<RemovedMember> => {
+      const query = { ...(keep !== undefined && { keep }), ...(detach !== undefined && { detach }) };
+      return this.#value('removeMember', { params: { org_id, user_id }, query, ...options });
+    },
   };
 
   readonly devices = {

@@ -47,6 +47,7 @@ const table: { readonly [Id in OperationId]: string } = {
   listMembers:               'yes     yes     -       -       no      no      hidden  hidden ',
   addMember:                 'yes     no      -       -       no      no      hidden  hidden ',
   readMember:                'yes     yes     -       -       no      no      hidden  hidden ',
+  updateMember:              'yes     no      no      -       no      no      hidden  hidden ',
   removeMember:              'yes     no      yes     -       no      no      hidden  hidden ',
 
   createDevice:              'yes     yes     -       -       no      yes     hidden  hidden ',

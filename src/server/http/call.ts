@@ -25,8 +25,8 @@ export type Params<Id extends OperationId> = Readonly<Pick<PathVariables, ParamN
 
 /** What the guard has read on its way, so that a handler need not read it again. */
 export interface Subjects {
-  /** The organization's owner. */
-  readonly owner_id?: UserId;
+  /** Whether an owner of the organization asks, by a credential of a user. */
+  readonly byOwner?: true;
   /** Whose the thing is that the path names; undefined for an organization's own group. */
   readonly user_id?: UserId | undefined;
   readonly group?: Stored<GroupRecord>;

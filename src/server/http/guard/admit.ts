@@ -128,9 +128,9 @@ function placeOf(principal: Principal, { org_id }: Partial<PathVariables>, { mem
   }
   const roles = new Set<Role>();
   if (principal.is_admin) roles.add('administrator');
-  if (!scoped || !membership?.is_member) return roles.add('stranger');
+  if (!scoped || membership?.role === undefined) return roles.add('stranger');
   roles.add('member');
-  return membership.owner_id === principal.user_id ? roles.add('owner') : roles;
+  return membership.role === 'owner' ? roles.add('owner') : roles;
 }
 
 /** The roles that come with what the path names. Only a user has them: other credentials have no second role. */
@@ -167,7 +167,7 @@ export async function admit(
   });
   if (verdict === 'no') throw new HttpError('forbidden', refusal(principal));
   if (verdict === 'hidden') throw notFound(hiddenThing(subjects));
-  return found.membership === undefined ? subjects : { ...subjects, owner_id: found.membership.owner_id };
+  return roles.has('owner') ? { ...subjects, byOwner: true } : subjects;
 }
 
 function refusal(principal: Principal): string {

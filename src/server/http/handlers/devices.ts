@@ -35,13 +35,12 @@ const fieldsOf = (body: AddDevice): DeviceFields => ({
 const create: Handler<'createDevice'> = async (call, { store, random, limits }) => {
   const { org_id } = call.params;
   const { principal, body: given } = call;
-  const isOwner = call.subjects.owner_id === principal.user_id;
   refuse(
     deviceProblems(given, {
       mode: 'create',
       organization_id: org_id,
       // Only an owner may register a device for another member.
-      user_id: isOwner ? undefined : principal.user_id,
+      user_id: call.subjects.byOwner ? undefined : principal.user_id,
       lengths: lengthsOf(limits),
     }),
   );

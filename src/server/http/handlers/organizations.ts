@@ -1,5 +1,5 @@
 /** Owns the operations on organizations and their members. */
-import type { Member } from '../../../api/organization.ts';
+import type { Member, RemovedMember } from '../../../api/organization.ts';
 import { pathFor } from '../../../api/paths.ts';
 import { parseUserId } from '../../../policy/ids.ts';
 import { StoreError } from '../../store/contract/errors.ts';
@@ -45,10 +45,10 @@ const remove: Handler<'deleteOrganization'> = async (call, { store }) => {
   return answer(await store.organizations.delete(org_id, call.by, expected));
 };
 
-const shown = ({ user_id, username, is_owner, created_at }: MemberRecord): Member => ({
+const shown = ({ user_id, username, role, created_at }: MemberRecord): Member => ({
   user_id,
   username,
-  role: is_owner ? 'owner' : 'member',
+  role,
   created_at,
 });
 
@@ -78,8 +78,25 @@ const addMember: Handler<'addMember'> = async (call, { store }) => {
 const readMember: Handler<'readMember'> = async (call, { store }) =>
   record(shown(await store.members.get(call.params.org_id, call.params.user_id)));
 
-const removeMember: Handler<'removeMember'> = async (call, { store }) =>
-  record(shown(await store.members.remove(call.params.org_id, call.by, call.params.user_id)));
+const updateMember: Handler<'updateMember'> = async (call, { store }) => {
+  const { org_id, user_id } = call.params;
+  return record(shown(await store.members.setRole(org_id, call.by, user_id, call.body.role)));
+};
+
+const removeMember: Handler<'removeMember'> = async (call, { store }) => {
+  const { org_id, user_id } = call.params;
+  const { keep, detach = false } = call.query;
+  if (keep !== undefined && user_id === call.principal.user_id) {
+    const detail = 'Whoever leaves cannot keep the devices: an owner removes the member and takes them over.';
+    throw invalid([{ pointer: '/keep', code: 'contradiction', detail }]);
+  }
+  const { member, ...ids } = await store.members.remove(org_id, call.by, user_id, {
+    keepDevices: keep === 'devices',
+    detach,
+  });
+  const removed: RemovedMember = { ...shown(member), ...ids };
+  return record(removed);
+};
 
 export const organizationHandlers = {
   createOrganization: create,
@@ -90,5 +107,6 @@ export const organizationHandlers = {
   listMembers,
   addMember,
   readMember,
+  updateMember,
   removeMember,
 } as const;

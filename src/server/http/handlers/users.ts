@@ -142,7 +142,7 @@ const listEnrollmentKeys: Handler<'listEnrollmentKeys'> = async (call, { store }
   const keys = await store.enrollmentKeys.list(call.params.org_id, {
     ...probe(call.query),
     // The owner sees every key of the organization, a member its own.
-    ...(call.subjects.owner_id === me ? {} : { user_id: me }),
+    ...(call.subjects.byOwner ? {} : { user_id: me }),
   });
   return page(call, keys, { id: (row) => row.id, json: (row) => JSON.stringify(showKey(row)) });
 };
