@@ -43,7 +43,8 @@ export const RemoveMemberQuery = Type.Object(
     ),
     detach: Type.Optional(
       Type.Boolean({
-        description: "With `keep`: also where taking the member's groups off a device leaves it with the default group.",
+        description:
+          "With `keep`: also where taking the member's groups off a device leaves it with the default group.",
       }),
     ),
   },

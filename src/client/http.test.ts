@@ -35,7 +35,14 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
   listMembers: [(c) => c.members.list(org), { org_id: org }],
   addMember: [(c) => c.members.add(org, { username: 'ada' }), { org_id: org, body: { username: 'ada' } }],
   readMember: [(c) => c.members.get(org, id), { org_id: org, user_id: id }],
-  removeMember: [(c) => c.members.remove(org, id), { org_id: org, user_id: id }],
+  updateMember: [
+    (c) => c.members.update(org, id, { role: 'owner' }),
+    { org_id: org, user_id: id, body: { role: 'owner' } },
+  ],
+  removeMember: [
+    (c) => c.members.remove(org, id, { keep: 'devices', detach: true }),
+    { org_id: org, user_id: id, query: 'keep=devices&detach=true' },
+  ],
   createDevice: [(c) => c.devices.create(org, { public_key: 'k' }), { org_id: org, body: { public_key: 'k' } }],
   listDevicesInOrganization: [(c) => c.devices.list(org, { gt_revision: 9 }), { org_id: org, query: 'gt_revision=9' }],
   readDevice: [(c) => c.devices.get(org, id), { org_id: org, device_id: id }],

@@ -23,7 +23,7 @@ import type {
   User,
   WhoAmI,
 } from '../api/user.ts';
-import type { CallId, Calls, DeleteGroup, Entry, ListId, Page, RevisionPage } from './calls.ts';
+import type { CallId, Calls, DeleteGroup, Entry, ListId, Page, RemoveMember, RevisionPage } from './calls.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { entityTag, nextPage } from './headers.ts';
 import { badAnswer, send, withSignal, type Credential, type Fetch, type Transport } from './request.ts';

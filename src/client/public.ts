@@ -19,7 +19,7 @@ export type { DepartedGroup, WatchItem } from '../api/watch.ts';
 export type { SecurityRule, StoredRule } from '../policy/rule.ts';
 export type { BackoffOptions } from './backoff.ts';
 export type { Change, View } from './cache.ts';
-export type { CallId, Calls, DeleteGroup, Page, RevisionPage } from './calls.ts';
+export type { CallId, Calls, DeleteGroup, Page, RemoveMember, RevisionPage } from './calls.ts';
 export { systemClock, type Clock } from './clock.ts';
 export type { ChangeEvent, DeleteEvent, TailEvent, WatchEvent } from './document.ts';
 export { RingfenceError, type ClientErrorCode } from './error.ts';

@@ -150,6 +150,10 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
     body: { user_id: (await server.admin.expect(201, 'POST', '/api/users', { username: unique() })).id },
   }),
   readMember: async () => ({ params: { user_id: (await newMember()).id } }),
+  updateMember: async (_kind, role) => ({
+    params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
+    body: { role: role === 'owning_user' ? 'owner' : 'member' },
+  }),
   removeMember: async (_kind, role) => ({
     params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
   }),

@@ -1,6 +1,7 @@
 /** Owns the commands about members of an organization. */
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { addNoun, commandsOf } from '../command-line/client-command.ts';
+import type { RemoveOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 
@@ -24,11 +25,28 @@ export function addMemberCommands(program: Command): void {
   addCommand(
     member,
     {
+      usage: 'role <user> <role>',
+      summary: 'make a member an owner, or an owner a member',
+      about: 'The role is owner or member. An organization has one owner or several; the last one stays.',
+      examples: ['ringfence member role ada owner'],
+    },
+    (run, session, { args: [text = '', role = ''] }) => run.setRole(session, text, role),
+  );
+  addCommand<RemoveOptions>(
+    member,
+    {
       usage: 'remove <user>',
       summary: "remove a member, with that member's devices and groups in the organization",
+      about:
+        "With --keep-devices the member's devices become yours and stay enrolled. Groups that the member owned leave their lists; " +
+        'a device that would be left with the default group stops the removal, unless --detach says that this is meant.',
       destructive: true,
-      examples: ['ringfence member remove ada'],
+      options: [
+        new Option('--keep-devices', "take the member's devices over instead of deleting them"),
+        new Option('--detach', 'go on where a device is left with the default group'),
+      ],
+      examples: ['ringfence member remove ada', 'ringfence member remove ada --keep-devices'],
     },
-    (run, session, { args: [text = ''] }) => run.remove(session, text),
+    (run, session, { args: [text = ''], options }) => run.remove(session, text, options),
   );
 }

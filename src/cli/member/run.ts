@@ -1,8 +1,9 @@
 /** Owns what the member commands do. */
-import type { Member } from '../../api/organization.ts';
+import type { Member, RemovedMember } from '../../api/organization.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
 import { renderFields, renderTable, type Column } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
@@ -55,16 +56,54 @@ export async function add(session: Session, text: string): Promise<void> {
   });
 }
 
-export async function remove(session: Session, text: string): Promise<void> {
+export async function setRole(session: Session, text: string, role: string): Promise<void> {
+  if (role !== 'owner' && role !== 'member')
+    throw usageError(`the role is owner or member, not ${JSON.stringify(role)}`);
+  const client = await session.client();
+  const organization = await session.organization();
+  const { user_id } = await find(session, text);
+  const member = await client.members.update(organization, user_id, { role }, { signal: session.signal });
+  await session.print({
+    data: member,
+    ids: [member.user_id],
+    table: () => `${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} of the organization.\n`,
+  });
+}
+
+export interface RemoveOptions {
+  readonly keepDevices?: true;
+  readonly detach?: true;
+}
+
+export async function remove(session: Session, text: string, { keepDevices, detach }: RemoveOptions): Promise<void> {
   const client = await session.client();
   const organization = await session.organization();
   const { user_id, username } = await find(session, text);
-  const question = `Remove ${username}, with all devices and groups of ${username} in the organization?`;
+  const question =
+    keepDevices === true
+      ? `Remove ${username} with all groups of ${username} in the organization, and take the devices over?`
+      : `Remove ${username}, with all devices and groups of ${username} in the organization?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const member = await client.members.remove(organization, user_id, { signal: session.signal });
+  const member = await client.members.remove(organization, user_id, {
+    ...(keepDevices === true && { keep: 'devices' }),
+    ...(detach === true && { detach }),
+    signal: session.signal,
+  });
   return session.print({
     data: member,
     ids: [member.user_id],
-    table: () => `Removed ${member.username} from the organization.\n`,
+    table: () => `Removed ${member.username} from the organization${alongText(member)}.\n`,
   });
 }
+
+/** What went along, for people. */
+function alongText({ deleted_devices, deleted_groups, kept_devices }: RemovedMember): string {
+  const parts = [
+    ...(deleted_devices.length > 0 ? [`${counted(deleted_devices.length, 'device')} deleted`] : []),
+    ...(kept_devices.length > 0 ? [`${counted(kept_devices.length, 'device')} taken over`] : []),
+    ...(deleted_groups.length > 0 ? [`${counted(deleted_groups.length, 'group')} deleted`] : []),
+  ];
+  return parts.length > 0 ? `: ${parts.join(', ')}` : '';
+}
+
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;

@@ -90,18 +90,34 @@ function groupProblem(problem: GroupListProblem): RequestProblem {
 const namedDevices = 5;
 const listedDevices = 1000;
 
-function inUse(devices: readonly { readonly id: DeviceId; readonly hostname: string }[]): HttpError {
+type NamedDevices = readonly { readonly id: DeviceId; readonly hostname: string }[];
+
+function nameDevices(devices: NamedDevices): string {
   const named = devices
     .slice(0, namedDevices)
     .map(({ id, hostname }) => (hostname === '' ? id : `${hostname} (${id})`));
   const rest = devices.length - named.length;
-  return new HttpError(
-    'group_in_use',
-    `The group is applied to ${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}. ` +
-      'Take it off first, or delete it with ?detach=true.',
-    { devices: devices.slice(0, listedDevices).map(({ id }) => id) },
-  );
+  return `${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
+
+const listDevices = (devices: NamedDevices): Extras => ({
+  devices: devices.slice(0, listedDevices).map(({ id }) => id),
+});
+
+const inUse = (devices: NamedDevices): HttpError =>
+  new HttpError(
+    'group_in_use',
+    `The group is applied to ${nameDevices(devices)}. Take it off first, or delete it with ?detach=true.`,
+    listDevices(devices),
+  );
+
+const wouldOpen = (devices: NamedDevices): HttpError =>
+  new HttpError(
+    'would_open',
+    `Without the member's groups, the default group would apply to ${nameDevices(devices)}. ` +
+      'Give them other groups first, or go on with ?detach=true.',
+    listDevices(devices),
+  );
 
 const later = (seconds: number): Extras => ({ headers: { 'Retry-After': String(seconds) } });
 
@@ -125,15 +141,23 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'user_removed':
       return new HttpError('unauthenticated', 'This user was removed from this server.', challenge);
     case 'owns_organizations':
-      return new HttpError('conflict', 'The user owns organizations. Delete them first.');
+      return new HttpError(
+        'conflict',
+        'The user is the last owner of an organization: make somebody else an owner there first, or delete it.',
+      );
     case 'already_member':
       return new HttpError('already_member', 'The user is a member of the organization already.');
     case 'group_in_use':
       return inUse(problem.devices);
     case 'group_list_invalid':
       return invalid(problem.problems.map(groupProblem));
-    case 'owner_must_stay':
-      return new HttpError('conflict', 'The owner cannot leave the organization; delete the organization instead.');
+    case 'last_owner':
+      return new HttpError(
+        'last_owner',
+        'The last owner cannot leave, be removed or become a member: make somebody else an owner first, or delete the organization.',
+      );
+    case 'would_open':
+      return wouldOpen(problem.devices);
     case 'enrollment_key_spent':
       return new HttpError('unauthenticated', 'The enrollment key has expired or is used up.', challenge);
     case 'invalid_text':

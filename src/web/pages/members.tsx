@@ -1,9 +1,9 @@
 /** Owns the organization's own page: its name, who is in it, and how it ends. */
-import { Button, TextInput } from '@mantine/core';
+import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import type { Member, Organization } from '../../api/organization.ts';
+import type { Member, MemberRole, Organization } from '../../api/organization.ts';
 import { plural } from '../model/rule-text.ts';
 import { Confirm, type Question } from '../components/confirm.tsx';
 import { Failed, Loading, sentence } from '../components/placeholders.tsx';
@@ -105,17 +105,26 @@ export function MembersPage(): ReactNode {
     const own = member.user_id === me.id;
     const count = devices.filter(({ user_id }) => user_id === member.user_id).length;
     const written = groups.filter(({ user_id }) => user_id === member.user_id).length;
+    const keep = { devices: false };
     setQuestion({
       title: own ? 'Leave this organization?' : `Remove ${member.username}?`,
       body: (
-        <p>
-          {own ? 'Your' : 'Their'} {plural(count, 'device')} and {plural(written, 'group')} that you can see are deleted
-          with the membership, and open streams end. This cannot be taken back.
-        </p>
+        <div className="stack">
+          <p>
+            {own ? 'Your' : 'Their'} {plural(count, 'device')} and {plural(written, 'group')} that you can see are
+            deleted with the membership, and open streams end. This cannot be taken back.
+          </p>
+          {own || count === 0 ? null : (
+            <Checkbox
+              label={`Take over their ${plural(count, 'device')} instead of deleting`}
+              onChange={(event) => (keep.devices = event.currentTarget.checked)}
+            />
+          )}
+        </div>
       ),
       action: own ? 'Leave' : 'Remove the member',
       act: async () => {
-        await client.members.remove(org, member.user_id);
+        await client.members.remove(org, member.user_id, keep.devices ? { keep: 'devices' } : {});
         if (own) {
           await queries.invalidateQueries({ queryKey: ['organizations'] });
           await navigate({ to: '/' });
@@ -126,6 +135,19 @@ export function MembersPage(): ReactNode {
       },
     });
   };
+  const setRole = (member: Member, role: MemberRole): void => {
+    client.members.update(org, member.user_id, { role }).then(
+      async () => {
+        await queries.invalidateQueries({ queryKey: ['members', org] });
+        told(`${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} now.`);
+      },
+      (fault: unknown) => failed(fault),
+    );
+  };
+  const owners = data?.filter(({ role }) => role === 'owner').length ?? 0;
+  /** The last owner stays. */
+  const mayGo = ({ role, user_id }: Member): boolean =>
+    (role !== 'owner' || owners > 1) && (governs || (mayWrite && user_id === me.id));
   const removeAll = (): void =>
     setQuestion({
       title: `Delete ${organization?.name ?? 'the organization'}?`,
@@ -177,7 +199,17 @@ export function MembersPage(): ReactNode {
                     </p>
                   </div>
                   {member.role === 'owner' ? <Tag tone="accent">owner</Tag> : null}
-                  {member.role !== 'owner' && (governs || (mayWrite && member.user_id === me.id)) ? (
+                  {governs && (member.role === 'member' || owners > 1) ? (
+                    <Button
+                      size="compact-sm"
+                      variant="default"
+                      onClick={() => setRole(member, member.role === 'owner' ? 'member' : 'owner')}
+                      aria-label={`Make ${member.username} ${member.role === 'owner' ? 'a member' : 'an owner'}`}
+                    >
+                      {member.role === 'owner' ? 'Make member' : 'Make owner'}
+                    </Button>
+                  ) : null}
+                  {mayGo(member) ? (
                     <Button
                       size="compact-sm"
                       variant="default"
@@ -220,7 +252,7 @@ export function MembersPage(): ReactNode {
                 </Button>
               </>
             ) : (
-              <p className="small dimmed">The owner adds and removes members and changes the default group.</p>
+              <p className="small dimmed">Owners add and remove members and change the default group.</p>
             )}
           </div>
         </section>

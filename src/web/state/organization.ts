@@ -3,7 +3,7 @@ import { useQuery, type UseQueryResult } from '@tanstack/react-query';
 import { createContext, use, useSyncExternalStore } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import type { Member, Organization } from '../../api/organization.ts';
+import type { Member, MemberRole, Organization } from '../../api/organization.ts';
 import type { WhoAmI } from '../../api/user.ts';
 import type { LiveOrganization, Snapshot } from './live.ts';
 import { useSession } from './session.ts';
@@ -70,8 +70,8 @@ export interface Rights {
   readonly attachable: (group: SecurityGroup, device: Device) => boolean;
 }
 
-export const rightsOf = (me: WhoAmI, ownerId: string | undefined): Rights => {
-  const isOwner = me.id === ownerId;
+export const rightsOf = (me: WhoAmI, role: MemberRole | undefined): Rights => {
+  const isOwner = role === 'owner';
   const mayWrite = me.scope !== 'read-only';
   return {
     me,
@@ -87,10 +87,13 @@ export const rightsOf = (me: WhoAmI, ownerId: string | undefined): Rights => {
 
 /** What is not allowed is not offered; the server decides all the same. */
 export function useRights(): Rights {
-  const { me } = useSession();
+  const { me, client } = useSession();
   const { id } = useLive();
-  const { data } = useOrganizations();
-  return rightsOf(me, data?.find((organization) => organization.id === id)?.owner_id);
+  const { data } = useQuery({
+    queryKey: ['members', id, me.id],
+    queryFn: ({ signal }) => client.members.get(id, me.id, { signal }),
+  });
+  return rightsOf(me, data?.role);
 }
 
 export function useNames(): (userId: string) => string {

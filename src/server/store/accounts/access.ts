@@ -2,14 +2,13 @@
 import { parseUserId } from '../../../policy/ids.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/quick.ts';
-import type { DeviceRecord, GroupRecord } from '../contract/records.ts';
-import { isMember, isVisible } from '../schema/fragments.ts';
+import type { DeviceRecord, GroupRecord, MemberRole } from '../contract/records.ts';
+import { isVisible, roleOf } from '../schema/fragments.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
 import type { Access, Seen } from '../contract/access.ts';
 
 interface Row {
-  readonly owner_id: string;
-  readonly is_member: boolean;
+  readonly role: MemberRole | null;
   readonly id: string | null;
   readonly user_id: string | null;
   readonly revision: number | null;
@@ -18,7 +17,7 @@ interface Row {
 
 /** Values: organization, reader, id. No row: no such organization. */
 const look = (thing: string, condition: string): string =>
-  `SELECT o.owner_id, ${isMember('$2', 'o.id')} AS is_member, t.id, t.user_id, t.revision, t.body
+  `SELECT ${roleOf('$2', 'o.id')} AS role, t.id, t.user_id, t.revision, t.body
    FROM organizations o LEFT JOIN ${thing} t ON t.id = $3 AND ${inOrg('t')} ${condition} WHERE o.id = $1`;
 
 const lookAtDevice = statement<Row>('look_at_device', look('devices', ''));
@@ -26,9 +25,9 @@ const lookAtGroup = statement<Row>('look_at_group', look('security_groups', `AND
 
 function seen<T>(row: Row | undefined): Seen<T> {
   if (row === undefined) return { membership: undefined, thing: undefined };
-  const { owner_id, is_member, id, user_id, revision, body } = row;
+  const { role, id, user_id, revision, body } = row;
   return {
-    membership: { owner_id: parseUserId(owner_id), is_member },
+    membership: { role: role ?? undefined },
     thing:
       id === null
         ? undefined

@@ -1,43 +1,41 @@
-/** Owns membership in the store. A member who goes takes its devices, groups and keys along. */
-import { parseTokenId, parseUserId } from '../../../policy/ids.ts';
+/** Owns membership in the store: who belongs to an organization, and in which role. */
+import { parseUserId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
-import { isMember } from '../schema/fragments.ts';
+import { roleOf } from '../schema/fragments.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
-import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
-import { deleteMemberGroups } from '../groups/statements.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
-import type { MemberRecord } from '../contract/records.ts';
+import type { MemberRecord, MemberRole } from '../contract/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
 import type { Patient } from '../contract/caller-lookups.ts';
+import { removeMember } from './member-removal.ts';
+import { endOwnership, makeOwner } from './owners.ts';
 
 interface MemberRow {
   readonly user_id: string;
   readonly username: string;
-  readonly is_owner: boolean;
+  readonly role: MemberRole;
   readonly created_at: string;
 }
 
 interface MembershipRow {
   /** Which of the pairs, from 1. */
   readonly n: number;
-  readonly owner_id: string;
-  readonly is_member: boolean;
+  readonly role: MemberRole | null;
 }
 
 /** Values: organizations and users, in pairs. */
 const memberships = statement<MembershipRow>(
   'memberships',
-  `SELECT p.n, o.owner_id, ${isMember('p.user_id', 'p.org_id')} AS is_member
+  `SELECT p.n, ${roleOf('p.user_id', 'p.org_id')} AS role
    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS p (org_id, user_id, n) JOIN organizations o ON o.id = p.org_id`,
 );
 
 const select = `
-  SELECT m.user_id, u.username, m.user_id = o.owner_id AS is_owner, m.created_at
-  FROM members m JOIN users u ON u.id = m.user_id JOIN organizations o ON o.id = m.org_id`;
+  SELECT m.user_id, u.username, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id`;
 
 /** Values: organization, after this user, limit. */
 const listMembers = statement<MemberRow>(
@@ -55,12 +53,6 @@ const insertMember = statement<never>(
   'insert_member',
   'INSERT INTO members (org_id, user_id, created_at) VALUES ($1, $2, $3)',
 );
-const deleteMember = statement<never>(
-  'delete_member',
-  `WITH gone AS (DELETE FROM members WHERE org_id = $1 AND user_id = $2 RETURNING org_id, user_id)
-   INSERT INTO revocations (org_id, user_id) SELECT org_id, user_id FROM gone`,
-);
-
 const record = (row: MemberRow): MemberRecord => ({ ...row, user_id: parseUserId(row.user_id) });
 
 async function get(tx: Runner, org: string, user: string): Promise<MemberRecord> {
@@ -87,7 +79,7 @@ export function membersIn(context: Context): Members & Patient<Members, 'of'> {
     (ask: Ask<Pair, MembershipRow | undefined>): Members['of'] =>
     async (org, user) => {
       const row = await ask.get({ org, user });
-      return row === undefined ? undefined : { owner_id: parseUserId(row.owner_id), is_member: row.is_member };
+      return row === undefined ? undefined : { role: row.role ?? undefined };
     };
   return {
     of: ofBy(places.prompt),
@@ -117,28 +109,36 @@ export function membersIn(context: Context): Members & Patient<Members, 'of'> {
       );
     },
 
-    async remove(org, by, user) {
-      const { gone, tokens } = await inOrganization(
+    async setRole(org, by, user, role) {
+      return inOrganization(
         context,
         org,
         by,
-        async ({ tx }) => {
-          const member = await get(tx, org, user);
-          if (member.is_owner) return refuse({ code: 'owner_must_stay' });
-          const ended = await tx.run(revokeMemberDeviceTokens, [org, user]);
-          // Devices first: no reader meets a device that names a deleted group.
-          await tx.run(deleteMemberDevices, [org, user]);
-          await tx.run(deleteMemberGroups, [org, user]);
-          await tx.run(deleteMember, [org, user]);
-          return { gone: member, tokens: ended };
+        async (locked) => {
+          const member = await get(locked.tx, org, user);
+          if (member.role === role) return member;
+          if (role === 'owner') await makeOwner(context, locked, user);
+          else await endOwnership(context, locked, user);
+          return { ...member, role };
         },
         () => ({ subject_id: user }),
       );
-      hints.tell({
-        removed_members: [{ organization_id: org, user_id: user }],
-        credentials: tokens.map(({ token_id }) => parseTokenId(token_id)),
-      });
-      return gone;
+    },
+
+    async remove(org, by, user, options = {}) {
+      const { tokens, ...removed } = await inOrganization(
+        context,
+        org,
+        by,
+        async (locked) => {
+          const member = await get(locked.tx, org, user);
+          if (member.role === 'owner') await endOwnership(context, locked, user);
+          return { member, ...(await removeMember(context, locked, { by, user, ...options })) };
+        },
+        () => ({ subject_id: user }),
+      );
+      hints.tell({ removed_members: [{ organization_id: org, user_id: user }], credentials: tokens });
+      return removed;
     },
   };
 }

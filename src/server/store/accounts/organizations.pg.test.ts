@@ -28,7 +28,7 @@ test('an organization is made whole: record, owner as member, default group, rev
   });
   expect(await store.organizations.get(made.id)).toEqual(made);
   expect(await store.members.list(made.id)).toMatchObject([
-    { user_id: owner.user_id, username: 'olga', is_owner: true },
+    { user_id: owner.user_id, username: 'olga', role: 'owner' },
   ]);
   const unknown = store.organizations.create(parseUserId(nowhere), { name: 'x', description: '' });
   expect(await problemOf(unknown)).toEqual({ code: 'not_found', what: 'user' });
@@ -101,12 +101,12 @@ test('a deleted organization takes everything along, and says so to whoever list
 test('members are added by id and by name, once', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
   const third = await store.users.create({ username: 'third' });
-  expect(await store.members.of(org, third.id)).toEqual({ owner_id: owner.user_id, is_member: false });
+  expect(await store.members.of(org, third.id)).toEqual({ role: undefined });
   expect(await store.members.add(org, owner, { username: 'third' })).toMatchObject({
     user_id: third.id,
-    is_owner: false,
+    role: 'member',
   });
-  expect(await store.members.of(org, third.id)).toEqual({ owner_id: owner.user_id, is_member: true });
+  expect(await store.members.of(org, third.id)).toEqual({ role: 'member' });
   expect(await problemOf(store.members.add(org, owner, { user_id: third.id }))).toEqual({ code: 'already_member' });
   const absent = { code: 'not_found', what: 'user' };
   expect(await problemOf(store.members.add(org, owner, { username: 'nobody' }))).toEqual(absent);
@@ -135,8 +135,7 @@ test('a removed member loses its devices, groups and keys in that organization, 
   const head = (await store.organizations.get(org)).revision;
 
   expect(await store.members.remove(org, owner, member.user_id)).toMatchObject({
-    user_id: member.user_id,
-    username: 'mark',
+    member: { user_id: member.user_id, username: 'mark' },
   });
   const entries = await logOf(store, org, head);
   expect(entries.map(({ kind, type, id, only_for }) => [kind, type, kind === 'device' ? '' : id, only_for])).toEqual([
@@ -155,11 +154,11 @@ test('a removed member loses its devices, groups and keys in that organization, 
   });
 });
 
-test('a member may leave, the owner may not', async () => {
+test('a member may leave, the last owner may not', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
   await join(store, org, owner, 'third');
   await store.members.remove(org, member, member.user_id);
-  expect(await problemOf(store.members.remove(org, owner, owner.user_id))).toEqual({ code: 'owner_must_stay' });
+  expect(await problemOf(store.members.remove(org, owner, owner.user_id))).toEqual({ code: 'last_owner' });
   expect((await store.organizations.get(org)).revision).toBe(1);
 });
 

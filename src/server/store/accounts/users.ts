@@ -50,9 +50,11 @@ const insertUser = statement<{ id: string }>(
 
 /** Locks out whoever would give the user an organization or a membership at the same moment. */
 const lockUser = statement<never>('lock_user', 'SELECT id FROM users WHERE id = $1 FOR UPDATE');
-const belongsTo = statement<{ org_id: string; is_owner: boolean }>(
+const belongsTo = statement<{ org_id: string; is_last_owner: boolean }>(
   'belongs_to',
-  `SELECT m.org_id, o.owner_id = m.user_id AS is_owner FROM members m JOIN organizations o ON o.id = m.org_id WHERE m.user_id = $1`,
+  `SELECT m.org_id, m.role = 'owner' AND NOT EXISTS (
+     SELECT FROM members o WHERE o.org_id = m.org_id AND o.role = 'owner' AND o.user_id <> m.user_id) AS is_last_owner
+   FROM members m WHERE m.user_id = $1`,
 );
 const hideUser = statement<never>('hide_user', 'UPDATE users SET removed_at = $2 WHERE id = $1');
 
@@ -148,7 +150,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
       // Somebody may add the user elsewhere meanwhile: leave, then look again under a lock that keeps others from it.
       for (let attempt = 0; attempt < 5; attempt += 1) {
         const places = await reads.run(belongsTo, [id]);
-        if (places.some(({ is_owner }) => is_owner)) return refuse({ code: 'owns_organizations' });
+        if (places.some(({ is_last_owner }) => is_last_owner)) return refuse({ code: 'owns_organizations' });
         for (const { org_id } of places) await members.remove(parseOrganizationId(org_id), { user_id: id }, id);
         const ended = await transactions.run(async (tx) => {
           await tx.run(lockUser, [id]);

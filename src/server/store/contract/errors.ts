@@ -37,8 +37,10 @@ export type StoreProblem =
   /** Devices still use the group; `devices` names them all. */
   | { readonly code: 'group_in_use'; readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[] }
   | { readonly code: 'group_list_invalid'; readonly problems: readonly GroupListProblem[] }
-  /** The owner of an organization cannot be removed from it. */
-  | { readonly code: 'owner_must_stay' }
+  /** An organization always has an owner. */
+  | { readonly code: 'last_owner' }
+  /** These devices would be left with the default group. */
+  | { readonly code: 'would_open'; readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[] }
   /** The enrollment key expired, or its uses are spent. */
   | { readonly code: 'enrollment_key_spent' }
   /** A text that PostgreSQL cannot keep (a NUL character, or far beyond every limit). */

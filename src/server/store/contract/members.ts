@@ -1,13 +1,28 @@
 /** Owns the interface of membership in the store. */
-import type { OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { Actor } from './actor.ts';
 import type { Page } from './page.ts';
-import type { MemberRecord } from './records.ts';
+import type { MemberRecord, MemberRole } from './records.ts';
 
 /** What a request's guard needs to know of a user in an organization. */
 export interface Membership {
-  readonly owner_id: UserId;
-  readonly is_member: boolean;
+  /** Undefined for somebody who is not a member. */
+  readonly role: MemberRole | undefined;
+}
+
+export interface RemoveMember {
+  /** The devices become the actor's instead of being deleted, without the groups that go with the member. */
+  readonly keepDevices?: boolean;
+  /** Also where such a device is left with no group of its own, so that the default group applies to it. */
+  readonly detach?: boolean;
+}
+
+/** A member who is gone, and what went along. */
+export interface RemovedMember {
+  readonly member: MemberRecord;
+  readonly deleted_devices: readonly DeviceId[];
+  readonly deleted_groups: readonly GroupId[];
+  readonly kept_devices: readonly DeviceId[];
 }
 
 export interface Members {
@@ -21,9 +36,12 @@ export interface Members {
     by: Actor,
     user: { readonly user_id: UserId } | { readonly username: string },
   ): Promise<MemberRecord>;
+  /** `last_owner` when the organization would have none. */
+  setRole(org: OrganizationId, by: Actor, user: UserId, role: MemberRole): Promise<MemberRecord>;
   /**
-   * Deletes the member's devices (their tokens too), groups and enrollment keys in this organization, with events, in one transaction.
-   * `owner_must_stay` for the owner.
+   * Deletes the member's devices (their tokens too), groups and enrollment keys in this organization, with events and audit entries, in one
+   * transaction. `last_owner` when the organization would have none; `would_open` when a device that is kept would fall back to the default
+   * group.
    */
-  remove(org: OrganizationId, by: Actor, user: UserId): Promise<MemberRecord>;
+  remove(org: OrganizationId, by: Actor, user: UserId, options?: RemoveMember): Promise<RemovedMember>;
 }

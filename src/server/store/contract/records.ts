@@ -51,6 +51,7 @@ export interface OrganizationRecord {
   readonly id: OrganizationId;
   readonly name: string;
   readonly description: string;
+  /** The owner of longest standing. */
   readonly owner_id: UserId;
   /** The organization's own groups, the default first. */
   readonly security_groups: readonly GroupId[];
@@ -69,10 +70,12 @@ export interface UserRecord {
   readonly created_at: Timestamp;
 }
 
+export type MemberRole = 'owner' | 'member';
+
 export interface MemberRecord {
   readonly user_id: UserId;
   readonly username: string;
-  readonly is_owner: boolean;
+  readonly role: MemberRole;
   readonly created_at: Timestamp;
 }
 

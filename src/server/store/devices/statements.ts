@@ -4,6 +4,7 @@ import { isMember, noteRevoked } from '../schema/fragments.ts';
 import { quickOperation } from '../write/quick.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { deviceBody } from './body.ts';
+import { fieldColumns, fields, fieldsOf } from './fields.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -35,20 +36,6 @@ export const getDevice = statement<DeviceRow>(
   `SELECT id, revision, body, user_id, public_key, security_groups FROM devices WHERE id = $2 AND ${inOrg('devices')}`,
 );
 
-const fields = {
-  public_key: 'text',
-  local_ip: 'text',
-  tunnel_ip: 'text',
-  child_prefix: 'text',
-  relay: 'boolean',
-  discovery: 'boolean',
-  reflexive_ip4: 'text',
-  endpoint_local_address_ip4: 'text',
-  symmetric_nat: 'boolean',
-  hostname: 'text',
-};
-const fieldColumns = Object.keys(fields);
-const fieldsOf = (row: string): string => fieldColumns.map((column) => `${row}.${column}`).join(', ');
 const columns = [
   'org_id',
   'id',

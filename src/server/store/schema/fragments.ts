@@ -5,6 +5,10 @@ import { found } from '../postgres/sql.ts';
 export const isMember = (user: string, org = '$1'): string =>
   found('members m', `m.org_id = ${org} AND m.user_id = ${user}`);
 
+/** The role of this user in this organization; NULL: not a member. */
+export const roleOf = (user: string, org = '$1'): string =>
+  `(SELECT m.role FROM members m WHERE m.org_id = ${org} AND m.user_id = ${user})`;
+
 /** Whether this reader may see a group (reference 5 (2)): the organization's, its own, and everyone's that a device holds. */
 export const isVisible = (group: string, reader: string): string =>
   `(${group}.user_id IS NULL OR ${group}.user_id = ${reader} OR ${group}.is_applied)`;

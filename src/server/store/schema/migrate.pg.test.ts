@@ -83,6 +83,21 @@ test('users, tokens and audit of version 4 are all there after sessions came, an
   expect((await store.log.heads([])).ended).toContainEqual(expect.objectContaining({ token_id: id }));
 });
 
+test('the owner of an organization of version 6 is its owner by role, and nobody else is', async () => {
+  const url = await postgres.freshUrl();
+  await migrate(url, migrations.slice(0, 6));
+  await query(url, versionOne);
+  await query(
+    url,
+    `INSERT INTO users VALUES ('00000000-0000-7000-8000-000000000021', 'mark', false, NULL, NULL, '2026-01-01Z');
+     INSERT INTO members VALUES ('00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-000000000021', '2025-01-01Z')`,
+  );
+  const store = await openTestStore(url);
+  const [org] = await store.organizations.list({ member: (await store.users.byName('olga'))?.id ?? fail() });
+  const members = await store.members.list(org?.id ?? fail());
+  expect(members.map(({ username, role }) => `${username} ${role}`)).toEqual(['olga owner', 'mark member']);
+});
+
 function fail(): never {
   throw new Error('missing');
 }

@@ -244,4 +244,14 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX revocations_transaction ON revocations (transaction_id);
     `,
   },
+  {
+    version: 7,
+    title: 'several owners of an organization',
+    // `organizations.owner_id` stays: it is the owner of longest standing, kept up to date with every change of owners.
+    sql: `
+      ALTER TABLE members ADD COLUMN role text NOT NULL DEFAULT 'member' CHECK (role IN ('owner', 'member')), ADD COLUMN owner_since timestamptz;
+      UPDATE members m SET role = 'owner', owner_since = o.created_at FROM organizations o WHERE o.id = m.org_id AND o.owner_id = m.user_id;
+      ALTER TABLE members ADD CHECK ((role = 'owner') = (owner_since IS NOT NULL));
+    `,
+  },
 ];

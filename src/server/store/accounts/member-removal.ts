@@ -1,0 +1,92 @@
+/** Owns the end of a membership: what goes with the member, what the actor takes over, and the audit entry of each. */
+import {
+  parseDeviceId,
+  parseGroupId,
+  parseTokenId,
+  type DeviceId,
+  type GroupId,
+  type TokenId,
+  type UserId,
+} from '../../../policy/ids.ts';
+import type { Actor } from '../contract/actor.ts';
+import { refuse } from '../contract/errors.ts';
+import type { RemoveMember } from '../contract/members.ts';
+import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
+import { findOpened, handOver, handOverTokens, unlinkMemberGroups } from '../devices/hand-over.ts';
+import { deleteMemberGroups } from '../groups/statements.ts';
+import { statement } from '../postgres/sql.ts';
+import { auditRow, insertAudit } from '../write/audit-entry.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
+import type { Locked } from '../write/transaction.ts';
+
+const deleteMember = statement<never>(
+  'delete_member',
+  `WITH gone AS (DELETE FROM members WHERE org_id = $1 AND user_id = $2 RETURNING org_id, user_id)
+   INSERT INTO revocations (org_id, user_id) SELECT org_id, user_id FROM gone`,
+);
+
+interface Removal extends RemoveMember {
+  readonly by: Actor;
+  readonly user: UserId;
+}
+
+interface Removed {
+  readonly deleted_devices: readonly DeviceId[];
+  readonly deleted_groups: readonly GroupId[];
+  readonly kept_devices: readonly DeviceId[];
+  /** The tokens that ended. */
+  readonly tokens: readonly TokenId[];
+}
+
+interface Row {
+  readonly id: string;
+  readonly revision: number;
+}
+
+/** The member's devices become the actor's: without the member's groups, with their tokens. */
+async function keepDevices(
+  context: Context,
+  { tx, org }: Locked,
+  { by, user, detach = false }: Removal,
+): Promise<readonly Row[]> {
+  const opened = await tx.run(findOpened, [org, user]);
+  if (opened.length > 0 && !detach) {
+    const devices = opened.map(({ id, hostname }) => ({ id: parseDeviceId(id), hostname }));
+    return refuse({ code: 'would_open', devices });
+  }
+  const kept = await tx.run(handOver, [org, user, by.user_id, now(context)]);
+  await tx.run(unlinkMemberGroups, [org, user]);
+  await tx.run(handOverTokens, [kept.map(({ id }) => id), by.user_id]);
+  return kept;
+}
+
+/** Everything of the member in the organization, then the membership. Devices come first: no reader meets a device that names a deleted group. */
+export async function removeMember(context: Context, locked: Locked, removal: Removal): Promise<Removed> {
+  const { tx, org } = locked;
+  const { by, user } = removal;
+  const kept = removal.keepDevices === true ? await keepDevices(context, locked, removal) : [];
+  const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);
+  const devices = await tx.run(deleteMemberDevices, [org, user]);
+  const groups = await tx.run(deleteMemberGroups, [org, user]);
+  await tx.run(deleteMember, [org, user]);
+  const { audit } = by;
+  if (audit !== undefined) {
+    const entries = (operation: string, rows: readonly Row[], fields?: readonly string[]): object[] =>
+      rows.map(({ id, revision }) =>
+        auditRow(context, { ...audit, operation, fields, subject_id: id, revision, organization_id: org }),
+      );
+    const all = [
+      ...entries('updateDevice', kept, ['user_id', 'security_groups']),
+      ...entries('deleteDevice', devices),
+      ...entries('deleteUserSecurityGroup', groups),
+    ];
+    if (all.length > 0) await tx.run(insertAudit, [JSON.stringify(all)]);
+  }
+  return {
+    deleted_devices: devices.map(({ id }) => parseDeviceId(id)),
+    deleted_groups: groups.map(({ id }) => parseGroupId(id)),
+    kept_devices: kept.map(({ id }) => parseDeviceId(id)),
+    tokens: tokens.map(({ token_id }) => parseTokenId(token_id)),
+  };
+}

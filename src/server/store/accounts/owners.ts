@@ -1,0 +1,41 @@
+/** Owns who owns an organization: one member or several, never none; the owner of longest standing is the one that its record names. */
+import { refuse } from '../contract/errors.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { headVersion, logChanges, takeRevision } from '../write/revisions.ts';
+import { now } from '../write/stamp.ts';
+import type { Locked } from '../write/transaction.ts';
+
+/** Values: organization, user, now. */
+const promote = statement<never>(
+  'make_owner',
+  `UPDATE members SET role = 'owner', owner_since = $3 WHERE org_id = $1 AND user_id = $2`,
+);
+/** No row: there is no other owner. Values: organization, user. */
+const demote = statement<{ user_id: string }>(
+  'end_ownership',
+  `UPDATE members m SET role = 'member', owner_since = NULL WHERE m.org_id = $1 AND m.user_id = $2
+     AND EXISTS (SELECT FROM members o WHERE o.org_id = $1 AND o.role = 'owner' AND o.user_id <> $2)
+   RETURNING m.user_id`,
+);
+/** Nothing where the record names the owner of longest standing already. Values: organization, now. */
+const nameOwner = statement<never>(
+  'name_owner',
+  `WITH longest AS (
+     SELECT user_id FROM members WHERE org_id = $1 AND role = 'owner' ORDER BY owner_since, user_id LIMIT 1),
+   changed AS (
+     UPDATE organizations o SET owner_id = l.user_id, updated_at = $2 FROM longest l WHERE o.id = $1 AND o.owner_id <> l.user_id
+     RETURNING o.id AS org_id, o.id, '{"id":"' || o.id || '"' AS body, ${headVersion}),
+   ${takeRevision('changed')}
+   ${logChanges({ kind: 'organization', type: 'change', from: 'numbered' })}`,
+);
+
+export async function makeOwner(context: Context, { tx, org }: Locked, user: string): Promise<void> {
+  await tx.run(promote, [org, user, now(context)]);
+}
+
+/** Makes an owner a member; refused where nobody else is an owner. */
+export async function endOwnership(context: Context, { tx, org }: Locked, user: string): Promise<void> {
+  if ((await tx.run(demote, [org, user])).length === 0) refuse({ code: 'last_owner' });
+  await tx.run(nameOwner, [org, now(context)]);
+}

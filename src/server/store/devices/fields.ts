@@ -1,0 +1,18 @@
+/** Owns the columns of a device that people and agents write, with their SQL types. */
+export const fields = {
+  public_key: 'text',
+  local_ip: 'text',
+  tunnel_ip: 'text',
+  child_prefix: 'text',
+  relay: 'boolean',
+  discovery: 'boolean',
+  reflexive_ip4: 'text',
+  endpoint_local_address_ip4: 'text',
+  symmetric_nat: 'boolean',
+  hostname: 'text',
+};
+
+export const fieldColumns = Object.keys(fields);
+
+/** The columns of the row under this alias, as a list. */
+export const fieldsOf = (row: string): string => fieldColumns.map((column) => `${row}.${column}`).join(', ');

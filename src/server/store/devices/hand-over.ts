@@ -1,0 +1,44 @@
+/** Owns the SQL that hands a member's devices to somebody else: another user, and no group that only the member could apply. */
+import { statement } from '../postgres/sql.ts';
+import { headVersion, logChanges, takeRevisions } from '../write/revisions.ts';
+import { deviceBody } from './body.ts';
+import { fieldsOf } from './fields.ts';
+
+/** A device's list without the groups of user `$2`. */
+const remaining = `ARRAY(
+  SELECT l.id FROM unnest(d.security_groups) WITH ORDINALITY AS l (id, n) JOIN security_groups g ON g.id = l.id
+  WHERE g.user_id IS DISTINCT FROM $2::uuid ORDER BY l.n)`;
+
+/** The devices to which the default group would apply once they are handed over. Values: organization, user. */
+export const findOpened = statement<{ id: string; hostname: string }>(
+  'find_opened_devices',
+  `SELECT d.id, d.hostname FROM devices d
+   WHERE d.org_id = $1 AND d.user_id = $2 AND d.security_groups <> '{}' AND ${remaining} = '{}' ORDER BY d.id`,
+);
+
+/** Careful. Values: organization, user, the new user, now. */
+export const handOver = statement<{ id: string; revision: number }>(
+  'hand_over_devices',
+  `WITH moving AS MATERIALIZED (
+     SELECT d.org_id, d.id, $3::uuid AS user_id, ${fieldsOf('d')}, ${remaining} AS security_groups,
+       d.created_at, $4::timestamptz AS updated_at, ${headVersion}
+     FROM devices d WHERE d.org_id = $1 AND d.user_id = $2),
+   ${takeRevisions('moving', 'ORDER BY moving.id')},
+   new AS (
+     UPDATE devices d SET user_id = n.user_id, security_groups = n.security_groups, updated_at = n.updated_at, revision = n.revision,
+       body = ${deviceBody('n')}
+     FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body)
+   ${logChanges({ kind: 'device', type: 'change', from: 'new' })} RETURNING id, revision`,
+);
+
+/** Careful: no device holds a group of this member any more. Values: organization, user. */
+export const unlinkMemberGroups = statement<never>(
+  'unlink_member_groups',
+  `DELETE FROM device_groups l USING security_groups g WHERE g.id = l.group_id AND g.org_id = $1 AND g.user_id = $2`,
+);
+
+/** Careful: agents go on with the tokens that they have. Values: devices, the new user. */
+export const handOverTokens = statement<never>(
+  'hand_over_tokens',
+  'UPDATE tokens SET user_id = $2 WHERE device_id = ANY ($1::uuid[])',
+);
