@@ -165,7 +165,14 @@ describe('org and member', () => {
     expect(await owner.run(['member', 'add', guest.id])).toMatchObject({ code: 5 });
     expect((await owner.run(['member', 'list'])).stdout).toContain(guest.username);
     expect((await owner.run(['member', 'show', guest.username, '-q'])).stdout).toBe(`${guest.id}\n`);
-    expect(await owner.run(['member', 'remove', guest.username, '-y'])).toMatchObject({ code: 0 });
+    expect((await owner.run(['member', 'role', guest.username, 'owner'])).stdout).toContain('is an owner');
+    expect(await member.run(['member', 'role', guest.username, 'member'])).toMatchObject({ code: 4 });
+    expect(await owner.run(['member', 'role', guest.username, 'boss'])).toMatchObject({ code: 2 });
+    expect(await owner.run(['member', 'role', stage.place.owner.username, 'member'])).toMatchObject({ code: 0 });
+    const guestOwns = await signedIn(guest.token);
+    expect(await guestOwns.run(['member', 'role', guest.username, 'member'])).toMatchObject({ code: 5 });
+    expect(await guestOwns.run(['member', 'role', stage.place.owner.username, 'owner'])).toMatchObject({ code: 0 });
+    expect(await owner.run(['member', 'remove', guest.username, '--keep-devices', '-y'])).toMatchObject({ code: 0 });
     expect(await owner.run(['member', 'remove', guest.username, '-y'])).toMatchObject({ code: 3 });
   });
 });
