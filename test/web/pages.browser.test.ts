@@ -77,7 +77,7 @@ describe('organizations', () => {
     await expectShown(page.getByRole('heading', { name: 'You are not in this organization' }));
   });
 
-  test('an owner adds and removes members; a member is offered only to leave', async () => {
+  test('an owner adds members, shares ownership and removes them, with or without their devices; a member is offered only to leave', async () => {
     const place = await newPlace(stage.server);
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/members` });
     const field = page.getByRole('textbox', { name: 'Username of the new member' });
@@ -86,9 +86,18 @@ describe('organizations', () => {
     await expectShown(page.locator('.mantine-TextInput-error'));
     await field.fill(place.stranger.username);
     await page.getByRole('button', { name: 'Add member' }).click();
+    const theirs = { public_key: 'of the stranger', user_id: place.stranger.id };
+    const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, theirs);
+    await page.getByRole('button', { name: `Make ${place.stranger.username} an owner` }).click();
+    await expectShown(page.getByText(`${place.stranger.username} is an owner now.`));
+    await page.getByRole('button', { name: `Make ${place.stranger.username} a member` }).click();
+    await expectShown(page.getByText(`${place.stranger.username} is a member now.`));
     await page.getByRole('button', { name: `Remove ${place.stranger.username}` }).click();
+    await page.getByRole('checkbox', { name: 'Take over their 1 device instead of deleting' }).check();
     await page.getByRole('button', { name: 'Remove the member' }).click();
     await expectShown(page.getByText(`${place.stranger.username} is no longer a member.`));
+    const kept = await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`);
+    expect(kept.user_id).toBe(place.owner.id);
 
     const other = await open({ token: place.member.token, path: `/o/${place.org}/members` });
     await expectShown(other.getByRole('button', { name: 'Leave the organization' }));
