@@ -139,7 +139,7 @@ export function MembersPage(): ReactNode {
     client.members.update(org, member.user_id, { role }).then(
       async () => {
         await queries.invalidateQueries({ queryKey: ['members', org] });
-        told(`${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} now.`);
+        notify(`${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} now.`);
       },
       (fault: unknown) => failed(fault),
     );
