@@ -11,7 +11,7 @@ const rows = readFileSync(`${top}docs/threat-model.md`, 'utf8')
 it('the threat model has lines, and each names a test that exists, by file and title', () => {
   expect(rows.length).toBeGreaterThan(20);
   const wrong = rows.filter((row) => {
-    const [, path, title] = /\| (test\/\S+\.test\.ts): (.+?) +\|$/.exec(row) ?? [];
+    const [, path, title] = /\| ((?:src|test)\/\S+\.test\.ts): (.+?) +\|$/.exec(row) ?? [];
     if (path === undefined || title === undefined || !existsSync(`${top}${path}`)) return true;
     return !readFileSync(`${top}${path}`, 'utf8').includes(`('${title}',`);
   });
