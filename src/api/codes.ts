@@ -20,6 +20,7 @@ export const errors = {
   last_owner: [409, 'The last owner stays'],
   would_open: [409, 'Devices would fall back to the default group'],
   phase_limit: [409, 'Not in this phase'],
+  limit_reached: [409, 'A limit is reached'],
   revision_gone: [410, 'The revision is gone'],
   precondition_failed: [412, 'The record has changed'],
   payload_too_large: [413, 'The body is too large'],

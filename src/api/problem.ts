@@ -1,6 +1,6 @@
 /** Owns the body of a failed request: problem+json (RFC 9457). */
 import { Type } from 'typebox';
-import type { DeviceId } from '../policy/ids.ts';
+import type { DeviceId, EnrollmentKeyId } from '../policy/ids.ts';
 import { allProblemCodes, errors, type ErrorCode, type RequestProblemCode } from './codes.ts';
 import { id, strict, type Wire } from './scalar.ts';
 
@@ -25,6 +25,11 @@ export const ProblemBody = Type.Object(
     errors: Type.Optional(Type.Array(ProblemEntry, { description: 'Every problem found; on 422.' })),
     devices: Type.Optional(
       Type.Array(id<DeviceId>('A device.'), { description: 'The devices in the way; on 409 `group_in_use`.' }),
+    ),
+    enrollment_keys: Type.Optional(
+      Type.Array(id<EnrollmentKeyId>('An enrollment key.'), {
+        description: 'The enrollment keys in the way; on 409 `group_in_use`.',
+      }),
     ),
   },
   { ...strict, $id: 'Problem', title: 'Problem' },

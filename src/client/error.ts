@@ -19,6 +19,7 @@ export interface RingfenceErrorInit {
   readonly status?: number | undefined;
   readonly errors?: readonly RequestProblem[] | undefined;
   readonly devices?: readonly string[] | undefined;
+  readonly enrollmentKeys?: readonly string[] | undefined;
   readonly requestId?: string | undefined;
   readonly retryAfter?: number | undefined;
   readonly cause?: unknown;
@@ -37,6 +38,8 @@ export class RingfenceError extends Error {
   readonly errors: readonly RequestProblem[];
   /** The devices in the way, on `group_in_use`; otherwise empty. */
   readonly devices: readonly string[];
+  /** The enrollment keys in the way, on `group_in_use`; otherwise empty. */
+  readonly enrollmentKeys: readonly string[];
   /** What to tell the operator of the server, who finds the cause under it in the log. */
   readonly requestId: string | undefined;
   /** Milliseconds that the server asks to wait. */
@@ -48,6 +51,7 @@ export class RingfenceError extends Error {
     this.status = init.status;
     this.errors = init.errors ?? [];
     this.devices = init.devices ?? [];
+    this.enrollmentKeys = init.enrollmentKeys ?? [];
     this.requestId = init.requestId;
     this.retryAfter = init.retryAfter;
   }

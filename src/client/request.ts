@@ -109,6 +109,9 @@ export function reasonOf(error: unknown): string {
   return deepest.message !== '' ? deepest.message : (code ?? deepest.name);
 }
 
+const textsIn = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];
+
 async function failureOf(transport: Transport, response: FetchResponse, signal: AbortSignal): Promise<RingfenceError> {
   const { status } = response;
   const retryAfter = readRetryAfter(response.headers.get('retry-after'), transport.clock);
@@ -126,7 +129,8 @@ async function failureOf(transport: Transport, response: FetchResponse, signal: 
     message: text(body['detail']) ?? text(body['title']) ?? `the server answered ${status}`,
     status,
     errors: problemsIn(body['errors']),
-    devices: Array.isArray(body['devices']) ? body['devices'].filter((id) => typeof id === 'string') : [],
+    devices: textsIn(body['devices']),
+    enrollmentKeys: textsIn(body['enrollment_keys']),
     requestId: requestId ?? text(body['request_id']),
     retryAfter,
   });

@@ -1,7 +1,7 @@
 /** Owns the one edge where failures become answers: problem+json on the wire, the cause in the log. */
 import { errors, problemType, type ErrorCode, type RequestProblem } from '../../api/codes.ts';
 import type { ProblemBody } from '../../api/problem.ts';
-import type { DeviceId } from '../../policy/ids.ts';
+import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
 import { at } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
 import { StoreError, type GroupListProblem, type StoreProblem } from '../store/contract/errors.ts';
@@ -9,6 +9,7 @@ import { StoreError, type GroupListProblem, type StoreProblem } from '../store/c
 interface Extras {
   readonly errors?: readonly RequestProblem[];
   readonly devices?: readonly DeviceId[];
+  readonly enrollment_keys?: readonly EnrollmentKeyId[];
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
 }
@@ -86,30 +87,37 @@ function groupProblem(problem: GroupListProblem): RequestProblem {
   }
 }
 
-/** At most so many devices are named in a sentence; the list in `devices` is longer. */
-const namedDevices = 5;
-const listedDevices = 1000;
+/** At most so many are named in a sentence; the lists beside it are longer. */
+const namedHolders = 5;
+const listedHolders = 1000;
 
 type NamedDevices = readonly { readonly id: DeviceId; readonly hostname: string }[];
 
-function nameDevices(devices: NamedDevices): string {
-  const named = devices
-    .slice(0, namedDevices)
-    .map(({ id, hostname }) => (hostname === '' ? id : `${hostname} (${id})`));
-  const rest = devices.length - named.length;
+const sentence = (holders: readonly { readonly id: string; readonly name: string }[]): string => {
+  const named = holders.slice(0, namedHolders).map(({ id, name }) => (name === '' ? id : `${name} (${id})`));
+  const rest = holders.length - named.length;
   return `${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+};
+
+function nameDevices(devices: NamedDevices): string {
+  return sentence(devices.map(({ id, hostname }) => ({ id, name: hostname })));
 }
 
 const listDevices = (devices: NamedDevices): Extras => ({
-  devices: devices.slice(0, listedDevices).map(({ id }) => id),
+  devices: devices.slice(0, listedHolders).map(({ id }) => id),
 });
 
-const inUse = (devices: NamedDevices): HttpError =>
-  new HttpError(
-    'group_in_use',
-    `The group is applied to ${nameDevices(devices)}. Take it off first, or delete it with ?detach=true.`,
-    listDevices(devices),
-  );
+function inUse({ devices, enrollment_keys }: Extract<StoreProblem, { readonly code: 'group_in_use' }>): HttpError {
+  const detail = [
+    ...(devices.length > 0 ? [`The group is applied to ${nameDevices(devices)}.`] : []),
+    ...(enrollment_keys.length > 0 ? [`Devices get the group by enrollment key ${sentence(enrollment_keys)}.`] : []),
+    'Take it off and end the keys first, or delete it with ?detach=true.',
+  ];
+  return new HttpError('group_in_use', detail.join(' '), {
+    ...listDevices(devices),
+    enrollment_keys: enrollment_keys.slice(0, listedHolders).map(({ id }) => id),
+  });
+}
 
 const wouldOpen = (devices: NamedDevices): HttpError =>
   new HttpError(
@@ -148,7 +156,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'already_member':
       return new HttpError('already_member', 'The user is a member of the organization already.');
     case 'group_in_use':
-      return inUse(problem.devices);
+      return inUse(problem);
     case 'group_list_invalid':
       return invalid(problem.problems.map(groupProblem));
     case 'last_owner':
@@ -233,7 +241,7 @@ export function toHttpError(error: unknown): HttpError {
 /** The body of the answer. */
 export function problemBody(error: HttpError, request: { readonly path: string; readonly id: string }): ProblemBody {
   const [status, title] = errors[error.code];
-  const { errors: problems, devices } = error.extras;
+  const { errors: problems, devices, enrollment_keys } = error.extras;
   return {
     type: problemType(error.code),
     title,
@@ -244,5 +252,6 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     request_id: request.id,
     ...(problems === undefined ? {} : { errors: problems }),
     ...(devices === undefined ? {} : { devices }),
+    ...(enrollment_keys === undefined ? {} : { enrollment_keys }),
   };
 }

@@ -30,6 +30,10 @@ export type Principal =
       readonly organization_id: OrganizationId;
     };
 
+/** Whose own groups this credential shows: only a user's, since a device's token may be in other hands (reference 5 (2)). */
+export const groupReader = (principal: Principal): UserId | undefined =>
+  principal.kind === 'user' ? principal.user_id : undefined;
+
 /** Names the credential in logs and buckets; no secret. */
 export const credentialId = (principal: Principal): string =>
   principal.kind === 'enrollment' ? principal.key_id : (principal.token_id ?? `oidc:${principal.user_id}`);

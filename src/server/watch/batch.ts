@@ -93,7 +93,7 @@ export class Batches {
   }
 
   /** What a reader whose cursor the ring covers is to be sent. Readers with the same rights get the same buffer. */
-  after(revision: number, selection: Selection, reader: UserId): Batch {
+  after(revision: number, selection: Selection, reader: UserId | undefined): Batch {
     if (this.#head !== this.#ring.head || this.#bytes > memoBytes) this.#forget();
     if (this.#last?.revision === revision && this.#last.selection === selection) return this.#last.batch;
     const variant = variantOf(selection);
@@ -102,7 +102,7 @@ export class Batches {
     let memo = byCursor.get(revision);
     if (memo === undefined) byCursor.set(revision, (memo = this.#make(revision, selection)));
     if (memo.owners.size === 0) this.#last = { revision, selection, batch: memo.batch };
-    if (!memo.owners.has(reader)) return memo.batch;
+    if (reader === undefined || !memo.owners.has(reader)) return memo.batch;
     let batch = memo.personal.get(reader);
     if (batch === undefined) memo.personal.set(reader, (batch = this.#collect(revision, selection, reader)));
     return batch;

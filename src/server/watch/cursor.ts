@@ -49,7 +49,7 @@ export interface View {
 }
 
 export interface Reader {
-  readonly user: UserId;
+  readonly user: UserId | undefined;
   readonly kinds: readonly WatchKind[];
   readonly mask: Mask;
   readonly format: Format;

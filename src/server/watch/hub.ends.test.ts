@@ -183,6 +183,7 @@ describe('the end of a right', () => {
     let looks = 0;
     const holder = {
       user: userOf(1),
+      reader: userOf(1),
       kind: 'user' as const,
       credential: 'other',
       expiresAt: undefined,

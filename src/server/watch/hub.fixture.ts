@@ -50,13 +50,15 @@ export class TestHub {
     } = {},
   ): Promise<FakeSink | Refusal> {
     const sink = new FakeSink();
+    const user = options.user ?? userOf(1);
     const refusal = await this.hub.open({
       org: modelOrg,
       items,
       holder: {
-        user: options.user ?? userOf(1),
+        user,
+        reader: options.kind === 'device' ? undefined : user,
         kind: options.kind ?? 'user',
-        credential: options.token ?? `of ${options.user ?? userOf(1)}`,
+        credential: options.token ?? `of ${user}`,
         token: options.token,
         expiresAt: options.expiresAt,
       },

@@ -158,7 +158,7 @@ export class Hub {
       owner: channel,
       sink,
       reader: {
-        user: holder.user,
+        user: holder.reader,
         kinds,
         mask: maskOf(kinds),
         format: formatOf({ withKind: items.length > 1, chunked }),

@@ -87,9 +87,10 @@ export class Segment {
     this.#entries.clear();
   }
 
-  read(after: number, until: number, format: Format, reader: UserId): Batch {
+  read(after: number, until: number, format: Format, reader: UserId | undefined): Batch {
     this.touch();
-    const personal = this.#guarded > 0 && [...this.#entries.values()].some((frame) => frame.owner === reader);
+    const personal =
+      reader !== undefined && this.#guarded > 0 && [...this.#entries.values()].some((frame) => frame.owner === reader);
     const range = after <= this.after && until >= this.through ? 'all' : `${after}-${until}`;
     const key = `${formatKey(format)} ${range} ${personal ? reader : ''}`;
     const ready = this.#built.get(key);

@@ -43,7 +43,7 @@ export class StateCache {
    * What a reader is to be sent after a revision, up to `until` at most; undefined when that part is not here and must be read.
    * Deletions are among it only when this cache keeps them.
    */
-  read(after: number, until: number, ring: Ring, format: Format, reader: UserId): Batch | undefined {
+  read(after: number, until: number, ring: Ring, format: Format, reader: UserId | undefined): Batch | undefined {
     this.#roll(ring);
     return this.#covering(after)?.read(after, until, format, reader);
   }

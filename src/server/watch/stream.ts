@@ -38,6 +38,8 @@ export interface Holder {
   readonly kind: 'user' | 'device';
   /** Tells one credential from another, for counting. */
   readonly credential: string;
+  /** Whose own groups are shown: the user's, or nobody's to a device's token. */
+  readonly reader: UserId | undefined;
   /** Absent when the credential is not one of ours (a token of an identity provider). */
   readonly token: TokenId | undefined;
   /** When the credential ends by itself, in milliseconds since the epoch. */

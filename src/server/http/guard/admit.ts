@@ -10,7 +10,7 @@ import {
   parseTokenId,
   parseUserId,
 } from '../../../policy/ids.ts';
-import type { Principal } from '../../identity/authenticate.ts';
+import { groupReader, type Principal } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { Membership } from '../../store/contract/members.ts';
 import type { Params, PathVariables, Subjects } from '../call.ts';
@@ -80,7 +80,8 @@ async function look(
   switch (subject) {
     case 'group':
     case 'user group': {
-      const { membership, thing } = await lookups.group(need(variables, 'org_id'), me, need(variables, 'sg_id'));
+      const sight = { org: need(variables, 'org_id'), user: me, id: need(variables, 'sg_id') };
+      const { membership, thing } = await lookups.group({ ...sight, reader: groupReader(principal) });
       const hidden = thing === undefined || (subject === 'user group' && thing.user_id === undefined);
       if (hidden) return { membership, subjects: {}, missing: 'group' };
       return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };

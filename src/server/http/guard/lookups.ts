@@ -4,17 +4,22 @@ import { Coalescer, type Ask } from '../../coalesce.ts';
 import type { Authenticate, Presented } from '../../identity/authenticate.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
 import type { CallerLookups } from '../../store/contract/caller-lookups.ts';
+import type { GroupReader } from '../../store/contract/groups.ts';
 import type { Membership } from '../../store/contract/members.ts';
 import type { Seen } from '../../store/contract/access.ts';
 import type { Store } from '../../store/contract/store.ts';
 
 interface Sight<Id> {
   readonly org: OrganizationId;
-  readonly reader: UserId;
+  readonly user: UserId;
   readonly id: Id;
 }
 
-const nameOf = <Id extends string>({ org, reader, id }: Sight<Id>): string => `${org}/${id}/${reader}`;
+interface GroupSight extends Sight<GroupId> {
+  readonly reader: GroupReader;
+}
+
+const nameOf = <Id extends string>({ org, user, id }: Sight<Id>): string => `${org}/${id}/${user}`;
 
 /** Reads that share nothing but their time: those for one key are one, and none waits for another. */
 const each = <Key, Answer>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Answer>): Ask<Key, Answer> =>
@@ -25,14 +30,17 @@ export class Lookups {
   readonly store: Store;
   readonly #callers: CallerLookups;
   readonly #principals: Ask<Presented, Awaited<ReturnType<Authenticate>>>;
-  readonly #groups: Ask<Sight<GroupId>, Seen<GroupRecord>>;
+  readonly #groups: Ask<GroupSight, Seen<GroupRecord>>;
   readonly #devices: Ask<Sight<DeviceId>, Seen<DeviceRecord>>;
 
   constructor(store: Store, callers: CallerLookups, authenticate: Authenticate) {
     this.store = store;
     this.#callers = callers;
-    this.#groups = each(nameOf, ({ org, reader, id }) => store.access.group(org, reader, id));
-    this.#devices = each(nameOf, ({ org, reader, id }) => store.access.device(org, reader, id));
+    this.#groups = each(
+      (sight) => `${nameOf(sight)}/${sight.reader ?? ''}`,
+      ({ org, id, ...caller }) => store.access.group(org, caller, id),
+    );
+    this.#devices = each(nameOf, ({ org, user, id }) => store.access.device(org, user, id));
     this.#principals = each(
       ({ authorization, session }) =>
         authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`,
@@ -48,12 +56,12 @@ export class Lookups {
     return this.#callers.members.of(org, user);
   }
 
-  /** A group that the reader may see, and the reader's place in the organization. */
-  group(org: OrganizationId, reader: UserId, id: GroupId): Promise<Seen<GroupRecord>> {
-    return this.#groups.get({ org, reader, id });
+  /** A group that the reader may see, and the user's place in the organization. */
+  group(sight: GroupSight): Promise<Seen<GroupRecord>> {
+    return this.#groups.get(sight);
   }
 
-  device(org: OrganizationId, reader: UserId, id: DeviceId): Promise<Seen<DeviceRecord>> {
-    return this.#devices.get({ org, reader, id });
+  device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Seen<DeviceRecord>> {
+    return this.#devices.get({ org, user, id });
   }
 }

@@ -39,8 +39,8 @@ const create: Handler<'createDevice'> = async (call, { store, random, limits }) 
     deviceProblems(given, {
       mode: 'create',
       organization_id: org_id,
-      // Only an owner may register a device for another member.
-      user_id: call.subjects.byOwner ? undefined : principal.user_id,
+      // Only an owner may register a device for another member, and not by an enrollment key.
+      user_id: call.subjects.byOwner && principal.kind === 'user' ? undefined : principal.user_id,
       lengths: lengthsOf(limits),
     }),
   );

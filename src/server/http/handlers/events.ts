@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse } from '../errors.ts';
 import { commonHeaders } from '../headers.ts';
-import { credentialId } from '../../identity/authenticate.ts';
+import { credentialId, groupReader } from '../../identity/authenticate.ts';
 import type { Admitted, Params } from '../call.ts';
 import type { Hub, Refusal } from '../../watch/hub.ts';
 import { watchProblems } from '../../watch/request.ts';
@@ -17,6 +17,7 @@ function holderOf({ principal }: Admitted): Holder {
   const { user_id, token_id, expires_at } = principal;
   return {
     user: user_id,
+    reader: groupReader(principal),
     kind: principal.kind,
     credential: credentialId(principal),
     token: token_id,

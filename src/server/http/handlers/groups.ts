@@ -1,6 +1,7 @@
 /** Owns the security group operations (reference 4.1): the handler validates and normalizes what it stores. */
 import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
+import { groupReader } from '../../identity/authenticate.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { GroupOwner } from '../../store/contract/groups.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
@@ -51,11 +52,10 @@ const create =
 const list =
   (scope: 'organization' | 'user'): Handler<'listSecurityGroups' | 'listUserSecurityGroups'> =>
   async (call, { store }) => {
-    const reader = call.principal.user_id;
     const groups = await store.groups.list(call.params.org_id, {
       ...probe(call.query),
-      reader,
-      ...(scope === 'user' ? { owner: reader } : {}),
+      reader: groupReader(call.principal),
+      ...(scope === 'user' ? { owner: call.principal.user_id } : {}),
     });
     return page(call, groups, { id: (group) => group.id, json: (group) => group.json });
   };

@@ -18,7 +18,9 @@ const showUser = ({ id, username, is_admin, security_groups, created_at }: UserR
 });
 
 const whoAmI: Handler<'whoAmI'> = async ({ principal }, { store }) => {
-  const user = showUser(await store.users.get(principal.user_id));
+  const { id, username, created_at, ...rest } = showUser(await store.users.get(principal.user_id));
+  // A device's credential may be in other hands than its user's: it says whose it is, and nothing of what that user has.
+  const user = { id, username, ...(principal.kind === 'user' ? rest : {}), created_at };
   const place = principal.kind === 'user' ? {} : { organization_id: principal.organization_id };
   const device = principal.kind === 'device' ? { device_id: principal.device_id } : {};
   const scope = principal.kind === 'enrollment' ? {} : { scope: principal.scope };

@@ -15,13 +15,13 @@ interface Row {
   readonly body: string | null;
 }
 
-/** Values: organization, reader, id. No row: no such organization. */
+/** Values: organization, user, id; for a group also its reader. No row: no such organization. */
 const look = (thing: string, condition: string): string =>
   `SELECT ${roleOf('$2', 'o.id')} AS role, t.id, t.user_id, t.revision, t.body
    FROM organizations o LEFT JOIN ${thing} t ON t.id = $3 AND ${inOrg('t')} ${condition} WHERE o.id = $1`;
 
 const lookAtDevice = statement<Row>('look_at_device', look('devices', ''));
-const lookAtGroup = statement<Row>('look_at_group', look('security_groups', `AND ${isVisible('t', '$2')}`));
+const lookAtGroup = statement<Row>('look_at_group', look('security_groups', `AND ${isVisible('t', '$4')}`));
 
 function seen<T>(row: Row | undefined): Seen<T> {
   if (row === undefined) return { membership: undefined, thing: undefined };
@@ -40,12 +40,12 @@ function seen<T>(row: Row | undefined): Seen<T> {
 
 export function accessIn({ reads }: Context): Access {
   return {
-    async device(org, reader, id) {
-      const [row] = await reads.run(lookAtDevice, [org, reader, id]);
+    async device(org, user, id) {
+      const [row] = await reads.run(lookAtDevice, [org, user, id]);
       return seen<DeviceRecord>(row);
     },
-    async group(org, reader, id) {
-      const [row] = await reads.run(lookAtGroup, [org, reader, id]);
+    async group(org, { user, reader }, id) {
+      const [row] = await reads.run(lookAtGroup, [org, user, id, reader ?? null]);
       return seen<GroupRecord>(row);
     },
   };

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseEnrollmentKeyId, parseGroupId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
-import { device, group, makeWorld, openTestStore, problemOf, someDigest } from '../store.fixture.ts';
+import { device, group, makeWorld, openTestStore, problemOf, query, someDigest } from '../store.fixture.ts';
 import type { Hint } from '../contract/change-log.ts';
 
 let postgres: TestPostgres;
@@ -179,22 +179,58 @@ test('an enrollment that fails takes no use of its key', async () => {
   expect((await store.enrollmentKeys.get(org, id)).uses_left).toBe(2);
 });
 
-test("a key's preset groups apply to devices that name none; groups that are gone are left out", async () => {
+test("a key's preset groups apply to devices that name none, and the key holds them as a device does", async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
   const groups = await Promise.all(
     ['a', 'b'].map(async () => parseGroupId((await store.groups.create(org, owner, 'organization', group())).id)),
   );
   const [first, second] = [parseGroupId(groups[0]), parseGroupId(groups[1])];
-  const { id } = await store.enrollmentKeys.issue(org, member, key({ security_groups: groups, uses: 5 }));
+  const { id } = await store.enrollmentKeys.issue(
+    org,
+    member,
+    key({ name: 'fleet', security_groups: groups, uses: 5 }),
+  );
   const enroll = async (security_groups: (typeof first)[]) =>
-    (await store.devices.create(org, member, device(member.user_id, { enrollment_key: id, security_groups }))).record
-      .security_groups;
-  expect(await enroll([])).toEqual(groups);
-  expect(await enroll([second])).toEqual([second]);
-  await store.groups.delete(org, owner, 'organization', first, { detach: true });
-  expect(await enroll([])).toEqual([second]);
+    (await store.devices.create(org, member, device(member.user_id, { enrollment_key: id, security_groups }))).record;
+  expect((await enroll([])).security_groups).toEqual(groups);
+  const kept = await enroll([second]);
+  expect(kept.security_groups).toEqual([second]);
+  for (const { record } of await store.devices.list(org))
+    if (record.id !== kept.id) await store.devices.delete(org, owner, record.id);
+  const remove = (detach: boolean) => store.groups.delete(org, owner, 'organization', first, { detach });
+  const refusal = { code: 'group_in_use', devices: [], enrollment_keys: [{ id, name: 'fleet' }] };
+  expect(await problemOf(remove(false))).toEqual(refusal);
+  await remove(true);
+  expect(await problemOf(enroll([]))).toEqual({ code: 'enrollment_key_spent' });
+  expect(await store.enrollmentKeys.list(org)).toEqual([]);
   const bad = store.enrollmentKeys.issue(org, member, key({ security_groups: [first] }));
   expect(await problemOf(bad)).toMatchObject({ code: 'group_list_invalid' });
+});
+
+test('a key that is used up or expired holds no group any more', async () => {
+  let time = Date.parse('2026-01-01T00:00:00Z');
+  const { store, org, owner } = await makeWorld(postgres, { clock: () => time });
+  const { record } = await store.groups.create(org, owner, 'organization', group());
+  const named = { security_groups: [record.id], expires_at: new Date(time + 1_000) };
+  const { id } = await store.enrollmentKeys.issue(org, owner, key({ ...named, uses: 1 }));
+  await store.enrollmentKeys.issue(org, owner, key({ ...named, uses: 5 }));
+  const made = await store.devices.create(org, owner, device(owner.user_id, { enrollment_key: id }));
+  await store.devices.delete(org, owner, made.record.id);
+  expect(await problemOf(store.groups.delete(org, owner, 'organization', record.id))).toMatchObject({
+    enrollment_keys: [{ id: expect.not.stringContaining(id) as string }],
+  });
+  time += 2_000;
+  await store.groups.delete(org, owner, 'organization', record.id);
+});
+
+test('a key whose group is gone, by whatever way, admits no device: it never falls back to the open default', async () => {
+  const { url, store, org, owner } = await makeWorld(postgres);
+  const { record } = await store.groups.create(org, owner, 'organization', group());
+  const { id } = await store.enrollmentKeys.issue(org, owner, key({ security_groups: [record.id], uses: 5 }));
+  await query(url, `DELETE FROM security_groups WHERE id = '${record.id}'`);
+  const late = store.devices.create(org, owner, device(owner.user_id, { enrollment_key: id }));
+  expect(await problemOf(late)).toMatchObject({ code: 'group_list_invalid' });
+  expect(await store.devices.list(org)).toEqual([]);
 });
 
 test('keys expire, are listed by user, revoked, and go with their member', async () => {

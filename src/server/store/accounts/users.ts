@@ -151,7 +151,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
       for (let attempt = 0; attempt < 5; attempt += 1) {
         const places = await reads.run(belongsTo, [id]);
         if (places.some(({ is_last_owner }) => is_last_owner)) return refuse({ code: 'owns_organizations' });
-        for (const { org_id } of places) await members.remove(parseOrganizationId(org_id), { user_id: id }, id);
+        for (const { org_id } of places) await members.remove(parseOrganizationId(org_id), { user_id: id, audit }, id);
         const ended = await transactions.run(async (tx) => {
           await tx.run(lockUser, [id]);
           if ((await tx.run(belongsTo, [id])).length > 0) return undefined;

@@ -1,5 +1,6 @@
 /** Owns what a request's guard asks of the store: a thing and the reader's place in its organization. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { GroupReader } from './groups.ts';
 import type { Membership } from './members.ts';
 import type { DeviceRecord, GroupRecord, Stored } from './records.ts';
 
@@ -13,6 +14,10 @@ export interface Seen<T> {
 
 /** What `members.of` and a `get` would say, in one read. */
 export interface Access {
-  device(org: OrganizationId, reader: UserId, id: DeviceId): Promise<Seen<DeviceRecord>>;
-  group(org: OrganizationId, reader: UserId, id: GroupId): Promise<Seen<GroupRecord>>;
+  device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Seen<DeviceRecord>>;
+  group(
+    org: OrganizationId,
+    caller: { readonly user: UserId; readonly reader: GroupReader },
+    id: GroupId,
+  ): Promise<Seen<GroupRecord>>;
 }

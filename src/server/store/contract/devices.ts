@@ -14,7 +14,8 @@ export interface NewDevice {
   readonly token?: { readonly digest: Digest; readonly name: string } | undefined;
   /**
    * Admits the device by this key instead of `by`'s word: one use is taken in the same transaction (`enrollment_key_spent` when none
-   * is left), the device's user is the key's, and while the device names no groups, it gets those of the key's preset groups that still exist.
+   * is left), the device's user is the key's, and while the device names no groups, it gets the key's. A group of the key that is gone refuses
+   * the device (`group_list_invalid`): without it the device would stand open.
    */
   readonly enrollment_key?: EnrollmentKeyId | undefined;
 }

@@ -1,5 +1,5 @@
 /** Owns the ways in which the store says no: one stable code each, with what a caller needs to explain it. */
-import type { DeviceId, GroupId } from '../../../policy/ids.ts';
+import type { DeviceId, EnrollmentKeyId, GroupId } from '../../../policy/ids.ts';
 
 /** One bad entry of a device's `security_groups` list. */
 export interface GroupListProblem {
@@ -34,8 +34,12 @@ export type StoreProblem =
   | { readonly code: 'user_removed' }
   | { readonly code: 'owns_organizations' }
   | { readonly code: 'already_member' }
-  /** Devices still use the group; `devices` names them all. */
-  | { readonly code: 'group_in_use'; readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[] }
+  /** Devices hold the group, or enrollment keys that would give it to devices; all are named. */
+  | {
+      readonly code: 'group_in_use';
+      readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[];
+      readonly enrollment_keys: readonly { readonly id: EnrollmentKeyId; readonly name: string }[];
+    }
   | { readonly code: 'group_list_invalid'; readonly problems: readonly GroupListProblem[] }
   /** An organization always has an owner. */
   | { readonly code: 'last_owner' }

@@ -5,6 +5,12 @@ import type { Actor } from './actor.ts';
 import type { Expected, RevisionPage } from './page.ts';
 import type { GroupRecord, Stored } from './records.ts';
 
+/**
+ * Who reads: a user sees the organization's groups, its own, and those that a device holds. Undefined stands for a device's token, which has no
+ * rights of its user: it does not see the user's own groups that no device holds.
+ */
+export type GroupReader = UserId | undefined;
+
 /** Whose groups: the organization's own (the default among them), or one user's. */
 export type GroupOwner = 'organization' | UserId;
 
@@ -16,16 +22,16 @@ export interface NewGroup {
 }
 
 export interface Groups {
-  /** The organization's groups that `reader` may see: organization-owned, its own, and those applied to any device. `owner` narrows. */
+  /** The organization's groups that `reader` may see; `owner` narrows. */
   list(
     org: OrganizationId,
-    query: RevisionPage & { readonly reader: UserId; readonly owner?: GroupOwner | undefined },
+    query: RevisionPage & { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
   ): Promise<readonly Stored<GroupRecord>[]>;
   /** One group that `reader` may see; `not_found` otherwise. */
   get(
     org: OrganizationId,
     id: GroupId,
-    query: { readonly reader: UserId; readonly owner?: GroupOwner | undefined },
+    query: { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
   ): Promise<Stored<GroupRecord>>;
   /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
   create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<Stored<GroupRecord>>;
@@ -39,8 +45,8 @@ export interface Groups {
     options?: Expected,
   ): Promise<Stored<GroupRecord>>;
   /**
-   * Gives the record as last known with the revision of its deletion. In use: `group_in_use`, or with `detach` the group is
-   * taken off its devices first, each with a revision of its own. The default group is *reset*: it goes, and a
+   * Gives the record as last known with the revision of its deletion. Held by devices or enrollment keys: `group_in_use`, or with
+   * `detach` the group is taken off its devices first, each with a revision of its own, and the keys end. The default group is *reset*: it goes, and a
    * fresh one with another id comes in the same transaction (the next revision).
    */
   delete(

@@ -131,12 +131,11 @@ export const relink = statement<never>(
    INSERT INTO device_groups (device_id, group_id) SELECT device_id, unnest(list) FROM asked ON CONFLICT DO NOTHING`,
 );
 
-/** Careful: one use of an enrollment key; of its groups those that still exist. Values: organization, key, now. */
+/** Careful: one use of an enrollment key. Values: organization, key, now. */
 export const useKey = statement<{ user_id: string; security_groups: string[] }>(
   'use_key',
   `UPDATE enrollment_keys SET uses_left = uses_left - 1 WHERE id = $2 AND ${inOrg('enrollment_keys')} AND uses_left > 0 AND expires_at > $3
-   RETURNING user_id, ARRAY(SELECT p.id FROM unnest(security_groups) WITH ORDINALITY AS p (id, n)
-     WHERE ${found('security_groups g', 'g.id = p.id')} ORDER BY p.n) AS security_groups`,
+   RETURNING user_id, security_groups`,
 );
 
 /** Careful: notes that the tokens of these devices end. They go with the devices. */

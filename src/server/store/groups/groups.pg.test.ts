@@ -175,6 +175,7 @@ test('a group in use is not deleted; the refusal names its devices', async () =>
     devices: made
       .map(({ record }) => ({ id: record.id, hostname: record.hostname }))
       .toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+    enrollment_keys: [],
   });
 });
 

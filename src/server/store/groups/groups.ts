@@ -1,5 +1,5 @@
 /** Owns security groups in the store: who sees them, and how they come, change and go. */
-import { parseDeviceId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
+import { parseDeviceId, parseEnrollmentKeyId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
@@ -56,13 +56,17 @@ async function remove(
   if (options.if_match !== undefined && options.if_match !== group.revision)
     return refuse({ code: 'precondition_failed', revision: group.revision });
   const holders = await tx.run(sql.findHolders, [id]);
-  if (holders.length > 0 && options.detach !== true) {
+  const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
+  if (holders.length + keys.length > 0 && options.detach !== true) {
     return refuse({
       code: 'group_in_use',
       devices: holders.map((holder) => ({ id: parseDeviceId(holder.id), hostname: holder.hostname })),
+      enrollment_keys: keys.map((key) => ({ id: parseEnrollmentKeyId(key.id), name: key.name })),
     });
   }
   await detach(context, locked, by, id, holders);
+  // Without the group a key would admit devices that nothing closes: it ends with the group.
+  if (keys.length > 0) await tx.run(sql.endKeys, [org, keys.map((key) => key.id)]);
   const [gone] = await tx.run(sql.deleteGroup, [org, id]);
   if (group.is_default) await makeDefaultGroup(context, tx, org, by.user_id);
   return gone === undefined ? refuse({ code: 'unexpected' }) : stored(gone);
@@ -75,7 +79,7 @@ export function groupsIn(context: Context): Groups {
     async list(org: OrganizationId, query) {
       const values: Value[] = [
         org,
-        query.reader,
+        query.reader ?? null,
         ownerValue(query.owner),
         query.gt_revision ?? 0,
         ...pageValues(query),
@@ -84,7 +88,7 @@ export function groupsIn(context: Context): Groups {
     },
 
     async get(org, id, query) {
-      const [row] = await reads.run(sql.getGroup, [org, query.reader, ownerValue(query.owner), id]);
+      const [row] = await reads.run(sql.getGroup, [org, query.reader ?? null, ownerValue(query.owner), id]);
       return row === undefined ? refuse({ code: 'not_found', what: 'group' }) : stored<GroupRecord>(row);
     },
 

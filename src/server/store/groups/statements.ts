@@ -82,6 +82,18 @@ export const findHolders = statement<{ id: string; hostname: string; security_gr
   `SELECT d.id, d.hostname, d.security_groups FROM device_groups g JOIN devices d ON d.id = g.device_id WHERE g.group_id = $1 ORDER BY d.id`,
 );
 
+/** Careful: keys that still admit devices with this group. Values: organization, group, now. */
+export const findKeys = statement<{ id: string; name: string }>(
+  'find_keys_of_group',
+  `SELECT k.id, k.name FROM enrollment_keys k
+   WHERE k.org_id = $1 AND $2 = ANY (k.security_groups) AND k.uses_left > 0 AND k.expires_at > $3 ORDER BY k.id`,
+);
+/** Careful. Values: organization, keys. */
+export const endKeys = statement<never>(
+  'end_keys',
+  `DELETE FROM enrollment_keys k WHERE k.id = ANY ($2::uuid[]) AND ${inOrg('k')}`,
+);
+
 const deleteGroups = (which: string, revisions: string): string =>
   `WITH gone AS (DELETE FROM security_groups g WHERE ${which} RETURNING g.org_id, g.id, g.user_id, g.is_applied, g.left_at, g.body, ${headVersion}),
    ${revisions} ${log('delete', 'numbered')} RETURNING id, revision, body`;

@@ -9,9 +9,9 @@ export const isMember = (user: string, org = '$1'): string =>
 export const roleOf = (user: string, org = '$1'): string =>
   `(SELECT m.role FROM members m WHERE m.org_id = ${org} AND m.user_id = ${user})`;
 
-/** Whether this reader may see a group (reference 5 (2)): the organization's, its own, and everyone's that a device holds. */
+/** Whether this reader may see a group (reference 5 (2)): the organization's, its own, and everyone's that a device holds. NULL has none of its own. */
 export const isVisible = (group: string, reader: string): string =>
-  `(${group}.user_id IS NULL OR ${group}.user_id = ${reader} OR ${group}.is_applied)`;
+  `(${group}.user_id IS NULL OR ${group}.user_id = ${reader}::uuid OR ${group}.is_applied)`;
 
 /** Who alone may see a group: the owner of a user's group that no device holds; NULL: every member. */
 export const onlyFor = (group: string): string =>
