@@ -6,6 +6,7 @@ import { clientFamilies } from './client-commands.ts';
 import { addFamilies, type Family } from './command-line/family.ts';
 import { addLabCommands } from './lab/command.ts';
 import { addBackupCommands, addServerCommand } from './server/command.ts';
+import { visible } from './terminal/visible.ts';
 import { isOff } from '../node/environment.ts';
 import { programVersion } from '../node/version.ts';
 
@@ -14,10 +15,12 @@ const wrongUsage = 2;
 
 /** One clear line, whatever commander would have said in several. */
 const oneLine = (text: string): string =>
-  `ringfence: ${text
-    .replace(/^error: /, '')
-    .trim()
-    .replace(/\s*\n\s*/g, ' ')}\n`;
+  `ringfence: ${visible(
+    text
+      .replace(/^error: /, '')
+      .trim()
+      .replace(/\s*\n\s*/g, ' '),
+  )}\n`;
 
 const families: readonly Family[] = [
   { words: ['server'], add: addServerCommand },

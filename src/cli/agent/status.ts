@@ -7,7 +7,7 @@ import { CliError, exitCodes } from '../terminal/exit.ts';
 import { runAction } from '../session/run.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
 import { renderFields } from '../terminal/table.ts';
-import type { Paint } from '../terminal/text.ts';
+import type { Paint } from '../terminal/visible.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export const runStatus = (values: GlobalValues, given: string | undefined): Promise<void> =>

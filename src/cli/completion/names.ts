@@ -1,6 +1,7 @@
 /** Owns the names that a shell offers while a person types: asked of the server, quickly or not at all. */
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
+import { isVisible } from '../terminal/visible.ts';
 import type { CommandNode } from '../command-line/tree.ts';
 import { candidatesAfter, type NameKind } from './candidates.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
@@ -49,6 +50,6 @@ export async function printNames(session: Session, root: CommandNode, words: rea
   });
   const found = await Promise.all(candidates.kinds.map((kind) => lists[kind](asking).catch(() => [])));
   const names = new Set([...candidates.words, ...found.flat()]);
-  // A name with a line break or a control character in it is nothing to type.
-  for (const name of names) if (!/[\p{Cc}\u2028\u2029]/u.test(name)) terminal.out(`${name}\n`);
+  // Nobody can type what cannot be seen.
+  for (const name of names) if (isVisible(name)) terminal.out(`${name}\n`);
 }

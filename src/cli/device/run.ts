@@ -179,7 +179,7 @@ const printChange = (session: Session, verb: string, device: Device): Promise<vo
   session.print({
     data: device,
     ids: [device.id],
-    table: () => `${verb} device ${deviceName(device)} (${device.id}).\n`,
+    table: `${verb} device ${deviceName(device)} (${device.id}).`,
   });
 
 export type DeviceGroups = 'set' | 'add' | 'remove';
@@ -221,7 +221,7 @@ export async function changeGroups(
   await session.print({
     data: shown,
     ids: [shown.id],
-    table: () => `Groups of device ${deviceName(shown)}: ${groupNames(shown, groups).join(', ')}.\n`,
+    table: `Groups of device ${deviceName(shown)}: ${groupNames(shown, groups).join(', ')}.`,
   });
 }
 

@@ -111,7 +111,7 @@ async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Rec
 }
 
 export const printChange = (session: Session, verb: string, group: SecurityGroup): Promise<void> =>
-  session.print({ data: group, ids: [group.id], table: () => `${verb} group ${group.group_name} (${group.id}).\n` });
+  session.print({ data: group, ids: [group.id], table: `${verb} group ${group.group_name} (${group.id}).` });
 
 /** Writes to the group where it lives: a user's own, or the organization's. */
 export const updateGroup = (

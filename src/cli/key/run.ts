@@ -77,6 +77,6 @@ export async function remove(session: Session, text: string): Promise<void> {
   return session.print({
     data: key,
     ids: [key.id],
-    table: () => `Revoked enrollment key ${key.name || key.id}.\n`,
+    table: `Revoked enrollment key ${key.name || key.id}.`,
   });
 }

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError, endingOf, usageError } from '../terminal/exit.ts';
+import { Terminal } from '../terminal/terminal.ts';
 import { TrafficHelper } from './device.ts';
 import { Lab, removeFolder, type Tunnel } from './lab.ts';
 import { Namespace } from './namespace.ts';
@@ -21,6 +22,8 @@ import {
 } from './record.ts';
 import { relayAddress, driverName, mostDevices } from './topology.ts';
 import { deviceLines, introduction } from './introduction.ts';
+
+const terminal = new Terminal({ env: process.env, colour: false });
 
 export interface UpOptions {
   readonly name: string;
@@ -74,7 +77,7 @@ async function upHere(
   const ended = new AbortController();
   const onSignal = (): void => ended.abort();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
-  process.stderr.write(`Building the lab: a server and ${options.count} devices …\n`);
+  terminal.note(`Building the lab: a server and ${options.count} devices …`);
   const lab = await Lab.open({
     name,
     devices: options.count,
@@ -84,7 +87,7 @@ async function upHere(
     ...(listen === undefined ? {} : { listen }),
     ...(phase === undefined ? {} : { serverArguments: ['--phase', phase] }),
     onAgentEnd: (device, { code, signal }) => {
-      process.stderr.write(`The agent of ${device.name} ended by ${signal ?? `itself with ${code}`}; it comes back.\n`);
+      terminal.note(`The agent of ${device.name} ended by ${signal ?? `itself with ${code}`}; it comes back.`);
       setTimeout(() => {
         if (!ended.signal.aborted) lab.startAgent(device).catch(() => {});
       }, 1_000);
@@ -93,10 +96,10 @@ async function upHere(
   try {
     const record = recordOf(lab, { name, tunnel, bare });
     writeRecord(record);
-    process.stdout.write(introduction(record));
+    terminal.out(introduction(record));
     if (!ended.signal.aborted) await new Promise((resolve) => ended.signal.addEventListener('abort', resolve));
   } finally {
-    process.stderr.write('Taking the lab down …\n');
+    terminal.note('Taking the lab down …');
     await lab.close();
     removeRecord(name);
   }
@@ -136,7 +139,7 @@ async function upDetached(name: string): Promise<void> {
     for (let attempt = 0; attempt < 15_000; attempt++) {
       const record = readRecord(name);
       if (record !== undefined && isAlive(record)) {
-        process.stdout.write(introduction(record));
+        terminal.out(introduction(record));
         child.unref();
         return;
       }
@@ -163,9 +166,9 @@ export async function down(given: readonly string[]): Promise<void> {
       if (isAlive(record)) process.kill(record.pid, 'SIGKILL');
     }
     await clean(record);
-    process.stdout.write(`The lab ${record.name} is down.\n`);
+    terminal.out(`The lab ${record.name} is down.\n`);
   }
-  if (records.length === 0) process.stdout.write('No lab is up.\n');
+  if (records.length === 0) terminal.out('No lab is up.\n');
 }
 
 /** What is left of a lab that was killed: namespaces and programs ended with it, files did not. */
@@ -177,11 +180,11 @@ async function clean(record: LabRecord): Promise<void> {
 export async function showLabs(): Promise<void> {
   requireRoot();
   const records = listRecords();
-  if (records.length === 0) process.stdout.write('No lab is up; `ringfence lab up` builds one.\n');
+  if (records.length === 0) terminal.out('No lab is up; `ringfence lab up` builds one.\n');
   for (const record of records) {
     const state = isAlive(record) ? `up, ${record.url}/ui/` : 'dead; `ringfence lab down` cleans up after it';
-    process.stdout.write(`${record.name}: ${state}\n`);
-    if (isAlive(record)) process.stdout.write(deviceLines(record));
+    terminal.out(`${record.name}: ${state}\n`);
+    if (isAlive(record)) terminal.out(deviceLines(record));
   }
 }
 
@@ -227,7 +230,7 @@ export async function tryPackets(args: readonly string[], options: TryOptions): 
   const address = options.ipv6 === true ? to.driver6 : to.driver4;
   const answer = await tryOnce({ from, to, address, protocol, portText });
   const what = portText === undefined ? protocol : `${protocol} ${portText}`;
-  process.stdout.write(`${from.name} → ${to.name} (${address}) ${what}: ${answer}\n`);
+  terminal.out(`${from.name} → ${to.name} (${address}) ${what}: ${answer}\n`);
   if (answer !== 'open') process.exitCode = 1;
 }
 
@@ -291,7 +294,8 @@ export async function perform(work: () => Promise<void>): Promise<void> {
     await work();
   } catch (error) {
     const { code, lines } = endingOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
-    process.stderr.write(`ringfence: ${lines.join('\n')}\n`);
+    const [first = '', ...rest] = lines;
+    for (const line of [`ringfence: ${first}`, ...rest]) terminal.note(line);
     process.exitCode = code;
   }
 }

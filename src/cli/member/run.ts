@@ -52,7 +52,7 @@ export async function add(session: Session, text: string): Promise<void> {
   await session.print({
     data: member,
     ids: [member.user_id],
-    table: () => `Added ${member.username} to the organization.\n`,
+    table: `Added ${member.username} to the organization.`,
   });
 }
 
@@ -66,7 +66,7 @@ export async function setRole(session: Session, text: string, role: string): Pro
   await session.print({
     data: member,
     ids: [member.user_id],
-    table: () => `${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} of the organization.\n`,
+    table: `${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} of the organization.`,
   });
 }
 
@@ -92,7 +92,7 @@ export async function remove(session: Session, text: string, { keepDevices, deta
   return session.print({
     data: member,
     ids: [member.user_id],
-    table: () => `Removed ${member.username} from the organization${alongText(member)}.\n`,
+    table: `Removed ${member.username} from the organization${alongText(member)}.`,
   });
 }
 

@@ -53,7 +53,7 @@ export async function show(session: Session, text: string | undefined): Promise<
 }
 
 const printChange = (session: Session, verb: string, { id, name }: Organization, data: unknown): Promise<void> =>
-  session.print({ data, ids: [id], table: () => `${verb} organization ${name} (${id}).\n` });
+  session.print({ data, ids: [id], table: `${verb} organization ${name} (${id}).` });
 
 export async function create(
   session: Session,

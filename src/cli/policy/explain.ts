@@ -10,7 +10,7 @@ import type { Direction } from '../../policy/rule.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
 import { ruleWords } from '../group/rule-text.ts';
 import type { Session } from '../session/session.ts';
-import { safe, type Paint } from '../terminal/text.ts';
+import { visible, type Paint } from '../terminal/visible.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
 import { allReports } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
@@ -154,7 +154,7 @@ function reasonWords({ decision: { reason }, direction, policy, packet }: Side):
 /** What of a container differs, or where one is easily overlooked. */
 function containersWords(side: Side): readonly string[] {
   const { device, direction, decision } = side;
-  const name = safe(deviceName(device));
+  const name = visible(deviceName(device));
   if (side.containers === 'ignore') return [`Containers on ${name} are not judged: its agent ignores them.`];
   if (decision.reason.kind === 'server')
     return [`Containers on ${name} have no part in it: the way is the agent's own.`];
@@ -177,15 +177,17 @@ function render(explanation: {
   const { from, to, options, passes, sides, paint } = explanation;
   const end = ({ name, address }: End): string => {
     const text = printAddress(address.family, address.value);
-    return safe(name === text ? name : `${name} (${text})`);
+    return visible(name === text ? name : `${name} (${text})`);
   };
   const verdict = (good: boolean): string => paint(good ? 'green' : 'red', good ? 'allowed' : 'refused');
   const port = options.port === undefined ? '' : ` ${options.port}`;
   const lines = [`${verdict(passes)}: a new ${options.proto}${port} connection from ${end(from)} to ${end(to)}`];
   for (const side of sides) {
     const where = side.direction === 'outbound' ? 'out of' : 'into';
-    const [first = '', ...rest] = reasonWords(side).map(safe);
-    lines.push(`  ${where} ${safe(deviceName(side.device))}: ${verdict(side.decision.verdict === 'accept')}, ${first}`);
+    const [first = '', ...rest] = reasonWords(side).map(visible);
+    lines.push(
+      `  ${where} ${visible(deviceName(side.device))}: ${verdict(side.decision.verdict === 'accept')}, ${first}`,
+    );
     for (const line of rest) lines.push(`    ${line}`);
   }
   const whole =

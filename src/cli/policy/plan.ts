@@ -8,8 +8,7 @@ import { usageError } from '../terminal/exit.ts';
 import { sameRule } from '../group/text.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
 import { ruleWords } from '../group/rule-text.ts';
-import type { Paint } from '../terminal/text.ts';
-import { safe } from '../terminal/text.ts';
+import { visible, type Paint } from '../terminal/visible.ts';
 
 export interface Actual {
   readonly groups: readonly SecurityGroup[];
@@ -70,7 +69,7 @@ function findGroup({ where, scope, id, name }: DesiredGroup, { groups, me }: Act
   if (byId !== undefined) return byId;
   const [only, second] = inScope.filter(({ group_name }) => group_name === name);
   if (second !== undefined)
-    throw usageError(`${where}: several groups are called ${safe(name)}; add the \`id\` of the one you mean`);
+    throw usageError(`${where}: several groups are called ${visible(name)}; add the \`id\` of the one you mean`);
   return only;
 }
 
@@ -177,7 +176,7 @@ const styles = { '+': 'green', '~': 'yellow', '-': 'red' } as const;
 
 /** A step as a person reads it, with everything that it changes. */
 export function renderStep({ action, kind, name, lines }: Step, paint: Paint): string {
-  const line = (sign: '+' | '-' | '~', text: string): string => `${paint(styles[sign], `${sign} ${safe(text)}`)}\n`;
+  const line = (sign: '+' | '-' | '~', text: string): string => `${paint(styles[sign], `${sign} ${visible(text)}`)}\n`;
   const sign = signs[action];
   return line(sign, `${kind} ${name}`) + lines.map(([mark, text]) => `    ${line(mark, text)}`).join('');
 }

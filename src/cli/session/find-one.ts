@@ -1,7 +1,8 @@
 /** Owns how a thing is found by what a person calls it: its id, or a name that only one has. */
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { nearest, safe } from '../terminal/text.ts';
+import { nearest } from '../terminal/text.ts';
+import { visible } from '../terminal/visible.ts';
 
 export interface Named {
   readonly id: string;
@@ -21,17 +22,17 @@ export function findOne<T>(what: string, text: string, things: readonly T[], rea
   if (only !== undefined && second === undefined) return only.thing;
   if (second !== undefined) {
     throw usageError(
-      `${byName.length} ${what}s are called ${safe(given)}; name the one you mean by its id:`,
-      byName.map(({ id, names }) => `${id}  ${safe(names.join('  '))}`),
+      `${byName.length} ${what}s are called ${visible(given)}; name the one you mean by its id:`,
+      byName.map(({ id, names }) => `${id}  ${visible(names.join('  '))}`),
     );
   }
   const near = nearest(
     given,
     named.flatMap(({ names }) => names.filter((name) => name !== '')),
   );
-  const hint = near === undefined ? '' : `; did you mean ${safe(near)}?`;
+  const hint = near === undefined ? '' : `; did you mean ${visible(near)}?`;
   throw new CliError(
     'notFound',
-    `no ${what} ${isUuid(given) ? `has the id ${given}` : `is called ${safe(given)}`}${hint}`,
+    `no ${what} ${isUuid(given) ? `has the id ${given}` : `is called ${visible(given)}`}${hint}`,
   );
 }

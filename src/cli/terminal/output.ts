@@ -1,6 +1,6 @@
 /** Owns the forms in which an answer is printed: a table for people, JSON and YAML for programs, bare ids for pipes. */
 import type { Terminal } from './terminal.ts';
-import type { Paint } from './text.ts';
+import { visible, visibleJson, type Paint } from './visible.ts';
 
 export const outputs = ['table', 'json', 'yaml'] as const;
 export type Output = (typeof outputs)[number];
@@ -11,8 +11,8 @@ export interface Answer {
   readonly data: unknown;
   /** What `--quiet` prints, one a line. */
   readonly ids: readonly string[];
-  /** What a person sees. */
-  readonly table: (paint: Paint) => string;
+  /** What a person sees: a sentence, or lines. */
+  readonly table: string | ((paint: Paint) => string);
 }
 
 export interface Form {
@@ -24,6 +24,9 @@ export async function print(terminal: Terminal, { output, quiet }: Form, answer:
   terminal.out(await render(output, quiet, answer, terminal.paint));
 }
 
+export const toJson = (data: unknown, indent?: number): string =>
+  `${visibleJson(JSON.stringify(data, undefined, indent))}\n`;
+
 export async function toYaml(data: unknown): Promise<string> {
   const { writeYaml } = await import('./yaml.ts');
   return writeYaml(data);
@@ -33,11 +36,11 @@ async function render(output: Output, quiet: boolean, answer: Answer, paint: Pai
   if (quiet) return answer.ids.map((id) => `${id}\n`).join('');
   switch (output) {
     case 'json':
-      return `${JSON.stringify(answer.data, undefined, 2)}\n`;
+      return toJson(answer.data, 2);
     case 'yaml':
       return toYaml(answer.data);
     case 'table':
-      return answer.table(paint);
+      return typeof answer.table === 'string' ? `${visible(answer.table)}\n` : answer.table(paint);
     default:
       return output satisfies never;
   }

@@ -1,5 +1,6 @@
 /** Owns tables: rows of text under heads, as wide as they need to be. */
-import { safe, widthOf, type Paint } from './text.ts';
+import { widthOf } from './text.ts';
+import { visible, type Paint } from './visible.ts';
 
 export interface Column<Row> {
   readonly head: string;
@@ -14,7 +15,7 @@ const pad = (text: string, width: number, align: 'right' | undefined): string =>
 
 /** Lines without trailing blanks; a cell never spans lines. */
 export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[], paint: Paint): string {
-  const cells = rows.map((row) => columns.map(({ text }) => safe(text(row))));
+  const cells = rows.map((row) => columns.map(({ text }) => visible(text(row))));
   const widths = columns.map(({ head }, index) =>
     Math.max(widthOf(head), ...cells.map((line) => widthOf(line[index] ?? ''))),
   );
@@ -35,7 +36,7 @@ export function renderFields(
   return fields
     .map(([name, value]) => {
       const label = paint('bold', pad(name, width, undefined));
-      const lines = typeof value === 'string' ? [safe(value)] : value.map(safe);
+      const lines = typeof value === 'string' ? [visible(value)] : value.map(visible);
       const [first = '', ...rest] = lines;
       const indent = ' '.repeat(width + 2);
       return [`${label}  ${first}`.trimEnd(), ...rest.map((line) => indent + line)].map((line) => `${line}\n`).join('');

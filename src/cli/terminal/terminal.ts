@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline';
 import { addAbortSignal } from 'node:stream';
 import { usageError } from './exit.ts';
-import { painter, type Paint } from './text.ts';
+import { createScreen, visible, type Paint, type Screen } from './visible.ts';
 
 export interface TerminalOptions {
   readonly env: NodeJS.ProcessEnv;
@@ -14,15 +14,16 @@ const yes = /^(y|yes)$/i;
 
 export class Terminal {
   readonly env: NodeJS.ProcessEnv;
-  /** For stdout: a pipe gets no colours. */
-  readonly paint: Paint;
-  readonly paintError: Paint;
+  readonly #stdout: Screen;
+  readonly #stderr: Screen;
 
   constructor({ env, colour }: TerminalOptions) {
     this.env = env;
     const coloured = colour && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb';
-    this.paint = painter(coloured && process.stdout.isTTY);
-    this.paintError = painter(coloured && process.stderr.isTTY);
+    const screen = (isTTY: boolean): Screen =>
+      createScreen({ colour: coloured && isTTY, secret: () => globalThis.crypto.randomUUID() });
+    this.#stdout = screen(process.stdout.isTTY);
+    this.#stderr = screen(process.stderr.isTTY);
   }
 
   /** Whether a person sits at both ends, so that questions make sense. */
@@ -30,13 +31,21 @@ export class Terminal {
     return process.stdin.isTTY && process.stderr.isTTY;
   }
 
-  out(text: string): void {
-    process.stdout.write(text);
+  /** For stdout: a pipe gets no colours. */
+  get paint(): Paint {
+    return this.#stdout.paint;
+  }
+  get paintError(): Paint {
+    return this.#stderr.paint;
   }
 
-  /** For people only: questions, notes, failures. Never data. */
+  out(text: string): void {
+    process.stdout.write(this.#stdout.render(text));
+  }
+
+  /** One line for people only: questions, notes, failures. Never data. */
   note(line: string): void {
-    process.stderr.write(`${line}\n`);
+    process.stderr.write(`${this.#stderr.render(line.replaceAll('\n', ' '))}\n`);
   }
 
   /** Everything that comes in on stdin. */
@@ -84,12 +93,13 @@ export class Terminal {
         signal.removeEventListener('abort', onAbort);
         resolve('');
       });
-      process.stderr.write(question);
+      const shown = visible(question);
+      process.stderr.write(shown);
       if (!echo) {
         // What readline would draw is the secret itself.
         Object.assign(lines, { _writeToOutput: () => undefined });
       }
-      lines.question(echo ? question : '', (answer) => {
+      lines.question(echo ? shown : '', (answer) => {
         if (!echo) process.stderr.write('\n');
         resolve(answer);
         done();

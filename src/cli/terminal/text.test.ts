@@ -1,9 +1,12 @@
 /** Proves what reaches a terminal: widths, tables, and nothing that speaks to it. */
 import { describe, expect, it } from 'vitest';
 import { renderFields, renderTable } from './table.ts';
-import { nearest, painter, safe, widthOf } from './text.ts';
+import { nearest, widthOf } from './text.ts';
+import { createScreen, isVisible, visible, visibleJson } from './visible.ts';
+import { readYaml, writeYaml } from './yaml.ts';
 
-const plain = painter(false);
+const secret = (): string => 'secret';
+const { paint: plain } = createScreen({ colour: false, secret });
 
 describe('text for a terminal', () => {
   it('is as wide as its characters are', () => {
@@ -11,13 +14,36 @@ describe('text for a terminal', () => {
   });
 
   it('holds nothing that speaks to the terminal or turns the line around', () => {
-    expect(safe('a\u001b[31mb\u009bc\u202ed\te')).toBe('a\\u001b[31mb\\u009bc\\u202ed\\u0009e');
-    expect(safe('two\nlines')).toBe('two lines');
+    expect(visible('a\u001b[31mb\u009bc\u202ed\te')).toBe('a\\u001b[31mb\\u009bc\\u202ed\\u0009e');
+    expect(visible('two\nlines')).toBe('two lines');
   });
 
-  it('is coloured only where that was asked for', () => {
-    expect(painter(true)('bold', 'x')).toBe('\u001b[1mx\u001b[22m');
+  it.each(['\u200b', '\u200d', '\u2060', '\u2066', '\u061c', '\u00ad', '\ufeff', '\u2028', '\u3164', '\u{e0041}'])(
+    'shows the invisible %j',
+    (character) => {
+      expect(isVisible(character)).toBe(false);
+      expect(visible(`a${character}b`)).toMatch(/^a\\u(?:[0-9a-f]{4}|\{[0-9a-f]+\})b$/);
+    },
+  );
+
+  it('is coloured only where that was asked for, and never by what a name holds', () => {
+    const { paint, render } = createScreen({ colour: true, secret });
+    expect(render(paint('bold', 'x\u001b[31my\u00011;z'))).toBe('\u001b[1mx\\u001b[31my\\u00011;z\u001b[22m');
     expect(plain('bold', 'x')).toBe('x');
+  });
+
+  it('as JSON and YAML means the same', () => {
+    const data = {
+      name: 'a\u202eb\u{e0041}c\u0085',
+      lines: 'one\ntwo\n',
+      both: 'one\n\u200btwo',
+      ['k\u200be']: ['plain'],
+    };
+    const json = visibleJson(JSON.stringify(data, undefined, 2));
+    expect([JSON.parse(json), isVisible(json.replaceAll('\n', ''))]).toEqual([data, true]);
+    const yaml = writeYaml(data);
+    expect([readYaml(yaml), isVisible(yaml.replaceAll('\n', ''))]).toEqual([data, true]);
+    expect(yaml).toContain('lines: |\n  one\n  two\n');
   });
 
   it('knows the nearest word, if one is near', () => {

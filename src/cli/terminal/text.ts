@@ -1,11 +1,4 @@
-/** Owns text for terminals: how wide it is, what must not reach a terminal, and the few colours we use. */
-
-/** Control characters, and those that reorder what stands around them: a name must not speak to the terminal. */
-// oxlint-disable-next-line no-control-regex -- these are exactly the characters that are looked for
-const unsafe = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
-
-export const safe = (text: string): string =>
-  text.replace(unsafe, (c) => (c === '\n' ? ' ' : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`));
+/** Owns text for people: how wide it is on a terminal, and which word a mistyped one is nearest to. */
 
 const zeroWidth = /^(?:\p{Mn}|\p{Me}|[\u200b-\u200d])$/u;
 const doubleWidth =
@@ -17,22 +10,6 @@ export function widthOf(text: string): number {
   for (const character of text) width += zeroWidth.test(character) ? 0 : doubleWidth.test(character) ? 2 : 1;
   return width;
 }
-
-export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow';
-const codes: { readonly [S in Style]: readonly [number, number] } = {
-  bold: [1, 22],
-  dim: [2, 22],
-  red: [31, 39],
-  green: [32, 39],
-  yellow: [33, 39],
-};
-
-export type Paint = (style: Style, text: string) => string;
-
-export const painter =
-  (colour: boolean): Paint =>
-  (style, text) =>
-    colour && text !== '' ? `\u001b[${codes[style][0]}m${text}\u001b[${codes[style][1]}m` : text;
 
 /** The nearest of the words to a mistyped one, if any is near enough. */
 export function nearest(word: string, words: readonly string[]): string | undefined {

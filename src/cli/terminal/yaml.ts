@@ -1,7 +1,16 @@
 /** Owns YAML, in a file of its own so that it is loaded only by commands that read or write it. */
-import { parse, parseAllDocuments, stringify } from 'yaml';
+import { Document, parse, parseAllDocuments, visit } from 'yaml';
+import { needsQuotes, visibleYaml } from './visible.ts';
 
-export const writeYaml = (data: unknown): string => stringify(data, { lineWidth: 0, aliasDuplicateObjects: false });
+export function writeYaml(data: unknown): string {
+  const document = new Document(data, { aliasDuplicateObjects: false });
+  visit(document, {
+    Scalar(_, scalar) {
+      if (typeof scalar.value === 'string' && needsQuotes(scalar.value)) scalar.type = 'QUOTE_DOUBLE';
+    },
+  });
+  return visibleYaml(document.toString({ lineWidth: 0 }));
+}
 
 /** One document; throws an error whose first line says what is wrong and where. */
 export const readYaml = (text: string): unknown => parse(text);

@@ -83,5 +83,5 @@ export async function remove(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
   if (!(await session.confirm(`Revoke token ${found.name || found.id}?`))) return session.say('Nothing was changed.');
   const token = await (await session.client()).tokens.revoke(found.id, { signal: session.signal });
-  return session.print({ data: token, ids: [token.id], table: () => `Revoked token ${token.name || token.id}.\n` });
+  return session.print({ data: token, ids: [token.id], table: `Revoked token ${token.name || token.id}.` });
 }

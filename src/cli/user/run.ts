@@ -28,7 +28,7 @@ export async function create(session: Session, username: string): Promise<void> 
   await session.print({
     data: user,
     ids: [user.id],
-    table: () => `Created user ${user.username} (${user.id}).\n`,
+    table: `Created user ${user.username} (${user.id}).`,
   });
 }
 
@@ -40,5 +40,5 @@ export async function remove(session: Session, text: string): Promise<void> {
   const question = `Delete user ${found.username}, with all its tokens, devices and groups?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const user = await client.users.remove(found.id, { signal });
-  return session.print({ data: user, ids: [user.id], table: () => `Deleted user ${user.username} (${user.id}).\n` });
+  return session.print({ data: user, ids: [user.id], table: `Deleted user ${user.username} (${user.id}).` });
 }

@@ -5,9 +5,10 @@ import { createInformer, type Informer } from '../../client/informer.ts';
 import type { ConnectionState } from '../../client/state.ts';
 import { usageError } from '../terminal/exit.ts';
 import { rulesInWords } from '../group/text.ts';
-import { toYaml } from '../terminal/output.ts';
+import { toJson, toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
-import { nearest, safe } from '../terminal/text.ts';
+import { nearest } from '../terminal/text.ts';
+import { visible } from '../terminal/visible.ts';
 
 const words: Readonly<Record<string, WatchKind>> = {
   device: 'device',
@@ -82,7 +83,7 @@ function sayStates(session: Session, informer: Informer, kinds: readonly WatchKi
 async function render(session: Session, change: Change, now: Date): Promise<string> {
   switch (session.values.output) {
     case 'json':
-      return `${JSON.stringify(document(change))}\n`;
+      return toJson(document(change));
     case 'yaml':
       return `---\n${await toYaml(document(change))}`;
     case 'table':
@@ -107,8 +108,8 @@ function line({ terminal: { paint } }: Session, change: Change, now: Date): stri
   const name = 'group_name' in record ? `group ${record.group_name}` : `device ${record.hostname || record.id}`;
   const revision = change.type === 'deleted' ? change.revision : change.new.revision;
   const details = change.type === 'updated' ? differences(change.old, change.new) : [];
-  const head = `${paint('dim', now.toTimeString().slice(0, 8))} ${paint(style, `${sign} ${safe(name)}`)}`;
-  const tail = [...(revision === undefined ? [] : [`revision ${revision}`]), ...details].map(safe).join(', ');
+  const head = `${paint('dim', now.toTimeString().slice(0, 8))} ${paint(style, `${sign} ${visible(name)}`)}`;
+  const tail = [...(revision === undefined ? [] : [`revision ${revision}`]), ...details].map(visible).join(', ');
   return `${head}  ${paint('dim', tail)}\n`;
 }
 
