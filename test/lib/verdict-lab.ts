@@ -15,6 +15,14 @@ export const driver = 'rf0';
 export const device4 = 0x6440_0001n; // 100.64.0.1
 export const device6 = 0xfd7f_0000_0000_0000_0000_0000_0000_0001n;
 
+/** An address of the device whose connections are all redirected to its container, whatever their port. */
+const published4 = 0x6440_004dn; // 100.64.0.77
+const published6 = 0xfd7f_0000_0000_0000_0000_0000_0000_004dn;
+/** The container: what leaves from the first address is translated, the second is only routed. */
+const contained4 = 0x0a58_0002n; // 10.88.0.2
+const contained6 = 0xfd88_0000_0000_0000_0000_0000_0000_0002n;
+const bridge = 'cni0';
+
 /** Far later than the filter under test, and the packet ends here: no reply disturbs, no connection is ever remembered. */
 const afterFilter = 100;
 /** Before connection tracking and everything else. */
@@ -44,6 +52,37 @@ table inet recorder {
 }
 `;
 
+/** The same for what the device forwards. The redirection changes ports too, so that only the original ones can be judged. */
+const forwardRecorder = `
+table inet recorder {
+  chain prerouting { iifname "${bridge}" jump note-arrived; }
+  chain forward { type filter hook forward priority ${afterFilter}; iifname "${driver}" jump note-passed; }
+  chain postrouting { type filter hook postrouting priority 200; oifname "${driver}" iif > 0 jump note-passed; }
+}
+table ip nat {
+  chain prerouting { type nat hook prerouting priority dstnat;
+    iifname "${driver}" ip daddr 100.64.0.77 meta l4proto { tcp, udp } dnat to 10.88.0.2:7
+    iifname "${driver}" ip daddr 100.64.0.77 dnat to 10.88.0.2
+  }
+  chain postrouting { type nat hook postrouting priority srcnat; ip saddr 10.88.0.2 oifname "${driver}" masquerade; }
+}
+table ip6 nat {
+  chain prerouting { type nat hook prerouting priority dstnat;
+    iifname "${driver}" ip6 daddr fd7f::4d meta l4proto { tcp, udp } dnat to [fd88::2]:7
+    iifname "${driver}" ip6 daddr fd7f::4d dnat to fd88::2
+  }
+  chain postrouting { type nat hook postrouting priority srcnat; ip6 saddr fd88::2 oifname "${driver}" masquerade; }
+}
+`;
+
+/** The near end of a packet: the device's own address, the one it redirects, or one of its container. */
+function nearEnd({ family, forwarded }: Packet): bigint {
+  const v4 = family === 4;
+  if (forwarded === undefined) return v4 ? device4 : device6;
+  if (forwarded === 'redirected') return v4 ? published4 : published6;
+  return (v4 ? contained4 : contained6) + (forwarded === 'routed' ? 1n : 0n);
+}
+
 export interface ProbeRequest {
   readonly packet: Packet;
   readonly shape?: Shape;
@@ -55,12 +94,45 @@ export class VerdictLab {
   readonly peer: Namespace;
   readonly #fromPeer: RawSender;
   readonly #fromDevice: RawSender;
+  #container: { readonly namespace: Namespace; readonly sender: RawSender } | undefined;
 
   private constructor(device: Namespace, peer: Namespace) {
     this.device = device;
     this.peer = peer;
-    this.#fromPeer = new RawSender(peer);
-    this.#fromDevice = new RawSender(device);
+    this.#fromPeer = new RawSender(peer, driver);
+    this.#fromDevice = new RawSender(device, driver);
+  }
+
+  /** From now on the device forwards, and has a container: packets may be redirected, translated or routed. */
+  async addContainer(): Promise<void> {
+    const namespace = await Namespace.create();
+    await this.device.sysctl({ 'net/ipv4/ip_forward': 1, 'net/ipv6/conf/all/forwarding': 1 });
+    await connect(
+      { namespace: this.device, name: bridge, addresses: ['10.88.0.1/24', 'fd88::1/64'] },
+      { namespace, name: bridge, addresses: ['10.88.0.2/24', '10.88.0.3/24', 'fd88::2/64', 'fd88::3/64'] },
+    );
+    const [own, far] = [await hardwareAddress(this.device, bridge), await hardwareAddress(namespace, bridge)];
+    const neighbours = (addresses: readonly string[], hardware: string): string =>
+      addresses.map((a) => `neigh replace ${a} lladdr ${hardware} dev ${bridge} nud permanent\n`).join('');
+    await namespace.run(
+      ['ip', '-batch', '-'],
+      `${neighbours(['10.88.0.1', 'fd88::1'], own)}route add default via 10.88.0.1\nroute add default via fd88::1\n`,
+    );
+    await this.device.run(
+      ['ip', '-batch', '-'],
+      `${neighbours(['10.88.0.2', '10.88.0.3', 'fd88::2', 'fd88::3'], far)}address add 100.64.0.77/32 dev ${driver}
+address add fd7f::4d/128 dev ${driver} nodad\n`,
+    );
+    const hardware = await hardwareAddress(this.device, driver);
+    await this.peer.run(
+      ['ip', '-batch', '-'],
+      ['100.64.0.77', 'fd7f::4d']
+        .map((a) => `neigh replace ${a} lladdr ${hardware} dev ${driver} nud permanent\n`)
+        .concat('route add 10.88.0.0/24 via 100.64.0.1\nroute add fd88::/64 via fd7f::1\n')
+        .join(''),
+    );
+    await this.device.run(['nft', '-f', '-'], forwardRecorder);
+    this.#container = { namespace, sender: new RawSender(namespace, bridge) };
   }
 
   static async open(): Promise<VerdictLab> {
@@ -100,13 +172,16 @@ export class VerdictLab {
       packet,
       shape,
       id: i + 1,
-      local: packet.family === 4 ? device4 : device6,
+      local: nearEnd(packet),
     }));
     const fence = probes.length + 1;
     await this.device.run(['nft', '-f', '-'], 'flush set inet recorder arrived\nflush set inet recorder passed\n');
+    const isContained = ({ packet }: (typeof probes)[number]): boolean =>
+      packet.direction === 'outbound' && packet.forwarded !== undefined;
     const sent = (direction: Packet['direction']): Buffer[] =>
-      probes.filter((probe) => probe.packet.direction === direction).flatMap(encodeProbe);
+      probes.filter((probe) => probe.packet.direction === direction && !isContained(probe)).flatMap(encodeProbe);
     await this.#fromDevice.send(sent('outbound'));
+    await this.#container?.sender.send(probes.filter(isContained).flatMap(encodeProbe));
     await this.#fromPeer.send([...sent('inbound'), ...encodeProbe({ ...fencePacket, id: fence })]);
     const arrived = await this.#arrivedUntil(fence);
     const lost = probes.filter(({ id }) => !arrived.has(id)).map(({ packet }) => packetText(packet));
@@ -133,7 +208,7 @@ export class VerdictLab {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.device.close(), this.peer.close()]);
+    await Promise.all([this.device.close(), this.peer.close(), this.#container?.namespace.close()]);
   }
 }
 
@@ -149,9 +224,9 @@ class RawSender {
   readonly #answers: AsyncIterator<string>;
   #said = '';
 
-  constructor(namespace: Namespace) {
+  constructor(namespace: Namespace, interfaceName: string) {
     const script = fileURLToPath(new URL('raw-sender.mjs', import.meta.url));
-    const argv = ['taskset', '--cpu-list', firstProcessor(), process.execPath, script, driver];
+    const argv = ['taskset', '--cpu-list', firstProcessor(), process.execPath, script, interfaceName];
     this.#child = namespace.spawn(argv, { stdio: ['pipe', 'pipe', 'pipe'] });
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.#said += text));
     this.#child.stdin?.on('error', () => {}); // Told by the missing answer.
