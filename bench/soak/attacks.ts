@@ -1,0 +1,163 @@
+/**
+ * Owns what attackers of each kind send: the worst that is known of what they may send, one after the other. It runs in a process of
+ * its own and paces itself, by requests and by bytes: what is tried here is cunning, not the machine's own capacity.
+ */
+import { randomBytes } from 'node:crypto';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Api, type Asked } from '../../test/lib/http.ts';
+
+export const attackers = ['stranger', 'read-only token', 'member', 'device token'] as const;
+export type Attacker = (typeof attackers)[number];
+
+/** What an attacker has to work with. */
+export interface Foothold {
+  readonly url: string;
+  readonly org: string;
+  readonly device: string;
+  /** Absent for a stranger. */
+  readonly token?: string | undefined;
+}
+
+interface Shot {
+  readonly method: string;
+  readonly path: string;
+  readonly asked?: Asked;
+  readonly token?: string | undefined;
+}
+
+/** One thing after the other, for ever; each may look at what came of the one before. */
+type Attack = (foothold: Foothold, api: Api) => Promise<readonly Shot[]> | readonly Shot[];
+
+const MiB = 1_048_576;
+const get = (path: string): Shot => ({ method: 'GET', path });
+const post = (path: string, raw: string | Buffer): Shot => ({ method: 'POST', path, asked: { raw } });
+const brackets = '['.repeat(4 * MiB - 1_024);
+const deep = `${'[{"a":'.repeat(50_000)}1${'}]'.repeat(50_000)}`;
+const unknownFields = `[{"kind":"device",${Array.from({ length: 300_000 }, (_, i) => `"f${i}":1`).join(',')}}]`;
+const emptyRanges = `{"group_name":"x","inbound_rules":[{"ip_protocol":"tcp","from_port":1,"to_port":1,"ip_ranges":[${'"",'.repeat(1_300_000)}""]}]}`;
+const manyRules = JSON.stringify({
+  group_name: 'many',
+  inbound_rules: Array.from({ length: 1_000 }, (_, i) => ({ ip_protocol: 'tcp', from_port: 65_535 - i, to_port: i })),
+});
+const ranges = JSON.stringify({
+  group_name: 'ranges',
+  inbound_rules: Array.from({ length: 10 }, (_, i) => ({
+    ip_protocol: 'ip',
+    from_port: i + 1,
+    to_port: 60_000 + i,
+    ip_ranges: Array.from(
+      { length: 999 },
+      (_none, j) => `10.${i}.${j >> 8}.${j & 255}-10.${i}.${(j >> 8) + 4}.${j & 255}`,
+    ),
+  })),
+});
+
+const stranger: Attack = ({ org }) => [
+  get(`/${'eyJ'.repeat(5_300)}`),
+  post('/nope', brackets),
+  get('/metrics'),
+  get('/readyz'),
+  get(`/api/organizations/${org}/devices`),
+  get(`/nowhere/${randomBytes(8).toString('hex')}`),
+  { ...get('/api/users/me'), token: `rf_user_${randomBytes(32).toString('base64url')}` },
+  { ...get('/api/users/me'), token: `${'eyJhbGciOiJSUzI1NiJ9.'.repeat(2)}${'A'.repeat(6_000)}` },
+  { method: 'GET', path: '/', asked: { headers: { cookie: 'a=1; '.repeat(2_000), accept: 'a/b;q=0.1,'.repeat(700) } } },
+  post(`/api/organizations/${org}/events`, unknownFields),
+];
+
+const reader: Attack = ({ org }) => [
+  post(`/api/organizations/${org}/events`, unknownFields),
+  post(`/api/organizations/${org}/events`, deep),
+  post(`/api/organizations/${org}/security_groups`, emptyRanges),
+  get(`/api/organizations/${org}/devices`),
+  get(`/api/organizations/${org}/security_groups`),
+  get(`/api/organizations/${org}/devices?after=${'z'.repeat(3_000)}`),
+  get(`/api/organizations/${org}/devices?limit=10000&gt_revision=${'9'.repeat(3_000)}`),
+];
+
+const member: Attack = async ({ org, url }, api) => {
+  const issued = await api.ask('POST', '/api/users/me/tokens', { body: {} });
+  const id = String(issued.json?.id ?? 'none');
+  const group = await api.ask('POST', `/api/user/${org}/security_groups`, { raw: ranges });
+  return [
+    post(`/api/user/${org}/security_groups`, emptyRanges),
+    post(`/api/user/${org}/security_groups`, manyRules),
+    post(`/api/user/${org}/security_groups`, deep),
+    ...Array.from({ length: 5 }, () => post(`/api/tokens/${id}/rotate`, '')),
+    { method: 'DELETE', path: `/api/tokens/${id}` },
+    { method: 'DELETE', path: `/api/user/${org}/security_groups/${String(group.json?.id ?? 'none')}` },
+    post(`/api/organizations/${org}/enrollment_keys`, '{"uses":1}'),
+    ...(await reader({ org, url, device: '' }, api)),
+  ];
+};
+
+const device: Attack = ({ org, device: id }) => [
+  post(`/api/organizations/${org}/events`, unknownFields),
+  { method: 'PATCH', path: `/api/organizations/${org}/devices/${id}`, asked: { body: { local_ip: '10.0.0.1:1' } } },
+  { method: 'PUT', path: `/api/organizations/${org}/devices/${id}/status`, asked: { raw: brackets } },
+  get(`/api/organizations/${org}/devices`),
+  get(`/api/organizations/${org}/security_groups`),
+];
+
+const repertoire: { readonly [Kind in Attacker]: Attack } = {
+  stranger,
+  'read-only token': reader,
+  member,
+  'device token': device,
+};
+
+/** Connections that never finish their request, and streams that nobody reads. */
+class Sockets {
+  readonly #open: Socket[] = [];
+  readonly #foothold: Foothold;
+
+  constructor(foothold: Foothold) {
+    this.#foothold = foothold;
+  }
+
+  another(): void {
+    const { url, org, token } = this.#foothold;
+    const { hostname, port } = new URL(url);
+    const socket = connect(Number(port), hostname).on('error', () => {});
+    if (token === undefined) socket.write('GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ');
+    else {
+      const body = '[{"kind":"device"},{"kind":"security-groups"}]';
+      socket.pause();
+      socket.write(
+        `POST /api/organizations/${org}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n` +
+          `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      );
+    }
+    this.#open.push(socket);
+    if (this.#open.length > 1_200) this.#open.shift()?.destroy();
+  }
+}
+
+export interface Pace {
+  readonly requestsPerSecond: number;
+  readonly bytesPerSecond: number;
+}
+
+/** Attacks until the process is ended; tells when it begins, and then what was answered so far. */
+export async function attack(kind: Attacker, foothold: Foothold, pace: Pace): Promise<never> {
+  const api = new Api(foothold.url, foothold.token);
+  const sockets = new Sockets(foothold);
+  const statuses = new Map<string, number>();
+  process.send?.({});
+  setInterval(() => process.send?.(Object.fromEntries(statuses)), 200);
+  const shoot = async ({ method, path, asked, token }: Shot): Promise<void> => {
+    const answer = await (token === undefined ? api : api.as(token)).ask(method, path, asked).catch(() => undefined);
+    const status = String(answer?.status ?? 'cut off');
+    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  };
+  for (;;) {
+    const shots = await repertoire[kind](foothold, api);
+    for (const shot of shots) {
+      const bytes = Buffer.byteLength(shot.asked?.raw ?? '') + shot.path.length;
+      void shoot(shot);
+      sockets.another();
+      await sleep(1_000 * Math.max(1 / pace.requestsPerSecond, bytes / pace.bytesPerSecond));
+    }
+  }
+}
