@@ -1,7 +1,8 @@
 /** Owns what is installed in the kernel as `nft -j list table inet …` tells it: one of our tables, or that it is not there. */
-import { hookPriority, tableFamily, type Hook, type Rule, type TableName } from './ast.ts';
+import { basesOf, hookPriority, tableFamily, type Hook, type Rule, type TableName, type TableRules } from './ast.ts';
 import { field, isObject, type JsonObject } from '../policy/json.ts';
 import { parseRule } from './parse.ts';
+import { printRule } from './print.ts';
 
 /** A rule of the listing: one of ours in canonical form, or one that we would never write, as nft's JSON tells it. */
 export type InstalledRule =
@@ -92,6 +93,25 @@ function installedRule(json: JsonObject): InstalledRule {
 export function parseListing(value: unknown, table: TableName = 'service'): Installed | undefined {
   const entries = isObject(value) ? field(value, 'nftables') : undefined;
   if (!Array.isArray(entries)) throw new NoListing('the value is no JSON listing of nft');
+  return parseEntries(entries as readonly unknown[], table);
+}
+
+/**
+ * The same from the entries of a listing, one after the other. A rule that reads as the one in `expected` at its place is
+ * that one, the same object: what is as it should be takes no memory.
+ */
+export function parseEntries(
+  entries: Iterable<unknown>,
+  table: TableName = 'service',
+  expected?: TableRules,
+): Installed | undefined {
+  const own = new Map(
+    expected && [...expected.helpers, ...basesOf(expected)].map(({ name, rules }) => [name as string, rules]),
+  );
+  const shared = (each: InstalledRule, wanted: Rule | undefined): InstalledRule =>
+    each.kind === 'known' && wanted !== undefined && printRule(each.rule) === printRule(wanted)
+      ? { kind: 'known', rule: wanted }
+      : each;
   let found = false;
   let flagged = false;
   const objects: InstalledObject[] = [];
@@ -101,15 +121,17 @@ export function parseListing(value: unknown, table: TableName = 'service'): Inst
     chains.set(name, chain);
     return chain;
   };
-  for (const entry of entries as readonly unknown[]) {
+  for (const entry of entries) {
     if (!isObject(entry)) continue;
     for (const [kind, content] of Object.entries(entry)) {
       if (!isObject(content) || text(content, 'family') !== tableFamily) continue;
       if (text(content, kind === 'table' ? 'name' : 'table') !== table) continue;
       found = true;
       if (kind === 'table') flagged = field(content, 'flags') !== undefined;
-      else if (kind === 'rule') chainNamed(text(content, 'chain')).rules.push(installedRule(content));
-      else if (kind === 'chain') {
+      else if (kind === 'rule') {
+        const { name, rules } = chainNamed(text(content, 'chain'));
+        rules.push(shared(installedRule(content), own.get(name)?.[rules.length]));
+      } else if (kind === 'chain') {
         const chain = chainNamed(text(content, 'name'));
         const attached = attachmentOf(content);
         if (attached !== undefined) chain.attachment = attached;

@@ -106,7 +106,8 @@ export const isEmpty = ({ stage, flip, collect }: Update): boolean =>
 function sameRules(installed: readonly InstalledRule[], desired: readonly Rule[]): boolean {
   if (installed.length !== desired.length) return false;
   const rules = installed.flatMap((each) => (each.kind === 'known' ? [each.rule] : []));
-  return rules.length === desired.length && printRules(rules) === printRules(desired);
+  if (rules.length !== desired.length) return false;
+  return rules.every((rule, i) => rule === desired[i]) || printRules(rules) === printRules(desired);
 }
 
 function flipBase(installed: InstalledChain | undefined, desired: BaseChain): Command[] {

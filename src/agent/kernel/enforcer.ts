@@ -1,5 +1,13 @@
 /** Owns what the kernel enforces: puts a policy in force without a gap, finds out what others changed, and puts it right. */
-import { basesOf, hookPriority, tableNames, type Command, type Ruleset, type TableRules } from '../../nft/ast.ts';
+import {
+  basesOf,
+  hookPriority,
+  tableNames,
+  type Command,
+  type Ruleset,
+  type TableName,
+  type TableRules,
+} from '../../nft/ast.ts';
 import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile.ts';
 import { decompile, type Decompiled, type Finding } from '../../nft/decompile.ts';
 import type { Installed, InstalledTables } from '../../nft/listing.ts';
@@ -183,7 +191,10 @@ export class Enforcer {
 
   async #list(): Promise<InstalledTables> {
     this.#known = undefined;
-    const [service, forward] = [await this.#nft.list('service'), await this.#nft.list('service-forward')];
+    const ruleset = this.#inForce?.ruleset;
+    const list = (table: TableName): Promise<Installed | undefined> =>
+      this.#nft.list(table, ruleset && rulesOfTable(ruleset, table));
+    const [service, forward] = [await list('service'), await list('service-forward')];
     this.#known = { service, 'service-forward': forward };
     return this.#known;
   }

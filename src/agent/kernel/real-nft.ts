@@ -2,8 +2,9 @@
 import { mkdir, open, rm, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../client/clock.ts';
-import { tableNames, type Command, type TableName } from '../../nft/ast.ts';
-import { NoListing, parseListing, type Installed } from '../../nft/listing.ts';
+import { tableNames, type Command, type TableName, type TableRules } from '../../nft/ast.ts';
+import { parseListingText } from '../../nft/listing-text.ts';
+import { NoListing, type Installed } from '../../nft/listing.ts';
 import { printParts } from '../../nft/print.ts';
 import { parseReadings, type Reading } from '../../nft/reading.ts';
 import {
@@ -69,10 +70,10 @@ export class RealNft implements Nft {
     });
   }
 
-  list(table: TableName = 'service'): Promise<Installed | undefined> {
+  list(table: TableName = 'service', expected?: TableRules): Promise<Installed | undefined> {
     return this.#inTurn(async () => {
-      const listing = await this.#listing(listLine(table));
-      return listing === undefined ? undefined : readable(() => parseListing(listing, table));
+      const text = await this.#listingText(listLine(table));
+      return text === undefined ? undefined : readable(() => parseListingText(text, table, expected));
     });
   }
 
@@ -116,11 +117,16 @@ export class RealNft implements Nft {
 
   /** What the line lists; nothing where our table is not there. */
   async #listing(line: string): Promise<unknown> {
+    const text = await this.#listingText(line);
+    return text === undefined ? undefined : readable(() => JSON.parse(text) as unknown);
+  }
+
+  async #listingText(line: string): Promise<string | undefined> {
     const answer = await this.#ask(line);
     if (answer.kind === 'absent') return undefined;
     if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
     if (answer.kind === 'refused') throw new NftError('unreadable', `nft did not list the table: ${answer.detail}`);
-    return readable(() => JSON.parse(answer.json ?? '') as unknown);
+    return answer.json ?? '';
   }
 
   async #running(): Promise<NftProcess> {
