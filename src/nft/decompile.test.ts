@@ -61,7 +61,7 @@ describe('a listing', () => {
       ),
       { numRuns: 500 },
     );
-  });
+  }, 120_000);
 
   test('without our table is no table, whatever other tables hold', () => {
     expect(parseListing({ nftables: [] })).toBeUndefined();
