@@ -7,7 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
 import { buildApp } from './http/app.ts';
-import { Gate } from './http/listener/gate.ts';
+import { acceptQueue, Gate } from './http/listener/gate.ts';
 import { Health } from './http/pages/health.ts';
 import type { Log } from './http/observe/log.ts';
 import { createMetrics, type Measures } from './http/observe/metrics.ts';
@@ -177,7 +177,7 @@ async function browserOf(...[config, around, where]: Parameters<typeof browserSi
 
 async function listen(app: FastifyInstance, { listen: { host, port }, tlsCert }: ServerConfig): Promise<string> {
   try {
-    await app.listen({ host, port });
+    await app.listen({ host, port, backlog: acceptQueue });
   } catch (error) {
     if (!isSystemError(error)) throw error;
     const shown = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;

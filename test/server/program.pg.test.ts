@@ -1,4 +1,5 @@
 /** Proves `ringfence server` as a program: what it says at start, how it refuses, how it stops. */
+import { execFileSync } from 'node:child_process';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, connect, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -61,6 +62,18 @@ describe('starting', () => {
     expect(ended.code).toBe(0);
     expect(ended.stdout).not.toContain('rf_user_');
     expect(ended.stderr).not.toContain(token);
+  });
+
+  test.each(['1', '2'])('lets as many connections wait as the kernel allows, with %s workers', async (workers) => {
+    const env = { RINGFENCE_DATABASE_URL: await postgres.freshUrl() };
+    const run = program.run(['server', ...anywhere, '--data', await folder(), '--workers', workers], env);
+    const { port } = new URL(await run.url());
+    // Of a socket that listens, ss tells the length of its queue where it tells unsent bytes of others.
+    const listening = execFileSync('ss', ['--no-header', '--listening', '--tcp', '--numeric', `sport = :${port}`]);
+    const [, , queue] = listening.toString().trim().split(/\s+/);
+    const allowed = (await readFile('/proc/sys/net/core/somaxconn', 'utf8')).trim();
+    expect(queue).toBe(allowed);
+    await run.stop();
   });
 
   test('takes the first token from RINGFENCE_ADMIN_TOKEN', async () => {

@@ -1,6 +1,12 @@
 /** Owns a process's part in a port that it shares with others: it takes connections, or leaves them to the others for a while. */
 import { Server as TcpServer, type ListenOptions } from 'node:net';
 
+/**
+ * How many connections may wait to be accepted: as many as the kernel allows, which cuts this to `net.core.somaxconn`. A fleet that comes back
+ * at once must not be turned away while a process is busy for a moment.
+ */
+export const acceptQueue = 65_535;
+
 export class Gate {
   readonly #server: TcpServer;
   readonly #at: ListenOptions;
@@ -39,7 +45,10 @@ export class Gate {
       settled();
       this.#onWarning('cannot take connections again, will try', cause);
     };
-    server.on('listening', settled).on('error', failed).listen(this.#at);
+    server
+      .on('listening', settled)
+      .on('error', failed)
+      .listen({ ...this.#at, backlog: acceptQueue });
   }
 
   /** For good: the server is about to end. */
