@@ -5,7 +5,7 @@
 import { build } from 'esbuild';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { cpus } from 'node:os';
+import { arch, cpus, loadavg, release, type } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -66,7 +66,11 @@ if (args.includes('--list')) {
 } else {
   const asked = partsOf(args);
   const chosen = choose([...asked.keys()]);
-  console.log(`Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}`);
+  const [load = 0] = loadavg();
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'} (${arch()}), ${type()} ${release()}`;
+  console.log(
+    `Node ${process.versions.node}, ${machine}, load ${load.toFixed(1)}${load > 1 ? ': busy, trust ratios only' : ''}`,
+  );
   /** @type {string[]} */
   const failed = [];
   for (const file of chosen) {

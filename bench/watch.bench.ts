@@ -34,6 +34,7 @@ if (unknown.length > 0)
 const folder = mkdtempSync(join(tmpdir(), 'rf-bench-'));
 const database = await BenchDatabase.start(folder);
 const goals: Goal[] = [];
+const failed: string[] = [];
 try {
   const bench: Bench = {
     folder,
@@ -45,13 +46,22 @@ try {
   for (const [name, part] of Object.entries(parts)) {
     if (asked.length > 0 && !asked.includes(name)) continue;
     const began = Date.now();
-    const done = await part(bench);
-    console.log(
-      `\n${done.title}\n\n${table(done.head, done.rows)}\n\n(${name}: ${Math.round((Date.now() - began) / 1_000)} s)`,
-    );
-    goals.push(...(done.goals ?? []));
+    try {
+      const done = await part(bench);
+      const seconds = Math.round((Date.now() - began) / 1_000);
+      console.log(`\n${done.title}\n\n${table(done.head, done.rows)}\n\n(${name}: ${seconds} s)`);
+      goals.push(...(done.goals ?? []));
+    } catch (error) {
+      // The others can still be measured; that one is missing is told at the end too.
+      failed.push(name);
+      console.log(`\n${name} failed: ${error instanceof Error ? error.message : String(error)}`);
+    }
   }
   console.log(`\nThe goals:\n\n${goalTable(goals)}`);
+  if (failed.length > 0) {
+    console.log(`\nNot measured, because it failed: ${failed.join(', ')}`);
+    process.exitCode = 1;
+  }
 } finally {
   await database.stop();
   rmSync(folder, { recursive: true, force: true });

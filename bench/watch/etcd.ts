@@ -22,7 +22,7 @@ export async function startEtcd(folder: string, by: 'gRPC' | 'JSON'): Promise<Pe
     ['--log-level', 'error'],
   ].flat();
   const server = new Talker(['etcd', ...options], processor.server, { ETCD_UNSUPPORTED_ARCH: process.arch });
-  (await reached(port)).destroy();
+  (await reached(port, server)).destroy();
   const write = async (bytes: number): Promise<Written> => {
     const sent = nowNs();
     const body = JSON.stringify({ key: base64('k'), value: base64(payload(bytes)) });

@@ -1,26 +1,36 @@
-/** Owns the comparison: ours, the floor and the peers at the same job, one change or many to thousands of streams. */
+/** Owns the comparison: ours, the floor and the peers at the same job, one change or many to thousands of streams, alone and in turn. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { at, median, type Goal } from '../lib/goals.ts';
+import type { Goal } from '../lib/goals.ts';
+import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
 import type { Cell } from '../lib/table.ts';
-import { atRate, concurrently, documentBytes, ms, openLoad, startOurs, type Bench, type Part } from './bench.ts';
+import { atRate, concurrently, documentBytes, openLoad, startOurs, type Bench, type Part } from './bench.ts';
 import { startEtcd } from './etcd.ts';
 import { startNats, startNatsKv } from './nats.ts';
 import { startFloor, type Peer } from './peers.ts';
+import { inRow, inTurn, noRounds, writeCost, type Contender, type Rounds } from './rounds.ts';
 import { nowNs, residentKb, type Load } from './tools.ts';
 
 /** What one contender showed; what it could not show stays NaN. */
 interface Shown {
   readonly name: string;
   openedPerSecond: number;
+  /** Microseconds of the server's processors for each stream that opens. */
+  openingCost: number;
+  /** … and for a write while nobody listens, which is no part of a delivery. */
+  writeCost: number;
   kbPerStream: number;
-  /** One change to the last stream, from sending the write and from its answer; milliseconds. */
-  last: number;
-  worst: number;
-  afterAnswer: number;
+  /** Alone: the first changes after it started, later ones, and those to a receiver that sleeps between them. */
+  cold: Rounds;
+  warm: Rounds;
+  asleep: Rounds;
+  /** In turn with others that run beside it. */
+  turn: Rounds;
   deliveries: number;
   lagRate: number;
   lag50: number;
   lag99: number;
+  /** Why there is no more to show. */
+  trouble: string | undefined;
 }
 
 const names = {
@@ -42,54 +52,37 @@ const starters: Readonly<Record<Name, (bench: Bench, streams: number) => Promise
   gateway: (bench) => startEtcd(bench.folder, 'JSON'),
 };
 
-/** Slow peers get fewer rounds, so that the whole ends in minutes. */
-const rounds = { most: 30, least: 6, warmUp: 5, forMs: 5_000 };
+const bounds = {
+  cold: { most: 3, least: 3, forMs: 0 },
+  warmUp: { most: 12, least: 4, forMs: 3_000 },
+  warm: { most: 25, least: 5, forMs: 4_000 },
+  asleep: { most: 10, least: 4, forMs: 2_000 },
+} as const;
 const burstSeconds = 1.5;
 /** What is delivered per second while lag is looked at: this part of what was possible, and not more than the goal asks for. */
 const lagShare = 0.6;
 
-async function opened(bench: Bench, peer: Peer, streams: number, shown: Shown): Promise<Load> {
+async function opened(bench: Bench, peer: Peer, streams: number, shown?: Shown): Promise<Contender> {
+  // The floor has nothing but its streams.
+  const write = peer.name === names.floor ? { user: 0, system: 0 } : await writeCost(peer);
   await sleep(500);
   const before = residentKb(peer.pid);
+  const meter = new ProcessorMeter(peer.pid);
+  meter.start();
   const { load, ns } = await openLoad(bench, peer, streams);
-  shown.openedPerSecond = streams / (ns / 1e9);
+  meter.stop();
   await sleep(1_500);
-  shown.kbPerStream = (residentKb(peer.pid) - before) / streams;
-  return load;
-}
-
-interface Contender {
-  readonly peer: Peer;
-  readonly load: Load;
-  readonly shown: Shown;
-}
-
-/** In turns, so that a machine that is slower for a while is so for all. */
-async function oneChange(contenders: readonly Contender[]): Promise<void> {
-  const times = contenders.map((): { readonly last: number; readonly after: number }[] => []);
-  const began = Date.now();
-  for (let i = 0; i < rounds.most; i += 1) {
-    if (i >= rounds.least && Date.now() - began > rounds.forMs * contenders.length) break;
-    for (const [index, { peer, load }] of contenders.entries()) {
-      const reached = load.expect(1);
-      const { sent, acknowledged } = await peer.write(documentBytes);
-      const { last } = await reached;
-      times[index]?.push({ last: ms(last - sent), after: Math.max(0, ms(last - acknowledged)) });
-      await sleep(30);
-    }
+  if (shown !== undefined) {
+    shown.openedPerSecond = streams / (ns / 1e9);
+    shown.openingCost = sumOf(meter.total) / streams;
+    shown.kbPerStream = (residentKb(peer.pid) - before) / streams;
+    shown.writeCost = sumOf(write);
   }
-  for (const [index, { shown }] of contenders.entries()) {
-    const all = times[index] ?? [];
-    const counted = all.slice(all.length === rounds.most ? rounds.warmUp : 1);
-    const lasts = counted.map(({ last }) => last);
-    shown.last = median(lasts);
-    shown.worst = at(lasts, 1);
-    shown.afterAnswer = median(counted.map(({ after }) => after));
-  }
+  return { peer, load, streams, write };
 }
 
 /** So many at once as fast as the peer takes them; the clock stops at the last stream's last document. */
-async function burst(peer: Peer, load: Load, streams: number, changes: number): Promise<number> {
+async function burst({ peer, load, streams }: Contender, changes: number): Promise<number> {
   const reached = load.expect(changes);
   const began = nowNs();
   await concurrently(peer, changes);
@@ -97,17 +90,17 @@ async function burst(peer: Peer, load: Load, streams: number, changes: number): 
   return (streams * changes) / ((last - began) / 1e9);
 }
 
-async function manyChanges({ peer, load, shown }: Contender, streams: number, goal: number): Promise<void> {
+async function manyChanges(contender: Contender, shown: Shown, goal: number): Promise<void> {
+  const { peer, load, streams } = contender;
   await peer.crowd?.();
   await sleep(500);
   // Short bursts say how many changes make a second or two: peers differ by a thousand times.
-  let best = await burst(peer, load, streams, 4);
-  if (best / streams > 10) best = Math.max(best, await burst(peer, load, streams, 100));
+  let best = await burst(contender, 4);
+  if (best / streams > 10) best = Math.max(best, await burst(contender, 100));
   // Sustained is what programs reach that compile while they run: twice more, and again as long as that brought much.
   for (let i = 0, before = 0; i < 2 || (i < 6 && best > before * 1.1); i += 1) {
     before = best;
-    const changes = Math.max(4, Math.round((best / streams) * burstSeconds));
-    best = Math.max(best, await burst(peer, load, streams, changes));
+    best = Math.max(best, await burst(contender, Math.max(4, Math.round((best / streams) * burstSeconds))));
   }
   shown.deliveries = best;
   shown.lagRate = Math.min(best * lagShare, goal);
@@ -123,77 +116,130 @@ async function manyChanges({ peer, load, shown }: Contender, streams: number, go
 const nothingYet = (name: Name): Shown => ({
   name: names[name],
   openedPerSecond: Number.NaN,
+  openingCost: Number.NaN,
+  writeCost: Number.NaN,
   kbPerStream: Number.NaN,
-  last: Number.NaN,
-  worst: Number.NaN,
-  afterAnswer: Number.NaN,
+  cold: noRounds,
+  warm: noRounds,
+  asleep: noRounds,
+  turn: noRounds,
   deliveries: Number.NaN,
   lagRate: Number.NaN,
   lag50: Number.NaN,
   lag99: Number.NaN,
+  trouble: undefined,
 });
 
-/** Shows those named side by side; a peer that gives up leaves what it has not shown unknown. */
-async function show(bench: Bench, all: readonly Name[], { streams, sustained }: Wanted): Promise<Map<Name, Shown>> {
-  const shown = new Map(all.map((name) => [name, nothingYet(name)]));
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** One contender with the machine to itself. What fails leaves the rest unknown, and says why. */
+async function alone(bench: Bench, name: Name, { streams, sustained }: Wanted): Promise<Shown> {
+  const shown = nothingYet(name);
+  let peer: Peer | undefined;
+  let load: Load | undefined;
+  try {
+    peer = await starters[name](bench, streams);
+    const contender = await opened(bench, peer, streams, shown);
+    load = contender.load;
+    await load.awake(true);
+    shown.cold = await inRow(contender, bounds.cold);
+    await inRow(contender, bounds.warmUp);
+    shown.warm = await inRow(contender, bounds.warm);
+    await load.awake(false);
+    shown.asleep = await inRow(contender, bounds.asleep);
+    await load.awake(true);
+    if (sustained !== undefined) await manyChanges(contender, shown, sustained);
+  } catch (error) {
+    shown.trouble = reasonOf(error);
+  } finally {
+    await load?.stop();
+    await peer?.stop();
+  }
+  return shown;
+}
+
+/** Those that are still while they are idle, side by side. */
+async function together(
+  bench: Bench,
+  who: readonly Name[],
+  { streams }: Wanted,
+  all: ReadonlyMap<Name, Shown>,
+): Promise<void> {
   const peers: Peer[] = [];
   const contenders: Contender[] = [];
   try {
-    for (const [name, one] of shown) {
+    for (const name of who) {
       const peer = await starters[name](bench, streams);
       peers.push(peer);
-      contenders.push({ peer, shown: one, load: await opened(bench, peer, streams, one) });
+      contenders.push(await opened(bench, peer, streams));
     }
-    await oneChange(contenders);
-    if (sustained === undefined) return shown;
-    for (const one of contenders) await manyChanges(one, streams, sustained);
+    await inTurn(contenders, bounds.warmUp);
+    const rounds = await inTurn(contenders, bounds.warm);
+    for (const [index, name] of who.entries()) {
+      const shown = all.get(name);
+      if (shown !== undefined) shown.turn = rounds[index] ?? noRounds;
+    }
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    console.log(`${streams} streams: ${all.join(', ')} gave up: ${message}`);
+    console.log(`${streams} streams: ${who.join(', ')} in turn gave up: ${reasonOf(error)}`);
   } finally {
     for (const { load } of contenders) await load.stop();
     for (const peer of peers) await peer.stop();
   }
-  return shown;
 }
 
 const cell = (value: number): Cell => (Number.isNaN(value) ? '–' : value);
 
 export interface Wanted {
   readonly streams: number;
-  /** Those who are still when they are idle side by side, the others one by one. */
-  readonly who: readonly (readonly Name[])[];
+  readonly who: readonly Name[];
+  /** Those of them that are measured in turn too: they are still when they are idle. */
+  readonly turns: readonly Name[];
   /** Deliveries per second; absent: not measured. */
   readonly sustained?: number;
   readonly goals: (of: (name: Name) => Shown) => readonly Goal[];
 }
 
+const costOf = ({ user, system }: Rounds): number => user + system;
+
+const columns: readonly (readonly [string, (shown: Shown) => Cell])[] = [
+  ['', ({ name }) => name],
+  ['last, ms: cold', ({ cold }) => cell(cold.last)],
+  ['warm', ({ warm }) => cell(warm.last)],
+  ['worst', ({ warm }) => cell(warm.worst)],
+  ['from the answer', ({ warm }) => cell(warm.afterAnswer)],
+  ['receiver asleep', ({ asleep }) => cell(asleep.last)],
+  ['in turn', ({ turn }) => cell(turn.last)],
+  ['µs a delivery: user', ({ warm }) => cell(warm.user)],
+  ['system', ({ warm }) => cell(warm.system)],
+  ['cold', ({ cold }) => cell(costOf(cold))],
+  ['asleep', ({ asleep }) => cell(costOf(asleep))],
+  ['in turn', ({ turn }) => cell(costOf(turn))],
+  ['µs a write', ({ writeCost: cost }) => cell(cost)],
+  ['opened/s', ({ openedPerSecond }) => cell(openedPerSecond)],
+  ['µs a stream', ({ openingCost }) => cell(openingCost)],
+  ['KB a stream', ({ kbPerStream }) => cell(kbPerStream)],
+];
+const sustainedColumns: typeof columns = [
+  ['deliveries, M/s', ({ deliveries }) => cell(deliveries / 1e6)],
+  ['lag at M/s', ({ lagRate }) => cell(lagRate / 1e6)],
+  ['lag p50, ms', ({ lag50 }) => cell(lag50)],
+  ['lag p99, ms', ({ lag99 }) => cell(lag99)],
+];
+
 export async function fanOut(bench: Bench, wanted: Wanted): Promise<Part> {
-  const { streams, who, sustained, goals } = wanted;
+  const { streams, who, turns, sustained, goals } = wanted;
   const all = new Map<Name, Shown>();
-  for (const together of who) for (const [name, one] of await show(bench, together, wanted)) all.set(name, one);
-  const of = (name: Name): Shown => {
-    const shown = all.get(name);
-    if (shown === undefined) throw new Error(`${name} was not measured`);
-    return shown;
-  };
-  const first = ['', 'last, ms', 'worst', 'from the answer', 'opened/s', 'KB a stream'];
-  const second = ['deliveries, M/s', 'lag at M/s', 'lag p50, ms', 'lag p99, ms'];
+  for (const name of who) all.set(name, await alone(bench, name, wanted));
+  await together(bench, turns, wanted, all);
+  for (const { name, trouble } of all.values()) {
+    if (trouble !== undefined) console.log(`${streams} streams: ${name} gave up: ${trouble}`);
+  }
+  const of = (name: Name): Shown => all.get(name) ?? nothingYet(name);
+  const shownColumns = sustained === undefined ? columns : [...columns, ...sustainedColumns];
   return {
-    title: `${streams} streams: one change of ${documentBytes} bytes from sending the write to the last stream (median), then as many as possible`,
-    head: sustained === undefined ? first : [...first, ...second],
-    rows: [...all.values()].map((s) => {
-      const row = [
-        s.name,
-        cell(s.last),
-        cell(s.worst),
-        cell(s.afterAnswer),
-        cell(s.openedPerSecond),
-        cell(s.kbPerStream),
-      ];
-      const more = [cell(s.deliveries / 1e6), cell(s.lagRate / 1e6), cell(s.lag50), cell(s.lag99)];
-      return sustained === undefined ? row : [...row, ...more];
-    }),
+    title: `${streams} streams: one change of ${documentBytes} bytes from sending the write to the last stream (medians), each contender alone and some in turn, with the server’s own processor time; then as many as possible`,
+    head: shownColumns.map(([head]) => head),
+    rows: [...all.values()].map((shown) => shownColumns.map(([, value]) => value(shown))),
     goals: goals(of),
   };
 }
@@ -207,16 +253,22 @@ const atLeast = (what: string, goal: number, measured: number, unit = ''): Goal 
   atLeast: true,
 });
 
-/** Ours from an acknowledged write. Peers from its sending: NATS acknowledges nothing, and etcd is busy delivering when it should. */
+/** By the server's own processor time for a delivery, alone and warm: other programs on the machine cannot flatter it. */
 const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<Record<Name, number>>>): Goal[] =>
   (Object.entries(by) as [Name, number][]).map(([name, goal]) =>
-    atMost(`one change to the last of ${count}, ÷ ${names[name]}`, goal, of('ours').afterAnswer / of(name).last, '×'),
+    atMost(
+      `processor time of a delivery to ${count}, ÷ ${names[name]}`,
+      goal,
+      costOf(of('ours').warm) / costOf(of(name).warm),
+      '×',
+    ),
   );
 
 export const fanOuts = {
   '1k': {
     streams: 1_000,
-    who: [['floor', 'ours', 'nats'], ['kv'], ['etcd'], ['gateway']],
+    who: ['floor', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
+    turns: ['floor', 'ours', 'nats'],
     sustained: 2e6,
     goals: (of) => [
       ...ratios('1k', of, { floor: 1.5, etcd: 0.35, nats: 0.6 }),
@@ -225,15 +277,22 @@ export const fanOuts = {
   },
   '10k': {
     streams: 10_000,
-    who: [['floor', 'ours', 'nats'], ['kv'], ['etcd'], ['gateway']],
+    who: ['floor', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
+    turns: ['floor', 'ours', 'nats'],
     sustained: 1.5e6,
     goals: (of) => [
       ...ratios('10k', of, { floor: 1.3, etcd: 0.25, nats: 0.5 }),
+      atMost(
+        'processor time of an opening stream, ÷ NATS core',
+        1,
+        of('ours').openingCost / of('nats').openingCost,
+        '×',
+      ),
       atLeast('sustained deliveries, 10k streams', 1.5, of('ours').deliveries / 1e6, 'M/s'),
       atLeast('sustained deliveries, 10k streams, ÷ NATS core', 6, of('ours').deliveries / of('nats').deliveries, '×'),
       atMost('lag under 1.5 M deliveries/s, 10k streams, p99', 150, of('ours').lag99, 'ms'),
       atMost('resident memory of an idle stream', 10, of('ours').kbPerStream, 'KB'),
     ],
   },
-  '19k': { streams: 19_000, who: [['floor', 'ours', 'nats'], ['etcd']], goals: () => [] },
+  '19k': { streams: 19_000, who: ['floor', 'ours', 'nats', 'etcd'], turns: [], goals: () => [] },
 } satisfies Readonly<Record<string, Wanted>>;

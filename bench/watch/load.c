@@ -15,7 +15,12 @@
  *   count      "count MARKERS BYTES NOW"
  *   lag        "lag SAMPLES P50 P99 MAX" since the last such command, in nanoseconds, from one stream in sixteen
  *   stall M    the first M streams are not read any more
+ *   awake 0|1  whether it polls without ever sleeping: "awake 0|1"
  *   quit
+ *
+ * A receiver that sleeps has to be woken by whoever writes to it, and on a virtual machine that may cost more than the write: a price of the
+ * machine, which real receivers, on machines of their own, do not take from the program under test. So while something is measured, the one
+ * generator that receives it is awake and all others sleep, where nothing comes.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -55,7 +60,7 @@ struct stream {
 
 static enum protocol protocol;
 static struct stream *streams;
-static int total, ready_count, open_count, epoll_fd;
+static int total, ready_count, open_count, epoll_fd, awake;
 static char *request, *ready_text;
 static size_t request_size, ready_size;
 static long long ready_bytes;
@@ -291,8 +296,8 @@ static void read_stream(struct stream *s) {
     ssize_t n = recv(s->fd, buffer, sizeof buffer, protocol == BYTES ? MSG_TRUNC : 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) {
-      fprintf(stderr, "load: a stream ended (%s) after %llu markers: %.200s\n", n < 0 ? strerror(errno) : "closed",
-              (unsigned long long)s->markers, s->ready ? "" : buffer);
+      fprintf(stderr, "load: a stream ended (%s) after %llu markers, %d of %d streams answered: %.200s\n",
+              n < 0 ? strerror(errno) : "closed", (unsigned long long)s->markers, ready_count, total, s->ready ? "" : buffer);
       exit(1);
     }
     bytes_read += (uint64_t)n;
@@ -303,6 +308,11 @@ static void read_stream(struct stream *s) {
     else if (protocol == NATS) messages(s, buffer, (size_t)n);
     else {
       if (!s->ready) look_for_ready(s, buffer, (size_t)n);
+      /* An answer that is no stream says why. */
+      if (!s->ready && n > 12 && !strncmp(buffer, "HTTP/1.1 ", 9) && buffer[9] != '2') {
+        fprintf(stderr, "load: refused, %d of %d streams answered: %.*s\n", ready_count, total, n < 400 ? (int)n : 400, buffer);
+        exit(1);
+      }
       if (protocol == GATEWAY) scan_base64(s, buffer, (size_t)n);
       else scan(s, buffer, (size_t)n);
     }
@@ -375,6 +385,9 @@ static void command(char *line, int *expecting) {
     }
     printf("stalled\n");
     fflush(stdout);
+  } else if (sscanf(line, "awake %d", &awake) == 1) {
+    printf("awake %d\n", awake);
+    fflush(stdout);
   } else if (!strncmp(line, "quit", 4)) exit(0);
 }
 
@@ -425,7 +438,7 @@ int main(int argc, char **argv) {
       fflush(stdout);
     }
     struct epoll_event events[1024];
-    int n = epoll_wait(epoll_fd, events, 1024, -1);
+    int n = epoll_wait(epoll_fd, events, 1024, awake ? 0 : -1);
     for (int i = 0; i < n; i++) {
       uint32_t index = events[i].data.u32;
       if (index != UINT32_MAX) {

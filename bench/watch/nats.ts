@@ -11,7 +11,7 @@ const hello = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_resp
 async function start(args: readonly string[]): Promise<{ server: Talker; port: number; socket: Socket }> {
   const port = await freePort();
   const server = new Talker(['nats-server', '-a', '127.0.0.1', '-p', String(port), ...args], processor.server);
-  const socket = await reached(port);
+  const socket = await reached(port, server);
   socket.write(hello);
   return { server, port, socket };
 }

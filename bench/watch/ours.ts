@@ -50,7 +50,17 @@ export class Ours implements Peer {
   }): Promise<Ours> {
     const port = await freePort();
     const { program, folder, databaseUrl, cpu = processor.server, args = [], node = [] } = options;
-    const limits = ['--rate-limit', '0', '--log-level', 'error', '--stream-max-age', '86400', ...args];
+    const limits = [
+      '--rate-limit',
+      '0',
+      '--log-level',
+      'error',
+      '--stream-max-age',
+      '86400',
+      '--max-streams',
+      '1000000',
+      ...args,
+    ];
     const command = [process.execPath, ...node, program, 'server', '--listen', `127.0.0.1:${port}`, ...limits];
     const server = new Talker(command, cpu, {
       RINGFENCE_DATABASE_URL: databaseUrl,

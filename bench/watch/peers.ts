@@ -31,7 +31,8 @@ export interface Peer {
 /** A document's text: its marker, filled up. */
 export const payload = (bytes: number): string => marker().padEnd(bytes, 'x');
 
-export async function reached(port: number): Promise<Socket> {
+/** A connection to a program that may take some seconds to listen. */
+export async function reached(port: number, program: Talker): Promise<Socket> {
   for (let i = 0; ; i += 1) {
     const socket = connect(port, '127.0.0.1');
     const up = await new Promise<boolean>((resolve) => {
@@ -39,6 +40,7 @@ export async function reached(port: number): Promise<Socket> {
       socket.once('error', () => resolve(false));
     });
     if (up) return socket.on('error', () => {});
+    if (program.over !== undefined) throw program.over;
     if (i > 200) throw new Error(`nobody listens on ${port}`);
     await sleep(50);
   }

@@ -81,6 +81,11 @@ export class Talker {
     });
   }
 
+  /** Why it has ended, if it has. */
+  get over(): Error | undefined {
+    return this.#over;
+  }
+
   get pid(): number {
     return this.child.pid ?? 0;
   }
@@ -186,6 +191,12 @@ export class Load {
     this.#talker.say('lag');
     const [, p50 = 0, p99 = 0, max = 0] = numbersOf(await this.#talker.hears('lag'));
     return { p50: p50 / 1e6, p99: p99 / 1e6, max: max / 1e6 };
+  }
+
+  /** Whether it polls without sleeping. Only one does at a time: they share a processor. */
+  async awake(on: boolean): Promise<void> {
+    this.#talker.say(`awake ${on ? 1 : 0}`);
+    await this.#talker.hears('awake');
   }
 
   async stall(streams: number): Promise<void> {

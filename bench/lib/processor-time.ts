@@ -1,0 +1,90 @@
+/** Owns the processor time of a program and its children, from the kernel's own accounts: what it costs, however busy the machine is. */
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** Microseconds so far. */
+export interface ProcessorTime {
+  readonly user: number;
+  readonly system: number;
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return ''; // It ended meanwhile.
+  }
+}
+
+/** The process and all that descend from it. */
+export function treeOf(pid: number): readonly number[] {
+  const children = read(`/proc/${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number);
+  return [pid, ...children.flatMap(treeOf)];
+}
+
+const listed = (path: string): readonly string[] => {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
+};
+
+/** Microseconds that the threads of a process have run, to the nanosecond. */
+const ranFor = (pid: number): number =>
+  listed(`/proc/${pid}/task`).reduce((sum, task) => {
+    const [ran = '0'] = read(`/proc/${pid}/task/${task}/schedstat`).split(' ');
+    return sum + Number(ran) / 1_000;
+  }, 0);
+
+/** Clock ticks of ten milliseconds, in user mode and in the kernel. */
+function ticksOf(pid: number): readonly [number, number] {
+  const fields = read(`/proc/${pid}/stat`)
+    .replace(/^.*\) /, '')
+    .split(' ');
+  return [Number(fields[11] ?? 0), Number(fields[12] ?? 0)];
+}
+
+/** Measures one program over any number of stretches of time. */
+export class ProcessorMeter {
+  readonly #pid: number;
+  #ran = 0;
+  #user = 0;
+  #system = 0;
+  #from: { readonly ran: number; readonly user: number; readonly system: number } | undefined;
+
+  constructor(pid: number) {
+    this.#pid = pid;
+  }
+
+  start(): void {
+    this.#from = this.#read();
+  }
+
+  stop(): void {
+    const [from, to] = [this.#from, this.#read()];
+    if (from === undefined) return;
+    this.#from = undefined;
+    this.#ran += to.ran - from.ran;
+    this.#user += to.user - from.user;
+    this.#system += to.system - from.system;
+  }
+
+  /** All stretches together: the sum is exact, how it divides is known by clock ticks. */
+  get total(): ProcessorTime {
+    const share = this.#user / Math.max(1, this.#user + this.#system);
+    return { user: this.#ran * share, system: this.#ran * (1 - share) };
+  }
+
+  #read(): { readonly ran: number; readonly user: number; readonly system: number } {
+    let [ran, user, system] = [0, 0, 0];
+    for (const pid of treeOf(this.#pid)) {
+      const [inUser, inSystem] = ticksOf(pid);
+      ran += ranFor(pid);
+      user += inUser;
+      system += inSystem;
+    }
+    return { ran, user, system };
+  }
+}
+
+export const sumOf = ({ user, system }: ProcessorTime): number => user + system;

@@ -1,0 +1,127 @@
+/** Owns rounds of one change to all streams of a contender: how long each took, and what it cost the server. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { at, median } from '../lib/goals.ts';
+import { ProcessorMeter, type ProcessorTime } from '../lib/processor-time.ts';
+import { documentBytes, ms } from './bench.ts';
+import type { Peer } from './peers.ts';
+import type { Load } from './tools.ts';
+
+export interface Contender {
+  readonly peer: Peer;
+  readonly load: Load;
+  readonly streams: number;
+  /** Microseconds of the server's processors for a write while nobody listens: no part of a delivery. */
+  readonly write: ProcessorTime;
+}
+
+/** What rounds showed. Milliseconds to the last stream; microseconds of the server's processors for each delivery. */
+export interface Rounds {
+  readonly rounds: number;
+  readonly last: number;
+  readonly worst: number;
+  /** From the answer to the write instead of its sending. */
+  readonly afterAnswer: number;
+  readonly user: number;
+  readonly system: number;
+}
+
+export const noRounds: Rounds = {
+  rounds: 0,
+  last: Number.NaN,
+  worst: Number.NaN,
+  afterAnswer: Number.NaN,
+  user: Number.NaN,
+  system: Number.NaN,
+};
+
+/** Collects rounds of one contender, in a row or in turn with others. */
+export class RoundTaker {
+  readonly #contender: Contender;
+  readonly #meter: ProcessorMeter;
+  readonly #times: { readonly last: number; readonly after: number }[] = [];
+
+  constructor(contender: Contender) {
+    this.#contender = contender;
+    this.#meter = new ProcessorMeter(contender.peer.pid);
+  }
+
+  async take(): Promise<void> {
+    const { peer, load } = this.#contender;
+    const reached = load.expect(1);
+    this.#meter.start();
+    const { sent, acknowledged } = await peer.write(documentBytes);
+    const { last } = await reached;
+    // What the server does after the last delivery is part of its price.
+    await sleep(5);
+    this.#meter.stop();
+    this.#times.push({ last: ms(last - sent), after: Math.max(0, ms(last - acknowledged)) });
+  }
+
+  get shown(): Rounds {
+    const rounds = this.#times.length;
+    if (rounds === 0) return noRounds;
+    const lasts = this.#times.map(({ last }) => last);
+    const { user, system } = this.#meter.total;
+    const { streams, write } = this.#contender;
+    const deliveries = rounds * streams;
+    return {
+      rounds,
+      last: median(lasts),
+      worst: at(lasts, 1),
+      afterAnswer: median(this.#times.map(({ after }) => after)),
+      user: Math.max(0, user - rounds * write.user) / deliveries,
+      system: Math.max(0, system - rounds * write.system) / deliveries,
+    };
+  }
+}
+
+/** What a write costs the server while it has no streams, after some to warm up. */
+export async function writeCost(peer: Peer): Promise<ProcessorTime> {
+  const meter = new ProcessorMeter(peer.pid);
+  const [warmUp, writes] = [20, 30];
+  for (let i = 0; i < warmUp; i += 1) await peer.write(documentBytes);
+  meter.start();
+  for (let i = 0; i < writes; i += 1) await peer.write(documentBytes);
+  await sleep(5);
+  meter.stop();
+  const { user, system } = meter.total;
+  return { user: user / writes, system: system / writes };
+}
+
+/** How many rounds, and for how long at most: slow contenders get fewer, so that the whole ends in minutes. */
+export interface Bounds {
+  readonly most: number;
+  readonly least: number;
+  readonly forMs: number;
+}
+
+const pause = 30;
+
+/** Rounds in a row. */
+export async function inRow(contender: Contender, { most, least, forMs }: Bounds): Promise<Rounds> {
+  const taker = new RoundTaker(contender);
+  const until = Date.now() + forMs;
+  for (let i = 0; i < most && (i < least || Date.now() < until); i += 1) {
+    await taker.take();
+    await sleep(pause);
+  }
+  return taker.shown;
+}
+
+/** Rounds in turn, so that a machine that is slower for a while is so for all. Only the generator of whose turn it is does not sleep. */
+export async function inTurn(
+  contenders: readonly Contender[],
+  { most, least, forMs }: Bounds,
+): Promise<readonly Rounds[]> {
+  const takers = contenders.map((contender) => new RoundTaker(contender));
+  const until = Date.now() + forMs * contenders.length;
+  for (let i = 0; i < most && (i < least || Date.now() < until); i += 1) {
+    for (const [index, { load }] of contenders.entries()) {
+      await load.awake(true);
+      await takers[index]?.take();
+      await load.awake(false);
+      await sleep(pause);
+    }
+  }
+  return takers.map(({ shown }) => shown);
+}
