@@ -198,14 +198,14 @@ const rooms: Rooms = {
     why: 'what all parts of the server share; it knows none of them',
   },
   'agent/host': {
-    may: ['client', 'nft', 'policy'],
+    may: ['node', 'client', 'nft', 'policy'],
     npm: [],
     node: true,
     processes: true,
     why: 'the machine around the packet filter: helper programs, locks, interfaces, tracked connections',
   },
   'agent/kernel': {
-    may: ['agent/host', 'client', 'nft', 'policy'],
+    may: ['agent/host', 'node', 'client', 'nft', 'policy'],
     npm: [],
     node: true,
     processes: true,
@@ -265,7 +265,7 @@ const rooms: Rooms = {
     why: 'puts the agent together; it ships small, drives the kernel, and must work without the server',
   },
   'cli/terminal': {
-    may: ['client'],
+    may: ['node', 'client'],
     npm: ['yaml'],
     node: true,
     why: 'text in and out: tables, questions, files, exit codes; it asks no server',
@@ -309,10 +309,13 @@ const rooms: Rooms = {
     processes: true,
     why: "starts the person's own editor, and nothing else",
   },
-  'cli/group': noun(['cli/group/editor.ts', 'cli/lookup'], 'groups and their rules, as people write them'),
-  'cli/policy': noun(['cli/group', 'cli/lookup', 'nft'], 'files, rulesets and explanations of groups and devices'),
-  'cli/watch': noun(['cli/group'], 'changes, told with the rules as people write them'),
-  'cli/completion': noun(['cli/lookup'], 'what may follow a half-typed command line'),
+  'cli/group': noun(['cli/group/editor.ts', 'cli/lookup', 'node'], 'groups and their rules, as people write them'),
+  'cli/policy': noun(
+    ['cli/group', 'cli/lookup', 'node', 'nft'],
+    'files, rulesets and explanations of groups and devices',
+  ),
+  'cli/watch': noun(['cli/group', 'node'], 'changes, told with the rules as people write them'),
+  'cli/completion': noun(['node', 'cli/lookup'], 'what may follow a half-typed command line'),
   'cli/reference': noun([], 'docs/cli.md'),
   'cli/agent': {
     may: ['cli/command-line', 'cli/session', 'cli/terminal', 'agent', 'agent/report', 'node'],

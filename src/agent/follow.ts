@@ -40,6 +40,7 @@ export async function follow(config: AgentConfig, { version, signal }: { version
   if (config.proof.kind !== 'token') await claimIdentity(check, log);
   const nft = new RealNft({ clock, scratch: await scratchFolder(state) });
   const stateFolder = new StateFolder({ folder: state });
+  await Promise.all([stateFolder.removeUnfinished(), folder.removeUnfinished()]);
   const serverAccess = config.serverAccess
     ? await openServerAccess(config.server, { state: stateFolder, clock, monotonic, random, log })
     : undefined;
@@ -148,7 +149,9 @@ async function refuseWrongIdentity({ proof, state, organization }: AgentConfig, 
 async function scratchFolder(state: string): Promise<string> {
   const folder = process.env['RUNTIME_DIRECTORY']?.split(':')[0] ?? state;
   // What an agent left that was killed; the lock says that it is gone.
-  const left = (await readdir(folder).catch(() => [])).filter((name) => /^batch-\d+\.nft$/.test(name));
+  const left = (await readdir(folder).catch(() => [])).filter((name) =>
+    /^batch-\d+\.nft(?:\.[0-9a-f]{16}\.new)?$/.test(name),
+  );
   await Promise.all(left.map((name) => rm(join(folder, name), { force: true }).catch(() => {})));
   return folder;
 }

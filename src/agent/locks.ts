@@ -1,5 +1,6 @@
 /** Owns the locks of a running agent: one on its state directory, one in its network namespace, taken and released together. */
 import { mkdir } from 'node:fs/promises';
+import { refuseSharedFolder } from './host/private-folder.ts';
 import { lockFolder, lockNamespace, type FolderLock } from './host/lock.ts';
 
 /** Thrown where the agent cannot start: one line for a person. */
@@ -15,6 +16,7 @@ export async function lockState(state: string, onLost?: (why: string) => void): 
       `the state directory cannot be made: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
+  await refuseSharedFolder(state, process.geteuid?.());
   const options = onLost === undefined ? {} : { onLost };
   const mine = await lockFolder(state, options);
   try {

@@ -1,8 +1,10 @@
 /** Owns the command `ringfence agent`: runs the agent, or takes its rules away, and says in one line why it cannot. */
 import { systemClock } from '../client/clock.ts';
+import { visible } from '../node/visible.ts';
 import { agentConfig, WrongOptions } from './config.ts';
 import { follow } from './follow.ts';
 import { Locked } from './host/lock.ts';
+import { SharedFolder } from './host/private-folder.ts';
 import { Enforcer } from './kernel/enforcer.ts';
 import { NftError } from './kernel/nft.ts';
 import { RealNft } from './kernel/real-nft.ts';
@@ -21,6 +23,7 @@ const isExpected = (error: unknown): error is Error =>
   error instanceof ForeignIdentity ||
   error instanceof Locked ||
   error instanceof NftError ||
+  error instanceof SharedFolder ||
   error instanceof CannotStart;
 
 /** The command: runs until it is asked to stop; gives the exit code. */
@@ -33,7 +36,7 @@ export async function runAgent(values: AgentValues, { version }: { readonly vers
     return done;
   } catch (error) {
     if (!isExpected(error)) throw error;
-    process.stderr.write(`ringfence: ${error.message}\n`);
+    process.stderr.write(`ringfence: ${visible(error.message)}\n`);
     return error instanceof WrongOptions || error instanceof ForeignIdentity ? wrongUsage : failed;
   } finally {
     stop.forget();

@@ -1,5 +1,6 @@
 /** Owns the start of the agent: a command line that runs it is read here, without loading anything of the other commands. */
 import { readCommandLine, WrongCommandLine } from '../node/command-line.ts';
+import { visible } from '../node/visible.ts';
 import { programVersion } from '../node/version.ts';
 import { runAgent } from './main.ts';
 import { agentOptions, runsAgent, type AgentValues } from './options.ts';
@@ -16,7 +17,7 @@ export async function startAgent(args: readonly string[]): Promise<boolean> {
     process.exitCode = await runAgent(readAgentValues(args, process.env), { version: programVersion });
   } catch (error) {
     if (!(error instanceof WrongCommandLine)) throw error;
-    process.stderr.write(`ringfence: ${error.message}\n`);
+    process.stderr.write(`ringfence: ${visible(error.message)}\n`);
     process.exitCode = wrongUsage;
   }
   return true;

@@ -1,6 +1,7 @@
 /** Owns the reading of a command line and its environment variables by a table of options. */
 import { parseArgs } from 'node:util';
 import { isOff } from './environment.ts';
+import { nearest } from './nearest.ts';
 
 /** One option, for any program that reads command lines. `read` throws an error whose message ends a sentence about the value. */
 export interface OptionSpec {
@@ -126,26 +127,3 @@ function reasonFor(error: unknown, entries: readonly Entry[], args: readonly str
 
 const outlineWord = (entries: readonly Entry[], args: readonly string[]): string =>
   outline(Object.fromEntries(entries.map(({ name, spec }) => [name, spec])), args).word ?? '';
-
-/** The option that was probably meant: one that differs by less than half of its letters. */
-function nearest(given: string, options: readonly string[]): string | undefined {
-  const ranked = options
-    .map((option) => ({ option, distance: distanceBetween(given.slice(0, 64), option) }))
-    .toSorted((a, b) => a.distance - b.distance);
-  const [best] = ranked;
-  return best !== undefined && best.distance <= Math.min(3, best.option.length / 2) ? best.option : undefined;
-}
-
-/** Letters to put in, take out or change to get from one to the other. */
-function distanceBetween(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
-}

@@ -1,6 +1,8 @@
 /** Owns the writing of files that are never seen half: the old one or the new one, whatever happens in between. */
-import { open, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 
 export interface WholeFileOptions {
   readonly mode: number;
@@ -9,16 +11,26 @@ export interface WholeFileOptions {
   readonly failpoint?: (at: 'written' | 'renamed') => void | Promise<void>;
 }
 
+/** Never an existing file, and never through a link: whoever else can write to the directory leads us nowhere. */
+const fresh = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+
+/** A file that was not there before, or is not any more: a leftover of that name is removed, a link too, and never followed. */
+export async function openFreshFile(path: string, mode: number): Promise<FileHandle> {
+  await rm(path, { force: true });
+  return open(path, fresh, mode);
+}
+
 export async function writeWholeFile(
   path: string,
   text: string,
   { mode, durable, failpoint }: WholeFileOptions,
 ): Promise<void> {
-  const passing = `${path}.new`;
+  // A name that nobody can know, so that nobody can be there before us.
+  const passing = `${path}.${randomBytes(8).toString('hex')}.new`;
   try {
-    const file = await open(passing, 'w', mode);
+    const file = await open(passing, fresh, mode);
     try {
-      await file.chmod(mode); // Also where a file of that name was left behind with another mode.
+      await file.chmod(mode); // Whatever the umask says.
       await file.writeFile(text);
       if (durable) await file.sync();
     } finally {
@@ -32,6 +44,19 @@ export async function writeWholeFile(
   }
   await failpoint?.('renamed');
   if (durable) await syncFolder(dirname(path));
+}
+
+/** Removes what writes of these files left behind that were cut off. Nobody else may be writing them. */
+export async function removeUnfinished(paths: readonly string[]): Promise<void> {
+  for (const folder of new Set(paths.map((path) => dirname(path)))) {
+    const owned = new Set(paths.filter((path) => dirname(path) === folder).map((path) => basename(path)));
+    for (const name of await readdir(folder).catch(() => [])) {
+      const [, original = ''] = /^(.*)\.[0-9a-f]{16}\.new$/.exec(name) ?? [];
+      // Earlier versions had one name for it.
+      if (owned.has(original) || (owned.has(name.replace(/\.new$/, '')) && name.endsWith('.new')))
+        await rm(join(folder, name), { force: true }).catch(() => {});
+    }
+  }
 }
 
 async function syncFolder(folder: string): Promise<void> {

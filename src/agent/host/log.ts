@@ -1,5 +1,7 @@
 /** Owns the agent's log: one line an event, readable by people and by the journal. */
 
+import { visible } from '../../node/visible.ts';
+
 export type LogLevel = 'error' | 'warn' | 'info' | 'debug';
 export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 export type Log = (level: LogLevel, message: string, fields?: Fields) => void;
@@ -10,14 +12,14 @@ const priorities: { readonly [L in LogLevel]: number } = { error: 3, warn: 4, in
 const value = (field: string | number | boolean): string => {
   const text = String(field);
   // A line stays a line, and a field a field, whatever is in it.
-  return /^[\w.:/@,+-]+$/.test(text) ? text : JSON.stringify(text);
+  return /^[\w.:/@,+-]+$/.test(text) ? text : visible(JSON.stringify(text));
 };
 
 export function printLine(message: string, fields: Fields = {}): string {
   const pairs = Object.entries(fields).flatMap(([key, field]) =>
     field === undefined ? [] : [`${key}=${value(field)}`],
   );
-  return [message, ...pairs].join(' ');
+  return [visible(message), ...pairs].join(' ');
 }
 
 export interface LineLogOptions {

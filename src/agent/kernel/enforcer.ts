@@ -80,7 +80,7 @@ export class Enforcer {
    * Puts the target in force: stages what is new, then turns to it at one instant. Leaves the old parts to `collect`.
    * `beforeFlip` is called when the kernel has taken the new parts; if it fails, so does the update. Answers whether the
    * kernel was changed. Throws `NftError`, and then what was in force still is; only after
-   * `interrupted` may the target be in force already.
+   * `interrupted` or `timed_out` may the target be in force already.
    */
   async apply(target: Target, beforeFlip?: () => Promise<void>): Promise<boolean> {
     for (let attempt = 1; ; attempt++) {
@@ -99,7 +99,8 @@ export class Enforcer {
       } catch (error) {
         this.#known = undefined;
         const stale = error instanceof NftError && error.code === 'refused' && !fresh;
-        const cut = error instanceof NftError && error.code === 'interrupted';
+        // Once at once; a program that is ended again and again, or takes too long, is left to a caller who waits.
+        const cut = error instanceof NftError && error.code === 'interrupted' && attempt === 1;
         if (attempt >= attempts || !(stale || cut)) throw error;
       }
     }

@@ -5,13 +5,11 @@ import { isMark, markLine } from '../../nft/session.ts';
 import { NftError } from './nft.ts';
 import { helperEnvironment } from '../host/supervised-process.ts';
 
-export interface NftProcessOptions {
+export interface NftSessionOptions {
   readonly clock: Clock;
   /** The command line that programs are started through, such as one that enters a network namespace. */
   readonly prefix: readonly string[];
   readonly program: string;
-  /** Milliseconds for its end. */
-  readonly patience: number;
 }
 
 interface Question {
@@ -21,9 +19,11 @@ interface Question {
 }
 
 const noSuchProgram = 127;
+/** Milliseconds for a process that was asked nothing to end. */
+const endPatience = 60_000;
 
-export class NftProcess {
-  readonly #options: NftProcessOptions;
+export class NftSession {
+  readonly #options: NftSessionOptions;
   readonly #child: ChildProcess;
   readonly #closed: Promise<void>;
   #question: Question | undefined;
@@ -32,7 +32,7 @@ export class NftProcess {
   #dead: NftError | undefined;
   #asked = 0;
 
-  constructor(options: NftProcessOptions) {
+  constructor(options: NftSessionOptions) {
     this.#options = options;
     // nft answers on two streams; only in one of them do answers and marks keep their order.
     const argv = [...options.prefix, options.program, '-j', '-i'];
@@ -66,7 +66,7 @@ export class NftProcess {
   }
 
   /**
-   * The lines that answer this line. One question at a time; the line is short, so that the kernel takes it whole: nft
+   * The lines that answer this line, or `timed_out` after so many milliseconds. One question at a time; the line is short, so that the kernel takes it whole: nft
    * would run the beginning of a line whose end never comes.
    */
   ask(line: string, patience: number): Promise<readonly string[]> {
@@ -78,7 +78,7 @@ export class NftProcess {
       const { clock, program } = this.#options;
       this.#asked++;
       const cancel = clock.after(patience, () => {
-        this.#die(new NftError('interrupted', `${program} has not answered for ${Math.round(patience / 1_000)} s`));
+        this.#die(new NftError('timed_out', `${program} has not answered for ${Math.round(patience / 1_000)} s`));
         this.#child.kill('SIGKILL');
       });
       this.#question = { resolve, reject, cancel };
@@ -89,7 +89,7 @@ export class NftProcess {
   /** Lets the process finish what it was asked, and waits for its end. */
   async end(): Promise<void> {
     this.#child.stdin?.end();
-    const cancel = this.#options.clock.after(this.#options.patience, () => this.#child.kill('SIGKILL'));
+    const cancel = this.#options.clock.after(endPatience, () => this.#child.kill('SIGKILL'));
     await this.#closed;
     cancel();
   }

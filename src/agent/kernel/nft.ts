@@ -11,7 +11,7 @@ import type { Reading } from '../../nft/reading.ts';
  * 1. **One transaction.** `run` makes all changes of its batch or none, and no packet meets a part of them as rules.
  *    The contents of sets that the batch makes may follow a moment later: whoever cares stages first.
  * 2. **In order.** Calls take effect in the order in which they were made, one after the other.
- * 3. **Old or new.** After `refused`, `not_permitted` and `missing` nothing has changed. After `interrupted` everything
+ * 3. **Old or new.** After `refused`, `not_permitted` and `missing` nothing has changed. After `interrupted` and `timed_out` everything
  *    has changed or nothing, and only a listing tells which; the next call works again if it can.
  * 4. **Only ours.** No other table is ever written, and of no other more is asked for than its name.
  */
@@ -40,8 +40,10 @@ export type NftErrorCode =
   | 'missing'
   /** A large batch could not be written down for the program: no space, or no right to write. */
   | 'no_scratch'
-  /** The program ended or went silent in the middle. */
+  /** The program ended in the middle. */
   | 'interrupted'
+  /** The program did not answer in time, and was ended. */
+  | 'timed_out'
   /** The program answered with something that is no listing. */
   | 'unreadable'
   | 'closed';

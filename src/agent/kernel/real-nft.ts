@@ -1,5 +1,5 @@
 /** Owns the real packet filter: transactions through one long-lived `nft -i`, started anew whenever it is gone. */
-import { mkdir, open, rm, type FileHandle } from 'node:fs/promises';
+import { mkdir, rm, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../client/clock.ts';
 import { tableNames, type Command, type TableName, type TableRules } from '../../nft/ast.ts';
@@ -16,8 +16,10 @@ import {
   tablesLine,
   type Answer,
 } from '../../nft/session.ts';
+import { openFreshFile } from '../../node/whole-file.ts';
 import { NftError, type Nft } from './nft.ts';
-import { NftProcess } from './nft-session.ts';
+import { NftSession } from './nft-session.ts';
+import { Patience } from './patience.ts';
 
 export interface RealNftOptions {
   readonly clock: Clock;
@@ -37,23 +39,21 @@ export interface RealNftOptions {
  * would run the beginning of a line whose end never comes.
  */
 const longestLine = 2_048;
-/** Milliseconds more for each byte of a batch: a hundred times what a quiet machine takes, since a busy one is no reason to give up. */
-const patiencePerByte = 0.015;
 /** Bytes from which on the size of a batch may be why it takes so long. */
 const largeBatch = 1_000_000;
 
 export class RealNft implements Nft {
-  readonly #options: Required<RealNftOptions>;
+  readonly #options: Required<Omit<RealNftOptions, 'patience'>>;
   readonly #file: string;
   readonly #pids = new Set<number>();
-  #process: NftProcess | undefined;
+  readonly #patience: Patience;
+  #process: NftSession | undefined;
   #queue: Promise<unknown> = Promise.resolve();
   #closed = false;
-  /** Bytes of the largest batch so far. */
-  #largest = 0;
 
   constructor(options: RealNftOptions) {
-    this.#options = { prefix: [], program: 'nft', patience: 60_000, lifetime: 10_000, ...options };
+    this.#options = { prefix: [], program: 'nft', lifetime: 10_000, ...options };
+    this.#patience = new Patience(options.patience);
     this.#file = join(options.scratch, `batch-${process.pid}.nft`);
   }
 
@@ -62,7 +62,7 @@ export class RealNft implements Nft {
       if (commands.length === 0) return;
       const { line, size } = await this.#lineFor(commands);
       const answer = await this.#ask(line, size).catch((error: unknown) => {
-        throw size < largeBatch ? error : withAdvice(error, size);
+        throw size < largeBatch ? error : withSize(error, size);
       });
       if (answer.kind === 'done') return;
       if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
@@ -108,11 +108,17 @@ export class RealNft implements Nft {
     return result;
   }
 
-  /** `size` is that of the batch which the line leads to. A table may be as large as the largest batch: listing it takes as long. */
-  async #ask(line: string, size = 0): Promise<Answer> {
-    this.#largest = Math.max(this.#largest, size);
-    const patience = this.#options.patience + this.#largest * patiencePerByte;
-    return readAnswer(await (await this.#running()).ask(line, patience));
+  /** `size` is that of the batch which the line leads to. */
+  async #ask(line: string, size?: number): Promise<Answer> {
+    const session = await this.#running();
+    try {
+      const answer = readAnswer(await session.ask(line, this.#patience.for(size)));
+      this.#patience.reset();
+      return answer;
+    } catch (error) {
+      if (error instanceof NftError && error.code === 'timed_out') this.#patience.grow();
+      throw error;
+    }
   }
 
   /** What the line lists; nothing where our table is not there. */
@@ -129,13 +135,13 @@ export class RealNft implements Nft {
     return answer.json ?? '';
   }
 
-  async #running(): Promise<NftProcess> {
-    const { clock, prefix, program, patience, lifetime } = this.#options;
+  async #running(): Promise<NftSession> {
+    const { clock, prefix, program, lifetime } = this.#options;
     if (this.#process !== undefined && this.#process.asked >= lifetime) await this.#process.end();
     if (this.#process?.alive !== true) {
       // The one before may still be named as an author by events that are under way; older ones may have other owners by now.
       const before = this.#process?.pid;
-      this.#process = new NftProcess({ clock, prefix, program, patience });
+      this.#process = new NftSession({ clock, prefix, program });
       const { pid } = this.#process;
       this.#pids.clear();
       for (const own of [before, pid]) if (own !== undefined) this.#pids.add(own);
@@ -169,7 +175,7 @@ export class RealNft implements Nft {
   }
 
   async #openBatch(): Promise<FileHandle> {
-    const create = (): Promise<FileHandle> => open(this.#file, 'w', 0o600);
+    const create = (): Promise<FileHandle> => openFreshFile(this.#file, 0o600);
     try {
       return await create();
     } catch (error) {
@@ -189,14 +195,11 @@ function readable<T>(read: () => T): T {
   }
 }
 
-/** A device that cannot load a policy in so long a time needs a person: the message says what helps. */
-function withAdvice(error: unknown, size: number): unknown {
-  if (!(error instanceof NftError) || error.code !== 'interrupted') return error;
-  const advice =
-    'This device is too busy or too slow for a policy of this size: fewer address ranges, rules or groups help, or less load';
-  return new NftError('interrupted', `${error.message} about a batch of ${Math.round(size / 1_000)} kB. ${advice}`, {
-    cause: error,
-  });
+/** The size of a batch that took too long may be why. */
+function withSize(error: unknown, size: number): unknown {
+  if (!(error instanceof NftError) || error.code !== 'timed_out') return error;
+  const message = `${error.message} about a batch of ${Math.round(size / 1_000)} kB`;
+  return new NftError('timed_out', message, { cause: error });
 }
 
 const notPermitted = (detail: string): string =>

@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Command } from '../../nft/ast.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
 import { written } from '../../nft/policies.fixture.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
@@ -11,7 +12,7 @@ import { samePolicy } from '../../policy/same.ts';
 import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
 import { closedPolicy } from './desired-policy.ts';
 import { FakeNft } from '../kernel/fake-nft.fixture.ts';
-import type { NftErrorCode } from '../kernel/nft.ts';
+import { NftError, type NftErrorCode } from '../kernel/nft.ts';
 import { StateFolder } from '../state/state-folder.ts';
 
 const web = groupOf(1, [written('tcp', 80, 84, '10.0.0.0/8', '12.0.0.1')]);
@@ -235,6 +236,50 @@ describe('old rules stay', () => {
       expect(world.agent.status).toMatchObject({ pending: false, troubles: [] });
     },
   );
+
+  test('when nft takes too long: it is said with what to do, not tried again and again, and at once with the next change', async () => {
+    /** Takes a minute for a batch, and then is ended. */
+    class SlowNft extends FakeNft {
+      slow = false;
+      attempts = 0;
+      override async run(commands: readonly Command[]): Promise<void> {
+        if (!this.slow) return super.run(commands);
+        this.attempts += 1;
+        await world.clock.advance(60_000);
+        throw new NftError('timed_out', 'nft has not answered for 60 s');
+      }
+    }
+    const nft = new SlowNft();
+    const world = await open({ nft, random: () => 0.5 });
+    world.source.know(1, web);
+    await world.settle();
+    nft.slow = true;
+    world.source.know(2, ssh);
+    await world.settle();
+    expect(nft.attempts).toBe(1);
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    expect(world.agent.status).toMatchObject({
+      pending: true,
+      inForce: { revision: 1 },
+      troubles: [{ step: 'apply', code: 'timed_out', advice: expect.stringContaining('fewer ranges') as string }],
+    });
+    expect(world.logged.filter(({ level }) => level === 'error')).toMatchObject([
+      {
+        message: expect.stringMatching(/trying again in 240 s, or at the next change: .*fewer ranges/),
+        fields: { code: 'timed_out' },
+      },
+    ]);
+    await world.clock.advance(230_000);
+    await world.settle();
+    expect(nft.attempts).toBe(1);
+    await world.clock.advance(20_000);
+    await world.settle();
+    expect(nft.attempts).toBe(2);
+    nft.slow = false;
+    world.source.know(3, ssh, groupOf(3, [written('tcp', 443, 443)]));
+    await world.settle();
+    expect(world.agent.status).toMatchObject({ pending: false, inForce: { revision: 3 }, troubles: [] });
+  });
 
   test('when the agent is stopped', async () => {
     const world = await open();

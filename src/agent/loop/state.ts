@@ -14,6 +14,10 @@ import type { StepKind } from './step.ts';
 export interface Trouble {
   readonly step: StepKind;
   readonly message: string;
+  /** The same for the same kind of failure. */
+  readonly code?: string;
+  /** What an operator can do about it. */
+  readonly advice?: string;
   /** Milliseconds since the epoch. */
   readonly at: number;
 }

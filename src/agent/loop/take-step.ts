@@ -1,4 +1,5 @@
 /** Owns one turn of the loop: which step comes next, taking it, and surviving its failure. */
+import { adviceFor } from './advice.ts';
 import type { Loop } from './loop.ts';
 import { applyPolicy, isUnsaved, revokeConnections, savePolicy } from './policy-steps.ts';
 import { readLinks, takeUpLastRun } from './start-steps.ts';
@@ -10,6 +11,9 @@ import { collectGarbage, inspectTable, repairTable, verifyTable } from './table-
 const crowd = 200;
 const firstWait = 250;
 const longestWait = 30_000;
+/** A step that fails may take a fifth of the time: the longer it takes, the longer it waits. */
+const waitPerWork = 4;
+const longestRest = 30 * 60_000;
 
 const actions: { readonly [K in StepKind]: (loop: Loop) => Promise<void> } = {
   links: readLinks,
@@ -45,28 +49,35 @@ export function chooseStep(loop: Loop): Next {
   });
 }
 
-/** Takes the step. If it fails, the rules stay as they are, and it is tried again after a growing wait. */
+/** Takes the step. If it fails, the rules stay as they are, and it is tried again after a growing wait, or for a new target. */
 export async function takeStep(loop: Loop, step: StepKind): Promise<void> {
   const { state, options } = loop;
-  const { log } = options;
+  const { log, monotonic } = options;
+  const from = monotonic();
   state.lastStep = step;
   try {
     await actions[step](loop);
     if (state.failures.delete(step)) log('info', `${stepWords[step]} works again`);
   } catch (error) {
-    noteFailure(loop, step, error);
+    noteFailure(loop, step, error, monotonic() - from);
   }
 }
 
-function noteFailure({ state, options }: Loop, step: StepKind, error: unknown): void {
+function noteFailure({ state, options }: Loop, step: StepKind, error: unknown, took: number): void {
   const { log, clock, monotonic, random } = options;
   const message = error instanceof Error ? error.message : String(error);
   const before = state.failures.get(step);
   const count = (before?.count ?? 0) + 1;
-  const wait = Math.min(firstWait * 2 ** (count - 1), longestWait) * (0.75 + random() / 2);
-  const trouble = { step, message, at: clock.now() };
+  const backoff = Math.min(firstWait * 2 ** (count - 1), longestWait);
+  const wait = Math.max(backoff, Math.min(took * waitPerWork, longestRest)) * (0.75 + random() / 2);
+  const known = adviceFor(error);
+  const trouble = { step, message, at: clock.now(), ...known };
   state.failures.set(step, { count, notBefore: monotonic() + wait, trouble });
   state.lastError = trouble;
-  if (before?.trouble.message !== message)
-    log('error', `${stepWords[step]} failed, rules stay as they are; trying again: ${message}`);
+  if (before?.trouble.message === message) return;
+  const { code, advice } = known;
+  const next =
+    wait < longestWait ? 'trying again' : `trying again in ${Math.round(wait / 1_000)} s, or at the next change`;
+  const help = advice === undefined ? '' : ` (${advice})`;
+  log('error', `${stepWords[step]} failed, rules stay as they are; ${next}: ${message}${help}`, { code });
 }

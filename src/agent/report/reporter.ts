@@ -134,7 +134,9 @@ const isNew = (a: Seen, b: Seen): boolean =>
 export function reportOf(status: AgentStatus, version: string): DeviceReport | undefined {
   const { inForce, troubles, held, driver, pending, driftRepairs } = status;
   const complaints = [
-    ...troubles.map(({ step, message }) => `${stepWords[step]}: ${message}`),
+    ...troubles.map(
+      ({ step, message, advice }) => `${stepWords[step]}: ${message}${advice === undefined ? '' : ` (${advice})`}`,
+    ),
     ...(held === undefined ? [] : [held]),
   ];
   const notes = [...complaints];

@@ -12,6 +12,10 @@ import { nothing, type Count } from '../kernel/counter-totals.ts';
 export interface StatusTrouble {
   readonly what: string;
   readonly message: string;
+  /** The same for the same kind of failure. */
+  readonly code?: string;
+  /** What can be done about it. */
+  readonly advice?: string;
   readonly at: string;
 }
 
@@ -97,7 +101,13 @@ export interface StatusDocumentOptions {
 }
 
 const time = (at: number): string => new Date(at).toISOString();
-const trouble = ({ step, message, at }: Trouble): StatusTrouble => ({ what: stepWords[step], message, at: time(at) });
+const trouble = ({ step, message, code, advice, at }: Trouble): StatusTrouble => ({
+  what: stepWords[step],
+  message,
+  ...(code !== undefined && { code }),
+  ...(advice !== undefined && { advice }),
+  at: time(at),
+});
 
 /** Address by address, also where some stand side by side: there are few. */
 function texts({ v4, v6 }: ServerAccess['addresses']): string[] {

@@ -143,13 +143,18 @@ describe('an enrollment', () => {
 
   test('that cannot be written down is used all the same, and written down as soon as that works', async () => {
     const server = new FakeServer();
-    const { identity, run, clock, logged } = setUp(server);
-    // A folder where the file should pass stands for a disk that takes nothing.
-    await mkdir(`${identity.path('identity')}.new`);
+    // A folder where the file should be stands for a disk that takes nothing; it comes between application and answer.
+    const obstacle = new IdentityFolder(folder).path('identity');
+    const { identity, run, clock, logged } = setUp(server, {
+      register: async (body) => {
+        await mkdir(obstacle);
+        return server.register(body);
+      },
+    });
     expect(await run()).toMatchObject({ token: 'rf_device_1' });
     expect(logged.join()).toContain('cannot be saved yet');
     await clock.advance(25_000);
-    await rm(`${identity.path('identity')}.new`, { recursive: true, force: true });
+    await rm(obstacle, { recursive: true, force: true });
     // The disk takes its own time, whatever the clock says.
     for (let look = 0; look < 500 && !logged.includes('the enrollment is saved'); look++) {
       await clock.advance(10_000);

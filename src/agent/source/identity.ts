@@ -3,7 +3,7 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
 import { field, isObject } from '../../policy/json.ts';
-import { writeWholeFile } from '../../node/whole-file.ts';
+import { removeUnfinished, writeWholeFile } from '../../node/whole-file.ts';
 
 export interface Identity {
   readonly organization: OrganizationId;
@@ -64,6 +64,11 @@ export class IdentityFolder {
   async save({ organization, device, token, publicKey, machine }: Identity): Promise<void> {
     await this.#write('identity', { organization, device, token, public_key: publicKey, machine });
     await rm(this.path('application'), { force: true });
+  }
+
+  /** Removes what a run that was killed left half written. Whoever calls holds the lock. */
+  async removeUnfinished(): Promise<void> {
+    await removeUnfinished([this.path('identity'), this.path('application')]);
   }
 
   async #read<T>(

@@ -1,9 +1,9 @@
 /** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole. */
-import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
 import { CounterTotals } from '../kernel/counter-totals.ts';
-import { writeWholeFile } from '../../node/whole-file.ts';
+import { removeUnfinished, writeWholeFile, type WholeFileOptions } from '../../node/whole-file.ts';
 import type { Address } from '../../policy/address.ts';
 import { parseServerAddresses, printServerAddresses, type ServerName } from './server-addresses.ts';
 
@@ -62,27 +62,11 @@ export class StateFolder {
 
   /** Replaces the saved policy at one instant, and for good: it is on the disk when this resolves. */
   async writePolicy(record: LastGoodPolicy): Promise<void> {
-    const { folder, failpoint } = this.#options;
-    const path = this.path('policy');
-    const passing = `${path}.new`;
-    await this.#inFolder(async () => {
-      const file = await open(passing, 'w', 0o600);
-      try {
-        await file.writeFile(printLastGoodPolicy(record));
-        await file.sync();
-      } finally {
-        await file.close();
-      }
+    const { failpoint } = this.#options;
+    await this.#write('policy', printLastGoodPolicy(record), {
+      durable: true,
+      ...(failpoint && { failpoint: (at) => failpoint(`state-${at}`) }),
     });
-    await failpoint?.('state-written');
-    await rename(passing, path);
-    await failpoint?.('state-renamed');
-    const directory = await open(folder, 'r');
-    try {
-      await directory.sync();
-    } finally {
-      await directory.close();
-    }
   }
 
   /**
@@ -90,7 +74,7 @@ export class StateFolder {
    * after one of the machine the kernel has no rules at all.
    */
   async writeIntent(record: LastGoodPolicy): Promise<void> {
-    await this.#inFolder(() => writeFile(this.path('intent'), printLastGoodPolicy(record), { mode: 0o600 }));
+    await this.#write('intent', printLastGoodPolicy(record), { durable: false });
   }
 
   /** What was counted up to the last time it was saved; nothing where that cannot be read. */
@@ -100,7 +84,7 @@ export class StateFolder {
 
   /** Not forced to the disk: after a crash of the machine, what the last minute counted is not worth the wait. */
   async saveCounterTotals(totals: CounterTotals): Promise<void> {
-    await this.#inFolder(() => writeWholeFile(this.path('counters'), totals.print(), { mode: 0o600, durable: false }));
+    await this.#write('counters', totals.print(), { durable: false });
   }
 
   /** Where the server was found last; nothing where that cannot be read, or was another server. */
@@ -110,11 +94,16 @@ export class StateFolder {
 
   /** On the disk when this resolves: under closed rules, the next start has nothing else to go by. */
   async keepServerAddresses(server: ServerName, addresses: readonly Address[]): Promise<void> {
-    const text = printServerAddresses(server, addresses);
-    await this.#inFolder(() => writeWholeFile(this.path('server'), text, { mode: 0o600, durable: true }));
+    await this.#write('server', printServerAddresses(server, addresses), { durable: true });
   }
 
-  async #inFolder(write: () => Promise<void>): Promise<void> {
+  /** Removes what a run that was killed left half written. Whoever calls holds the lock. */
+  async removeUnfinished(): Promise<void> {
+    await removeUnfinished(Object.values(names).map((name) => join(this.#options.folder, name)));
+  }
+
+  async #write(name: Name, text: string, options: Omit<WholeFileOptions, 'mode'>): Promise<void> {
+    const write = (): Promise<void> => writeWholeFile(this.path(name), text, { mode: 0o600, ...options });
     try {
       await write();
     } catch (error) {

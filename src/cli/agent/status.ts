@@ -7,7 +7,7 @@ import { CliError, exitCodes } from '../terminal/exit.ts';
 import { runAction } from '../session/run.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
 import { renderFields } from '../terminal/table.ts';
-import type { Paint } from '../terminal/visible.ts';
+import type { Paint } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export const runStatus = (values: GlobalValues, given: string | undefined): Promise<void> =>
@@ -101,7 +101,13 @@ const table =
         ...(status.troubles.length === 0
           ? []
           : ([
-              ['trouble', status.troubles.map(({ what, message, at }) => `${what}: ${message} (${shortTime(at)})`)],
+              [
+                'trouble',
+                status.troubles.flatMap(({ what, message, advice, at }) => [
+                  `${what}: ${message} (${shortTime(at)})`,
+                  ...(advice === undefined ? [] : [`  ${advice}`]),
+                ]),
+              ],
             ] as const)),
         ...(status.last_error === undefined || status.troubles.length > 0
           ? []

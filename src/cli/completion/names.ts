@@ -1,7 +1,7 @@
 /** Owns the names that a shell offers while a person types: asked of the server, quickly or not at all. */
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
-import { isVisible } from '../terminal/visible.ts';
+import { isVisible } from '../../node/visible.ts';
 import type { CommandNode } from '../command-line/tree.ts';
 import { candidatesAfter, type NameKind } from './candidates.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';

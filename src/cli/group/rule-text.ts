@@ -1,5 +1,5 @@
 /** Owns rules in human words: `tcp 443 from 10.0.0.0/8, fd00::/8`, read and written. */
-import { nearest } from '../terminal/text.ts';
+import { nearest } from '../../node/nearest.ts';
 import { usageError } from '../terminal/exit.ts';
 import { protocols, type Direction, type SecurityRule } from '../../policy/rule.ts';
 

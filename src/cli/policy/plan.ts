@@ -8,7 +8,8 @@ import { usageError } from '../terminal/exit.ts';
 import { sameRule } from '../group/text.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
 import { ruleWords } from '../group/rule-text.ts';
-import { visible, type Paint } from '../terminal/visible.ts';
+import { visible } from '../../node/visible.ts';
+import type { Paint } from '../terminal/screen.ts';
 
 export interface Actual {
   readonly groups: readonly SecurityGroup[];

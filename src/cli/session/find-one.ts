@@ -1,8 +1,8 @@
 /** Owns how a thing is found by what a person calls it: its id, or a name that only one has. */
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { nearest } from '../terminal/text.ts';
-import { visible } from '../terminal/visible.ts';
+import { nearest } from '../../node/nearest.ts';
+import { visible } from '../../node/visible.ts';
 
 export interface Named {
   readonly id: string;

@@ -1,6 +1,7 @@
 /** Owns the forms in which an answer is printed: a table for people, JSON and YAML for programs, bare ids for pipes. */
 import type { Terminal } from './terminal.ts';
-import { visible, visibleJson, type Paint } from './visible.ts';
+import { visible, visibleJson } from '../../node/visible.ts';
+import type { Paint } from './screen.ts';
 
 export const outputs = ['table', 'json', 'yaml'] as const;
 export type Output = (typeof outputs)[number];

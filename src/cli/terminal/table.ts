@@ -1,6 +1,7 @@
 /** Owns tables: rows of text under heads, as wide as they need to be. */
 import { widthOf } from './text.ts';
-import { visible, type Paint } from './visible.ts';
+import { visible } from '../../node/visible.ts';
+import type { Paint } from './screen.ts';
 
 export interface Column<Row> {
   readonly head: string;

@@ -2,7 +2,8 @@
 import { createInterface } from 'node:readline';
 import { addAbortSignal } from 'node:stream';
 import { usageError } from './exit.ts';
-import { createScreen, visible, type Paint, type Screen } from './visible.ts';
+import { visible } from '../../node/visible.ts';
+import { createScreen, type Paint, type Screen } from './screen.ts';
 
 export interface TerminalOptions {
   readonly env: NodeJS.ProcessEnv;

@@ -1,8 +1,9 @@
 /** Proves what reaches a terminal: widths, tables, and nothing that speaks to it. */
 import { describe, expect, it } from 'vitest';
 import { renderFields, renderTable } from './table.ts';
-import { nearest, widthOf } from './text.ts';
-import { createScreen, isVisible, visible, visibleJson } from './visible.ts';
+import { widthOf } from './text.ts';
+import { isVisible, visible, visibleJson } from '../../node/visible.ts';
+import { createScreen } from './screen.ts';
 import { readYaml, writeYaml } from './yaml.ts';
 
 const secret = (): string => 'secret';
@@ -44,12 +45,6 @@ describe('text for a terminal', () => {
     const yaml = writeYaml(data);
     expect([readYaml(yaml), isVisible(yaml.replaceAll('\n', ''))]).toEqual([data, true]);
     expect(yaml).toContain('lines: |\n  one\n  two\n');
-  });
-
-  it('knows the nearest word, if one is near', () => {
-    expect(nearest('edge-11', ['edge-1', 'web'])).toBe('edge-1');
-    expect(nearest('ewb', ['web', 'db'])).toBe('web');
-    expect(nearest('something', ['web', 'db'])).toBeUndefined();
   });
 });
 

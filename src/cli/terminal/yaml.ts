@@ -1,6 +1,6 @@
 /** Owns YAML, in a file of its own so that it is loaded only by commands that read or write it. */
 import { Document, parse, parseAllDocuments, visit } from 'yaml';
-import { needsQuotes, visibleYaml } from './visible.ts';
+import { needsQuotes, visibleYaml } from '../../node/visible.ts';
 
 export function writeYaml(data: unknown): string {
   const document = new Document(data, { aliasDuplicateObjects: false });

@@ -7,8 +7,8 @@ import { usageError } from '../terminal/exit.ts';
 import { rulesInWords } from '../group/text.ts';
 import { toJson, toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
-import { nearest } from '../terminal/text.ts';
-import { visible } from '../terminal/visible.ts';
+import { nearest } from '../../node/nearest.ts';
+import { visible } from '../../node/visible.ts';
 
 const words: Readonly<Record<string, WatchKind>> = {
   device: 'device',

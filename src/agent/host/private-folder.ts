@@ -1,0 +1,29 @@
+/** Owns the check that nobody else can put files into a directory that root trusts. */
+import { realpath, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+/** Thrown where somebody else could: one line for an operator. */
+export class SharedFolder extends Error {
+  readonly code = 'shared_folder';
+}
+
+const writableByOthers = 0o022;
+const sticky = 0o1000;
+
+/**
+ * Throws `SharedFolder` where another user owns the directory or one above it, or may write there. Only for root: whoever
+ * else runs the agent can be harmed by itself only. Above the directory, a place like /tmp is good enough, where everybody
+ * may write and nobody may rename what belongs to others.
+ */
+export async function refuseSharedFolder(folder: string, user: number | undefined): Promise<void> {
+  if (user !== 0) return;
+  const real = await realpath(folder);
+  for (let path = real, above = false; ; path = dirname(path), above = true) {
+    const { uid, mode } = await stat(path);
+    if (uid !== 0)
+      throw new SharedFolder(`${path} belongs to user ${uid}: root keeps nothing there (chown root ${path})`);
+    const isOpen = (mode & writableByOthers) !== 0 && !(above && (mode & sticky) !== 0);
+    if (isOpen) throw new SharedFolder(`others may write to ${path}: root keeps nothing there (chmod go-w ${path})`);
+    if (dirname(path) === path) return;
+  }
+}
