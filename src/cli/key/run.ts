@@ -64,7 +64,12 @@ export async function create(session: Session, name: string | undefined, options
     ids: [key.key],
     table: (paint) => renderFields([...fieldsOf(key), ['key', key.key]], paint),
   });
-  session.say('Save the key now: it is not shown again.');
+  session.say(
+    'Save the key now: it is not shown again. On a device with the package ringfence-agent, run this and type the key:',
+  );
+  session.say(
+    `  sudo ringfence-enroll --server ${await session.server()} --organization ${organization} --interface wg0`,
+  );
 }
 
 export async function remove(session: Session, text: string): Promise<void> {

@@ -62,6 +62,13 @@ export class Session {
     return this.terminal.confirm(question, { yes: this.values.yes === true, signal: this.signal });
   }
 
+  /** The address that was given, else that of the profile in force. */
+  async server(): Promise<string> {
+    const server = this.values.server ?? (await this.profile()).profile?.server;
+    if (server !== undefined) return server;
+    throw usageError('no server given: run `ringfence login`, or set --server and RINGFENCE_TOKEN');
+  }
+
   /** The profile in force, if there is one. A profile that was asked for must exist. */
   async profile(): Promise<{ readonly name: string; readonly profile: Profile | undefined }> {
     const { current, profiles } = await readProfiles(this.profilesFile);
@@ -83,12 +90,9 @@ export class Session {
   }
 
   async #connect(): Promise<Client> {
-    const { server: given, tokenFile } = this.values;
+    const { tokenFile } = this.values;
     const { name, profile } = await this.profile();
-    const server = given ?? profile?.server;
-    if (server === undefined) {
-      throw usageError('no server given: run `ringfence login`, or set --server and RINGFENCE_TOKEN');
-    }
+    const server = await this.server();
     const token = await this.#token(tokenFile, server, profile);
     if (profile?.sign_in === undefined || token !== profile.token) return clientOf(server, token);
     const refresh = new TokenRefresh({ file: this.profilesFile, name, profile });
