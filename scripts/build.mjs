@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { buildClient } from './build-client.mjs';
 import { buildProgram } from './build-program.mjs';
 import { buildWeb } from './build-web.mjs';
-import { componentsOf } from './packaging/components.mjs';
+import { componentsOf, licenceNotices } from './packaging/components.mjs';
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const outdir = `${dist}.${process.pid}`;
@@ -14,10 +14,9 @@ try {
     buildClient({ outdir }),
     buildWeb({ outdir }),
   ]);
-  writeFileSync(
-    `${outdir}/components.json`,
-    `${JSON.stringify(componentsOf({ program, client, web }), undefined, 2)}\n`,
-  );
+  const components = componentsOf({ program, client, web });
+  writeFileSync(`${outdir}/NOTICES.txt`, licenceNotices(components));
+  writeFileSync(`${outdir}/components.json`, `${JSON.stringify(components, undefined, 2)}\n`);
   // Only a whole build takes the place of the last one; chunks are named by their content and would pile up otherwise.
   rmSync(dist, { recursive: true, force: true });
   renameSync(outdir, dist);

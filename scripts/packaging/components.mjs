@@ -68,7 +68,7 @@ function licenceText(folder) {
 }
 
 /** What their licences ask us to pass on: names, licences and texts. */
-export function licenceNotices(components = builtComponents()) {
+export function licenceNotices(/** @type {readonly Component[]} */ components) {
   const rule = '-'.repeat(80);
   const intro = `This program holds the following software of others, each under its own licence.`;
   const texts = components.map(({ name, version, licence, folder }) => {
