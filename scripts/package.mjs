@@ -2,11 +2,10 @@
  * Builds the Debian packages for both architectures, whichever this machine has, into out/debian.
  * Usage: npm run package [-- --architecture amd64|arm64]
  */
-import { rmSync, statSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { basename, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildProgramDebs, buildRuntimeDeb } from './packaging/build-debs.mjs';
-import { licenceNotices } from './packaging/components.mjs';
 import { packageVersion, sourceDate } from './packaging/version.mjs';
 
 /** @import { Architecture } from './packaging/runtime.mjs' */
@@ -25,7 +24,7 @@ const architectures = architecturesOf(process.argv.slice(2));
 rmSync(outdir, { recursive: true, force: true });
 const common = { program, version: packageVersion(), epoch: sourceDate(), outdir };
 const files = [
-  ...buildProgramDebs({ ...common, notices: licenceNotices() }),
+  ...buildProgramDebs({ ...common, notices: readFileSync(`${program}dist/NOTICES.txt`, 'utf8') }),
   ...architectures.map((architecture) => buildRuntimeDeb(architecture, outdir)),
 ];
 for (const file of files) {

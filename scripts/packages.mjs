@@ -1,6 +1,6 @@
 /** Owns the list of Debian packages that the commands need: add a line here when a program or test needs another one. */
 
-/** @typedef {'start' | 'lab' | 'test' | 'bench' | 'package' | 'packages'} Purpose */
+/** @typedef {'start' | 'lab' | 'test' | 'bench' | 'package' | 'packages' | 'release'} Purpose */
 
 /**
  * @typedef {object} SystemPackage
@@ -13,7 +13,7 @@
  */
 
 /** @type {readonly Purpose[]} */
-export const purposes = ['start', 'lab', 'test', 'bench', 'package', 'packages'];
+export const purposes = ['start', 'lab', 'test', 'bench', 'package', 'packages', 'release'];
 
 /** @type {readonly Purpose[]} */
 const always = ['start', 'lab', 'test', 'bench'];
@@ -22,7 +22,7 @@ const networks = ['lab', 'test', 'bench'];
 /** @type {readonly Purpose[]} */
 const testing = ['test', 'bench'];
 /** Making packages, and testing them on real systems. @type {readonly Purpose[]} */
-const packaging = ['package', 'packages'];
+const packaging = ['package', 'packages', 'release'];
 
 /** @type {readonly SystemPackage[]} */
 export const systemPackages = [
@@ -65,12 +65,19 @@ export const systemPackages = [
   { name: 'nats-server', for: ['bench'], needs: ['nats-server'], why: 'another' },
   { name: 'dpkg', for: packaging, needs: ['dpkg-deb'], why: 'the maker of Debian packages' },
   { name: 'xz-utils', for: packaging, needs: ['xz'], why: 'their compression' },
-  { name: 'mmdebstrap', for: ['packages'], needs: ['mmdebstrap'], why: 'whole Debian systems to install packages in' },
+  {
+    name: 'mmdebstrap',
+    for: ['packages', 'release'],
+    needs: ['mmdebstrap'],
+    why: 'whole Debian systems to install packages in',
+  },
   {
     name: 'systemd-container',
     for: ['packages'],
     needs: ['systemd-nspawn'],
     why: 'booting those systems',
   },
+  { name: 'buildah', for: ['release'], needs: ['buildah'], why: 'the maker of images' },
+  { name: 'minisign', for: ['release'], needs: ['minisign'], why: 'the signature of a release' },
   { name: 'libc6-dev', for: ['bench'], needs: ['/usr/include/stdio.h'], why: 'headers for those' },
 ];

@@ -85,7 +85,7 @@ describe('the command line of set-up', () => {
   it('explains itself when it is called wrongly', () => {
     for (const args of [[], ['--for'], ['--for', 'lunch'], ['start'], ['--for', 'start', 'now']]) {
       expect(parseArguments(args)).toEqual({
-        message: 'usage: node scripts/setup.mjs --for start|lab|test|bench|package|packages',
+        message: 'usage: node scripts/setup.mjs --for start|lab|test|bench|package|packages|release',
       });
     }
   });

@@ -61,8 +61,9 @@ export function programPackage({ program, version, notices }) {
   const tree = new Tree();
   const start = readFileSync(join(program, 'bin/ringfence'), 'utf8').replace(/^#!.*\n/, `#!/${runtimePath}\n`);
   const manifest = { name: 'ringfence', version, type: 'module' };
-  // Maps and types are for those who develop; the library is in the npm package.
-  const ships = (/** @type {string} */ name) => !/\.map$|^types\/|^client\.mjs/.test(name);
+  // Maps and types are for those who develop; the library is in the npm package, the notices in `copyright`.
+  const ships = (/** @type {string} */ name) =>
+    !/\.map$|^types\/|^client\.mjs|^NOTICES\.txt$|^components\.json$/.test(name);
   tree
     .copy(`${programFolder}/dist`, join(program, 'dist'), ships)
     .file(`${programFolder}/bin/ringfence`, start, 0o755)

