@@ -12,34 +12,77 @@ export const peer6 = 'fd7f::2';
 const device4 = '100.64.0.1';
 const device6 = 'fd7f::1';
 
+/** Of the device itself, and of its container: what is redirected there, and what leaves from there translated. */
+const ways = ['in', 'out', 'redirected', 'translated'] as const;
+type Way = (typeof ways)[number];
+
+/** An address of the device whose connections are redirected to its container, one port further on. */
+const published4 = '100.64.0.77';
+const published6 = 'fd7f::4d';
+const container4 = '10.88.0.2';
+const container6 = 'fd88::2';
+const bridge = 'cni0';
+
 const counters = ['permitted', 'forbidden'].flatMap((kind) =>
-  ['in', 'out'].flatMap((direction) => ['came', 'passed'].map((place) => `${kind}-${direction}-${place}`)),
+  ways.flatMap((way) => ['came', 'passed'].map((place) => `${kind}-${way}-${place}`)),
 );
-const count = (direction: 'in' | 'out', place: 'came' | 'passed'): string =>
-  `udp dport ${permittedPort} counter name permitted-${direction}-${place}
-   udp dport ${forbiddenPort} counter name forbidden-${direction}-${place}`;
+const count = (way: Way, place: 'came' | 'passed', further = 0): string =>
+  `udp dport ${permittedPort + further} counter name permitted-${way}-${place}
+   udp dport ${forbiddenPort + further} counter name forbidden-${way}-${place}`;
+const ends = (further = 0): string => `udp dport { ${permittedPort + further}, ${forbiddenPort + further} } drop`;
 
 /** Counts before everything and after the filter. What passed ends there: no answer, no connection is remembered. */
 const recorder = `
 table inet recorder {
   ${counters.map((name) => `counter ${name} { packets 0 bytes 0; }`).join('\n')}
-  chain came-in { type filter hook prerouting priority -450; iifname "${floodInterface}" jump note-in; }
-  chain passed-in { type filter hook input priority 100; iifname "${floodInterface}" jump took-in; }
-  chain came-out { type filter hook output priority -450; oifname "${floodInterface}" jump note-out; }
-  chain passed-out { type filter hook output priority 100; oifname "${floodInterface}" jump took-out; }
   chain note-in { ${count('in', 'came')}; }
+  chain note-redirected { ${count('redirected', 'came')}; }
+  chain note-translated { ${count('translated', 'came')}; }
   chain took-in { ${count('in', 'passed')}
-    udp dport { ${permittedPort}, ${forbiddenPort} } drop; }
+    ${ends()}; }
+  chain took-redirected { ${count('redirected', 'passed', 1)}
+    ${ends(1)}; }
+  chain took-translated { ${count('translated', 'passed')}
+    ${ends()}; }
   chain note-out { ${count('out', 'came')}; }
   chain took-out { ${count('out', 'passed')}
-    udp dport { ${permittedPort}, ${forbiddenPort} } drop; }
+    ${ends()}; }
+  chain came-in { type filter hook prerouting priority -450;
+    iifname "${floodInterface}" ip daddr ${published4} goto note-redirected
+    iifname "${floodInterface}" ip6 daddr ${published6} goto note-redirected
+    iifname "${floodInterface}" jump note-in
+    iifname "${bridge}" jump note-translated; }
+  chain passed-in { type filter hook input priority 100; iifname "${floodInterface}" jump took-in; }
+  chain passed-redirected { type filter hook forward priority 100; iifname "${floodInterface}" jump took-redirected; }
+  chain passed-translated { type filter hook postrouting priority 200; oifname "${floodInterface}" iif > 0 jump took-translated; }
+  chain came-out { type filter hook output priority -450; oifname "${floodInterface}" jump note-out; }
+  chain passed-out { type filter hook output priority 100; oifname "${floodInterface}" jump took-out; }
 }
 `;
 
+const translation = (
+  [
+    ['ip', published4, container4, container4],
+    ['ip6', published6, container6, `[${container6}]`],
+  ] as const
+)
+  .map(
+    ([family, published, container, bracketed]) => `table ${family} nat {
+  chain prerouting { type nat hook prerouting priority dstnat;
+    ${[permittedPort, forbiddenPort].map((port) => `${family} daddr ${published} udp dport ${port} dnat to ${bracketed}:${port + 1}`).join('\n    ')}
+  }
+  chain postrouting { type nat hook postrouting priority srcnat; ${family} saddr ${container} oifname "${floodInterface}" masquerade; }
+}
+`,
+  )
+  .join('');
+
+type Counts = Readonly<Record<Way, number>>;
+
 export interface Tally {
-  /** Permitted packets that came, by direction. */
-  readonly permitted: { readonly in: number; readonly out: number };
-  readonly forbidden: { readonly in: number; readonly out: number };
+  /** Permitted packets that came, by their way. */
+  readonly permitted: Counts;
+  readonly forbidden: Counts;
   /** Permitted packets that the filter dropped. */
   readonly lost: number;
   /** Forbidden packets that it let pass. */
@@ -49,11 +92,32 @@ export interface Tally {
 export class FloodLab {
   readonly device: Namespace;
   readonly #peer: Namespace;
+  #container: Namespace | undefined;
   #senders: ChildProcess[] = [];
 
   private constructor(device: Namespace, peer: Namespace) {
     this.device = device;
     this.#peer = peer;
+  }
+
+  /** From now on the device has a container, and packets are forwarded to and from it. */
+  async addContainer(): Promise<void> {
+    const container = await Namespace.create();
+    this.#container = container;
+    await this.device.sysctl({ 'net/ipv4/ip_forward': 1, 'net/ipv6/conf/all/forwarding': 1 });
+    await connect(
+      { namespace: this.device, name: bridge, addresses: ['10.88.0.1/24', 'fd88::1/64'] },
+      { namespace: container, name: bridge, addresses: [`${container4}/24`, `${container6}/64`] },
+    );
+    await neighbours(container, ['10.88.0.1', 'fd88::1'], await hardwareAddress(this.device, bridge), bridge);
+    await neighbours(this.device, [container4, container6], await hardwareAddress(container, bridge), bridge);
+    await container.run(['ip', '-batch', '-'], 'route add default via 10.88.0.1\nroute add default via fd88::1\n');
+    await this.device.run(
+      ['ip', '-batch', '-'],
+      `address add ${published4}/32 dev ${floodInterface}\naddress add ${published6}/128 dev ${floodInterface} nodad\n`,
+    );
+    await neighbours(this.#peer, [published4, published6], await hardwareAddress(this.device, floodInterface));
+    await this.device.run(['nft', '-f', '-'], translation);
   }
 
   static async open(): Promise<FloodLab> {
@@ -76,10 +140,15 @@ export class FloodLab {
   /** Starts sending, and waits until packets of every kind come. */
   async start(): Promise<void> {
     await this.device.run(['nft', 'reset', 'counters', 'table', 'inet', 'recorder']);
-    this.#senders = [this.#send(this.#peer, [device4, device6]), this.#send(this.device, [peer4, peer6])];
+    const container = this.#container;
+    const published = container === undefined ? [] : [published4, published6];
+    this.#senders = [
+      this.#send(this.#peer, [device4, device6, ...published]),
+      this.#send(this.device, [peer4, peer6]),
+      ...(container === undefined ? [] : [this.#send(container, [peer4, peer6])]),
+    ];
     for (let attempt = 0; ; attempt++) {
-      const { permitted, forbidden } = await this.#tally();
-      if (Math.min(permitted.in, permitted.out, forbidden.in, forbidden.out) > 0) return;
+      if (this.fewest(await this.#tally()) > 0) return;
       if (attempt === 500) throw new Error('the flood never came');
       await pause(10);
     }
@@ -103,8 +172,14 @@ export class FloodLab {
     }
   }
 
+  /** The packets of the rarest kind that came. */
+  fewest({ permitted, forbidden }: Tally): number {
+    const used = ways.filter((way) => this.#container !== undefined || way === 'in' || way === 'out');
+    return Math.min(...used.flatMap((way) => [permitted[way], forbidden[way]]));
+  }
+
   async close(): Promise<void> {
-    await Promise.all([this.device.close(), this.#peer.close()]);
+    await Promise.all([this.device.close(), this.#peer.close(), this.#container?.close()]);
   }
 
   #send(from: Namespace, to: readonly string[]): ChildProcess {
@@ -122,18 +197,31 @@ export class FloodLab {
       listing.nftables.flatMap(({ counter }) => (counter ? [[counter.name, counter.packets]] : [])),
     );
     const of = (name: string): number => packets.get(name) ?? 0;
+    const counts = (kind: string, place: string): Counts => ({
+      in: of(`${kind}-in-${place}`),
+      out: of(`${kind}-out-${place}`),
+      redirected: of(`${kind}-redirected-${place}`),
+      translated: of(`${kind}-translated-${place}`),
+    });
+    const sum = (all: Counts): number => ways.reduce((total, way) => total + all[way], 0);
+    const permitted = counts('permitted', 'came');
     return {
-      permitted: { in: of('permitted-in-came'), out: of('permitted-out-came') },
-      forbidden: { in: of('forbidden-in-came'), out: of('forbidden-out-came') },
-      lost: of('permitted-in-came') - of('permitted-in-passed') + of('permitted-out-came') - of('permitted-out-passed'),
-      leaked: of('forbidden-in-passed') + of('forbidden-out-passed'),
+      permitted,
+      forbidden: counts('forbidden', 'came'),
+      lost: sum(permitted) - sum(counts('permitted', 'passed')),
+      leaked: sum(counts('forbidden', 'passed')),
     };
   }
 }
 
 /** Nobody has to ask for a hardware address. */
-async function neighbours(namespace: Namespace, addresses: readonly string[], hardware: string): Promise<void> {
-  const lines = addresses.map((a) => `neigh replace ${a} lladdr ${hardware} dev ${floodInterface} nud permanent\n`);
+async function neighbours(
+  namespace: Namespace,
+  addresses: readonly string[],
+  hardware: string,
+  link = floodInterface,
+): Promise<void> {
+  const lines = addresses.map((a) => `neigh replace ${a} lladdr ${hardware} dev ${link} nud permanent\n`);
   await namespace.run(['ip', '-batch', '-'], lines.join(''));
 }
 
