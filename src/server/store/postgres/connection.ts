@@ -170,12 +170,16 @@ export class Lanes implements Runner {
 /** A transaction that may look at answers before it goes on. */
 export class Transactions {
   readonly #pool: Pool;
+  /** What the database still says to connections that are being closed is no loss. */
+  #closing = false;
 
   constructor(count: number, options: ConnectionOptions) {
     this.#pool = new Pool({ ...clientConfig(options.url), max: count, idleTimeoutMillis: 60_000 });
     // While a transaction has it, the pool does not listen: a connection lost just then must not end the process.
     this.#pool.on('connect', (client) => client.on('error', () => {}));
-    this.#pool.on('error', (cause) => options.onWarning('a database connection was lost', cause));
+    this.#pool.on('error', (cause) => {
+      if (!this.#closing) options.onWarning('a database connection was lost', cause);
+    });
   }
 
   /** Commits when `work` resolves, takes everything back when it throws. */
@@ -209,6 +213,7 @@ export class Transactions {
   }
 
   async close(): Promise<void> {
+    this.#closing = true;
     await this.#pool.end();
   }
 }
