@@ -10,14 +10,27 @@ export function revisionOf(etag: string | undefined): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
+/** Whether a parameter of a link says `rel="next"`, perhaps among other relations. */
+function isNext(parameter: string): boolean {
+  const [name = '', value = ''] = parameter.split('=', 2);
+  if (name.trim().toLowerCase() !== 'rel') return false;
+  // Behind the last parameter of a link a comma leads to the next link.
+  const words = value
+    .replaceAll(/[",\s]/g, ' ')
+    .toLowerCase()
+    .split(' ');
+  return words.includes('next');
+}
+
 /**
  * The `after` of the next page. Only this is taken from the link, never its address: wherever a link points, the
  * credential goes to the server that was configured.
  */
 export function nextPage(link: string | null): string | undefined {
-  for (const [, target = '', parameters = ''] of (link ?? '').matchAll(/<([^>]*)>((?:\s*;[^,<]*)*)/g)) {
-    if (!/;\s*rel\s*=\s*(?:"(?:[^"]*\s)?next(?:\s[^"]*)?"|next\b)/i.test(parameters)) continue;
-    const query = /\?([^#]*)/.exec(target)?.[1] ?? '';
+  for (const part of (link ?? '').split('<').slice(1)) {
+    const [target = '', parameters = ''] = part.split('>', 2);
+    if (!parameters.split(';').slice(1).some(isNext)) continue;
+    const query = target.split('#', 1)[0]?.split('?').slice(1).join('?') ?? '';
     const after = new URLSearchParams(query).get('after');
     if (after !== null && after !== '') return after;
   }

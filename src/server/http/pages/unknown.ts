@@ -4,20 +4,28 @@ import { operationIds, pathsOf } from '../../../api/paths.ts';
 import { HttpError } from '../errors.ts';
 
 interface Known {
-  readonly pattern: RegExp;
+  /** The segments of its path; a variable is undefined. */
+  readonly segments: readonly (string | undefined)[];
   readonly methods: readonly string[];
 }
 
-const exact = (path: string): RegExp => new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`);
+const segmentsOf = (path: string): readonly (string | undefined)[] =>
+  path.split('/').map((segment) => (segment.startsWith('{') ? undefined : segment));
 const withHead = (method: string): string[] => (method === 'GET' ? ['GET', 'HEAD'] : [method]);
 
 const known: readonly Known[] = operationIds.flatMap((id) =>
-  pathsOf(id).map((path) => ({ pattern: exact(path), methods: withHead(operations[id].method) })),
+  pathsOf(id).map((path) => ({ segments: segmentsOf(path), methods: withHead(operations[id].method) })),
 );
+
+const longest = Math.max(...known.map(({ segments }) => segments.length));
 
 /** What may be asked of a path; empty when it leads nowhere. `pages` are the paths besides the operations, for reading only. */
 export function allowedMethods(path: string, pages: readonly string[]): readonly string[] {
-  const methods = known.filter(({ pattern }) => pattern.test(path)).flatMap((entry) => entry.methods);
+  const given = path.split('/', longest + 1);
+  const leadsTo = ({ segments }: Known): boolean =>
+    segments.length === given.length &&
+    segments.every((segment, index) => (segment === undefined ? given[index] !== '' : segment === given[index]));
+  const methods = known.filter(leadsTo).flatMap((entry) => entry.methods);
   if (pages.includes(path)) methods.push('GET', 'HEAD');
   return [...new Set(methods)];
 }

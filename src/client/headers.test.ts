@@ -1,0 +1,37 @@
+/** Proves the reading of the link to the next page, and that a hostile server cannot make it slow. */
+import { expect, test } from 'vitest';
+import { nextPage } from './headers.ts';
+
+test.each([
+  ['</api/x?limit=2&after=abc>; rel="next"', 'abc'],
+  ['</api/x?after=abc>; rel=next', 'abc'],
+  ['</api/x?after=abc>;title="x"; REL="prev Next"', 'abc'],
+  ['</first?after=a>; rel="first", </x?after=b>; rel="next"', 'b'],
+  ['<https://evil.example/?after=a%20b#after=c>; rel="next"', 'a b'],
+  ['</x?after=a>; rel="nextish"', undefined],
+  ['</x?after=a>; title="next"', undefined],
+  ['</x>; rel="next"', undefined],
+  ['rel="next"', undefined],
+  ['', undefined],
+  [null, undefined],
+])('%s leads to %s', (link, after) => {
+  expect(nextPage(link)).toBe(after);
+});
+
+test.each(['<', '<a>;', ';', '=', ' ', '<x?after=>; rel="'])(
+  'a link of %j alone is read in proportion to its length',
+  (piece) => {
+    const cost = (count: number): number => {
+      const text = piece.repeat(count);
+      let least = Number.POSITIVE_INFINITY;
+      for (let tries = 0; tries < 5; tries += 1) {
+        const before = process.cpuUsage().user;
+        nextPage(text);
+        least = Math.min(least, process.cpuUsage().user - before);
+      }
+      return least;
+    };
+    cost(2_000);
+    expect(cost(16_000)).toBeLessThan(30 * Math.max(cost(2_000), 500));
+  },
+);

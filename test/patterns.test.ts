@@ -1,0 +1,112 @@
+/**
+ * Proves that no regular expression of the product can run away: each takes time in proportion to the text, whatever the text is. A new
+ * one is found here by itself. The few that are not linear are listed with the reason why their text is short or our own.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseSync } from 'vite';
+import { describe, expect, it, vi } from 'vitest';
+
+interface Pattern {
+  readonly file: string;
+  readonly source: string;
+  readonly flags: string;
+}
+
+/** Not linear, and why that is harmless. */
+const listed: Readonly<Record<string, string>> = {
+  '/\\/+$/': 'an address that its owner typed or stored',
+  '/\\s*\\n\\s*/g': "our own words about a person's own command line",
+  '/\\s*-\\s*/g': 'a rule that a person typed at its own terminal',
+  '/^(postgres(?:ql)?:\\/\\/[^@/]*?):([^@]*)@/': "the operator's own --database-url",
+  '/^([^-–]+?)\\s*[-–]\\s*([^-–]+)$/': 'a port range that a person types in its own browser',
+};
+
+/** `new RegExp(…)` of something that is no literal: what it is made of. */
+const computed: Readonly<Record<string, string>> = {
+  'agent/host/driver-interface.ts': "the operator's own --interface, matched with names of at most 15 characters",
+  'agent/kernel/monitor-events.ts': 'put together of literals, matched with lines of the kernel',
+};
+
+const top = fileURLToPath(new URL('../src/', import.meta.url));
+
+type Node = { readonly type?: string } & Readonly<Record<string, unknown>>;
+
+function* nodesOf(value: unknown): Generator<Node> {
+  if (Array.isArray(value)) for (const item of value) yield* nodesOf(item);
+  else if (typeof value === 'object' && value !== null) {
+    if ('type' in value) yield value as Node;
+    for (const inner of Object.values(value)) yield* nodesOf(inner);
+  }
+}
+
+/** Every regular expression that stands in a text, and how many are made of something else. */
+export function patternsOf(
+  file: string,
+  text: string,
+): { readonly patterns: readonly Pattern[]; readonly computed: number } {
+  const patterns: Pattern[] = [];
+  let made = 0;
+  for (const node of nodesOf(parseSync(file, text).program)) {
+    const regex = node['regex'] as { readonly pattern: string; readonly flags: string } | undefined;
+    if (node.type === 'Literal' && regex !== undefined) {
+      patterns.push({ file, source: regex.pattern, flags: regex.flags });
+    }
+    const callee = node['callee'] as { readonly name?: string } | undefined;
+    if ((node.type === 'NewExpression' || node.type === 'CallExpression') && callee?.name === 'RegExp') made += 1;
+  }
+  return { patterns, computed: made };
+}
+
+const files = readdirSync(top, { recursive: true, encoding: 'utf8' }).filter(
+  (path) => /\.tsx?$/.test(path) && !/\.(test|fixture|contract)\.tsx?$/.test(path),
+);
+const read = files.map((path) => ({ path, ...patternsOf(path, readFileSync(`${top}${path}`, 'utf8')) }));
+
+vi.stubEnv('RECHECK_SYNC_BACKEND', 'pure');
+const { checkSync } = await import('recheck');
+
+/** What the checker says of a pattern: linear, or how it can be attacked. */
+function judge({ source, flags }: Pick<Pattern, 'source' | 'flags'>): string {
+  // Nothing to repeat, nothing to run away with.
+  if (!/[*+]|\{\d+,/.test(source)) return 'linear';
+  const found = checkSync(source, flags, { timeout: 10_000 });
+  if (found.status === 'safe') return 'linear';
+  return found.status === 'vulnerable' ? found.complexity.type : `unknown: ${found.error.kind}`;
+}
+
+describe('the regular expressions of the product', () => {
+  it('are found, also those that stand in templates and arguments', () => {
+    const { patterns, computed: made } = patternsOf(
+      'x.ts',
+      'f(/a+/g, `${b.replace(/c/u, "")}`); new RegExp(d); RegExp(e);',
+    );
+    expect(patterns.map(({ source, flags }) => `${source} ${flags}`)).toEqual(['a+ g', 'c u']);
+    expect(made).toBe(2);
+    expect(read.flatMap(({ patterns: found }) => found).length).toBeGreaterThan(100);
+  });
+
+  it('are made of literals, but for those that are listed', () => {
+    const made = read.filter((file) => file.computed > 0).map(({ path }) => path);
+    expect(made.toSorted()).toEqual(Object.keys(computed).toSorted());
+  });
+
+  it('are linear, but for those that are listed', () => {
+    const unique = new Map(
+      read.flatMap(({ patterns }) => patterns).map((pattern) => [`/${pattern.source}/${pattern.flags}`, pattern]),
+    );
+    const found = [...unique].flatMap(([text, pattern]) => {
+      const verdict = judge(pattern);
+      return verdict === 'linear' ? [] : [`${pattern.file} ${text}: ${verdict}`];
+    });
+    const unlisted = found.filter((line) => !Object.keys(listed).some((known) => line.includes(` ${known}: `)));
+    expect(unlisted).toEqual([]);
+    const outdated = Object.keys(listed).filter((known) => !found.some((line) => line.includes(` ${known}: `)));
+    expect(outdated, 'listed, and not there or linear by now').toEqual([]);
+  }, 300_000);
+
+  it('would be found if one ran away: the pattern that once blocked the log', () => {
+    expect(judge({ source: 'eyJ[\\w-]*\\.[\\w-]+\\.[\\w-]*', flags: 'g' })).toContain('polynomial');
+    expect(judge({ source: '(a+)+$', flags: '' })).toContain('exponential');
+  }, 60_000);
+});
