@@ -1,0 +1,200 @@
+/**
+ * Proves that every request has a budget: the worst that any route accepts blocks the server's event loop for no longer than a fixed
+ * multiple of what a plain request costs it, on the same machine in the same run. What is measured is the processor time of the thread
+ * that runs the loop, the least of several tries: what else the machine does hardly shows in it.
+ */
+import { readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Api } from '../lib/http.ts';
+import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
+import { Program, type Run } from '../lib/run.ts';
+import { bodies, credentials, groups, heads, paths, type Input } from './budget-inputs.ts';
+
+/** What a request may cost, in plain requests. A body of 4 MiB is read, scanned and parsed; the others are hardly more than their heads. */
+const budgets = { head: 12, plain: 25, rules: 150 } as const;
+type Size = keyof typeof budgets;
+
+const token = `rf_user_${'b'.repeat(43)}`;
+let program: Program;
+let postgres: TestPostgres;
+let data: string;
+let run: Run;
+let admin: Api;
+let nobody: Api;
+let described: readonly Route[];
+let plain: number;
+const variables: Record<string, string> = {};
+
+interface Route {
+  readonly id: string;
+  readonly method: string;
+  readonly path: string;
+  /** Undefined where no body is taken. */
+  readonly body?: Size;
+}
+
+/** Nanoseconds that the thread of the event loop has run. */
+function loopTime(): number {
+  const [ran = ''] = readFileSync(`/proc/${run.child.pid}/schedstat`, 'utf8').split(' ');
+  return Number(ran) / 1000;
+}
+
+/** Microseconds of the loop that a request costs: the least of several tries. */
+async function cost(ask: () => Promise<unknown>, tries: number): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let tried = 0; tried < tries; tried += 1) {
+    const before = loopTime();
+    await ask();
+    // What a request leaves for later, as its line in the log, belongs to it.
+    await nobody.get('/healthz');
+    least = Math.min(least, loopTime() - before);
+  }
+  return least;
+}
+
+beforeAll(async () => {
+  [program, postgres, data] = await Promise.all([Program.build(), startPostgres(), temporaryDirectory()]);
+  run = program.run(
+    ['server', '--listen', '127.0.0.1:0', '--data', data, '--workers', '1', '--rate-limit', '0', '--log-level', 'info'],
+    { RINGFENCE_ADMIN_TOKEN: token, RINGFENCE_DATABASE_URL: await postgres.freshUrl() },
+  );
+  nobody = new Api(await run.url());
+  admin = nobody.as(token);
+  const { id: org_id } = await admin.expect(201, 'POST', '/api/organizations', { name: 'x' });
+  const base = `/api/organizations/${org_id}`;
+  const group = await admin.expect(201, 'POST', `${base}/security_groups`, { group_name: 'x' });
+  const mine = await admin.expect(201, 'POST', `/api/user/${org_id}/security_groups`, { group_name: 'mine' });
+  const device = await admin.expect(201, 'POST', `${base}/devices`, { public_key: 'x' });
+  const absent = '00000000-0000-4000-8000-000000000000';
+  Object.assign(variables, {
+    org_id,
+    sg_id: group.id,
+    user_group: mine.id,
+    device_id: device.id,
+    user_id: absent,
+    token_id: absent,
+    key_id: absent,
+  });
+  const document = (await nobody.get('/api/openapi.json')).json;
+  described = Object.entries(
+    document.paths as Record<string, Record<string, { operationId: string; requestBody?: unknown }>>,
+  )
+    .flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { operationId: id, requestBody }]): Route => {
+        const body =
+          requestBody === undefined
+            ? {}
+            : { body: path.includes('security_groups') ? ('rules' as const) : ('plain' as const) };
+        return { id, method: method.toUpperCase(), path, ...body };
+      }),
+    )
+    // What is deleted is gone for those who come after.
+    .filter(({ method, path }) => method !== 'DELETE' || !/\{org_id\}$|\{sg_id\}$|\{device_id\}$/.test(path));
+  // The program is warm before anything is measured.
+  for (let asked = 0; asked < 300; asked += 1) await admin.get('/api/users/me');
+  plain = await cost(() => admin.get('/api/users/me'), 20);
+});
+afterAll(async () => {
+  nobody?.close();
+  await program?.close();
+  await postgres?.stop();
+  await rm(data, { recursive: true, force: true });
+});
+
+const pages: readonly Route[] = [
+  '/',
+  '/ui/',
+  '/ui/nothing',
+  '/healthz',
+  '/readyz',
+  '/metrics',
+  '/api/docs',
+  '/nope',
+  '/api/nope/x/y',
+].map((path) => ({ id: path, method: 'GET', path }));
+
+/** The user-scoped paths know user-owned groups only. */
+const groupAt = (path: string): string | undefined => variables[path.startsWith('/api/user/') ? 'user_group' : 'sg_id'];
+
+const worst = new Map<string, { readonly times: number; readonly name: string }>();
+
+/** Sends the input to the route as these people; gives what cost more than it may, in words. */
+async function over(route: Route, inputs: readonly Input[], size: Size, as: readonly Api[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const { name, query = '', variable, headers = {}, raw } of inputs) {
+    const path = route.path.replace(
+      /\{(\w+)\}/g,
+      (_, given: string) => variable ?? (given === 'sg_id' ? groupAt(route.path) : variables[given]) ?? '',
+    );
+    if (variable !== undefined && path === route.path) continue;
+    for (const api of as) {
+      const ask = (): Promise<number> =>
+        api.status(route.method, `${path}${query}`, { ...(raw === undefined ? {} : { raw }), headers });
+      let times = (await cost(ask, 1)) / plain;
+      // Noise only ever adds: what seems too much is tried more often before it counts.
+      if (times > budgets[size] / 3) times = Math.min(times, (await cost(ask, 5)) / plain);
+      const key = `${route.id} ${size}`;
+      if ((worst.get(key)?.times ?? 0) < times) worst.set(key, { times, name });
+      if (times > budgets[size])
+        found.push(`${route.method} ${route.path}, ${name}: ${times.toFixed(1)} plain requests`);
+    }
+  }
+  return found;
+}
+
+test('the program tells how long its loop ran, and a plain request costs it something', () => {
+  expect(plain).toBeGreaterThan(20);
+  expect(plain).toBeLessThan(20_000);
+  expect(described.length).toBeGreaterThan(40);
+});
+
+test('no path, query or header costs much, at any route, with or without a credential', async () => {
+  const found: string[] = [];
+  for (const route of [...described.filter(({ id }) => id !== 'watchEvents'), ...pages]) {
+    found.push(...(await over(route, heads, 'head', [nobody, admin])));
+  }
+  for (const route of described) found.push(...(await over(route, credentials, 'head', [nobody])));
+  found.push(...(await over({ id: 'nowhere', method: 'GET', path: '/nope' }, paths, 'head', [nobody])));
+  expect(found).toEqual([]);
+});
+
+test('no body costs much that no operation reads: unknown paths, no credential, no right', async () => {
+  const found: string[] = [];
+  const large = bodies(4 * 1024 * 1024, (value) => value).filter(({ name }) =>
+    ['brackets', 'empty objects', 'spaces'].includes(name),
+  );
+  for (const route of [
+    { id: 'nope', method: 'POST', path: '/nope' },
+    ...described.filter(({ body }) => body !== undefined),
+  ]) {
+    found.push(...(await over(route, large, 'plain', [nobody])));
+  }
+  expect(found).toEqual([]);
+});
+
+test('no small body costs much, whatever is in it', async () => {
+  const found: string[] = [];
+  for (const route of described.filter(({ body }) => body === 'plain')) {
+    const wrap = (value: string): string =>
+      route.id === 'watchEvents' ? `[{"kind":${value}}]` : `{"name":${value},"username":${value}}`;
+    found.push(...(await over(route, bodies(64 * 1024, wrap), 'plain', [admin])));
+  }
+  expect(found).toEqual([]);
+});
+
+test('no body with rules costs more than reading it, whatever is in it', async () => {
+  const found: string[] = [];
+  for (const route of described.filter(({ body }) => body === 'rules')) {
+    const wrap = (value: string): string => `{"group_name":${value}}`;
+    found.push(...(await over(route, [...bodies(4 * 1024 * 1024, wrap), ...groups()], 'rules', [admin])));
+  }
+  expect(found).toEqual([]);
+});
+
+test('the table of what each costs can be printed for the docs', () => {
+  const rows = [...worst].map(([key, { times, name }]) => `| ${key} | ${name} | ${times.toFixed(1)} |`);
+  expect(rows.length).toBeGreaterThan(50);
+  if (process.env['RINGFENCE_BUDGET'] === 'print')
+    console.log([`plain request: ${plain.toFixed(0)} µs`, ...rows].join('\n'));
+});
