@@ -23,7 +23,7 @@ import { table } from './lib/table.ts';
 const connections = 64;
 const seconds = Number(process.env['RINGFENCE_BENCH_SECONDS'] ?? 3);
 const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 3);
-const token = 'operator-token';
+const token = 'operator-token-0123456789-0123456789';
 
 interface Target {
   readonly org: string;

@@ -15,7 +15,7 @@ import { figure, table } from './lib/table.ts';
 
 const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 200);
 const warmUp = 20;
-const token = 'operator-token';
+const token = 'operator-token-0123456789-0123456789';
 
 const at = (sorted: readonly number[], share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;

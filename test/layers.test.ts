@@ -74,7 +74,7 @@ const rooms: Rooms = {
     why: 'what a request is to a handler, and how failures are answered: all rooms of HTTP share it',
   },
   'server/http/request': {
-    may: ['server/http', 'api', 'policy'],
+    may: ['server/http', 'server', 'api', 'policy'],
     npm: service,
     node: true,
     why: 'reads one part of a request each, and decides nothing',
@@ -167,6 +167,8 @@ const rooms: Rooms = {
   'server/serve.ts': {
     may: [
       'server/http/app.ts',
+      'server/http/guard',
+      'server/http/request',
       'server/http/handlers',
       'server/http/listener',
       'server/http/observe',

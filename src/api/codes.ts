@@ -41,6 +41,8 @@ export const requestProblemCodes = {
   not_a_boolean: 'the value must be true or false',
   not_a_timestamp: 'the value must be an RFC 3339 time',
   not_one_of: 'the value is none of those allowed',
+  too_deep: 'the document nests too deep',
+  too_many_values: 'the document has too many arrays, objects or fields',
   out_of_range: 'the number is too small or too large',
   too_few_items: 'the list is too short',
   too_many_items: 'the list is too long',

@@ -1,6 +1,6 @@
 /** Owns the reading of a device as a person or an agent sends it: create and update bodies, all problems at once. */
 import { parseAddress, parseRange } from '../policy/address.ts';
-import { at, show } from '../policy/problem.ts';
+import { at, join, show, type Found } from '../policy/problem.ts';
 import { field, isObject } from '../policy/json.ts';
 import type { RequestProblem } from './codes.ts';
 import { AddDevice, UpdateDevice } from './device.ts';
@@ -62,22 +62,25 @@ function formProblems(body: Readonly<Record<string, unknown>>): RequestProblem[]
 }
 
 /** Every problem of a body; none means that it is an `AddDevice` or `UpdateDevice`. */
-export function deviceProblems(body: unknown, options: ReadDeviceOptions): readonly RequestProblem[] {
+export function deviceProblems(body: unknown, options: ReadDeviceOptions): Found<RequestProblem> {
   const found = check(options.mode === 'create' ? AddDevice : UpdateDevice, body, options.lengths);
   if (!isObject(body)) return found;
-  const pointers = new Set(found.map((problem) => problem.pointer));
-  const more = formProblems(body);
+  const pointers = new Set(found.problems.map((problem) => problem.pointer));
+  const further = formProblems(body);
   for (const name of ['organization_id', 'user_id'] as const) {
     const said = field(body, name);
     const expected = options[name];
     if (typeof said === 'string' && expected !== undefined && said.toLowerCase() !== expected.toLowerCase()) {
       const who = name === 'user_id' ? "the device's user is" : 'the path says';
-      more.push({
+      further.push({
         pointer: at('', name),
         code: 'contradiction',
         detail: `${name} says ${show(said)}, ${who} ${expected}.`,
       });
     }
   }
-  return [...found, ...more.filter((problem) => !pointers.has(problem.pointer))];
+  return join(
+    found,
+    further.filter((problem) => !pointers.has(problem.pointer)),
+  );
 }

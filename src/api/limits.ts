@@ -15,6 +15,12 @@ export const limits = {
   rangesPerGroup: defaultLimits.rangesPerGroup,
   enrollmentUses: 100_000,
   page: 10_000,
-  /** Bytes of a request body. */
+  /** Bytes of a request body that holds rules. */
   body: 4 * 1024 * 1024,
+  /** Bytes of any other request body. */
+  plainBody: 64 * 1024,
+  /** Bytes of one document of the change stream that a client takes. */
+  document: 16 * 1024 * 1024,
+  /** Arrays and objects in each other. */
+  jsonDepth: 32,
 } as const;

@@ -50,6 +50,8 @@ export interface Row {
   readonly body?: TObject | TArray;
   /** An absent body is the same as `{}`. */
   readonly bodyOptional?: true;
+  /** A body that holds rules may be large; every other is small. */
+  readonly bodySize?: 'rules';
   /** The handler reads the body by rules that know more than the schema; else the schema decides before the handler runs. */
   readonly bodyReader?: 'handler';
   /** Whether `If-Match` is honoured. */
@@ -62,6 +64,7 @@ export interface Row {
 
 const createGroup = {
   body: AddSecurityGroup,
+  bodySize: 'rules',
   bodyReader: 'handler',
   answer: SecurityGroup,
   etag: true,
@@ -71,6 +74,7 @@ const listGroups = { query: RevisionPageQuery, answer: SecurityGroup } as const;
 const readGroup = { answer: SecurityGroup, etag: true } as const;
 const updateGroup = {
   body: UpdateSecurityGroup,
+  bodySize: 'rules',
   bodyReader: 'handler',
   answer: SecurityGroup,
   etag: true,

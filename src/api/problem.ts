@@ -1,6 +1,7 @@
 /** Owns the body of a failed request: problem+json (RFC 9457). */
 import { Type } from 'typebox';
 import type { DeviceId, EnrollmentKeyId } from '../policy/ids.ts';
+import { mostProblems } from '../policy/problem.ts';
 import { allProblemCodes, errors, type ErrorCode, type RequestProblemCode } from './codes.ts';
 import { id, strict, type Wire } from './scalar.ts';
 
@@ -22,7 +23,15 @@ export const ProblemBody = Type.Object(
     instance: Type.String({ description: 'The path that was asked for.' }),
     code: Type.Unsafe<ErrorCode>(Type.Enum(Object.keys(errors))),
     request_id: Type.String({ description: "Also in the header `X-Request-Id` and in the server's log." }),
-    errors: Type.Optional(Type.Array(ProblemEntry, { description: 'Every problem found; on 422.' })),
+    errors: Type.Optional(
+      Type.Array(ProblemEntry, {
+        maxItems: mostProblems,
+        description: 'The problems found, the first of them; on 422.',
+      }),
+    ),
+    more_errors: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'How many more problems there are than `errors` tells.' }),
+    ),
     devices: Type.Optional(
       Type.Array(id<DeviceId>('A device.'), { description: 'The devices in the way; on 409 `group_in_use`.' }),
     ),

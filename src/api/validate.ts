@@ -1,7 +1,7 @@
 /** Owns the checking of a value against a schema of this room: every problem at once, in words, never an exception. */
 import { textFault } from '../policy/group.ts';
 import { isUuid } from '../policy/ids.ts';
-import { at, show } from '../policy/problem.ts';
+import { at, Problems, show, type Found } from '../policy/problem.ts';
 import { field, isObject } from '../policy/json.ts';
 import type { RequestProblem, RequestProblemCode } from './codes.ts';
 
@@ -35,7 +35,7 @@ export interface TextLengths {
 }
 
 interface Report {
-  (pointer: string, code: RequestProblemCode, detail: string): void;
+  (pointer: string, code: RequestProblemCode, detail: () => string): void;
   readonly lengths?: TextLengths | undefined;
 }
 
@@ -55,14 +55,14 @@ export function isTimestamp(text: string): boolean {
 function checkString(schema: Schema, value: unknown, pointer: string, report: Report): void {
   const name = nameOf(pointer);
   if (typeof value !== 'string')
-    return report(pointer, 'not_a_string', `${name} must be a string, got ${show(value)}.`);
+    return report(pointer, 'not_a_string', () => `${name} must be a string, got ${show(value)}.`);
   if (schema.format === 'uuid') {
-    if (!isUuid(value)) report(pointer, 'not_an_id', `${name} must be a UUID, got ${show(value)}.`);
+    if (!isUuid(value)) report(pointer, 'not_an_id', () => `${name} must be a UUID, got ${show(value)}.`);
     return;
   }
   if (schema.format === 'date-time') {
     if (!isTimestamp(value)) {
-      report(pointer, 'not_a_timestamp', `${name} must be a time like 2030-01-31T12:00:00Z, got ${show(value)}.`);
+      report(pointer, 'not_a_timestamp', () => `${name} must be a time like 2030-01-31T12:00:00Z, got ${show(value)}.`);
     }
     return;
   }
@@ -71,40 +71,45 @@ function checkString(schema: Schema, value: unknown, pointer: string, report: Re
   const maxLength = set ?? schema.maxLength ?? Number.POSITIVE_INFINITY;
   const length = value.length > maxLength * 2 ? value.length : [...value].length;
   const fault = textFault(value, { lines: schema.multiline === true });
-  if (length < minLength) report(pointer, 'text_too_short', `${name} must not be empty.`);
+  if (length < minLength) report(pointer, 'text_too_short', () => `${name} must not be empty.`);
   else if (length > maxLength) {
-    report(pointer, 'text_too_long', `${name} may be ${maxLength} characters long, got ${length}.`);
-  } else if (fault !== undefined) report(pointer, 'text_invalid', `${name} ${fault}.`);
+    report(pointer, 'text_too_long', () => `${name} may be ${maxLength} characters long, got ${length}.`);
+  } else if (fault !== undefined) report(pointer, 'text_invalid', () => `${name} ${fault}.`);
 }
 
 function checkInteger(schema: Schema, value: unknown, pointer: string, report: Report): void {
   const name = nameOf(pointer);
   const { minimum = -Infinity, maximum = Infinity } = schema;
   if (typeof value !== 'number' || !Number.isInteger(value)) {
-    report(pointer, 'not_an_integer', `${name} must be a whole number, got ${show(value)}.`);
+    report(pointer, 'not_an_integer', () => `${name} must be a whole number, got ${show(value)}.`);
   } else if (value < minimum || value > maximum) {
-    report(pointer, 'out_of_range', `${name} must lie between ${minimum} and ${maximum}, got ${show(value)}.`);
+    report(pointer, 'out_of_range', () => `${name} must lie between ${minimum} and ${maximum}, got ${show(value)}.`);
   }
 }
 
 function checkArray(schema: Schema, value: unknown, pointer: string, report: Report): void {
   const name = nameOf(pointer);
-  if (!Array.isArray(value)) return report(pointer, 'not_an_array', `${name} must be an array, got ${show(value)}.`);
+  if (!Array.isArray(value))
+    return report(pointer, 'not_an_array', () => `${name} must be an array, got ${show(value)}.`);
   const items = value as readonly unknown[];
   const { minItems = 0, maxItems = Infinity } = schema;
   if (items.length < minItems) {
-    report(pointer, 'too_few_items', `${name} must have at least ${minItems} ${minItems === 1 ? 'entry' : 'entries'}.`);
+    report(
+      pointer,
+      'too_few_items',
+      () => `${name} must have at least ${minItems} ${minItems === 1 ? 'entry' : 'entries'}.`,
+    );
   }
   if (items.length > maxItems) {
     // Not looked at one by one: a list of millions would be answered with millions of problems.
-    return report(pointer, 'too_many_items', `${name} may have ${maxItems} entries, here are ${items.length}.`);
+    return report(pointer, 'too_many_items', () => `${name} may have ${maxItems} entries, here are ${items.length}.`);
   }
   const seen = new Set<unknown>();
   for (const [index, item] of items.entries()) {
     if (schema.items !== undefined) walk(schema.items, item, at(pointer, index), report);
     if (schema.uniqueItems !== true) continue;
     const key = typeof item === 'string' ? item.toLowerCase() : item;
-    if (seen.has(key)) report(at(pointer, index), 'duplicate', `${show(item)} stands in ${name} already.`);
+    if (seen.has(key)) report(at(pointer, index), 'duplicate', () => `${show(item)} stands in ${name} already.`);
     seen.add(key);
   }
   return undefined;
@@ -112,7 +117,7 @@ function checkArray(schema: Schema, value: unknown, pointer: string, report: Rep
 
 function checkObject(schema: Schema, value: unknown, pointer: string, report: Report): void {
   if (!isObject(value)) {
-    return report(pointer, 'not_an_object', `${nameOf(pointer)} must be an object, got ${show(value)}.`);
+    return report(pointer, 'not_an_object', () => `${nameOf(pointer)} must be an object, got ${show(value)}.`);
   }
   const { properties = {}, required = [] } = schema;
   const known = Object.keys(properties);
@@ -122,14 +127,14 @@ function checkObject(schema: Schema, value: unknown, pointer: string, report: Re
     report(
       at(pointer, name.slice(0, 100)),
       'unknown_field',
-      `There is no field ${show(name)} here; known: ${choices}.`,
+      () => `There is no field ${show(name)} here; known: ${choices}.`,
     );
   }
   for (const [name, inner] of Object.entries(properties)) {
     const here = at(pointer, name);
     const given = field(value, name);
     if (given !== undefined) walk(inner, given, here, report);
-    else if (required.includes(name)) report(here, 'missing_field', `${name} is required.`);
+    else if (required.includes(name)) report(here, 'missing_field', () => `${name} is required.`);
   }
   return undefined;
 }
@@ -141,10 +146,15 @@ function walk(schema: Schema, value: unknown, pointer: string, report: Report): 
     if (value !== null && other !== undefined) walk(other, value, pointer, report);
     return undefined;
   }
-  if (value === null) return report(pointer, 'null_not_allowed', `${nameOf(pointer)} must not be null.`);
-  if (schema.enum !== undefined) {
-    if (!schema.enum.includes(value)) {
-      report(pointer, 'not_one_of', `${nameOf(pointer)} must be one of ${schema.enum.join(', ')}, got ${show(value)}.`);
+  if (value === null) return report(pointer, 'null_not_allowed', () => `${nameOf(pointer)} must not be null.`);
+  const { enum: choices } = schema;
+  if (choices !== undefined) {
+    if (!choices.includes(value)) {
+      report(
+        pointer,
+        'not_one_of',
+        () => `${nameOf(pointer)} must be one of ${choices.join(', ')}, got ${show(value)}.`,
+      );
     }
     return undefined;
   }
@@ -159,7 +169,7 @@ function walk(schema: Schema, value: unknown, pointer: string, report: Report): 
       return checkInteger(schema, value, pointer, report);
     case 'boolean':
       if (typeof value !== 'boolean') {
-        report(pointer, 'not_a_boolean', `${nameOf(pointer)} must be true or false, got ${show(value)}.`);
+        report(pointer, 'not_a_boolean', () => `${nameOf(pointer)} must be true or false, got ${show(value)}.`);
       }
       return undefined;
     case 'null':
@@ -170,12 +180,11 @@ function walk(schema: Schema, value: unknown, pointer: string, report: Report): 
   }
 }
 
-/** Every problem of the value, in the order of the schema; none means it fits. Nothing is coerced. */
-export function check(schema: object, value: unknown, lengths?: TextLengths): readonly RequestProblem[] {
-  const problems: RequestProblem[] = [];
-  const add = (pointer: string, code: RequestProblemCode, detail: string): void => {
-    problems.push({ pointer, code, detail });
-  };
+/** Every problem of the value, in the order of the schema, as far as problems are told; none means it fits. Nothing is coerced. */
+export function check(schema: object, value: unknown, lengths?: TextLengths): Found<RequestProblem> {
+  const problems = new Problems<RequestProblemCode>();
+  const add = (pointer: string, code: RequestProblemCode, detail: () => string): void =>
+    problems.add(pointer, code, detail);
   walk(schema, value, '', Object.assign(add, { lengths }));
   return problems;
 }

@@ -23,6 +23,7 @@ const visible = ({
   effect: _effect,
   subject: _subject,
   bodyReader: _reader,
+  bodySize: _size,
   coalesced: _coalesced,
   ...wire
 }: Operation) => wire;

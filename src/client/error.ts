@@ -18,6 +18,7 @@ export interface RingfenceErrorInit {
   readonly message: string;
   readonly status?: number | undefined;
   readonly errors?: readonly RequestProblem[] | undefined;
+  readonly moreErrors?: number | undefined;
   readonly devices?: readonly string[] | undefined;
   readonly enrollmentKeys?: readonly string[] | undefined;
   readonly requestId?: string | undefined;
@@ -34,8 +35,10 @@ export class RingfenceError extends Error {
   readonly code: ClientErrorCode;
   /** The status answered; absent when there was no answer. */
   readonly status: number | undefined;
-  /** Every problem that the server found in the request, on `invalid`; otherwise empty. */
+  /** The problems that the server found in the request, on `invalid`; otherwise empty. */
   readonly errors: readonly RequestProblem[];
+  /** How many problems there are besides those in `errors`. */
+  readonly moreErrors: number;
   /** The devices in the way, on `group_in_use`; otherwise empty. */
   readonly devices: readonly string[];
   /** The enrollment keys in the way, on `group_in_use`; otherwise empty. */
@@ -50,6 +53,7 @@ export class RingfenceError extends Error {
     this.code = init.code;
     this.status = init.status;
     this.errors = init.errors ?? [];
+    this.moreErrors = init.moreErrors ?? 0;
     this.devices = init.devices ?? [];
     this.enrollmentKeys = init.enrollmentKeys ?? [];
     this.requestId = init.requestId;

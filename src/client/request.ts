@@ -129,6 +129,7 @@ async function failureOf(transport: Transport, response: FetchResponse, signal: 
     message: text(body['detail']) ?? text(body['title']) ?? `the server answered ${status}`,
     status,
     errors: problemsIn(body['errors']),
+    moreErrors: Number.isSafeInteger(body['more_errors']) ? Number(body['more_errors']) : 0,
     devices: textsIn(body['devices']),
     enrollmentKeys: textsIn(body['enrollment_keys']),
     requestId: requestId ?? text(body['request_id']),

@@ -1,4 +1,5 @@
 /** Owns one watch stream: opened, read, watched over, ended. It never reconnects; the informer does. */
+import { limits } from '../api/limits.ts';
 import type { WatchKind } from '../api/kinds.ts';
 import { pathFor, paths } from '../api/paths.ts';
 import type { WatchItem } from '../api/watch.ts';
@@ -17,7 +18,7 @@ export interface WatchOptions {
 }
 
 const defaultSilence = 40_000;
-const defaultLongest = 16 * 1024 * 1024;
+const defaultLongest = limits.document;
 
 /**
  * The documents of one stream, in the order of the wire, heartbeats left out. The iteration ends when the server ends

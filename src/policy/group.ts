@@ -2,10 +2,10 @@
 import { isUuid } from './ids.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { countRanges } from './normalize.ts';
-import { at, show, type Problem } from './problem.ts';
+import { at, Problems, show, type Found, type Problem } from './problem.ts';
 import type { StoredRule } from './rule.ts';
 import { field, isObject, type JsonObject } from './json.ts';
-import { Problems, readRules, refuseUnknownFields } from './validate.ts';
+import { readRules, refuseUnknownFields, tooManyRanges } from './validate.ts';
 
 /** What a valid body says. A field that the body does not name is absent. */
 export interface GroupInput {
@@ -46,20 +46,20 @@ export function readText(body: JsonObject, name: string, rule: TextRule, problem
   const here = at('', name);
   if (value === undefined) return undefined;
   if (value === null) {
-    problems.add(here, 'null_not_allowed', `${name} must be a string; leave it out if it is not to change.`);
+    problems.add(here, 'null_not_allowed', () => `${name} must be a string; leave it out if it is not to change.`);
     return undefined;
   }
   if (typeof value !== 'string') {
-    problems.add(here, 'not_a_string', `${name} must be a string, got ${show(value)}.`);
+    problems.add(here, 'not_a_string', () => `${name} must be a string, got ${show(value)}.`);
     return undefined;
   }
   // A string of n UTF-16 units has at least n / 2 characters: only texts near the limit are worth counting.
   const length = value.length > rule.longest * 2 ? value.length : [...value].length;
   const fault = textFault(value, rule);
-  if (length < rule.shortest) problems.add(here, 'text_too_short', `${name} must not be empty.`);
+  if (length < rule.shortest) problems.add(here, 'text_too_short', () => `${name} must not be empty.`);
   else if (length > rule.longest) {
-    problems.add(here, 'text_too_long', `${name} may be ${rule.longest} characters long, got ${length}.`);
-  } else if (fault !== undefined) problems.add(here, 'text_invalid', `${name} ${fault}.`);
+    problems.add(here, 'text_too_long', () => `${name} may be ${rule.longest} characters long, got ${length}.`);
+  } else if (fault !== undefined) problems.add(here, 'text_invalid', () => `${name} ${fault}.`);
   return value;
 }
 
@@ -70,27 +70,26 @@ function checkOrganization(body: JsonObject, expected: string | undefined, probl
     problems.add(
       '/org_id',
       value === null ? 'null_not_allowed' : 'not_an_id',
-      `org_id must be a UUID, got ${show(value)}.`,
+      () => `org_id must be a UUID, got ${show(value)}.`,
     );
   else if (expected !== undefined && value.toLowerCase() !== expected.toLowerCase()) {
-    problems.add('/org_id', 'contradiction', `org_id says ${value}, the path says ${expected}.`);
+    problems.add('/org_id', 'contradiction', () => `org_id says ${value}, the path says ${expected}.`);
   }
 }
 
+const found = ({ problems, more }: Problems): Found<Problem> => ({ problems, more });
+
 /** Every problem of a body, and what it says where there is none. Never throws, whatever the value. */
-export function readGroup(
-  body: unknown,
-  options: ReadGroupOptions,
-): { readonly problems: readonly Problem[]; readonly group: GroupInput } {
+export function readGroup(body: unknown, options: ReadGroupOptions): Found<Problem> & { readonly group: GroupInput } {
   const problems = new Problems();
   const limits = options.limits ?? defaultLimits;
   if (!isObject(body)) {
-    problems.add('', 'not_an_object', `The body must be an object, got ${show(body)}.`);
-    return { problems: problems.list, group: {} };
+    problems.add('', 'not_an_object', () => `The body must be an object, got ${show(body)}.`);
+    return { ...found(problems), group: {} };
   }
   refuseUnknownFields(body, groupFields, '', problems);
   if (options.mode === 'create' && field(body, 'group_name') === undefined) {
-    problems.add('/group_name', 'missing_field', 'A group needs a group_name.');
+    problems.add('/group_name', 'missing_field', () => 'A group needs a group_name.');
   }
   const group_name = readText(body, 'group_name', { shortest: 1, longest: limits.nameLength, lines: false }, problems);
   const group_description = readText(
@@ -111,14 +110,10 @@ export function readGroup(
     countRanges(outbound_rules ?? options.stored?.outbound_rules ?? []);
   if ((inbound_rules ?? outbound_rules) !== undefined && ranges > limits.rangesPerGroup) {
     const pointer = inbound_rules === undefined ? '/outbound_rules' : '/inbound_rules';
-    problems.add(
-      pointer,
-      'too_many_ranges',
-      `A group may name ${limits.rangesPerGroup} address ranges, here are ${ranges}.`,
-    );
+    tooManyRanges(pointer, ranges, problems, limits);
   }
   return {
-    problems: problems.list,
+    ...found(problems),
     group: {
       ...(group_name === undefined ? {} : { group_name }),
       ...(group_description === undefined ? {} : { group_description }),

@@ -2,6 +2,8 @@
 export interface Limits {
   readonly rulesPerDirection: number;
   readonly rangesPerGroup: number;
+  /** Characters of one address range. Rules that are stored already are read without this limit. */
+  readonly rangeLength?: number;
   readonly nameLength: number;
   readonly descriptionLength: number;
 }
@@ -9,6 +11,8 @@ export interface Limits {
 export const defaultLimits: Limits = {
   rulesPerDirection: 1_000,
   rangesPerGroup: 10_000,
+  // Two IPv6 addresses with an IPv4 tail each, and room for spaces.
+  rangeLength: 128,
   nameLength: 255,
   descriptionLength: 4_096,
 };

@@ -33,17 +33,52 @@ export const problemCodes = {
 
 export type ProblemCode = keyof typeof problemCodes;
 
-export interface Problem {
+interface ProblemOf<Code extends string> {
   /** JSON pointer (RFC 6901) into the validated document. */
   readonly pointer: string;
-  readonly code: ProblemCode;
+  readonly code: Code;
   /** A sentence for a person, naming the offending value. */
   readonly detail: string;
 }
 
+export type Problem = ProblemOf<ProblemCode>;
+
+/** An answer tells at most so many problems, then how many more there are (reference 8). */
+export const mostProblems = 100;
+
+/** What was found wrong: the first problems, and how many more there are. */
+export interface Found<One> {
+  readonly problems: readonly One[];
+  readonly more: number;
+}
+
+/** Collects problems; readers of one document share one. A document with a million problems costs a count, not a million sentences. */
+export class Problems<Code extends string = ProblemCode> implements Found<ProblemOf<Code>> {
+  readonly problems: ProblemOf<Code>[] = [];
+  more = 0;
+
+  get count(): number {
+    return this.problems.length + this.more;
+  }
+
+  add(pointer: string, code: Code, detail: () => string): void {
+    if (this.problems.length >= mostProblems) this.more += 1;
+    else this.problems.push({ pointer, code, detail: detail() });
+  }
+}
+
+/** What one reader found and another found besides, within the same bound. */
+export function join<One>(found: Found<One>, further: readonly One[]): Found<One> {
+  const room = Math.max(0, mostProblems - found.problems.length);
+  return {
+    problems: [...found.problems, ...further.slice(0, room)],
+    more: found.more + Math.max(0, further.length - room),
+  };
+}
+
 /** Appends one step to a JSON pointer. */
 export const at = (pointer: string, step: string | number): string =>
-  `${pointer}/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+  typeof step === 'number' ? `${pointer}/${step}` : `${pointer}/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 const longest = 60;
 

@@ -5,8 +5,8 @@ import { writtenRule } from './arbitrary.fixture.ts';
 import { readGroup } from './group.ts';
 import { defaultLimits } from './limits.ts';
 import { normalizeRules } from './normalize.ts';
-import { problemCodes } from './problem.ts';
-import { Problems, readRules, validateRules } from './validate.ts';
+import { problemCodes, Problems } from './problem.ts';
+import { readRules, validateRules } from './validate.ts';
 
 const tcp = { ip_protocol: 'tcp', from_port: 22, to_port: 22 };
 const found = (rules: unknown): [string, string][] => validateRules(rules).map(({ pointer, code }) => [pointer, code]);
@@ -208,7 +208,7 @@ describe('validation never throws', () => {
       fc.property(fc.array(writtenRule, { maxLength: 20 }), (rules) => {
         const problems = new Problems();
         const read = readRules(JSON.parse(JSON.stringify(rules)), '', problems, defaultLimits);
-        expect(problems.list).toEqual([]);
+        expect(problems.problems).toEqual([]);
         expect(read).toEqual(normalizeRules(rules));
       }),
     );

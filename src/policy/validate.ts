@@ -3,16 +3,8 @@ import { field, isObject, type JsonObject } from './json.ts';
 import { parseRange } from './address.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { countRanges, normalizeRules } from './normalize.ts';
-import { at, show, type Problem, type ProblemCode } from './problem.ts';
+import { at, Problems, show, type Problem } from './problem.ts';
 import { protocols, type Family, type Protocol, type SecurityRule, type StoredRule } from './rule.ts';
-
-/** Collects problems; readers of one document share one. */
-export class Problems {
-  readonly list: Problem[] = [];
-  add(pointer: string, code: ProblemCode, detail: string): void {
-    this.list.push({ pointer, code, detail });
-  }
-}
 
 const ruleFields = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges'];
 const highestPort = 65_535;
@@ -29,7 +21,7 @@ export function refuseUnknownFields(
       problems.add(
         at(pointer, name.slice(0, 100)),
         'unknown_field',
-        `There is no field ${show(name)} here; known: ${known.join(', ')}.`,
+        () => `There is no field ${show(name)} here; known: ${known.join(', ')}.`,
       );
     }
   }
@@ -39,13 +31,13 @@ function readProtocol(rule: JsonObject, pointer: string, problems: Problems): Pr
   const value = field(rule, 'ip_protocol');
   const here = at(pointer, 'ip_protocol');
   if (value === undefined) {
-    problems.add(here, 'missing_field', `A rule needs ip_protocol: one of ${protocols.join(', ')}.`);
+    problems.add(here, 'missing_field', () => `A rule needs ip_protocol: one of ${protocols.join(', ')}.`);
     return undefined;
   }
   const lower = typeof value === 'string' && value.length <= 16 ? value.toLowerCase() : '';
   const protocol = protocols.find((known) => known === lower);
   if (protocol === undefined) {
-    problems.add(here, 'unknown_protocol', `${show(value)} is no protocol; known: ${protocols.join(', ')}.`);
+    problems.add(here, 'unknown_protocol', () => `${show(value)} is no protocol; known: ${protocols.join(', ')}.`);
   }
   return protocol;
 }
@@ -59,11 +51,11 @@ function readPort(
   const value = field(rule, name);
   const here = at(pointer, name);
   if (value === undefined) {
-    problems.add(here, 'missing_field', `A rule needs ${name}: a port, or 0 in both for any port.`);
+    problems.add(here, 'missing_field', () => `A rule needs ${name}: a port, or 0 in both for any port.`);
   } else if (typeof value !== 'number' || !Number.isInteger(value)) {
-    problems.add(here, 'port_not_integer', `${name} must be a whole number, got ${show(value)}.`);
+    problems.add(here, 'port_not_integer', () => `${name} must be a whole number, got ${show(value)}.`);
   } else if (value < 0 || value > highestPort) {
-    problems.add(here, 'port_out_of_range', `${name} must lie between 0 and ${highestPort}, got ${show(value)}.`);
+    problems.add(here, 'port_out_of_range', () => `${name} must lie between 0 and ${highestPort}, got ${show(value)}.`);
   } else {
     return value;
   }
@@ -85,7 +77,7 @@ function checkPorts(
       problems.add(
         at(pointer, name),
         'port_on_icmp',
-        `An ${protocol} rule has no ports: from_port and to_port must be 0.`,
+        () => `An ${protocol} rule has no ports: from_port and to_port must be 0.`,
       );
     }
   } else if ((from === 0) !== (to === 0)) {
@@ -93,10 +85,10 @@ function checkPorts(
     problems.add(
       at(pointer, name),
       'port_half_any',
-      `${name} is 0 and the other port is not: give both ports, or 0 in both for any port.`,
+      () => `${name} is 0 and the other port is not: give both ports, or 0 in both for any port.`,
     );
   } else if (from > to) {
-    problems.add(at(pointer, 'from_port'), 'port_reversed', `from_port ${from} lies above to_port ${to}.`);
+    problems.add(at(pointer, 'from_port'), 'port_reversed', () => `from_port ${from} lies above to_port ${to}.`);
   }
 }
 
@@ -108,33 +100,38 @@ function readRanges(
   protocol: Protocol | undefined,
   pointer: string,
   problems: Problems,
+  longest: number,
 ): string[] | undefined {
   const value = field(rule, 'ip_ranges');
   const here = at(pointer, 'ip_ranges');
   if (value === undefined) return undefined;
   if (value === null) {
-    problems.add(here, 'null_not_allowed', 'ip_ranges must be an array; leave it out or empty for any address.');
+    problems.add(here, 'null_not_allowed', () => 'ip_ranges must be an array; leave it out or empty for any address.');
     return undefined;
   }
   if (!Array.isArray(value)) {
-    problems.add(here, 'not_an_array', `ip_ranges must be an array of strings, got ${show(value)}.`);
+    problems.add(here, 'not_an_array', () => `ip_ranges must be an array of strings, got ${show(value)}.`);
     return undefined;
   }
   const family = protocol === undefined ? undefined : onlyFamily[protocol];
   const ranges: string[] = [];
   for (const [index, entry] of (value as readonly unknown[]).entries()) {
     if (typeof entry !== 'string') {
-      problems.add(at(here, index), 'not_a_string', `An address range must be a string, got ${show(entry)}.`);
+      problems.add(at(here, index), 'not_a_string', () => `An address range must be a string, got ${show(entry)}.`);
+      continue;
+    }
+    if (entry.length > longest) {
+      problems.add(at(here, index), 'address_invalid', () => `${show(entry)} is longer than ${longest} characters.`);
       continue;
     }
     const range = parseRange(entry);
     if ('fault' in range) {
-      problems.add(at(here, index), range.fault, `${show(entry)} ${range.reason}.`);
+      problems.add(at(here, index), range.fault, () => `${show(entry)} ${range.reason}.`);
     } else if (family !== undefined && range.family !== family) {
       problems.add(
         at(here, index),
         'family_contradiction',
-        `${show(entry)} is IPv${range.family}, but the rule's protocol is ${protocol}.`,
+        () => `${show(entry)} is IPv${range.family}, but the rule's protocol is ${protocol}.`,
       );
     } else {
       ranges.push(entry);
@@ -143,22 +140,44 @@ function readRanges(
   return ranges;
 }
 
-function readRule(value: unknown, pointer: string, problems: Problems): SecurityRule | undefined {
+function readRule(
+  value: unknown,
+  pointer: string,
+  problems: Problems,
+  { rangeLength = Number.POSITIVE_INFINITY }: Limits,
+): SecurityRule | undefined {
   if (!isObject(value)) {
-    problems.add(pointer, 'not_an_object', `A rule must be an object, got ${show(value)}.`);
+    problems.add(pointer, 'not_an_object', () => `A rule must be an object, got ${show(value)}.`);
     return undefined;
   }
-  const before = problems.list.length;
+  const before = problems.count;
   refuseUnknownFields(value, ruleFields, pointer, problems);
   const ip_protocol = readProtocol(value, pointer, problems);
   const from_port = readPort(value, 'from_port', pointer, problems);
   const to_port = readPort(value, 'to_port', pointer, problems);
   if (from_port !== undefined && to_port !== undefined) checkPorts(ip_protocol, from_port, to_port, pointer, problems);
-  const ip_ranges = readRanges(value, ip_protocol, pointer, problems);
-  if (problems.list.length > before || ip_protocol === undefined || from_port === undefined || to_port === undefined)
+  const ip_ranges = readRanges(value, ip_protocol, pointer, problems, rangeLength);
+  if (problems.count > before || ip_protocol === undefined || from_port === undefined || to_port === undefined)
     return undefined;
   return { ip_protocol, from_port, to_port, ...(ip_ranges === undefined ? {} : { ip_ranges }) };
 }
+
+/** The ranges of all rules, of whatever form they are. */
+function countWritten(rules: readonly unknown[]): number {
+  let count = 0;
+  for (const rule of rules) {
+    const ranges = isObject(rule) ? field(rule, 'ip_ranges') : undefined;
+    if (Array.isArray(ranges)) count += ranges.length;
+  }
+  return count;
+}
+
+export const tooManyRanges = (pointer: string, count: number, problems: Problems, { rangesPerGroup }: Limits): void =>
+  problems.add(
+    pointer,
+    'too_many_ranges',
+    () => `A group may name ${rangesPerGroup} address ranges, here are ${count}.`,
+  );
 
 /**
  * Reads the rules of one direction out of any JSON value: every problem goes to `problems`; the answer is normalized,
@@ -171,26 +190,32 @@ export function readRules(
   limits: Limits = defaultLimits,
 ): StoredRule[] {
   if (value === null) {
-    problems.add(pointer, 'null_not_allowed', 'The rules must be an array; an empty one is allowed.');
+    problems.add(pointer, 'null_not_allowed', () => 'The rules must be an array; an empty one is allowed.');
     return [];
   }
   if (!Array.isArray(value)) {
-    problems.add(pointer, 'not_an_array', `The rules must be an array, got ${show(value)}.`);
+    problems.add(pointer, 'not_an_array', () => `The rules must be an array, got ${show(value)}.`);
     return [];
   }
   const tooMany = (count: number): void =>
     problems.add(
       pointer,
       'too_many_rules',
-      `A group may have ${limits.rulesPerDirection} rules in each direction, here are ${count}.`,
+      () => `A group may have ${limits.rulesPerDirection} rules in each direction, here are ${count}.`,
     );
+  // What is too much is not looked at one by one.
   if (value.length > limits.rulesPerDirection) {
     tooMany(value.length);
     return [];
   }
+  const written = countWritten(value);
+  if (written > limits.rangesPerGroup) {
+    tooManyRanges(pointer, written, problems, limits);
+    return [];
+  }
   const rules: SecurityRule[] = [];
   for (const [index, entry] of (value as readonly unknown[]).entries()) {
-    const rule = readRule(entry, at(pointer, index), problems);
+    const rule = readRule(entry, at(pointer, index), problems, limits);
     if (rule !== undefined) rules.push(rule);
   }
   const normalized = normalizeRules(rules);
@@ -203,12 +228,6 @@ export function validateRules(value: unknown, pointer = '', limits: Limits = def
   const problems = new Problems();
   const rules = readRules(value, pointer, problems, limits);
   const ranges = countRanges(rules);
-  if (ranges > limits.rangesPerGroup) {
-    problems.add(
-      pointer,
-      'too_many_ranges',
-      `A group may name ${limits.rangesPerGroup} address ranges, here are ${ranges}.`,
-    );
-  }
-  return problems.list;
+  if (ranges > limits.rangesPerGroup) tooManyRanges(pointer, ranges, problems, limits);
+  return problems.problems;
 }

@@ -4,9 +4,12 @@ import type { AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
+import { defaultLimits } from '../policy/limits.ts';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
 import { buildApp } from './http/app.ts';
+import { requestLimitsOf } from './http/guard/request-limits.ts';
+import { bodyLimitsOf } from './http/request/body.ts';
 import { acceptQueue, Gate } from './http/listener/gate.ts';
 import { Health } from './http/pages/health.ts';
 import type { Log } from './http/observe/log.ts';
@@ -271,6 +274,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         clock,
         random,
         limits: {
+          ...defaultLimits,
           rulesPerDirection: config.maxRules,
           rangesPerGroup: config.maxRanges,
           nameLength: config.maxName,
@@ -285,8 +289,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       log,
       metrics,
       health,
-      rateLimit: { perSecond: config.rateLimit, burst: config.rateBurst },
-      bodyLimit: config.maxBody,
+      requestLimits: requestLimitsOf(config),
+      bodyLimits: bodyLimitsOf(config),
       answerTimeoutMs: config.answerTimeout * 1000,
       stream: streamHandler({
         hub: watch.hub,

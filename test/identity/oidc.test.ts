@@ -178,7 +178,8 @@ describe('refused is', () => {
     const rows: readonly [Readonly<Record<string, unknown>>, string | undefined, 'vouched' | 'rejected'][] = [
       [bare, 'JWT', 'vouched'],
       [bare, undefined, 'vouched'],
-      [{ ...bare, aud: undefined }, undefined, 'vouched'],
+      [{ ...bare, aud: undefined }, undefined, 'rejected'],
+      [{ aud: undefined }, 'at+jwt', 'rejected'],
       [{ ...bare, aud: 'urn:somebody:else' }, undefined, 'rejected'],
       [bare, 'logout+jwt', 'rejected'],
       [{ ...bare, auth_time: 5 }, 'JWT', 'rejected'],

@@ -45,7 +45,7 @@ async function fill(file: string): Promise<void> {
 }
 
 test('a full disk is 503 with Retry-After; with room again, the same server goes on and has every acknowledged write', async () => {
-  const token = 'operator-token';
+  const token = 'operator-token-0123456789-0123456789';
   const server = program.run(['server', '--listen', '127.0.0.1:0', '--data', join(disk, 'data')], {
     RINGFENCE_ADMIN_TOKEN: token,
   });

@@ -78,13 +78,16 @@ describe('starting', () => {
 
   test('takes the first token from RINGFENCE_ADMIN_TOKEN', async () => {
     const data = await folder();
-    const env = { RINGFENCE_ADMIN_TOKEN: 'chosen-by-the-operator', RINGFENCE_DATABASE_URL: await postgres.freshUrl() };
+    const env = {
+      RINGFENCE_ADMIN_TOKEN: 'chosen-by-the-operator-0123456789',
+      RINGFENCE_DATABASE_URL: await postgres.freshUrl(),
+    };
     const run = program.run(['server', ...anywhere, '--data', data], env);
-    const admin = new Api(await run.url(), 'chosen-by-the-operator');
+    const admin = new Api(await run.url(), 'chosen-by-the-operator-0123456789');
     await admin.expect(200, 'GET', '/api/users/me');
     admin.close();
     await run.stop();
-    expect((await readFile(join(data, 'admin-token'), 'utf8')).trim()).toBe('chosen-by-the-operator');
+    expect((await readFile(join(data, 'admin-token'), 'utf8')).trim()).toBe('chosen-by-the-operator-0123456789');
   });
 
   test('several servers at once on one new database make one administrator, whose token works', async () => {
@@ -117,7 +120,9 @@ describe('refusing', () => {
     [['--data', '--check-config'], {}, /It must be a path/],
     [['--data', ''], {}, /It must be a path/],
     [[], { RINGFENCE_PHASE: '0' }, /'0' from env 'RINGFENCE_PHASE' is invalid/],
-    [[], { RINGFENCE_ADMIN_TOKEN: 'of two' }, /RINGFENCE_ADMIN_TOKEN must be/],
+    [[], { RINGFENCE_ADMIN_TOKEN: 'of two words, however many characters' }, /RINGFENCE_ADMIN_TOKEN must be/],
+    [[], { RINGFENCE_ADMIN_TOKEN: 'x' }, /RINGFENCE_ADMIN_TOKEN must be 32 to 4096/],
+    [['--max-ranges', '1000000'], {}, /allow a group of 126 MiB; clients read 16 MiB/],
   ] as const)('%j %j: one clear line and exit 2', async (args, env, line) => {
     const ended = await program.run(['server', ...args], env).ended;
     expect(ended.code).toBe(2);
@@ -256,7 +261,7 @@ describe('asking about options', () => {
 
 describe('stopping', () => {
   // In one process: what was answered after a request came in says that the request is in flight.
-  const one = { RINGFENCE_ADMIN_TOKEN: 'operator-token', RINGFENCE_WORKERS: '1' };
+  const one = { RINGFENCE_ADMIN_TOKEN: 'operator-token-0123456789-0123456789', RINGFENCE_WORKERS: '1' };
 
   /** A request whose body is still on its way. */
   async function halfSent(url: string, token: string) {
@@ -280,9 +285,9 @@ describe('stopping', () => {
     const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
     const url = await run.url();
     await fetch(`${url}/healthz`);
-    const request = await halfSent(url, 'operator-token');
+    const request = await halfSent(url, 'operator-token-0123456789-0123456789');
     // The request is in flight once another one, sent later, has been answered.
-    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token' } });
+    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token-0123456789-0123456789' } });
     run.child.kill('SIGTERM');
     await run.shows(/Stopping/);
     await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed');
@@ -297,8 +302,8 @@ describe('stopping', () => {
     const env = { ...one, RINGFENCE_SHUTDOWN_TIMEOUT: '1' };
     const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
     const url = await run.url();
-    const request = await halfSent(url, 'operator-token');
-    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token' } });
+    const request = await halfSent(url, 'operator-token-0123456789-0123456789');
+    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token-0123456789-0123456789' } });
     run.child.kill('SIGTERM');
     expect(await run.ended).toMatchObject({ code: 0 });
     expect(await request.closed).not.toMatch(/ 201 /);
@@ -309,8 +314,8 @@ describe('stopping', () => {
     const env = { ...one, RINGFENCE_SHUTDOWN_TIMEOUT: '3600' };
     const run = program.run(['server', ...anywhere, '--data', data, '--database-url', await postgres.freshUrl()], env);
     const url = await run.url();
-    await halfSent(url, 'operator-token');
-    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token' } });
+    await halfSent(url, 'operator-token-0123456789-0123456789');
+    await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token-0123456789-0123456789' } });
     run.child.kill('SIGINT');
     await run.shows(/Stopping/);
     run.child.kill('SIGINT');

@@ -8,7 +8,7 @@ import { Api, type Answered } from '../lib/http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
 import { Program } from '../lib/run.ts';
 
-const token = 'operator-token';
+const token = 'operator-token-0123456789-0123456789';
 const writers = 16;
 const writesEach = 500;
 

@@ -23,7 +23,7 @@ afterEach(() => {
   for (const stream of streams.splice(0)) stream.close();
 });
 
-const token = 'operator-token';
+const token = 'operator-token-0123456789-0123456789';
 const start = (...args: string[]): Run =>
   program.run(['server', '--listen', '127.0.0.1:0', '--data', data, ...args], { RINGFENCE_ADMIN_TOKEN: token });
 

@@ -23,7 +23,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const token = 'operator-token';
+const token = 'operator-token-0123456789-0123456789';
 
 /** Reads and throws away, but for the last bytes: they tell how far it is. */
 class Reader {

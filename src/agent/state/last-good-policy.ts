@@ -5,8 +5,9 @@ import type { EffectivePolicy } from '../../policy/effective.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { Limits } from '../../policy/limits.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
+import { Problems } from '../../policy/problem.ts';
 import { field, isObject, type JsonObject } from '../../policy/json.ts';
-import { Problems, readRules } from '../../policy/validate.ts';
+import { readRules } from '../../policy/validate.ts';
 
 /** A policy that was put in force, and where: enough to put it in force again without the server. */
 export interface LastGoodPolicy {
@@ -82,7 +83,7 @@ function readGroup(value: unknown): PolicyGroup {
 export function soundRules(value: unknown): PolicyGroup['inbound'] {
   const problems = new Problems();
   const rules = readRules(value, '', problems, noLimits);
-  const [problem] = problems.list;
+  const [problem] = problems.problems;
   if (problem !== undefined) throw new UnusablePolicy(`${problem.pointer}: ${problem.detail}`);
   return rules;
 }

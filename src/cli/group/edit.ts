@@ -112,14 +112,14 @@ async function tryOut(session: Session, group: SecurityGroup, text: string): Pro
     } catch (error) {
       return [error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)];
     }
-    const { problems, group: body } = readWritten(value, 'update');
-    if (problems.length > 0) return problemLines(problems);
+    const { group: body, ...found } = readWritten(value, 'update');
+    if (found.problems.length > 0) return problemLines(found);
     await write(session, group, { inbound_rules: [], outbound_rules: [], ...body });
     return undefined;
   } catch (error) {
     if (error instanceof CliError && error.exit === 'usage') return [error.message, ...error.details];
     if (error instanceof RingfenceError && error.status === 422) {
-      return error.errors.map(({ pointer, detail }) => `${pointer}: ${detail}`);
+      return problemLines({ problems: error.errors, more: error.moreErrors });
     }
     throw error;
   }

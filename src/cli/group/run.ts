@@ -82,8 +82,8 @@ export interface NewGroup {
 export async function create(session: Session, name: string, options: NewGroup): Promise<void> {
   const client = await session.client();
   const body = { ...(await bodyOf(session, options)), group_name: name };
-  const { problems, group } = readGroup(body, { mode: 'create' });
-  if (problems.length > 0) throw usageError('the group is not valid:', problemLines(problems));
+  const { group, ...found } = readGroup(body, { mode: 'create' });
+  if (found.problems.length > 0) throw usageError('the group is not valid:', problemLines(found));
   const api = options.mine === true ? client.userGroups : client.groups;
   const organization = await session.organization();
   const made = await api.create(organization, { group_name: name, ...group }, { signal: session.signal });
@@ -197,14 +197,14 @@ function withoutRules(
 }
 
 function checkLimits(group: SecurityGroup, direction: Direction, after: readonly StoredRule[]): void {
-  const { problems } = readGroup(
+  const found = readGroup(
     { [rulesField[direction]]: after },
     {
       mode: 'update',
       stored: { inbound_rules: rulesOf(group, 'inbound'), outbound_rules: rulesOf(group, 'outbound') },
     },
   );
-  if (problems.length > 0) throw usageError('the group would not be valid:', problemLines(problems));
+  if (found.problems.length > 0) throw usageError('the group would not be valid:', problemLines(found));
 }
 
 /** Taking the last rule away closes the inside and opens the outside: that must not happen unsaid. */

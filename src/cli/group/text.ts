@@ -2,7 +2,7 @@
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import { isObject, type JsonObject } from '../../policy/json.ts';
-import type { Problem } from '../../policy/problem.ts';
+import type { Found, Problem } from '../../policy/problem.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readRuleWords, ruleWords } from './rule-text.ts';
@@ -24,8 +24,7 @@ const wireNames: Readonly<Record<string, string>> = {
 /** What a record of the server carries besides: it may be given back as it came. */
 const recordOnly = new Set(['id', 'org_id', 'user_id', 'is_default', 'revision', 'created_at', 'updated_at']);
 
-export interface ReadText {
-  readonly problems: readonly Problem[];
+export interface ReadText extends Found<Problem> {
   readonly group: GroupInput;
 }
 
@@ -59,14 +58,15 @@ export function readWritten(written: unknown, mode: 'create' | 'update'): ReadTe
   return readGroup(toBody(written), { mode });
 }
 
-export function problemLines(problems: readonly Problem[]): readonly string[] {
-  return problems.map(({ pointer, detail }) => `${pointer === '' ? '' : `${pointer}: `}${detail}`);
+export function problemLines({ problems, more }: Found<Pick<Problem, 'pointer' | 'detail'>>): readonly string[] {
+  const lines = problems.map(({ pointer, detail }) => `${pointer === '' ? '' : `${pointer}: `}${detail}`);
+  return more === 0 ? lines : [...lines, `and ${more} more`];
 }
 
 /** The group that a file holds, or all that is wrong with it. */
 export function readOrRefuse(written: unknown, mode: 'create' | 'update', what: string): GroupInput {
-  const { problems, group } = readWritten(written, mode);
-  if (problems.length > 0) throw usageError(`${what} is not valid:`, problemLines(problems));
+  const { group, ...found } = readWritten(written, mode);
+  if (found.problems.length > 0) throw usageError(`${what} is not valid:`, problemLines(found));
   return group;
 }
 

@@ -99,7 +99,7 @@ function readGroupEntry(entry: unknown, where: string, groups: DesiredGroup[], r
   } catch (error) {
     return report(where, [error instanceof Error ? error.message : String(error)]);
   }
-  report(where, problemLines(read.problems));
+  report(where, problemLines(read));
   const { group_name = '', group_description, inbound_rules = [], outbound_rules = [] } = read.group;
   groups.push({
     where,

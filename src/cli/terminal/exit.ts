@@ -65,6 +65,7 @@ export function endingOf(error: unknown, { debug }: { readonly debug: boolean })
 
 function describe(error: RingfenceError): readonly string[] {
   const lines = error.errors.map(({ pointer, detail }) => `  ${pointer === '' ? '' : `${pointer}: `}${detail}`);
+  if (error.moreErrors > 0) lines.push(`  and ${error.moreErrors} more`);
   for (const device of error.devices) lines.push(`  device ${device}`);
   const asked = error.requestId !== undefined && (error.status ?? 0) >= 500 ? ` (request ${error.requestId})` : '';
   return [`${messageOf(error)}${asked}`, ...lines];

@@ -6,7 +6,7 @@ import { errors, problemContentType } from '../../api/codes.ts';
 import { signInPaths } from '../../api/sign-in.ts';
 import type { Authenticate } from '../identity/authenticate.ts';
 import { withoutSecrets } from '../identity/secret.ts';
-import { takeJsonBodies } from './request/body.ts';
+import { takeBodies, type BodyLimits } from './request/body.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
 import { HttpError, problemBody, toHttpError } from './errors.ts';
@@ -15,11 +15,12 @@ import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';
 import { Lookups } from './guard/lookups.ts';
 import type { Metrics } from './observe/metrics.ts';
-import { RateLimiter, type RateLimit } from './guard/rate-limit.ts';
+import { RequestLimits, type RequestLimitOptions } from './guard/request-limits.ts';
 import { registerOperations } from './routes.ts';
 import type { StreamHandler } from './handlers/events.ts';
 import { registerSignIn, type SignInRouteOptions } from './handlers/sign-in.ts';
 import { logRequest } from './observe/request-log.ts';
+import { addressOf, subscriberOf } from './request/address.ts';
 import { pathOf } from './request/path.ts';
 import type { Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
@@ -32,9 +33,8 @@ export interface AppOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly health: Health;
-  readonly rateLimit: RateLimit;
-  /** Bytes of a request body. */
-  readonly bodyLimit: number;
+  readonly requestLimits: RequestLimitOptions;
+  readonly bodyLimits: BodyLimits;
   /** How long the database may take to answer a request. */
   readonly answerTimeoutMs: number;
   readonly stream: StreamHandler;
@@ -116,6 +116,15 @@ function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOption
   });
 }
 
+/** What is no operation needs no credential: it is counted by address. What leads nowhere is answered before anything is read of it. */
+function guardStrangers(app: FastifyInstance, limits: RequestLimits): void {
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (request.routeOptions.config.operation === undefined) limits.stranger(subscriberOf(addressOf(request)));
+    if (request.is404) throw unknownRoute(request.method, pathOf(request.url), pages);
+    done();
+  });
+}
+
 /** The application, ready to listen or to be asked in a test. */
 export function buildApp(options: AppOptions): FastifyInstance {
   const { services, authenticate, log } = options;
@@ -142,15 +151,17 @@ export function buildApp(options: AppOptions): FastifyInstance {
     clientErrorHandler: answerBroken,
   });
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply, log));
-  app.setNotFoundHandler((request, reply) =>
-    answerError(unknownRoute(request.method, pathOf(request.url), pages), request, reply, log),
-  );
-  takeJsonBodies(app, options.bodyLimit);
+  // Never reached: such requests are refused before their bodies would be read.
+  app.setNotFoundHandler((request) => {
+    throw unknownRoute(request.method, pathOf(request.url), pages);
+  });
+  const limits = new RequestLimits(options.requestLimits, services.clock);
+  takeBodies(app, options.bodyLimits);
   watchRequests(app, options);
+  guardStrangers(app, limits);
   registerHealth(app, options.health, options.metrics);
   registerDocs(app);
   registerUi(app, findAssets());
-  const limiter = new RateLimiter(options.rateLimit, services.clock);
   const { stream, answerTimeoutMs } = options;
   const { store } = services;
   const lookups = {
@@ -158,7 +169,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     patient: new Lookups(store, store.patient, authenticate.patient),
   };
   const publicUrl = options.signIn.browser?.publicUrl;
-  registerOperations(app, { services, lookups, limiter, stream, answerTimeoutMs, publicUrl });
-  registerSignIn(app, { ...options.signIn, store: services.store, limiter, log });
+  registerOperations(app, { services, lookups, limits, stream, answerTimeoutMs, publicUrl });
+  registerSignIn(app, { ...options.signIn, store: services.store, log });
   return app;
 }

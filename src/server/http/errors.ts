@@ -2,12 +2,14 @@
 import { errors, problemType, type ErrorCode, type RequestProblem } from '../../api/codes.ts';
 import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
-import { at } from '../../policy/problem.ts';
+import { at, type Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
 import { StoreError, type GroupListProblem, type StoreProblem } from '../store/contract/errors.ts';
 
 interface Extras {
   readonly errors?: readonly RequestProblem[];
+  /** How many problems there are besides those in `errors`. */
+  readonly more?: number;
   readonly devices?: readonly DeviceId[];
   readonly enrollment_keys?: readonly EnrollmentKeyId[];
   readonly headers?: Readonly<Record<string, string>>;
@@ -31,17 +33,19 @@ export class HttpError extends Error {
   }
 }
 
-export const invalid = (problems: readonly RequestProblem[]): HttpError => {
+export const invalid = (problems: readonly RequestProblem[], more = 0): HttpError => {
   const [first] = problems;
-  const more = problems.length <= 1 ? '' : ` And ${problems.length - 1} more.`;
-  return new HttpError('invalid', first === undefined ? 'The request is invalid.' : first.detail + more, {
+  const others = problems.length - 1 + more;
+  const sentence = first === undefined ? 'The request is invalid.' : first.detail;
+  return new HttpError('invalid', others > 0 ? `${sentence} And ${others} more.` : sentence, {
     errors: problems,
+    more,
   });
 };
 
 /** Throws when there is any problem. */
-export function refuse(problems: readonly RequestProblem[]): void {
-  if (problems.length > 0) throw invalid(problems);
+export function refuse({ problems, more }: Found<RequestProblem>): void {
+  if (problems.length > 0) throw invalid(problems, more);
 }
 
 const things = {
@@ -241,7 +245,7 @@ export function toHttpError(error: unknown): HttpError {
 /** The body of the answer. */
 export function problemBody(error: HttpError, request: { readonly path: string; readonly id: string }): ProblemBody {
   const [status, title] = errors[error.code];
-  const { errors: problems, devices, enrollment_keys } = error.extras;
+  const { errors: problems, more = 0, devices, enrollment_keys } = error.extras;
   return {
     type: problemType(error.code),
     title,
@@ -251,6 +255,7 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     code: error.code,
     request_id: request.id,
     ...(problems === undefined ? {} : { errors: problems }),
+    ...(more === 0 ? {} : { more_errors: more }),
     ...(devices === undefined ? {} : { devices }),
     ...(enrollment_keys === undefined ? {} : { enrollment_keys }),
   };

@@ -3,12 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { check, type TextLengths } from '../../api/validate.ts';
-import { credentialId, type Presented } from '../identity/authenticate.ts';
+import type { Presented } from '../identity/authenticate.ts';
 import { lengthsOf, type Admitted, type Answer, type Handler, type Services } from './call.ts';
 import { HttpError, refuse, rejectedCredential, unauthenticated } from './errors.ts';
 import { admit, areParamsOf, parseVariables } from './guard/admit.ts';
 import type { Lookups } from './guard/lookups.ts';
-import type { RateLimiter } from './guard/rate-limit.ts';
+import type { RequestLimits } from './guard/request-limits.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import type { StreamHandler } from './handlers/events.ts';
@@ -17,7 +17,7 @@ import { organizationHandlers } from './handlers/organizations.ts';
 import { userHandlers } from './handlers/users.ts';
 import { auditEntryOf, FirstUses, signInEntryOf } from './observe/audit-entry.ts';
 import { acceptsJson } from './request/accept.ts';
-import { addressOf } from './request/address.ts';
+import { addressOf, subscriberOf } from './request/address.ts';
 import { parseIfMatch } from './request/conditions.ts';
 import { sessionCookie } from './request/cookies.ts';
 import { refuseForgery } from './request/csrf.ts';
@@ -39,7 +39,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
 export interface RouteOptions {
   readonly services: Services;
   readonly lookups: Readonly<Record<'prompt' | 'patient', Lookups>>;
-  readonly limiter: RateLimiter;
+  readonly limits: RequestLimits;
   readonly stream: StreamHandler;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
@@ -61,24 +61,25 @@ export async function enter(
   id: OperationId,
   request: {
     readonly presented: Presented;
-    readonly address: () => string;
+    readonly address: string;
     readonly params: Readonly<Record<string, unknown>>;
   },
-  { lookups, limiter }: { readonly lookups: Lookups; readonly limiter: RateLimiter },
+  { lookups, limits }: { readonly lookups: Lookups; readonly limits: RequestLimits },
 ): Promise<Admitted> {
-  const asked = await lookups.authenticate(request.presented);
-  const principal = asked?.kind === 'rejected' ? undefined : asked;
-  const wait = limiter.take(principal === undefined ? request.address() : credentialId(principal));
-  if (wait > 0) {
-    throw new HttpError('rate_limited', `Too many requests with this credential. Wait ${wait} s.`, {
-      headers: { 'Retry-After': String(wait) },
-    });
+  const { presented, address } = request;
+  if ((presented.authorization ?? presented.session) === undefined) {
+    limits.stranger(address);
+    throw unauthenticated(false);
   }
-  if (asked?.kind === 'rejected') throw rejectedCredential(asked);
-  if (principal === undefined) {
-    const { authorization, session } = request.presented;
-    throw unauthenticated((authorization ?? session) !== undefined);
+  limits.presented(presented, address);
+  const principal = await lookups.authenticate(presented);
+  if (principal === undefined || principal.kind === 'rejected') {
+    // One that nobody can judge right now has not failed.
+    if (principal?.retryAfterSeconds === undefined) limits.failed(address);
+    else limits.stranger(address);
+    throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);
   }
+  limits.admitted(principal, presented, address);
   const variables = parseVariables(request.params);
   return { principal, variables, subjects: await admit(id, principal, variables, lookups) };
 }
@@ -156,7 +157,7 @@ function presentedBy(request: FastifyRequest, publicUrl: (() => string) | undefi
 export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
   app.decorateRequest('admitted', undefined);
   const firstUses = new FirstUses();
-  const { limiter } = options;
+  const { limits } = options;
   for (const id of operationIds) {
     const operation = operations[id];
     const lookups = operation.coalesced === true ? options.lookups.patient : options.lookups.prompt;
@@ -166,7 +167,7 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
       }
       const params = request.params as Record<string, unknown>;
       const presented = presentedBy(request, options.publicUrl);
-      const entering = enter(id, { presented, address: () => addressOf(request), params }, { lookups, limiter });
+      const entering = enter(id, { presented, address: subscriberOf(addressOf(request)), params }, { lookups, limits });
       request.admitted = await within(entering, options.answerTimeoutMs);
       const { principal } = request.admitted;
       if (firstUses.isFirst(principal)) {

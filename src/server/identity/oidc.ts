@@ -6,7 +6,7 @@ export interface OidcOptions extends Pick<IssuerOptions, 'clock' | 'fetch' | 'se
   readonly issuers: readonly string[];
   /** The token must be meant for one of these. */
   readonly audiences: readonly string[];
-  /** The operator named no audience: a token need not say whom it is meant for, nor of what kind it is. */
+  /** The operator named no audience: a token need not say of what kind it is. Whom it is meant for it must say. */
   readonly plain?: boolean | undefined;
   /** The claim that suggests a user's name; without it the subject does. */
   readonly usernameClaim: string;
@@ -128,14 +128,14 @@ export function tokenVerifier(options: OidcOptions): VerifyToken {
   const { audiences, plain = false, usernameClaim, toleranceSeconds, clock } = options;
   const issuers = new Map(options.issuers.map((issuer) => [issuer, new Issuer({ ...options, issuer })]));
   return async (token) => {
-    const { iss: named, aud } = claimsOf(token);
+    const { iss: named } = claimsOf(token);
     const issuer = typeof named === 'string' ? issuers.get(named) : undefined;
     if (issuer === undefined) return rejected('The access token comes from an issuer that is not accepted here.');
     try {
       const { payload, protectedHeader } = await jwtVerify(token, issuer.keyFor, {
         algorithms,
         issuer: issuer.issuer,
-        ...(plain && aud === undefined ? {} : { audience: [...audiences] }),
+        audience: [...audiences],
         clockTolerance: toleranceSeconds,
         currentDate: new Date(clock()),
         requiredClaims: ['exp', 'sub'],

@@ -73,7 +73,10 @@ export class BrowserSessions {
         .catch((cause: unknown) => onWarning('a session was not checked', cause))
         .finally(() => this.#checking.delete(session.id));
     }
-    const { id, user_id, username, is_admin, expires_at } = session;
+    const { id, user_id, username, is_admin } = session;
+    // What it opens ends with it, also when nobody uses it meanwhile.
+    const idleAt = Date.parse(session.seen_at) + idleMs;
+    const expires_at = new Date(Math.min(Date.parse(session.expires_at), idleAt)).toISOString();
     return { kind: 'user', token_id: id, by_session: true, user_id, username, is_admin, scope: 'full', expires_at };
   }
 

@@ -1,6 +1,8 @@
 /** Owns the configuration: what was said, what was not, and what contradicts itself. */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { limits } from '../../api/limits.ts';
+import { defaultLimits } from '../../policy/limits.ts';
 import type { ServerOption } from './option.ts';
 import { serverOptions, type ServerValues, type ValueOf } from './server-options.ts';
 
@@ -49,6 +51,25 @@ function refuseHalves(values: ServerValues): void {
   }
 }
 
+/** A group travels as one document of the change stream; clients refuse one that is larger than they are made for. */
+function refuseUnreadable(values: ServerValues): void {
+  const { rulesPerDirection, rangesPerGroup, description, name } = limits;
+  const {
+    maxRules = rulesPerDirection,
+    maxRanges = rangesPerGroup,
+    maxDescription = description,
+    maxName = name,
+  } = values;
+  const { rangeLength = 0 } = defaultLimits;
+  // In the worst case: JSON writes a character in up to 6 bytes, and a rule has some 80 besides its ranges.
+  const largest = 1_000 + 6 * (maxName + maxDescription) + 2 * 100 * maxRules + (rangeLength + 3) * maxRanges;
+  if (largest <= limits.document) return;
+  const shown = (bytes: number): string => `${Math.ceil(bytes / 1024 / 1024)} MiB`;
+  throw new Error(
+    `--max-ranges, --max-rules, --max-name and --max-description allow a group of ${shown(largest)}; clients read ${shown(limits.document)}.`,
+  );
+}
+
 /** Fills what was not said with its fallback. Throws an error with one line when the parts contradict each other. */
 export function serverConfig(
   values: ServerValues,
@@ -58,9 +79,10 @@ export function serverConfig(
     Object.entries(serverOptions).map(([name, option]) => [name, fallbackOf(option)]),
   );
   const adminToken = env['RINGFENCE_ADMIN_TOKEN'];
-  if (adminToken !== undefined && adminToken !== '' && !/^[\x21-\x7e]{1,4096}$/.test(adminToken)) {
-    throw new Error('RINGFENCE_ADMIN_TOKEN must be visible ASCII characters without spaces, at most 4096.');
+  if (adminToken !== undefined && adminToken !== '' && !/^[\x21-\x7e]{32,4096}$/.test(adminToken)) {
+    throw new Error('RINGFENCE_ADMIN_TOKEN must be 32 to 4096 visible ASCII characters without spaces.');
   }
+  refuseUnreadable(values);
   refuseHalves(values);
   if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {
     throw new Error('--tls-cert and --tls-key go together.');

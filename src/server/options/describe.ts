@@ -1,6 +1,17 @@
 /** Owns the configuration in words, for the operator. */
 import { audiencesOf, type ServerConfig } from './config.ts';
 
+function describeRates(config: ServerConfig): string {
+  if (config.rateLimit === 0) return 'rate limits off';
+  const rate = (perSecond: number, burst: number): string =>
+    perSecond === 0 ? 'off' : `${perSecond}/s, burst ${burst}`;
+  return [
+    `rate limit ${rate(config.rateLimit, config.rateBurst)}`,
+    `an address without a credential ${rate(config.addressRateLimit, config.addressRateBurst)}`,
+    `failed credentials ${rate(config.failedRateLimit, config.failedRateBurst)}`,
+  ].join('; ');
+}
+
 /** The configuration in words, for `--check-config` and the log; passwords stay out. */
 export function describeConfig(config: ServerConfig): readonly string[] {
   const database =
@@ -16,8 +27,8 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     `database ${database}`,
     `workers ${config.workers}`,
     `phase ${config.phase}`,
-    `rate limit ${config.rateLimit === 0 ? 'off' : `${config.rateLimit}/s, burst ${config.rateBurst}`}`,
-    `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes`,
+    describeRates(config),
+    `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes with rules, ${config.maxPlainBody} without`,
     `deletions kept ${config.keepDeletions} days, the audit ${config.keepAudit} days`,
     `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s; at most ${config.maxStreams} a user's credential, ${config.maxDeviceStreams} a device, ${config.maxOrganizationStreams} an organization`,
     ...(audiences === undefined

@@ -2,7 +2,7 @@
 import type { RequestProblem } from '../../api/codes.ts';
 import { check } from '../../api/validate.ts';
 import { WatchRequest } from '../../api/watch.ts';
-import { at } from '../../policy/problem.ts';
+import { at, join, type Found } from '../../policy/problem.ts';
 
 const kindOf = (item: unknown): unknown =>
   typeof item === 'object' && item !== null && 'kind' in item ? item.kind : undefined;
@@ -24,7 +24,4 @@ function repeated(body: unknown): readonly RequestProblem[] {
   );
 }
 
-export const watchProblems = (body: unknown): readonly RequestProblem[] => [
-  ...check(WatchRequest, body),
-  ...repeated(body),
-];
+export const watchProblems = (body: unknown): Found<RequestProblem> => join(check(WatchRequest, body), repeated(body));

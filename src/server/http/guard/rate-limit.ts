@@ -1,7 +1,7 @@
-/** Owns the rate limit: one small token bucket for each credential, so that a runaway client slows nobody but itself. */
+/** Owns token buckets: one small one for each key, so that a runaway client slows nobody but itself. */
 
 export interface RateLimit {
-  /** Requests a second that a credential may go on making. 0: no limit. */
+  /** Requests a second that a key may go on making. 0: no limit. */
   readonly perSecond: number;
   /** Requests that it may make at once after a rest. */
   readonly burst: number;
@@ -14,6 +14,8 @@ interface Bucket {
 
 /** Full buckets need no memory: they are swept when there are this many. */
 const sweepAt = 10_000;
+/** After a sweep there is room for as many again, so that sweeping costs little for each key. */
+const keptBySweep = sweepAt / 2;
 
 export class RateLimiter {
   readonly #limit: RateLimit;
@@ -43,7 +45,25 @@ export class RateLimiter {
       bucket.left -= 1;
       return 0;
     }
-    return Math.max(1, Math.ceil((1 - bucket.left) / perSecond));
+    return this.#waitOf(bucket.left);
+  }
+
+  /** Whether this key has taken anything lately. */
+  knows(key: string): boolean {
+    return this.#buckets.has(key);
+  }
+
+  /** The whole seconds until a request could be taken; takes none. */
+  wait(key: string): number {
+    const bucket = this.#buckets.get(key);
+    const { perSecond } = this.#limit;
+    if (bucket === undefined || perSecond <= 0) return 0;
+    const left = bucket.left + (Math.max(0, this.#clock() - bucket.at) / 1000) * perSecond;
+    return left >= 1 ? 0 : this.#waitOf(left);
+  }
+
+  #waitOf(left: number): number {
+    return Math.max(1, Math.ceil((1 - left) / this.#limit.perSecond));
   }
 
   #open(key: string, now: number): Bucket {
@@ -58,9 +78,9 @@ export class RateLimiter {
     for (const [key, bucket] of this.#buckets) {
       if (bucket.left + ((now - bucket.at) / 1000) * perSecond >= burst) this.#buckets.delete(key);
     }
-    // Still crowded: forget the eldest. Their next request finds a full bucket, which is harmless.
+    // Still crowded: forget the oldest. Their next request finds a full bucket, which is harmless.
     for (const key of this.#buckets.keys()) {
-      if (this.#buckets.size < sweepAt) break;
+      if (this.#buckets.size <= keptBySweep) break;
       this.#buckets.delete(key);
     }
   }

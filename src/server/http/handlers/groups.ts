@@ -6,7 +6,7 @@ import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { GroupOwner } from '../../store/contract/groups.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
-import { invalid } from '../errors.ts';
+import { refuse } from '../errors.ts';
 import { page, probe } from '../request/paging.ts';
 
 /** The rules as they stand; read only when the body leaves one direction as it is. */
@@ -24,13 +24,13 @@ type Update = 'updateSecurityGroup' | 'updateUserSecurityGroup';
 type Delete = 'deleteSecurityGroup' | 'deleteUserSecurityGroup';
 
 function read(call: Pick<Call<Create>, 'params' | 'body'>, services: Services, now?: Stored<GroupRecord>): GroupInput {
-  const { problems, group } = readGroup(call.body, {
+  const { group, ...found } = readGroup(call.body, {
     mode: now === undefined ? 'create' : 'update',
     org_id: call.params.org_id,
     limits: services.limits,
     ...(now === undefined ? {} : { stored: standing(now) }),
   });
-  if (problems.length > 0) throw invalid(problems);
+  refuse(found);
   return group;
 }
 

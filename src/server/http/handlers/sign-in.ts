@@ -12,13 +12,11 @@ import { refuseForgery } from '../request/csrf.ts';
 import { HttpError, unauthenticated } from '../errors.ts';
 import { escape, page, pageHeaders } from '../pages/html.ts';
 import type { Log } from '../observe/log.ts';
-import type { RateLimiter } from '../guard/rate-limit.ts';
 
 export interface SignInRouteOptions {
   readonly methods: SignInMethods;
   readonly browser?: BrowserSignIn | undefined;
   readonly store: Pick<Store, 'users' | 'audit' | 'sessions'>;
-  readonly limiter: RateLimiter;
   readonly log: Log;
 }
 
@@ -128,33 +126,26 @@ class BrowserSignInRoutes {
 }
 
 export function registerSignIn(app: FastifyInstance, options: SignInRouteOptions): void {
-  const { methods, browser, limiter } = options;
-  const limit = async (request: FastifyRequest): Promise<void> => {
-    const wait = limiter.take(addressOf(request));
-    if (wait === 0) return;
-    throw new HttpError('rate_limited', `Too many requests. Wait ${wait} s.`, {
-      headers: { 'Retry-After': String(wait) },
-    });
-  };
+  const { methods, browser } = options;
   const { listSignInMethods, signIn, finishSignIn, signOut } = signInPaths;
-  app.get(listSignInMethods.path, { onRequest: limit }, (_request, reply) =>
+  app.get(listSignInMethods.path, (_request, reply) =>
     reply.type('application/json; charset=utf-8').send(JSON.stringify(methods)),
   );
   if (browser === undefined) {
     const absent = (): never => {
       throw new HttpError('not_found', 'This server has no sign-in by browser.');
     };
-    app.get(signIn.path, { onRequest: limit }, absent);
-    app.get(finishSignIn.path, { onRequest: limit }, absent);
-    app.post(signOut.path, { onRequest: limit }, () => {
+    app.get(signIn.path, absent);
+    app.get(finishSignIn.path, absent);
+    app.post(signOut.path, () => {
       throw unauthenticated(false);
     });
     return;
   }
   const routes = new BrowserSignInRoutes(browser, options);
-  app.get(signIn.path, { onRequest: limit }, (request, reply) => routes.begin(request, reply));
-  app.get(finishSignIn.path, { onRequest: limit }, (request, reply) => routes.finish(request, reply));
-  app.post(signOut.path, { onRequest: limit }, async (request, reply) => {
+  app.get(signIn.path, (request, reply) => routes.begin(request, reply));
+  app.get(finishSignIn.path, (request, reply) => routes.finish(request, reply));
+  app.post(signOut.path, async (request, reply) => {
     const { cookie, body } = await routes.end(request);
     return reply.header('set-cookie', cookie).type('application/json; charset=utf-8').send(JSON.stringify(body));
   });

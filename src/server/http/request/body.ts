@@ -1,37 +1,27 @@
-/** Owns the reading of bodies: bytes to JSON, strictly. */
+/** Owns the taking of bodies: only where an operation has one, only JSON, and no more bytes than that operation may need. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
+import { limits } from '../../../api/limits.ts';
+import { operations } from '../../../api/operations.ts';
+import type { ServerConfig } from '../../options/config.ts';
 import { HttpError } from '../errors.ts';
+import { parseJson, type JsonBounds } from './json.ts';
 
-const strict = new TextDecoder('utf-8', { fatal: true });
-
-/**
- * JSON in UTF-8. Of a key written twice the last counts, as in every JavaScript program; `__proto__` becomes a field like
- * others, which no schema knows; numbers too large become Infinity, which no schema takes. So each is harmless further on.
- */
-export function parseJson(bytes: Uint8Array): unknown {
-  if (bytes.length === 0) return undefined;
-  let text: string;
-  try {
-    text = strict.decode(bytes);
-  } catch {
-    throw new HttpError('malformed_json', 'The body is not UTF-8.');
-  }
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw new HttpError('malformed_json', `The body is not JSON${place(error, text)}.`);
-  }
+export interface BodyLimits {
+  /** Bytes of a body that holds rules. */
+  readonly rules: number;
+  /** Bytes of any other body. */
+  readonly plain: number;
+  readonly json: JsonBounds;
 }
 
-/** Where the text stops being JSON, in lines and columns; what stands there is left out, as it may be a secret. */
-function place(error: unknown, text: string): string {
-  const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined;
-  if (position === undefined) return '';
-  const before = text.slice(0, Number(position)).split('\n');
-  return `: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
-}
+/** Room for twice the rules that a group may have, so that one with too many is told so in words. */
+export const bodyLimitsOf = ({ maxBody, maxPlainBody, maxRules }: ServerConfig): BodyLimits => ({
+  rules: maxBody,
+  plain: maxPlainBody,
+  json: { depth: limits.jsonDepth, containers: 8 * maxRules + 1_000, fields: 20 * maxRules + 1_000 },
+});
 
 /** Of a body that is too large, so many times the limit are read and thrown away before the answer. */
 const patience = 16;
@@ -71,20 +61,32 @@ function readBody(body: Readable, limit: number): Promise<Buffer> {
 }
 
 const tooLarge = (limit: number): HttpError =>
-  new HttpError('payload_too_large', `A body may be ${limit} bytes large.`);
+  new HttpError('payload_too_large', `The body may be ${limit} bytes large here.`);
 
-/** JSON is the one type taken. */
-export function takeJsonBodies(app: FastifyInstance, limit: number): void {
+const isJson = (type: string | undefined): boolean =>
+  type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
+
+/**
+ * Comes after the guard, which runs before a body is asked for: nobody without a credential makes the server read one. Where no
+ * operation takes a body it stays unread, whatever it is.
+ */
+export function takeBodies(app: FastifyInstance, bounds: BodyLimits): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', async (_request: FastifyRequest, payload: IncomingMessage) => {
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
+    const id = request.routeOptions.config.operation;
+    const operation = id === undefined ? undefined : operations[id];
+    if (operation?.body === undefined) return undefined;
+    if (!isJson(payload.headers['content-type'])) {
+      throw new HttpError('unsupported_media_type', 'Send the body as application/json.');
+    }
     const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
-    const bytes = await readBody(payload, limit);
+    const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain']);
     // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
     if (coding !== '' && coding !== 'identity') {
       throw new HttpError('unsupported_media_type', 'Send the body as it is, without a Content-Encoding.', {
         headers: { 'Accept-Encoding': 'identity' },
       });
     }
-    return parseJson(bytes);
+    return parseJson(bytes, bounds.json);
   });
 }

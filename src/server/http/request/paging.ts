@@ -4,6 +4,7 @@ import { operations, type QueryOf } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import { check } from '../../../api/validate.ts';
 import type { ListAnswer } from '../call.ts';
+import { join } from '../../../policy/problem.ts';
 import { refuse } from '../errors.ts';
 
 /** Turns the text of a parameter into what its schema wants, where it plainly is that; else leaves it for the check to refuse. */
@@ -28,7 +29,7 @@ export function parseQuery<Id extends OperationId>(id: Id, given: Readonly<Recor
     else if (text !== undefined) known.push([name, read(inner, text)]);
   }
   const query = Object.fromEntries(known);
-  refuse([...twice, ...check(schema, query)]);
+  refuse(join(check(schema, query), twice));
   return query as QueryOf<Id>;
 }
 

@@ -73,13 +73,13 @@ export function sessionsIn(
     },
   });
   const authenticateBy =
-    (ask: Ask<string, SessionRow | undefined>): Sessions['authenticate'] =>
+    (ask: Ask<string, SessionRow | undefined>, { isUse }: { readonly isUse: boolean }): Sessions['authenticate'] =>
     async (digest, idleMs) => {
       const row = await ask.get(Buffer.from(digest).toString('hex'));
       if (row === undefined) return undefined;
       const idle = clock() - Date.parse(row.seen_at);
       if (idle >= idleMs) return undefined;
-      if (idle > Math.min(seenEveryMs, idleMs / 4)) {
+      if (isUse && idle > Math.min(seenEveryMs, idleMs / 4)) {
         writes
           .run(seeSession, [row.id, now(context)])
           .catch((cause: unknown) => onWarning('the last use of a session was not recorded', cause));
@@ -94,8 +94,9 @@ export function sessionsIn(
       return made.length === 0 ? refuse({ code: 'not_found', what: 'user' }) : parseTokenId(id);
     },
 
-    authenticate: authenticateBy(found.prompt),
-    patient: { authenticate: authenticateBy(found.patient) },
+    authenticate: authenticateBy(found.prompt, { isUse: true }),
+    // A stream that opens anew is no use by a person: it would keep an idle session for ever.
+    patient: { authenticate: authenticateBy(found.patient, { isUse: false }) },
 
     async takeCheck({ id, checked_at }) {
       const [row] = await writes.run(takeCheck, [id, checked_at, now(context)]);
