@@ -61,6 +61,22 @@ describe('login', () => {
     expect(outcome.stderr.trim().split('\n')).toHaveLength(1);
   });
 
+  it('warns once, before any token is sent, where the server is reached over plain http from another machine', async () => {
+    const { port } = new URL(stage.server.url);
+    // By its form no address of this machine, and yet it leads here.
+    const remote = `http://[::ffff:127.0.0.1]:${port}`;
+    const person = await installed.program.as('plain');
+    const outcome = await person.run(['login', remote], { input: stage.place.owner.token });
+    expect(outcome).toMatchObject({ code: 0, stdout: '' });
+    expect(outcome.stderr).toMatch(/^Warning: .* over plain http.*\n.*Signed in/);
+    expect(await person.run(['whoami', '-q'])).toMatchObject({ code: 0, stderr: '' });
+    const unreached = await person.run(['login', 'http://[::ffff:127.0.0.1]:1'], { input: 'x' });
+    expect(unreached.stderr).toMatch(/^Warning: /);
+    const near = await installed.program.as('near');
+    const quiet = await near.run(['login', stage.server.url], { input: stage.place.owner.token });
+    expect(quiet.stderr).not.toContain('Warning');
+  });
+
   it('tells when there is no server, with code 1', async () => {
     const outcome = await installed.program.run(['login', 'http://127.0.0.1:65535'], { input: 'x' });
     expect(outcome.code).toBe(1);

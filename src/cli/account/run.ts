@@ -1,6 +1,7 @@
 /** Owns what the commands about signing in, oneself and profiles do. */
 import type { WhoAmI } from '../../api/user.ts';
 import type { Client } from '../../client/http.ts';
+import { isPlainRemote } from '../../node/plain-http.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
 import { profileName, readProfiles, writeProfiles, type Profile } from '../session/profile.ts';
@@ -23,6 +24,11 @@ export async function login(session: Session, given: string | undefined, options
   const server = given ?? values.server ?? before?.server;
   if (server === undefined) throw usageError('no server given: ringfence login https://ringfence.example');
   const url = readServer(server);
+  if (isPlainRemote(url)) {
+    session.terminal.note(
+      `Warning: ${url} is reached over plain http: anybody on the way can read your token. Use https.`,
+    );
+  }
   const credential = await newCredential(session, url, options);
   const client = clientOf(url, credential.token);
   const me = await client.whoAmI({ signal });

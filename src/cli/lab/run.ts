@@ -131,7 +131,8 @@ async function upDetached(name: string): Promise<void> {
   const [command = '', file = ''] = program();
   const args = process.argv.slice(2).filter((arg) => arg !== '--detach' && arg !== '-d');
   const log = join(tmpdir(), `ringfence-lab-${name}-${process.pid}.log`);
-  const output = openSync(log, 'a', 0o600);
+  // Exclusive: in a folder that everybody can write to, nobody may have put a link there.
+  const output = openSync(log, 'ax', 0o600);
   const env = { ...process.env, RINGFENCE_LAB_DETACH: '' };
   const child = spawn(command, [file, ...args], { env, detached: true, stdio: ['ignore', output, output] });
   closeSync(output);
