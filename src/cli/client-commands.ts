@@ -25,7 +25,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['audit'], add: addAuditCommand },
   { words: ['device'], add: addDeviceCommands },
   { words: ['group'], add: addGroupCommands },
-  { words: ['apply', 'export', 'nft', 'explain'], add: addPolicyCommands },
+  { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
   { words: ['watch'], add: addWatchCommand },
   // These describe all commands, so they need all of them.
   { words: [], add: addCompletionCommands },

@@ -27,7 +27,7 @@ interface Row {
   readonly endless?: true;
 }
 
-const yaml = 'groups:\n  - name: from-file\n    inbound: [tcp 80]\n';
+const yaml = (tag: string): string => `groups:\n  - name: from-${tag}\n    inbound: [tcp 80]\n`;
 
 /** In the order of a life: what one row makes, later ones use. */
 const rows = (tag: string, guest: string): readonly Row[] => [
@@ -52,6 +52,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'member add', args: [guest], shows: /user-/, data: true },
   { path: 'member list', shows: /owner-/, data: true },
   { path: 'member show', args: [guest], shows: /user-/, data: true },
+  { path: 'member role', args: [guest, 'owner'], shows: /user-/, data: true },
   { path: 'member remove', args: [guest], asks: true, shows: /user-/ },
   { path: 'group create', args: [`web-${tag}`, '--in', 'tcp 443'], shows: /web-/, data: true },
   { path: 'group list', shows: /web-/, data: true },
@@ -81,7 +82,8 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   },
   { path: 'watch', shows: /host-/, endless: true },
   { path: 'export', shows: /web-/, data: true },
-  { path: 'apply', args: ['-f', 'policy.yaml'], shows: /./ },
+  { path: 'diff', args: ['policy.yaml'], shows: /from-/, data: true },
+  { path: 'apply', args: ['-f', 'policy.yaml'], asks: true, shows: /created/ },
   { path: 'key create', args: [`key-${tag}`], shows: /rf_enroll_/, data: true },
   { path: 'key list', shows: /key-/, data: true },
   { path: 'key show', args: [`key-${tag}`], shows: /key-/, data: true },
@@ -118,7 +120,7 @@ describe('every command', () => {
 
   it('works in a pipe: data is JSON where asked for, nothing is coloured, nobody is asked', async () => {
     const person = await installed.program.as('pipe');
-    await person.file('policy.yaml', yaml);
+    await person.file('policy.yaml', yaml('pipe'));
     const guest = await newPerson(stage.server);
     for (const { path, args = [], shows, data, asks, input, endless } of rows('pipe', guest.username)) {
       const line = [...path.split(' '), ...args, ...(data ? ['-o', 'json'] : []), ...(asks ? ['--yes'] : [])];
@@ -138,7 +140,7 @@ describe('every command', () => {
 
   it('works in a terminal: a person is asked before something is lost, and Ctrl-C ends what goes on', async () => {
     const person = await installed.program.as('terminal');
-    await person.file('policy.yaml', yaml);
+    await person.file('policy.yaml', yaml('terminal'));
     const guest = await newPerson(stage.server);
     for (const { path, args = [], shows, asks, input, endless } of rows('terminal', guest.username)) {
       const typed: RunOptions['typed'] = [
@@ -193,7 +195,7 @@ describe('Ctrl-C', () => {
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
     };
-    const { code, stderr } = await person.run(['apply', '-f', file], { interruptAfter: begun() });
+    const { code, stderr } = await person.run(['apply', '--yes', '-f', file], { interruptAfter: begun() });
     const first = await made();
     expect(first.length).toBeGreaterThan(0);
     for (const group of first) expect(group.inbound_rules).toHaveLength(2);
@@ -202,9 +204,9 @@ describe('Ctrl-C', () => {
       expect(code).toBe(130);
       expect(stderr).toContain(`${first.length} of ${count} changes were made; applying again makes the rest.`);
     }
-    expect(await person.run(['apply', '-f', file])).toMatchObject({ code: 0 });
+    expect(await person.run(['apply', '--yes', '-f', file])).toMatchObject({ code: 0 });
     expect(await made()).toHaveLength(count);
-    expect((await person.run(['apply', '-f', file])).stdout).toContain('No changes');
+    expect((await person.run(['apply', '--yes', '-f', file])).stdout).toContain('No changes');
   });
 
   it('in a watch is the way to end it: code 0, and the last line is whole', async () => {

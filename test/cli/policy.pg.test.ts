@@ -45,15 +45,64 @@ describe('apply', () => {
     expect(dry).toContain('2 to be created, 1 to be changed. Nothing was written.\n');
     expect(await head()).toBe(before);
 
-    expect(await done(people.owner.run(['apply', '-f', file]))).toContain('2 created, 1 changed.\n');
+    expect(await done(people.owner.run(['apply', '--yes', '-f', file]))).toContain('2 created, 1 changed.\n');
     const { security_groups } = await json(people.owner.run(['device', 'show', 'edge-1', '-o', 'json']));
     expect(security_groups).toHaveLength(2);
     const after = await head();
-    expect(await done(people.owner.run(['apply', '-f', file]))).toBe('No changes: everything matches the files.\n');
-    expect(await done(people.owner.run(['apply', '-f', file, '--prune']))).toBe(
+    expect(await done(people.owner.run(['apply', '--yes', '-f', file]))).toBe(
+      'No changes: everything matches the files.\n',
+    );
+    expect(await done(people.owner.run(['apply', '--yes', '-f', file, '--prune']))).toBe(
       'No changes: everything matches the files.\n',
     );
     expect(await head()).toBe(after);
+  });
+
+  it('asks a person before it writes, and shows what it is about to do', async () => {
+    const file = await people.owner.file('policy.yaml', 'groups: [{name: web, inbound: [tcp 80]}, {name: ssh}]');
+    const before = await head();
+    const declined = await people.owner.inTerminal(['apply', file], { typed: [[/\[y\/N\]/, 'n\r']] });
+    expect(declined.code).toBe(1);
+    expect(declined.stdout).toMatch(
+      /\+ group web[^]*\+ in {2}tcp 80 from any[^]*2 to be created\.[^]*Apply these 2 changes\?/,
+    );
+    expect(declined.stdout).toContain('nothing was changed');
+    expect(await head()).toBe(before);
+    const agreed = await people.owner.inTerminal(['apply', file], { typed: [[/\[y\/N\]/, 'y\r']] });
+    expect(agreed).toMatchObject({ code: 0 });
+    expect(agreed.stdout).toMatch(/Apply these 2 changes\?[^]*2 created\.\n$/);
+    expect(agreed.stdout.match(/\+ group web/g)).toHaveLength(1);
+    // Nothing to write, nothing to ask.
+    expect((await people.owner.inTerminal(['apply', file])).stdout).toContain('No changes');
+  });
+
+  it('writes nothing where nobody can answer, unless --yes was said', async () => {
+    const file = await people.owner.file('policy.yaml', 'groups: [{name: web}]');
+    const before = await head();
+    const refused = await people.owner.run(['apply', '-f', file]);
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
+    expect(refused.stderr).toMatch(/^ringfence: Apply this change\? Nobody is here to answer: use --yes to go on\.\n$/);
+    expect(await head()).toBe(before);
+    expect(await people.owner.run(['apply', file], { env: { RINGFENCE_YES: '1' } })).toMatchObject({ code: 0 });
+    // A script that changes nothing needs no answer.
+    expect(await people.owner.run(['apply', file])).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('diff shows the same as a dry run, and tells scripts by its exit code whether something would change', async () => {
+    const file = await people.owner.file('policy.yaml', 'groups: [{name: web, inbound: [tcp 80]}]');
+    const before = await head();
+    const dry = await done(people.owner.run(['apply', file, '--dry-run']));
+    expect(await done(people.owner.run(['diff', '-f', file]))).toBe(dry);
+    const code = async (...args: readonly string[]): Promise<number> =>
+      (await people.owner.run(['diff', '--detailed-exitcode', ...args])).code;
+    expect(await code(file)).toBe(2);
+    expect(await head()).toBe(before);
+    expect([await code('/nowhere.yaml'), await code(), await code('--server', 'http://127.0.0.1:1', file)]).toEqual([
+      1, 1, 1,
+    ]);
+    await done(people.owner.run(['apply', file, '--yes']));
+    expect(await code(file)).toBe(0);
+    expect((await people.owner.run(['diff', '/nowhere.yaml'])).code).toBe(2);
   });
 
   it('shows what changes, rule by rule, and does not mind their order', async () => {
@@ -61,12 +110,12 @@ describe('apply', () => {
       people.owner.run(['group', 'create', 'web', '--in', 'tcp 80', '--in', 'tcp 443', '--description', 'old']),
     );
     const same = 'groups: [{name: web, inbound: [tcp 443, tcp 80]}]';
-    expect(await done(people.owner.run(['apply', '-f', '-'], { input: same }))).toContain('No changes');
+    expect(await done(people.owner.run(['apply', '--yes', '-f', '-'], { input: same }))).toContain('No changes');
     const other = 'groups: [{name: web, description: new, inbound: [tcp 443, tcp 8080 from 10.0.0.0/8]}]';
     expect(await done(people.owner.run(['apply', '-f', '-', '--dry-run'], { input: other }))).toBe(
       '~ group web\n    ~ description "old" → "new"\n    - in  tcp 80 from any\n    + in  tcp 8080 from 10.0.0.0/8\n1 to be changed. Nothing was written.\n',
     );
-    const steps = await json(people.owner.run(['apply', '-f', '-', '-o', 'json'], { input: other }));
+    const steps = await json(people.owner.run(['apply', '--yes', '-f', '-', '-o', 'json'], { input: other }));
     expect(steps).toMatchObject([{ action: 'update', kind: 'group', name: 'web' }]);
     const group = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
     expect(group).toMatchObject({ group_description: 'new', inbound_rules: [{ to_port: 443 }, { to_port: 8080 }] });
@@ -76,11 +125,11 @@ describe('apply', () => {
     for (const name of ['web', 'old']) await done(people.owner.run(['group', 'create', name]));
     await done(people.owner.run(['group', 'create', 'own', '--mine']));
     const input = 'groups: [{name: web}]';
-    await done(people.owner.run(['apply', '-f', '-'], { input }));
+    await done(people.owner.run(['apply', '--yes', '-f', '-'], { input }));
     expect(await done(people.owner.run(['group', 'list']))).toContain('old');
     const refused = await people.owner.run(['apply', '-f', '-', '--prune'], { input });
     expect(refused).toMatchObject({ code: 2 });
-    expect(refused.stderr).toContain('Delete group old?');
+    expect(refused.stderr).toContain('Apply this change? Groups that are deleted: old. Nobody is here to answer');
     expect(await done(people.owner.run(['apply', '-f', '-', '--prune', '--yes'], { input }))).toBe(
       '- group old\n1 deleted.\n',
     );
@@ -92,16 +141,18 @@ describe('apply', () => {
 
   it('sets the default group and groups of my own', async () => {
     const input = 'groups:\n  - {default: true, inbound: [icmp]}\n  - {name: mine, owner: me, inbound: [tcp 1]}\n';
-    await done(people.owner.run(['apply', '-f', '-'], { input }));
+    await done(people.owner.run(['apply', '--yes', '-f', '-'], { input }));
     const groups = await json(people.owner.run(['group', 'list', '-o', 'json']));
     expect(groups).toMatchObject([
       { is_default: true, group_name: 'default', inbound_rules: [{ ip_protocol: 'icmp' }] },
       { group_name: 'mine', user_id: people.place.owner.id },
     ]);
-    expect(await people.member.run(['apply', '-f', '-'], { input: 'groups: [{default: true}]' })).toMatchObject({
+    expect(
+      await people.member.run(['apply', '--yes', '-f', '-'], { input: 'groups: [{default: true}]' }),
+    ).toMatchObject({
       code: 4,
     });
-    await done(people.member.run(['apply', '-f', '-'], { input: 'groups: [{name: theirs, owner: me}]' }));
+    await done(people.member.run(['apply', '--yes', '-f', '-'], { input: 'groups: [{name: theirs, owner: me}]' }));
   });
 
   it('reads folders, several documents, and records as `group show` prints them', async () => {
@@ -110,11 +161,13 @@ describe('apply', () => {
     await writeFile(join(folder, 'a.yaml'), 'groups: [{name: a, inbound: [tcp 1]}]\n---\ngroups: [{name: b}]\n');
     await writeFile(join(folder, 'c.json'), JSON.stringify({ groups: [{ name: 'c' }] }));
     await writeFile(join(folder, 'README.md'), 'not this');
-    expect(await done(people.owner.run(['apply', '-f', folder]))).toContain('3 created.');
+    expect(await done(people.owner.run(['apply', '--yes', '-f', folder]))).toContain('3 created.');
     const record = await done(people.owner.run(['group', 'show', 'a', '-o', 'yaml']));
-    expect(await done(people.owner.run(['apply', '-f', '-'], { input: record }))).toContain('No changes');
+    expect(await done(people.owner.run(['apply', '--yes', '-f', '-'], { input: record }))).toContain('No changes');
     const changed = record.replace('from_port: 1', 'from_port: 1').replace('to_port: 1', 'to_port: 9');
-    expect(await done(people.owner.run(['apply', '-f', '-'], { input: changed }))).toContain('+ in  tcp 1-9 from any');
+    expect(await done(people.owner.run(['apply', '--yes', '-f', '-'], { input: changed }))).toContain(
+      '+ in  tcp 1-9 from any',
+    );
   });
 
   it('tells everything that is wrong at once, with its place, and changes nothing', async () => {
@@ -130,7 +183,7 @@ devices:
   - {device: edge-1, groups: web}
 things: []
 `;
-    const outcome = await people.owner.run(['apply', '-f', '-'], { input });
+    const outcome = await people.owner.run(['apply', '--yes', '-f', '-'], { input });
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
     for (const part of [
       /stdin groups\[0\]: \/inbound_rules\/0\/from_port: from_port must lie between/,
@@ -147,20 +200,22 @@ things: []
     }
     expect(await head()).toBe(before);
     expect(await people.owner.run(['apply'])).toMatchObject({ code: 2 });
-    expect(await people.owner.run(['apply', '-f', '-'], { input: '' })).toMatchObject({ code: 2 });
-    expect(await people.owner.run(['apply', '-f', '-'], { input: 'devices: [{device: ghost}]' })).toMatchObject({
+    expect(await people.owner.run(['apply', '--yes', '-f', '-'], { input: '' })).toMatchObject({ code: 2 });
+    expect(
+      await people.owner.run(['apply', '--yes', '-f', '-'], { input: 'devices: [{device: ghost}]' }),
+    ).toMatchObject({
       code: 3,
     });
     const bomb = `a: &a [x,x]\n${'b: &b [*a,*a]\n'.repeat(2)}`;
-    expect(await people.owner.run(['apply', '-f', '-'], { input: bomb })).toMatchObject({ code: 2 });
+    expect(await people.owner.run(['apply', '--yes', '-f', '-'], { input: bomb })).toMatchObject({ code: 2 });
   });
 
   it('rolls back from an exported file to exactly what was', async () => {
     await device('edge-1');
-    await done(people.owner.run(['apply', '-f', await people.owner.file('policy.yaml', policy)]));
+    await done(people.owner.run(['apply', '--yes', '-f', await people.owner.file('policy.yaml', policy)]));
     const saved = await done(people.owner.run(['export']));
     const backup = await people.owner.file('backup.yaml', saved);
-    expect(await done(people.owner.run(['apply', '-f', backup, '--prune']))).toContain('No changes');
+    expect(await done(people.owner.run(['apply', '--yes', '-f', backup, '--prune']))).toContain('No changes');
     await done(people.owner.run(['group', 'allow', 'web', 'in', 'tcp', '8080']));
     await done(people.owner.run(['group', 'revoke', 'default', 'in', 'all']));
     await done(people.owner.run(['device', 'groups', 'set', 'edge-1', 'web']));

@@ -1,49 +1,36 @@
-/** Owns the applying of policy files: what would change, and the steps that change it. */
+/** Owns the applying of policy files: the question before it, and the steps one by one. */
 import type { Client } from '../../client/http.ts';
-import { CliError, usageError } from '../terminal/exit.ts';
-import { readInput } from '../terminal/input-file.ts';
-import { readPolicy } from './policy-file.ts';
-import { planPolicy, renderStep, type GroupReference, type Step } from './plan.ts';
-import type { Session } from '../session/session.ts';
-import { allDevices } from '../lookup/device.ts';
-import { allGroups } from '../lookup/group.ts';
 import { updateGroup } from '../group/run.ts';
+import type { Session } from '../session/session.ts';
+import { CliError } from '../terminal/exit.ts';
+import type { GroupReference, Step } from './plan.ts';
+import { countSteps, planFiles, report, stepLines, type FileOptions } from './plan-files.ts';
 
-export interface ApplyOptions {
-  readonly file?: readonly string[];
+export interface ApplyOptions extends FileOptions {
   readonly dryRun?: boolean;
-  readonly prune?: boolean;
 }
 
-export async function apply(session: Session, options: ApplyOptions): Promise<void> {
-  const { signal } = session;
-  const files = options.file ?? [];
-  if (files.length === 0) throw usageError('no policy file given: -f FILE, a folder, or - for stdin');
-  const documents = (await Promise.all(files.map((file) => readInput(file, session)))).flat();
-  const desired = readPolicy(documents);
-  if (desired.groups.length + desired.devices.length === 0) throw usageError('the files name no group and no device');
-  const client = await session.client();
-  const [groups, devices, me] = await Promise.all([
-    allGroups(session),
-    desired.devices.length > 0 ? allDevices(session) : [],
-    client.whoAmI({ signal }),
-  ]);
-  const steps = planPolicy(desired, { groups, devices, me: me.id }, { prune: options.prune === true });
-  if (options.dryRun === true) return report(session, steps, 'would');
-  await ask(session, steps);
-  await perform(session, client, steps);
-  return report(session, steps, 'did');
+export async function apply(session: Session, given: readonly string[], options: ApplyOptions): Promise<void> {
+  const steps = await planFiles(session, given, options);
+  if (options.dryRun === true || steps.length === 0) return report(session, steps, 'would');
+  const isShown = await ask(session, steps);
+  await perform(session, await session.client(), steps);
+  return report(session, steps, 'did', { isShown });
 }
 
-const deletions = (steps: readonly Step[]): readonly Step[] => steps.filter(({ action }) => action === 'delete');
-
-async function ask(session: Session, steps: readonly Step[]): Promise<void> {
-  const gone = deletions(steps);
-  if (gone.length === 0) return;
-  const names = gone.map(({ name }) => name).join(', ');
-  if (!(await session.confirm(`Delete ${gone.length === 1 ? 'group' : `${gone.length} groups:`} ${names}?`))) {
-    throw new CliError('failed', 'nothing was changed');
+/** Shows the plan to a person and asks; whoever said `--yes` is not asked. Tells whether the plan was shown. */
+async function ask(session: Session, steps: readonly Step[]): Promise<boolean> {
+  const { terminal, values } = session;
+  if (values.yes === true) return false;
+  if (terminal.isInteractive) {
+    for (const line of stepLines(steps, terminal.paintError)) terminal.note(line);
+    terminal.note(`${countSteps(steps, 'would')}.`);
   }
+  const deleted = steps.filter(({ action }) => action === 'delete').map(({ name }) => name);
+  const warning = deleted.length === 0 ? '' : ` Groups that are deleted: ${deleted.join(', ')}.`;
+  const question = `Apply ${steps.length === 1 ? 'this change' : `these ${steps.length} changes`}?${warning}`;
+  if (!(await session.confirm(question))) throw new CliError('failed', 'nothing was changed');
+  return terminal.isInteractive;
 }
 
 /** Ctrl-C takes effect between two steps, never in the middle of one. */
@@ -91,27 +78,4 @@ function idOf(group: GroupReference, made: ReadonlyMap<string, string>): string 
   const id = made.get(`${group.scope} ${group.name}`);
   if (id === undefined) throw new Error(`the group ${group.name} was not made`);
   return id;
-}
-
-function report(session: Session, steps: readonly Step[], mood: 'would' | 'did'): Promise<void> {
-  return session.print({
-    data: steps.map(({ action, kind, name, lines }) => ({
-      action,
-      kind,
-      name,
-      changes: lines.map(([sign, text]) => `${sign} ${text}`),
-    })),
-    ids: steps.map(({ name }) => name),
-    table: (paint) => steps.map((step) => renderStep(step, paint)).join('') + `${summary(steps, mood)}\n`,
-  });
-}
-
-function summary(steps: readonly Step[], mood: 'would' | 'did'): string {
-  if (steps.length === 0) return 'No changes: everything matches the files.';
-  const words = { create: 'created', update: 'changed', delete: 'deleted' } as const;
-  const counts = (['create', 'update', 'delete'] as const).flatMap((action) => {
-    const count = steps.filter((step) => step.action === action).length;
-    return count === 0 ? [] : [`${count} ${mood === 'would' ? 'to be ' : ''}${words[action]}`];
-  });
-  return `${counts.join(', ')}.${mood === 'would' ? ' Nothing was written.' : ''}`;
 }

@@ -1,39 +1,61 @@
 /** Owns the commands about policy as a whole: files, rulesets, explanations. */
 import { Option, type Command } from 'commander';
 import type { ApplyOptions } from './apply.ts';
+import type { DiffOptions } from './diff.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { NftOptions } from './nft.ts';
 import { commandsOf, repeated } from '../command-line/client-command.ts';
 
 const addApply = commandsOf(() => import('./apply.ts'));
+const addDiff = commandsOf(() => import('./diff.ts'));
 const addExport = commandsOf(() => import('./export.ts'));
 const addNft = commandsOf(() => import('./nft.ts'));
 const addExplain = commandsOf(() => import('./explain.ts'));
+
+const fileFormat =
+  'A file is YAML or JSON, with one document or several: `groups` (each with `name`, `description`, `inbound`, ' +
+  '`outbound`; `default: true` for the default group, `owner: me` for one of your own) and `devices` (each with ' +
+  '`device` and `groups`). Rules are written as in `group allow`, or as records of the API. A group is taken ' +
+  'whole: a direction that a file does not name has no rules. Applying a file twice changes nothing the second time.';
+
+const fileOptions = (): readonly Option[] => [
+  repeated('-f, --file <file>', 'a file, a folder of them, or - for stdin'),
+  new Option('--prune', 'delete groups that no file names, of the owners that the files are about'),
+];
 
 export function addPolicyCommands(program: Command): void {
   addApply<ApplyOptions>(
     program,
     {
-      usage: 'apply',
+      usage: 'apply [files...]',
       summary: 'change groups and devices to match policy files',
-      about:
-        'A file is YAML or JSON, with one document or several: `groups` (each with `name`, `description`, `inbound`, ' +
-        '`outbound`; `default: true` for the default group, `owner: me` for one of your own) and `devices` (each with ' +
-        '`device` and `groups`). Rules are words as in `group allow`, or records as the API has them. A group is taken ' +
-        'whole: a direction that a file does not name has no rules. Applying a file twice changes nothing the second time.',
-      options: [
-        repeated('-f, --file <file>', 'a file, a folder of them, or - for stdin'),
-        new Option('--dry-run', 'print what would change, and change nothing'),
-        new Option('--prune', 'delete groups that no file names, of the owners that the files are about'),
-      ],
+      about: `${fileFormat}\n\nShows what would change and asks before it writes. In a script, where nobody can answer, it writes only with --yes.`,
+      options: [...fileOptions(), new Option('--dry-run', 'print what would change, and change nothing')],
       destructive: true,
       examples: [
+        'ringfence apply groups.yaml',
         'ringfence apply -f groups.yaml --dry-run',
-        'ringfence apply -f groups.yaml',
         'ringfence apply -f policy/ --prune --yes',
       ],
     },
-    (run, session, { options }) => run.apply(session, options),
+    (run, session, { args, options }) => run.apply(session, args, options),
+  );
+  addDiff<DiffOptions>(
+    program,
+    {
+      usage: 'diff [files...]',
+      summary: 'show what `apply` would change',
+      about: fileFormat,
+      options: [
+        ...fileOptions(),
+        new Option(
+          '--detailed-exitcode',
+          'end with 2 when something would change, with 1 after any error, and with 0 otherwise',
+        ),
+      ],
+      examples: ['ringfence diff -f groups.yaml', 'ringfence diff policy/ --detailed-exitcode'],
+    },
+    (run, session, { args, options }) => run.diff(session, args, options),
   );
   addExport(
     program,

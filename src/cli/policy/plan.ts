@@ -175,9 +175,8 @@ function pruneSteps(
 const signs = { create: '+', update: '~', delete: '-' } as const;
 const styles = { '+': 'green', '~': 'yellow', '-': 'red' } as const;
 
-/** A step as a person reads it, with everything that it changes. */
-export function renderStep({ action, kind, name, lines }: Step, paint: Paint): string {
-  const line = (sign: '+' | '-' | '~', text: string): string => `${paint(styles[sign], `${sign} ${visible(text)}`)}\n`;
-  const sign = signs[action];
-  return line(sign, `${kind} ${name}`) + lines.map(([mark, text]) => `    ${line(mark, text)}`).join('');
+/** A step as a person reads it: what it is about, then everything that it changes. */
+export function renderStep({ action, kind, name, lines }: Step, paint: Paint): readonly string[] {
+  const line = (sign: '+' | '-' | '~', text: string): string => paint(styles[sign], `${sign} ${visible(text)}`);
+  return [line(signs[action], `${kind} ${name}`), ...lines.map(([sign, text]) => `    ${line(sign, text)}`)];
 }

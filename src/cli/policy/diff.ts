@@ -1,0 +1,29 @@
+/** Owns the comparison of policy files with the server, for people and for scripts that check for drift. */
+import type { Session } from '../session/session.ts';
+import { CliError, endingOf } from '../terminal/exit.ts';
+import { planFiles, report, type FileOptions } from './plan-files.ts';
+
+export interface DiffOptions extends FileOptions {
+  readonly detailedExitcode?: boolean;
+}
+
+/** As terraform has it: 0 nothing would change, 1 an error, 2 something would. */
+const changesPending = 2;
+
+export async function diff(session: Session, given: readonly string[], options: DiffOptions): Promise<void> {
+  if (options.detailedExitcode !== true) return report(session, await planFiles(session, given, options), 'would');
+  try {
+    const steps = await planFiles(session, given, options);
+    await report(session, steps, 'would');
+    if (steps.length > 0) process.exitCode = changesPending;
+  } catch (error) {
+    session.signal.throwIfAborted();
+    const [first = '', ...rest] = endingOf(error, { debug: false }).lines;
+    throw new CliError(
+      'failed',
+      first,
+      rest.map((line) => line.trim()),
+    );
+  }
+  return undefined;
+}

@@ -1,0 +1,76 @@
+/** Owns the plan that policy files make: what would change on the server, and how it is reported. */
+import { allDevices } from '../lookup/device.ts';
+import { allGroups } from '../lookup/group.ts';
+import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
+import { readInput } from '../terminal/input-file.ts';
+import type { Paint } from '../terminal/screen.ts';
+import { planPolicy, renderStep, type Step } from './plan.ts';
+import { readPolicy } from './policy-file.ts';
+
+export interface FileOptions {
+  readonly file?: readonly string[];
+  readonly prune?: boolean;
+}
+
+/** The steps that make the server match the files: those named by `-f` and those that follow the command. */
+export async function planFiles(
+  session: Session,
+  given: readonly string[],
+  { file = [], prune }: FileOptions,
+): Promise<readonly Step[]> {
+  const files = [...file, ...given];
+  if (files.length === 0) throw usageError('no policy file given: name a file, a folder, or - for stdin');
+  if (files.filter((name) => name === '-').length > 1) throw usageError('stdin can be read only once');
+  const documents = (await Promise.all(files.map((name) => readInput(name, session)))).flat();
+  const desired = readPolicy(documents);
+  if (desired.groups.length + desired.devices.length === 0) throw usageError('the files name no group and no device');
+  const client = await session.client();
+  const [groups, devices, me] = await Promise.all([
+    allGroups(session),
+    desired.devices.length > 0 ? allDevices(session) : [],
+    client.whoAmI({ signal: session.signal }),
+  ]);
+  return planPolicy(desired, { groups, devices, me: me.id }, { prune: prune === true });
+}
+
+/** Whether the steps were taken, or only planned. */
+type Mood = 'would' | 'did';
+
+/** `isShown`: the person has read the steps already. */
+export function report(
+  session: Session,
+  steps: readonly Step[],
+  mood: Mood,
+  { isShown = false }: { readonly isShown?: boolean } = {},
+): Promise<void> {
+  return session.print({
+    data: steps.map(({ action, kind, name, lines }) => ({
+      action,
+      kind,
+      name,
+      changes: lines.map(([sign, text]) => `${sign} ${text}`),
+    })),
+    ids: steps.map(({ name }) => name),
+    table: (paint) =>
+      [...(isShown ? [] : stepLines(steps, paint)), summary(steps, mood)].map((line) => `${line}\n`).join(''),
+  });
+}
+
+export const stepLines = (steps: readonly Step[], paint: Paint): readonly string[] =>
+  steps.flatMap((step) => renderStep(step, paint));
+
+/** `1 to be created, 2 to be changed`. */
+export function countSteps(steps: readonly Step[], mood: Mood): string {
+  const words = { create: 'created', update: 'changed', delete: 'deleted' } as const;
+  const counts = (['create', 'update', 'delete'] as const).flatMap((action) => {
+    const count = steps.filter((step) => step.action === action).length;
+    return count === 0 ? [] : [`${count} ${mood === 'would' ? 'to be ' : ''}${words[action]}`];
+  });
+  return counts.join(', ');
+}
+
+function summary(steps: readonly Step[], mood: Mood): string {
+  if (steps.length === 0) return 'No changes: everything matches the files.';
+  return `${countSteps(steps, mood)}.${mood === 'would' ? ' Nothing was written.' : ''}`;
+}
