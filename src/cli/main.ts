@@ -28,12 +28,13 @@ const families: readonly Family[] = [
   { words: ['agent'], add: addAgentCommands },
   ...clientFamilies,
   { words: ['lab'], add: addLabCommands },
+  { words: ['version'], add: addVersionCommand },
 ];
 
 function build(word: string | undefined): Command {
   const program = new Command('ringfence')
     .description('Security groups for fleets of Linux devices.')
-    .version(programVersion, '--version', 'print the version')
+    .version(programVersion, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .showSuggestionAfterError(true)
     .configureHelp({ showGlobalOptions: false })
@@ -41,6 +42,16 @@ function build(word: string | undefined): Command {
     .exitOverride();
   addFamilies(program, families, word);
   return program;
+}
+
+function addVersionCommand(program: Command): void {
+  program
+    .command('version')
+    .summary('print the version')
+    .description('Print the version.')
+    .action(() => {
+      process.stdout.write(`${programVersion}\n`);
+    });
 }
 
 /** An empty variable says as little as an absent one. */

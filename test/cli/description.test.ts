@@ -49,6 +49,34 @@ describe('help', () => {
     expect(outcome.stdout).not.toContain('reference');
   });
 
+  it('has the words that fingers know: version, -v, ls and rm', async () => {
+    const version = await program.run(['--version']);
+    expect(version).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+    for (const args of [['-v'], ['version']]) expect(await program.run(args)).toEqual(version);
+    for (const [habit, word] of [
+      [
+        ['group', 'ls'],
+        ['group', 'list'],
+      ],
+      [
+        ['device', 'rm'],
+        ['device', 'delete'],
+      ],
+      [
+        ['member', 'rm'],
+        ['member', 'remove'],
+      ],
+      [
+        ['device', 'groups', 'rm'],
+        ['device', 'groups', 'remove'],
+      ],
+    ] as const) {
+      const help = await program.run([...word, '--help']);
+      expect(help.stdout).toContain('Usage: ');
+      expect(await program.run([...habit, '--help'])).toEqual(help);
+    }
+  });
+
   it('of a command shows usage, options with their variables, and examples', async () => {
     const { code, stdout } = await program.run(['group', 'allow', '--help']);
     expect(code).toBe(0);
@@ -59,7 +87,7 @@ describe('help', () => {
 
   it.each([
     [['grop', 'list'], /unknown command 'grop' \(Did you mean group\?\)/],
-    [['group', 'lst'], /unknown command 'lst' \(Did you mean list\?\)/],
+    [['group', 'lst'], /unknown command 'lst' \(Did you mean one of list, ls\?\)/],
     [['group', 'list', '--outptu', 'json'], /unknown option '--outptu' \(Did you mean --output\?\)/],
     [['group', 'list', '-o', 'xml'], /Allowed choices are table, json, yaml/],
     [['group', 'show'], /missing required argument 'group'/],
@@ -118,6 +146,8 @@ describe('completion', () => {
     const below = await offer(path, 'ringfence device groups ');
     for (const word of ['set', 'add', 'remove']) expect(below).toMatch(new RegExp(`^${word}\\b`, 'm'));
     expect(below).not.toMatch(/^list\b/m);
+    expect(await offer(path, 'ringfence device rm --ye')).toMatch(/^--yes\b/m);
+    expect(await offer(path, 'ringfence device groups rm --no-c')).toMatch(/^--no-color\b/m);
     expect(await offer(path, 'ringfence group delete web --det')).toMatch(/^--detach\b/m);
     expect(await offer(path, 'ringfence group list --output ')).toMatch(/^yaml\b/m);
   });

@@ -60,9 +60,14 @@ export const commandsOf =
     });
   };
 
+/** What fingers type by habit. */
+const habits: Readonly<Record<string, string>> = { list: 'ls', delete: 'rm', remove: 'rm' };
+
 function describe(command: Command, spec: CommandSpec): Command {
   const { summary, about, options = [], destructive } = spec;
   command.summary(summary).description(about === undefined ? sentence(summary) : `${sentence(summary)}\n\n${about}`);
+  const habit = habits[command.name()];
+  if (habit !== undefined) command.alias(habit);
   command.addHelpOption(helpOption);
   for (const option of [...options, ...(destructive ? [yesOption] : []), ...globalOptions]) command.addOption(option);
   addExamples(command, spec.examples);

@@ -23,6 +23,7 @@ export function readTree(command: Command, parent = ''): CommandNode {
   return {
     path,
     name: command.name(),
+    aliases: command.aliases(),
     summary: command.summary() || command.description(),
     description: command.description(),
     usage: command.usage(),

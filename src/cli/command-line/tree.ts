@@ -4,6 +4,8 @@ export interface CommandNode {
   /** Without the program's own name: `group allow`; empty for the program itself. */
   readonly path: string;
   readonly name: string;
+  /** Other words that mean the same. */
+  readonly aliases: readonly string[];
   readonly summary: string;
   readonly description: string;
   /** As help shows it after the name: `[options] <group> <rule...>`. */

@@ -54,7 +54,8 @@ export function candidatesAfter(root: CommandNode, words: readonly string[]): Po
   const given: Record<string, string> = {};
   for (let index = 0; index < words.length; index += 1) {
     const word = words[index] ?? '';
-    const child = position === 0 ? node.children.find(({ name }) => name === word) : undefined;
+    const child =
+      position === 0 ? node.children.find(({ name, aliases }) => name === word || aliases.includes(word)) : undefined;
     if (child !== undefined) {
       node = child;
     } else if (word.startsWith('-') && word !== '-') {

@@ -30,6 +30,16 @@ const pathCases = (nodes: readonly CommandNode[]): string =>
     .map(({ path }) => quote(` ${path}`))
     .join('|');
 
+/** What may be typed for a command, by its other names, and the command that it is. */
+const aliasPaths = (nodes: readonly CommandNode[]): readonly (readonly [typed: string, path: string])[] =>
+  nodes.flatMap(({ path, name, aliases }) =>
+    aliases.map((alias) => [`${path.slice(0, -name.length)}${alias}`, path] as const),
+  );
+const aliasCases = (nodes: readonly CommandNode[], variable: string): string =>
+  aliasPaths(nodes)
+    .map(([typed, path]) => `    ${quote(` ${typed}`)}) ${variable}=${quote(` ${path}`)} ;;`)
+    .join('\n');
+
 /** Options whose value is one of a few words. */
 function choiceCases(nodes: readonly CommandNode[]): readonly (readonly [flags: string, choices: readonly string[]])[] {
   const found = new Map<string, readonly string[]>();
@@ -69,6 +79,7 @@ _ringfence() {
   for ((index = 1; index < COMP_CWORD; index++)); do
     case "$path \${COMP_WORDS[index]}" in
     ${pathCases(nodes)}) path="$path \${COMP_WORDS[index]}" ;;
+${aliasCases(nodes, 'path')}
     esac
   done
   case "$path" in
@@ -116,6 +127,7 @@ _ringfence() {
   for word in "\${(@)words[2,CURRENT-1]}"; do
     case "$at $word" in
     ${pathCases(nodes)}) at="$at $word" ;;
+${aliasCases(nodes, 'at')}
     esac
   done
   case "$at" in
@@ -176,6 +188,11 @@ function __ringfence_at
       .map(({ path }) => quote(path))
       .join(' ')}
     and set at $next
+    switch $next
+${aliasPaths(nodes)
+  .map(([typed, path]) => `      case ${quote(typed)}\n        set at ${quote(path)}`)
+  .join('\n')}
+    end
   end
   test "$at" = "$argv[1]"
 end

@@ -37,6 +37,7 @@ function section(node: CommandNode): string {
     node.description,
     `\`\`\`\nringfence ${node.path} ${node.usage}\n\`\`\``,
   ];
+  if (node.aliases.length > 0) parts.push(`Also ${node.aliases.map((alias) => `\`${alias}\``).join(', ')}.`);
   if (node.options.some(({ long }) => long === '--yes')) parts.push('Asks before it acts; `--yes` answers beforehand.');
   if (own.length > 0) parts.push(optionTable(own));
   if (examples.length > 0) parts.push(['```sh', ...examples, '```'].join('\n'));
