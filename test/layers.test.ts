@@ -296,7 +296,7 @@ const rooms: Rooms = {
     node: true,
     why: 'devices and groups by name or id, for every noun that names them',
   },
-  'cli/account': noun(['cli/oauth'], 'signing in, profiles'),
+  'cli/account': noun(['cli/oauth', 'node'], 'signing in, profiles'),
   'cli/user': noun([], 'users of a server'),
   'cli/token': noun([], 'tokens of a user'),
   'cli/organization': noun([], 'organizations'),

@@ -1,5 +1,5 @@
 /** Proves the commands about oneself, organizations, members, tokens and enrollment keys, on a real server. */
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { useProgram, useServer } from '../lib/stage.ts';
@@ -75,6 +75,21 @@ describe('login', () => {
     const near = await installed.program.as('near');
     const quiet = await near.run(['login', stage.server.url], { input: stage.place.owner.token });
     expect(quiet.stderr).not.toContain('Warning');
+  });
+
+  it('follows no link where it writes, and leaves nothing beside the profiles', async () => {
+    const person = await installed.program.as('linked');
+    const file = profilesOf(person);
+    const victim = await person.file('victim', 'untouched');
+    await mkdir(join(file, '..'), { recursive: true });
+    await symlink(victim, `${file}.new`);
+    expect(await person.run(['login', stage.server.url], { input: stage.place.owner.token })).toMatchObject({
+      code: 0,
+    });
+    expect(await readFile(victim, 'utf8')).toBe('untouched');
+    expect((await lstat(file)).isFile()).toBe(true);
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect((await readdir(join(file, '..'))).toSorted()).toEqual(['profiles.json', 'profiles.json.new']);
   });
 
   it('tells when there is no server, with code 1', async () => {

@@ -1,7 +1,8 @@
 /** Owns the profiles on disk: which server, whose token, which organization; readable by their owner only. */
-import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { writeWholeFile } from '../../node/whole-file.ts';
 import { isObject } from '../../policy/json.ts';
 import { CliError } from '../terminal/exit.ts';
 
@@ -84,22 +85,12 @@ export async function readProfiles(file: string): Promise<Profiles> {
   return parse(file, text);
 }
 
-/** Written beside and moved into place: a reader sees the old file or the new one, and no other user sees either. */
+/** A reader sees the old file or the new one, and no other user sees either. */
 export async function writeProfiles(file: string, profiles: Profiles): Promise<void> {
-  const beside = `${file}.${process.pid}`;
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   try {
-    const handle = await open(beside, 'w', 0o600);
-    try {
-      await handle.writeFile(`${JSON.stringify(profiles, undefined, 2)}\n`);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await chmod(beside, 0o600);
-    await rename(beside, file);
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    await writeWholeFile(file, `${JSON.stringify(profiles, undefined, 2)}\n`, { mode: 0o600, durable: true });
   } catch (error) {
-    await rm(beside, { force: true });
     throw new CliError('failed', `cannot write ${file}: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
