@@ -4,6 +4,8 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { Client } from '../../client/http.ts';
 import { createInformer, type Informer } from '../../client/informer.ts';
 import { effectivePolicy } from '../../policy/effective.ts';
+import { DroppedGroups } from './dropped-groups.ts';
+import { GroupSelection } from './group-selection.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { soundRules } from '../state/last-good-policy.ts';
@@ -13,6 +15,8 @@ export interface InformerSourceOptions {
   readonly client: Client;
   readonly organization: string;
   readonly device: DeviceId;
+  /** Ranges that groups which do not concern this device may take in memory. */
+  readonly mostRanges?: number;
   /** Called when a handler of changes throws. */
   readonly onFault: (fault: unknown) => void;
 }
@@ -26,6 +30,8 @@ export class InformerSource implements PolicySource {
   /** Records never change, so each is read once. */
   readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | BadGroup>();
   readonly #handlers = new Set<() => void>();
+  readonly #selection: GroupSelection;
+  readonly #dropped: DroppedGroups;
   #publishing = false;
   #listed = 0;
   #mostListed = 0;
@@ -34,17 +40,30 @@ export class InformerSource implements PolicySource {
 
   constructor(options: InformerSourceOptions) {
     this.#options = options;
+    const { client, organization } = options;
+    this.#selection = new GroupSelection(options.mostRanges);
+    this.#dropped = new DroppedGroups({
+      fetch: (id, signal) => client.groups.get(organization, id, { signal }),
+      clock: client.transport.clock,
+      random: client.transport.random,
+      onChange: () => this.#publish(),
+    });
     this.#informer = createInformer({
       client: options.client,
       organization: options.organization,
       kinds: ['device', 'security-groups'],
-      // An organization may have very many devices; only one of them is this one.
-      keep: (kind, record) => kind !== 'device' || this.#isOwn(record.id),
+      // An organization may have very many devices and groups; few of them concern this one.
+      keep: (kind, record) => (kind === 'device' ? this.#isOwn(record.id) : this.#isHeld(record as SecurityGroup)),
       // A revoked token may be made valid again, a lost organization restored: the rules stay, and so does the agent.
       giveUp: () => false,
       onFault: options.onFault,
     });
-    this.#informer.onChange(() => this.#publish());
+    this.#informer.onChange((changes) => {
+      for (const { type, kind, id } of changes) {
+        if (type === 'deleted' && kind === 'security-groups') this.#selection.forget(id);
+      }
+      this.#publish();
+    });
     this.#informer.onState(() => this.#publish());
   }
 
@@ -75,6 +94,7 @@ export class InformerSource implements PolicySource {
   }
 
   run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
+    signal.addEventListener('abort', () => this.#dropped.stop(), { once: true });
     return this.#informer.run({ signal });
   }
 
@@ -103,15 +123,24 @@ export class InformerSource implements PolicySource {
     return false;
   }
 
+  /** Called for every state of a group that the stream shows. */
+  #isHeld(group: SecurityGroup): boolean {
+    const held = this.#selection.take(group, this.#informer.view('device').get(this.#options.device));
+    this.#dropped.see(group.id, held);
+    if (!held) this.#publishSoon();
+    return held;
+  }
+
   #readNow(): Knowledge {
     const device: Device | undefined = this.#informer.view('device').get(this.#options.device);
     if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device' };
     const groups = this.#informer.view('security-groups');
     try {
       const list = (device.security_groups ?? []).map(parseGroupId);
+      this.#dropped.need(list.filter((id) => groups.get(id) === undefined));
       const policy = effectivePolicy({
         list,
-        find: (id: GroupId) => this.#group(groups.get(id)),
+        find: (id: GroupId) => this.#group(groups.get(id) ?? this.#dropped.find(id, this.#informer.revision)),
         // Looked at only where it applies: trouble with it is none of the others' business.
         defaultGroup:
           list.length > 0 ? undefined : this.#group([...groups].find(({ is_default }) => is_default === true)),

@@ -1,0 +1,46 @@
+/** Owns the choice of groups that an agent holds in memory: those that concern its device, and others while they are small. */
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+
+/** Whether the group may be part of this device's policy, by what device and group say now. */
+export const mayConcern = (group: SecurityGroup, device: Device | undefined): boolean =>
+  group.is_default === true || (device?.security_groups ?? []).includes(group.id);
+
+/** What a group takes in memory, roughly, in ranges. */
+export function sizeOf({ inbound_rules = [], outbound_rules = [] }: SecurityGroup): number {
+  return [...inbound_rules, ...outbound_rules].reduce((sum, { ip_ranges }) => sum + 1 + (ip_ranges?.length ?? 0), 1);
+}
+
+/** Ranges that groups which do not concern the device may take together: some ten megabytes. */
+const mostRanges = 50_000;
+
+/**
+ * Groups of others are held as long as there is room, because one that is put on this device later is then there at once.
+ * Beyond that they are dropped, so that an agent's memory does not grow with its organization.
+ */
+export class GroupSelection {
+  readonly #most: number;
+  readonly #sizes = new Map<string, number>();
+  #total = 0;
+
+  constructor(most = mostRanges) {
+    this.#most = most;
+  }
+
+  /** Whether to hold this state of the group. */
+  take(group: SecurityGroup, device: Device | undefined): boolean {
+    this.forget(group.id);
+    if (mayConcern(group, device)) return true;
+    const size = sizeOf(group);
+    if (this.#total + size > this.#most) return false;
+    this.#sizes.set(group.id, size);
+    this.#total += size;
+    return true;
+  }
+
+  /** The group is gone. */
+  forget(id: string): void {
+    this.#total -= this.#sizes.get(id) ?? 0;
+    this.#sizes.delete(id);
+  }
+}
