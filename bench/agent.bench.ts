@@ -1,6 +1,7 @@
 /**
  * Measures the agent: from the API's answer to the kernel, drift, memory (`live`), putting policies in force by size (`apply`), the
- * worst that the limits admit (`worst`) and the search for them (`search`), what a packet pays (`packets`); not the server's own speed.
+ * worst that the limits admit (`worst`) and the search for them (`search`), what a packet pays (`packets`), a forwarded one too
+ * (`forwarded`); not the server's own speed.
  * `npm run bench -- agent:worst` runs a part.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -8,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { measureApply } from './agent/apply.ts';
 import { measureLive } from './agent/live.ts';
+import { measureForwarded } from './agent/forwarded.ts';
 import { measurePackets } from './agent/packets.ts';
 import { searchWorst } from './agent/search.ts';
 import { applyArgument, applyFromInput, measureWorst } from './agent/worst.ts';
@@ -24,6 +26,7 @@ async function measure(named: readonly string[]): Promise<void> {
     apply: measureApply,
     worst: measureWorst,
     packets: measurePackets,
+    forwarded: measureForwarded,
     search: async () => {
       searchWorst();
       return [];

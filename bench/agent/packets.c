@@ -21,9 +21,13 @@
 #include <unistd.h>
 
 static uint16_t sum(const void *data, int length) {
-  const uint16_t *words = data;
   uint32_t total = 0;
-  for (int i = 0; i < length / 2; i++) total += words[i];
+  for (int i = 0; i < length / 2; i++) {
+    /* Copied: read through a pointer of another type, the compiler takes what was written before for unread, and the sum is wrong. */
+    uint16_t word;
+    memcpy(&word, (const char *)data + 2 * i, sizeof word);
+    total += word;
+  }
   while (total >> 16) total = (total & 0xffff) + (total >> 16);
   return ~total;
 }

@@ -15,10 +15,10 @@ import { median, type Goal } from '../lib/goals.ts';
 import { firstPort, policyOfSize, ports } from './ranges.ts';
 
 const where = { interface: parseInterfaceName('rf0'), neighbourDiscovery: true, salt: '' };
-const packets = 20_000;
+export const packets = 20_000;
 /** So many go before, uncounted (`packets.c`). */
 const warmUp = packets / 5;
-const rounds = 31;
+export const rounds = 31;
 
 /** Behind the filter: what passed ends here, so that no flow is remembered and nobody answers. */
 const sink = `table inet sink {
@@ -27,7 +27,7 @@ const sink = `table inet sink {
 }
 `;
 
-interface Device {
+export interface Device {
   readonly name: string;
   readonly ranges: number;
   readonly namespace: Namespace;
@@ -65,19 +65,7 @@ export async function measurePackets(): Promise<readonly Goal[]> {
       await open('100,000 prefixes of one length', 100_000, policyOfSize(100_000)),
       await open('100,000 ranges of several sizes', 100_000, policyOfSize(100_000, 0, 'mixed')),
     ];
-    // In turn, and each time another one first: what else the machine does weighs on all alike.
-    for (let round = 0; round < rounds; round++) {
-      for (const [place] of devices.entries()) {
-        const device = devices[(place + round) % devices.length];
-        if (device === undefined) continue;
-        const { peer, hardware, ranges } = device;
-        const argv = ['taskset', '-c', '1', program, 'rf0', hardware, packets, ranges, ports, firstPort].map(String);
-        const [quiet = Number.NaN, mean = Number.NaN] = (await peer.run(argv)).stdout.split(' ').map(Number);
-        device.quiet.push(quiet);
-        device.mean.push(mean);
-      }
-    }
-    for (const { name, namespace } of devices) await requireArrival(name, namespace);
+    await sendInTurn(devices, program);
     const [none, chain] = devices;
     console.log(
       `\nA packet that opens a flow (${rounds} rounds of ${packets.toLocaleString('en-US')} in turn, ns of the processor each, sending included; undisturbed: what the quickest tenth stays below; ratios of those, round by round, medians):\n`,
@@ -112,8 +100,24 @@ export async function measurePackets(): Promise<readonly Goal[]> {
   }
 }
 
+/** In turn, and each time another one first: what else the machine does weighs on all alike. */
+export async function sendInTurn(devices: readonly Device[], program: string): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
+    for (const [place] of devices.entries()) {
+      const device = devices[(place + round) % devices.length];
+      if (device === undefined) continue;
+      const { peer, hardware, ranges } = device;
+      const argv = ['taskset', '-c', '1', program, 'rf0', hardware, packets, ranges, ports, firstPort].map(String);
+      const [quiet = Number.NaN, mean = Number.NaN] = (await peer.run(argv)).stdout.split(' ').map(Number);
+      device.quiet.push(quiet);
+      device.mean.push(mean);
+    }
+  }
+  for (const { name, namespace } of devices) await requireArrival(name, namespace);
+}
+
 /** How much dearer, round by round: the two were measured a moment apart, so what slowed one slowed the other. */
-const ratio = (device: Device, other: Device | undefined): number =>
+export const ratio = (device: Device, other: Device | undefined): number =>
   median(device.quiet.map((time, round) => time / (other?.quiet[round] ?? Number.NaN)));
 
 /** A firewall that drops everything would be quick. */
