@@ -10,6 +10,14 @@ export const limits = {
   deviceGroups: deviceLimits.groups,
   /** Address ranges over all groups of a device. */
   rangesPerDevice: deviceLimits.ranges,
+  /** Those of its devices do not count. */
+  tokensPerUser: 1_000,
+  /** That a user owns. */
+  organizationsPerUser: 100,
+  groupsPerOrganization: 10_000,
+  devicesPerOrganization: 100_000,
+  enrollmentKeysPerOrganization: 1_000,
+  membersPerOrganization: 10_000,
   childPrefixes: 256,
   rulesPerDirection: defaultLimits.rulesPerDirection,
   rangesPerGroup: defaultLimits.rangesPerGroup,

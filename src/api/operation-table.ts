@@ -68,7 +68,7 @@ const createGroup = {
   bodyReader: 'handler',
   answer: SecurityGroup,
   etag: true,
-  fails: ['phase_limit'],
+  fails: ['phase_limit', 'limit_reached'],
 } as const;
 const listGroups = { query: RevisionPageQuery, answer: SecurityGroup } as const;
 const readGroup = { answer: SecurityGroup, etag: true } as const;
@@ -115,6 +115,7 @@ export const rows = {
     body: AddToken,
     bodyOptional: true,
     answer: IssuedToken,
+    fails: ['limit_reached'],
   },
   listMyTokens: { effect: 'read', tag: 'users', summary: 'List my tokens', query: PageQuery, answer: Token },
   createUserToken: {
@@ -125,6 +126,7 @@ export const rows = {
     body: AddToken,
     bodyOptional: true,
     answer: IssuedToken,
+    fails: ['limit_reached'],
   },
   readToken: {
     effect: 'read',
@@ -149,6 +151,7 @@ export const rows = {
     body: AddOrganization,
     answer: Organization,
     etag: true,
+    fails: ['limit_reached'],
   },
   listOrganizations: {
     effect: 'read',
@@ -189,7 +192,7 @@ export const rows = {
     summary: 'Add a member',
     body: AddMember,
     answer: Member,
-    fails: ['already_member'],
+    fails: ['already_member', 'limit_reached'],
   },
   readMember: { effect: 'read', subject: 'user', tag: 'organizations', summary: 'Read a member', answer: Member },
   updateMember: {
@@ -199,7 +202,7 @@ export const rows = {
     summary: "Change a member's role: make an owner, or an owner a member",
     body: UpdateMember,
     answer: Member,
-    fails: ['last_owner'],
+    fails: ['last_owner', 'limit_reached'],
   },
   removeMember: {
     effect: 'write',
@@ -219,7 +222,7 @@ export const rows = {
     bodyReader: 'handler',
     answer: RegisteredDevice,
     etag: true,
-    fails: ['public_key_taken'],
+    fails: ['public_key_taken', 'limit_reached'],
   },
   listDevicesInOrganization: {
     effect: 'read',
@@ -280,6 +283,7 @@ export const rows = {
     body: AddEnrollmentKey,
     bodyOptional: true,
     answer: IssuedEnrollmentKey,
+    fails: ['limit_reached'],
   },
   listEnrollmentKeys: {
     effect: 'read',

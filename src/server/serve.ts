@@ -25,6 +25,7 @@ import type { ServerConfig } from './options/config.ts';
 import { StartError } from './start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
+import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
 import { LocalStreamPlaces, SharedStreamPlaces, type StreamCounter, type StreamLimits } from './stream-places.ts';
 import { startWatch, type WatchService } from './watch/service.ts';
@@ -106,6 +107,17 @@ const innermost = (error: unknown): string => {
 };
 
 /** Opens the store, waiting a while for a database that cannot be reached yet. */
+const quotasOf = (config: ServerConfig): Quotas => ({
+  tokens: config.maxUserTokens,
+  organizations: config.maxOwnedOrganizations,
+  groups: config.maxGroups,
+  devices: config.maxDevices,
+  enrollment_keys: config.maxEnrollmentKeys,
+  members: config.maxMembers,
+  group_ranges: config.maxRanges,
+  device_ranges: config.maxDeviceRanges,
+});
+
 async function openStoreOf(config: ServerConfig, url: string, around: Surroundings): Promise<Store> {
   const { log, clock = Date.now, random } = around;
   const until = clock() + config.databaseWait * 1000;
@@ -114,6 +126,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
       return await openStore({
         url,
         phase: config.phase,
+        quotas: quotasOf(config),
         clock,
         random,
         deletionRetentionMs: config.keepDeletions * day,

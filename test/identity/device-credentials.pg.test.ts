@@ -108,7 +108,7 @@ describe('an enrollment key', () => {
   });
 });
 
-test("removing a user is an entry in each of its organizations' audits, by the administrator", async () => {
+test('removing a user is an entry in the audit of each of its organizations, by the administrator', async () => {
   const place = await world.place();
   const { owner, member, base } = place;
   await world.server.admin.expect(200, 'DELETE', `/api/users/${member.id}`);

@@ -4,6 +4,7 @@ import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
 import { at, type Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
+import type { Counted } from '../store/contract/quotas.ts';
 import { StoreError, type GroupListProblem, type StoreProblem } from '../store/contract/errors.ts';
 
 interface Extras {
@@ -33,11 +34,12 @@ export class HttpError extends Error {
   }
 }
 
-export const invalid = (problems: readonly RequestProblem[], more = 0): HttpError => {
+export const invalid = (problems: readonly RequestProblem[], more = 0, extras: Extras = {}): HttpError => {
   const [first] = problems;
   const others = problems.length - 1 + more;
   const sentence = first === undefined ? 'The request is invalid.' : first.detail;
   return new HttpError('invalid', others > 0 ? `${sentence} And ${others} more.` : sentence, {
+    ...extras,
     errors: problems,
     more,
   });
@@ -78,6 +80,12 @@ function groupProblem(problem: GroupListProblem): RequestProblem {
       };
     case 'duplicate':
       return { pointer, code: 'duplicate', detail: `${problem.group} stands in the list already.` };
+    case 'too_many_ranges':
+      return {
+        pointer,
+        code: 'too_many_ranges',
+        detail: `The groups of a device may name ${problem.allowed} address ranges together, these name ${problem.ranges}.`,
+      };
     case 'too_many':
       return problem.allowed === 0
         ? { pointer, code: 'phase_limit', detail: 'This server runs in phase 1: every device has the default group.' }
@@ -133,6 +141,15 @@ const wouldOpen = (devices: NamedDevices): HttpError =>
 
 const later = (seconds: number): Extras => ({ headers: { 'Retry-After': String(seconds) } });
 
+const counted: Readonly<Record<Counted, string>> = {
+  tokens: 'tokens of a user',
+  organizations: 'organizations that a user owns',
+  groups: 'security groups in an organization',
+  devices: 'devices in an organization',
+  enrollment_keys: 'enrollment keys in an organization',
+  members: 'members of an organization',
+};
+
 function fromStore(problem: StoreProblem, cause: unknown): HttpError {
   switch (problem.code) {
     case 'not_found':
@@ -170,6 +187,20 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       );
     case 'would_open':
       return wouldOpen(problem.devices);
+    case 'limit_reached':
+      return new HttpError(
+        'limit_reached',
+        `There may be ${problem.limit} ${counted[problem.what]}. Remove some that are no longer needed, or ask the operator of this server.`,
+      );
+    case 'too_many_ranges':
+      return invalid([
+        { pointer: '', code: 'too_many_ranges', detail: `A group may name ${problem.limit} address ranges.` },
+      ]);
+    case 'too_many_device_ranges': {
+      const named = problem.devices.length > 0 ? nameDevices(problem.devices) : 'every device without a list';
+      const detail = `With these rules, ${named} would have more than ${problem.limit} address ranges over all groups.`;
+      return invalid([{ pointer: '', code: 'too_many_ranges', detail }], 0, listDevices(problem.devices));
+    }
     case 'enrollment_key_spent':
       return new HttpError('unauthenticated', 'The enrollment key has expired or is used up.', challenge);
     case 'invalid_text':

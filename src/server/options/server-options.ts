@@ -1,6 +1,7 @@
 /** Owns the whole list of the server's options, and the types of their values. */
 import { boundOptions } from './bounds.ts';
 import type { ServerOption } from './option.ts';
+import { quotaOptions } from './quotas.ts';
 import { serviceOptions } from './service.ts';
 import { signInOptions } from './sign-in.ts';
 import { streamOptions } from './streams.ts';
@@ -9,6 +10,7 @@ import { streamOptions } from './streams.ts';
 export const serverOptions = {
   ...serviceOptions,
   ...boundOptions,
+  ...quotaOptions,
   ...streamOptions,
   ...signInOptions,
 } as const satisfies Readonly<Record<string, ServerOption>>;

@@ -15,6 +15,7 @@ import { organizationsIn } from './accounts/organizations.ts';
 import { phaseObstacles } from './schema/phases.ts';
 import { sessionsIn } from './accounts/sessions.ts';
 import { statement } from './postgres/sql.ts';
+import { defaultQuotas } from './contract/quotas.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
 import { usersIn } from './accounts/users.ts';
@@ -40,6 +41,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const writer = new Writer({ lanes: writes, transactions, committed: (org) => hints.tell({ organizations: [org] }) });
   const context: Context = {
     phase: options.phase,
+    quotas: { ...defaultQuotas, ...options.quotas },
     reads,
     writes,
     transactions,

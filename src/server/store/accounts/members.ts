@@ -47,7 +47,11 @@ const getMember = statement<MemberRow>('get_member', `${select} WHERE m.org_id =
 /** Values: a user's id or null, its name or null. */
 const findUser = statement<{ id: string }>(
   'find_user',
-  'SELECT id FROM users WHERE (id = $1 OR username = $2) AND removed_at IS NULL',
+  'SELECT id FROM users WHERE (id = $1 OR username = $2) AND removed_at IS NULL FOR KEY SHARE',
+);
+const countMembers = statement<{ count: number }>(
+  'count_members',
+  'SELECT count(*) AS count FROM members WHERE org_id = $1',
 );
 const insertMember = statement<never>(
   'insert_member',
@@ -102,6 +106,9 @@ export function membersIn(context: Context): Members & Patient<Members, 'of'> {
           if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
           const [already] = await tx.run(getMember, [org, found.id]);
           if (already !== undefined) return refuse({ code: 'already_member' });
+          const limit = context.quotas.members;
+          if (((await tx.run(countMembers, [org]))[0]?.count ?? 0) >= limit)
+            return refuse({ code: 'limit_reached', what: 'members', limit });
           await tx.run(insertMember, [org, found.id, now(context)]);
           return get(tx, org, found.id);
         },

@@ -12,6 +12,7 @@ import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { logChanges, takeRevision, headVersion } from '../write/revisions.ts';
 import { now } from '../write/stamp.ts';
+import { lockNextOwner } from './user-lock.ts';
 import { inOrganization, withAuditEntry, type Locked } from '../write/transaction.ts';
 import { revokeOrganizationDeviceTokens } from '../devices/statements.ts';
 import { makeDefaultGroup } from '../groups/default-group.ts';
@@ -95,6 +96,7 @@ export async function makeOrganization(
 ): Promise<OrganizationRecord> {
   const at = now(context);
   const id = context.newId();
+  await lockNextOwner(tx, owner, context.quotas);
   const made = await tx.run(insertOrganization, [id, name, description, owner, at]);
   if (made.length === 0) return refuse({ code: 'not_found', what: 'user' });
   await makeDefaultGroup(context, tx, id, owner);

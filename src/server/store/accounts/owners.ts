@@ -3,6 +3,7 @@ import { refuse } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { headVersion, logChanges, takeRevision } from '../write/revisions.ts';
+import { lockNextOwner } from './user-lock.ts';
 import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
 
@@ -31,6 +32,7 @@ const nameOwner = statement<never>(
 );
 
 export async function makeOwner(context: Context, { tx, org }: Locked, user: string): Promise<void> {
+  await lockNextOwner(tx, user, context.quotas);
   await tx.run(promote, [org, user, now(context)]);
 }
 

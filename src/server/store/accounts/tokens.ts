@@ -1,6 +1,7 @@
 /** Owns tokens in the store: digests of secrets, whom they stand for, and when they were last used. */
 import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
+import { lockUser } from './user-lock.ts';
 import { withAuditEntry } from '../write/transaction.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
@@ -34,7 +35,7 @@ const authenticate = statement<AuthenticatedRow & { readonly n: number }>(
   'authenticate',
   `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin
    FROM unnest($1::text[]) WITH ORDINALITY AS d (hex, n) JOIN tokens t ON t.digest = decode(d.hex, 'hex') JOIN users u ON u.id = t.user_id
-   WHERE t.expires_at IS NULL OR t.expires_at > $2`,
+   WHERE (t.expires_at IS NULL OR t.expires_at > $2) AND u.removed_at IS NULL`,
 );
 
 /** Values: id, digest, user, name, scope, expiry, now. No row: no such user. */
@@ -67,6 +68,15 @@ const revokeToken = statement<TokenRow>(
 export const revokeUserTokens = statement<{ id: string }>(
   'revoke_user_tokens',
   `WITH gone AS (DELETE FROM tokens WHERE user_id = $1 RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
+);
+const countTokens = statement<{ count: number }>(
+  'count_tokens',
+  'SELECT count(*) AS count FROM tokens WHERE user_id = $1 AND device_id IS NULL',
+);
+/** Values: a user, now. */
+const forgetExpiredTokens = statement<never>(
+  'forget_expired_tokens',
+  'DELETE FROM tokens WHERE user_id = $1 AND device_id IS NULL AND expires_at <= $2',
 );
 const recordUse = statement<never>(
   'record_use',
@@ -134,10 +144,19 @@ function newTokenValues(context: Context, subject: string, token: NewToken): (st
   return [context.newId(), Buffer.from(token.digest), subject, token.name, token.scope, expiry, now(context)];
 }
 
+/** Under the user's lock. Expired tokens make room first. */
+async function checkCount(tx: Runner, context: Context, user: string): Promise<void> {
+  const limit = context.quotas.tokens;
+  const isFull = async (): Promise<boolean> => ((await tx.run(countTokens, [user]))[0]?.count ?? 0) >= limit;
+  if (!(await isFull())) return;
+  await tx.run(forgetExpiredTokens, [user, now(context)]);
+  if (await isFull()) refuse({ code: 'limit_reached', what: 'tokens', limit });
+}
+
 const auditSubject = ({ id }: TokenRecord): AuditSubject => ({ subject_id: id, org_id: null });
 
 export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate'> {
-  const { reads, writes, hints } = context;
+  const { reads, writes, transactions, hints } = context;
   const tellEnded = (id: TokenId): void => hints.tell({ credentials: [id] });
   const known = new Coalescer<string, AuthenticatedRow | undefined>({
     async read(digests) {
@@ -159,11 +178,13 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
     patient: { authenticate: authenticateBy(known.patient) },
 
     async issue(user, token, audit) {
-      const make = async (runner: Runner) => {
-        const [row] = await runner.run(insertToken, newTokenValues(context, user, token));
+      const make = async (tx: Runner) => {
+        await lockUser(tx, user);
+        await checkCount(tx, context, user);
+        const [row] = await tx.run(insertToken, newTokenValues(context, user, token));
         return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
       };
-      return withAuditEntry(context, audit, make, auditSubject);
+      return audit === undefined ? transactions.run(make) : withAuditEntry(context, audit, make, auditSubject);
     },
 
     async issueForDevice(org, device, token) {

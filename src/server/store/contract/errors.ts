@@ -1,19 +1,23 @@
 /** Owns the ways in which the store says no: one stable code each, with what a caller needs to explain it. */
 import type { DeviceId, EnrollmentKeyId, GroupId } from '../../../policy/ids.ts';
+import type { Counted } from './quotas.ts';
 
 /** One bad entry of a device's `security_groups` list. */
 export interface GroupListProblem {
-  /** Position in the list; -1 when the list as a whole is at fault (`too_many`). */
+  /** Position in the list; -1 when the list as a whole is at fault (`too_many`, `too_many_ranges`). */
   readonly index: number;
   /**
    * `unknown_group`: no group of the device's user or of the organization has this id (other users' groups and other
    * organizations' groups are not told apart from absent ones); `default_group`: the default is implied by an empty list;
-   * `duplicate`: named before in the same list; `too_many`: more entries than the phase allows.
+   * `duplicate`: named before in the same list; `too_many`: more entries than the phase allows; `too_many_ranges`: the groups name more address
+   * ranges together than a device may have.
    */
-  readonly code: 'unknown_group' | 'default_group' | 'duplicate' | 'too_many';
+  readonly code: 'unknown_group' | 'default_group' | 'duplicate' | 'too_many' | 'too_many_ranges';
   readonly group?: GroupId;
-  /** With `too_many`: how many entries the phase allows. */
+  /** With `too_many`: how many entries the phase allows; with `too_many_ranges`: how many ranges. */
   readonly allowed?: number;
+  /** With `too_many_ranges`: how many there are. */
+  readonly ranges?: number;
 }
 
 export type StoreProblem =
@@ -45,6 +49,16 @@ export type StoreProblem =
   | { readonly code: 'last_owner' }
   /** These devices would be left with the default group. */
   | { readonly code: 'would_open'; readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[] }
+  /** There are as many as there may be. */
+  | { readonly code: 'limit_reached'; readonly what: Counted; readonly limit: number }
+  /** A group would name more address ranges than it may, with the direction that the write leaves as it is. */
+  | { readonly code: 'too_many_ranges'; readonly limit: number }
+  /** Devices that hold the group would have more address ranges over all their groups than they may. */
+  | {
+      readonly code: 'too_many_device_ranges';
+      readonly limit: number;
+      readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[];
+    }
   /** The enrollment key expired, or its uses are spent. */
   | { readonly code: 'enrollment_key_spent' }
   /** A text that PostgreSQL cannot keep (a NUL character, or far beyond every limit). */

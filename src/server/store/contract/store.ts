@@ -24,6 +24,7 @@ import type { Groups } from './groups.ts';
 import type { Members } from './members.ts';
 import type { Organizations } from './organizations.ts';
 import type { Phase } from './phase.ts';
+import type { Quotas } from './quotas.ts';
 import type { Sessions } from './sessions.ts';
 import type { Tokens } from './tokens.ts';
 import type { Users } from './users.ts';
@@ -54,6 +55,8 @@ export interface StoreOptions {
   /** A PostgreSQL connection string; with a unix socket: `postgres://user@/database?host=/socket/dir`. */
   readonly url: string;
   readonly phase: Phase;
+  /** Bounds other than the default ones. */
+  readonly quotas?: Partial<Quotas> | undefined;
   /** Milliseconds since the epoch. */
   readonly clock?: (() => number) | undefined;
   /** Fills bytes for ids. */

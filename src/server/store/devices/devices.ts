@@ -48,6 +48,7 @@ function newItem(context: Context, org: string, by: Actor, { user_id, fields, to
     token_digest: token === undefined ? null : Buffer.from(token.digest).toString('hex'),
     token_name: token?.name ?? null,
     actor: by.user_id,
+    most: context.quotas.devices,
   };
   return asItem(context.newId(), fieldItem(fields), rest, quickItem(context, by.audit));
 }
@@ -63,8 +64,10 @@ function patchItem(context: Context, org: string, by: Actor, id: string, patch: 
   return asItem(id, fieldItem(patch), rest, quickItem(context, by.audit));
 }
 
-const read = (row: QuickRow | undefined): Stored<DeviceRecord> =>
-  row === undefined ? refuse({ code: 'unexpected' }) : readRow<DeviceRecord>(row, 'device');
+const reader =
+  ({ quotas }: Context) =>
+  (row: QuickRow | undefined): Stored<DeviceRecord> =>
+    row === undefined ? refuse({ code: 'unexpected' }) : readRow<DeviceRecord>(row, 'device', quotas);
 
 interface ListWrite {
   readonly operation: QuickOperation;
@@ -85,10 +88,10 @@ async function writeList(
   { operation, item, user, list, oldList }: ListWrite,
 ): Promise<Stored<DeviceRecord>> {
   const { tx, org } = locked;
-  const problems = user === undefined ? [] : await listProblems(locked, context.phase, user, list);
+  const problems = user === undefined ? [] : await listProblems(locked, context, user, list);
   const valid = user !== undefined && problems.length === 0;
   if (valid) await enterView(locked, list);
-  const device = read(await runOne(tx, org, operation, valid ? { ...item, security_groups: list } : item));
+  const device = reader(context)(await runOne(tx, org, operation, valid ? { ...item, security_groups: list } : item));
   if (!valid) return refuse({ code: 'group_list_invalid', problems });
   await tx.run(sql.relink, [[device.id], [JSON.stringify(list)]]);
   await leaveView(
@@ -133,6 +136,7 @@ async function remove(
 
 export function devicesIn(context: Context): Devices {
   const { reads, writes, writer } = context;
+  const read = reader(context);
   return {
     async list(org, query) {
       const page: Value[] = [org, ...pageValues(query)];

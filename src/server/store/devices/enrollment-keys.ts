@@ -6,6 +6,7 @@ import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
 import { listProblems } from './group-list.ts';
 import type { EnrollmentKeyRecord } from '../contract/records.ts';
+import type { Runner } from '../postgres/connection.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { EnrollmentKeys } from '../contract/enrollment-keys.ts';
 
@@ -37,6 +38,15 @@ const listKeys = statement<KeyRow>(
   `SELECT ${columns} FROM enrollment_keys WHERE org_id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND id > $3 ORDER BY id LIMIT $4`,
 );
 const getKey = statement<KeyRow>('get_key', `SELECT ${columns} FROM enrollment_keys WHERE org_id = $1 AND id = $2`);
+const countKeys = statement<{ count: number }>(
+  'count_keys',
+  'SELECT count(*) AS count FROM enrollment_keys WHERE org_id = $1',
+);
+/** Values: organization, now. */
+const forgetSpentKeys = statement<never>(
+  'forget_spent_keys',
+  'DELETE FROM enrollment_keys WHERE org_id = $1 AND (uses_left = 0 OR expires_at <= $2)',
+);
 const deleteKey = statement<KeyRow>(
   'delete_key',
   `DELETE FROM enrollment_keys WHERE org_id = $1 AND id = $2 RETURNING ${columns}`,
@@ -59,6 +69,15 @@ function record(row: KeyRow): EnrollmentKeyRecord {
 const found = (row: KeyRow | undefined): EnrollmentKeyRecord =>
   row === undefined ? refuse({ code: 'not_found', what: 'enrollment_key' }) : record(row);
 
+/** Keys that admit nobody any more make room first: they are kept to be read, not to stand in the way. */
+async function checkCount(tx: Runner, context: Context, org: string): Promise<void> {
+  const limit = context.quotas.enrollment_keys;
+  const isFull = async (): Promise<boolean> => ((await tx.run(countKeys, [org]))[0]?.count ?? 0) >= limit;
+  if (!(await isFull())) return;
+  await tx.run(forgetSpentKeys, [org, now(context)]);
+  if (await isFull()) refuse({ code: 'limit_reached', what: 'enrollment_keys', limit });
+}
+
 export function enrollmentKeysIn(context: Context): EnrollmentKeys {
   const { reads } = context;
   return {
@@ -73,8 +92,9 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
         org,
         by,
         async (locked) => {
-          const problems = await listProblems(locked, context.phase, by.user_id, key.security_groups);
+          const problems = await listProblems(locked, context, by.user_id, key.security_groups);
           if (problems.length > 0) return refuse({ code: 'group_list_invalid', problems });
+          await checkCount(locked.tx, context, org);
           const digest = Buffer.from(key.digest);
           const limits = [key.expires_at.toISOString(), key.uses];
           const values = [

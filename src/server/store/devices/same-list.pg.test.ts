@@ -204,7 +204,7 @@ async function bothWays(world: World, setTime: (time: number) => void, writes: r
 async function openWorld(): Promise<{ world: World; setTime: (time: number) => void }> {
   const began = Date.UTC(2026, 0, 1);
   let time = began;
-  const world = await makeWorld(postgres, { clock: () => time });
+  const world = await makeWorld(postgres, { clock: () => time, quotas: { organizations: 1_000_000 } });
   return { world, setTime: (step) => (time = began + step * 1_000) };
 }
 

@@ -65,12 +65,14 @@ export const createDevice = quickOperation('create_device', {
     token_digest: 'text',
     token_name: 'text',
     actor: 'uuid',
+    most: 'integer',
   },
   select: `h.org_id, n.id, n.user_id, ${fieldsOf('n')}, decode(n.key_digest, 'hex') AS key_digest,
     coalesce(n.security_groups, '{}') AS security_groups, n.at AS created_at, n.at AS updated_at,
     n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
-  refusal: `CASE WHEN NOT ${isMember('n.actor')} OR (n.user_id <> n.actor AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
-    WHEN ${keyTaken} THEN 'public_key_taken' END`,
+  adds: 'devices',
+  refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id <> n.actor AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
+    WHEN ${keyTaken} THEN 'public_key_taken'`,
   write: `new AS (
     INSERT INTO devices (${columns}, body) SELECT ${columns}, ${deviceBody('n')} FROM numbered n
     RETURNING org_id, id, revision, body)`,
@@ -108,11 +110,11 @@ export const updateDevice = quickOperation('update_device', {
   select: `h.org_id, n.id, d.user_id, ${patchedFields}, coalesce(decode(n.key_digest, 'hex'), d.key_digest) AS key_digest,
     ${patchedList} AS security_groups, d.created_at, n.at AS updated_at`,
   from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
-  refusal: `CASE WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
+  refusal: `WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
     WHEN d.id IS NULL THEN 'not_found'
     WHEN d.revision <> n.expected THEN 'precondition_failed'
     WHEN ${same} THEN 'unchanged'
-    WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken' END`,
+    WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
   write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
     FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body)`,
@@ -155,18 +157,19 @@ export const revokeOrganizationDeviceTokens = statement<RevokedRow>(
   revokeTokens('d.org_id = $1'),
 );
 
+const fewer = { of: 'devices', by: '-' } as const;
 const deleteDevices = (which: string, revisions: string): string =>
   `WITH gone AS (DELETE FROM devices d WHERE ${which} RETURNING d.org_id, d.id, d.body, ${headVersion}),
    ${revisions} ${log('delete', 'numbered')} RETURNING id, revision, body`;
 /** Careful. Values: organization, id. */
 export const deleteDevice = statement<BodyRow>(
   'delete_device',
-  deleteDevices(`d.id = $2 AND ${inOrg('d')}`, takeRevision('gone')),
+  deleteDevices(`d.id = $2 AND ${inOrg('d')}`, takeRevision('gone', fewer)),
 );
 /** Careful. Values: organization, user. */
 export const deleteMemberDevices = statement<BodyRow>(
   'delete_member_devices',
-  deleteDevices('d.org_id = $1 AND d.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id')),
+  deleteDevices('d.org_id = $1 AND d.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id', fewer)),
 );
 
 /** Values: organization, device, status, now. No row: no such device. */

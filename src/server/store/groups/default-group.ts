@@ -2,22 +2,23 @@
 import { defaultInboundRules, defaultOutboundRules } from '../../../policy/rule.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { asItem, readRow, runOne } from '../write/quick.ts';
-import { now, type Stamps } from '../write/stamp.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
 import { refuse } from '../contract/errors.ts';
 import { createGroup } from './statements.ts';
 
-/** Within a transaction that holds the organization's head. */
-export async function makeDefaultGroup(stamps: Stamps, tx: Runner, org: string, actor: string): Promise<void> {
-  const item = asItem(stamps.newId(), {
+/** Bound by no count: an organization has one always. Within a transaction that holds the organization's head. */
+export async function makeDefaultGroup(context: Context, tx: Runner, org: string, actor: string): Promise<void> {
+  const item = asItem(context.newId(), {
     is_default: true,
     group_name: 'default',
     group_description: 'Applies to every device that has no group of its own',
     inbound_rules: JSON.stringify(defaultInboundRules),
     outbound_rules: JSON.stringify(defaultOutboundRules),
-    at: now(stamps),
+    at: now(context),
     actor,
   });
   const row = await runOne(tx, org, createGroup, item);
   if (row === undefined) return refuse({ code: 'unexpected' });
-  readRow(row, 'group');
+  readRow(row, 'group', context.quotas);
 }

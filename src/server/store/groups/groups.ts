@@ -1,8 +1,9 @@
 /** Owns security groups in the store: who sees them, and how they come, change and go. */
 import { parseDeviceId, parseEnrollmentKeyId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
+import { countRanges } from '../../../policy/normalize.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from '../contract/actor.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse, StoreError } from '../contract/errors.ts';
 import type { GroupOwner, Groups } from '../contract/groups.ts';
 import type { Expected } from '../contract/page.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
@@ -73,8 +74,8 @@ async function remove(
 }
 
 export function groupsIn(context: Context): Groups {
-  const { reads, writer } = context;
-  const read = (row: QuickRow): Stored<GroupRecord> => readRow<GroupRecord>(row, 'group');
+  const { reads, writer, quotas } = context;
+  const read = (row: QuickRow): Stored<GroupRecord> => readRow<GroupRecord>(row, 'group', quotas);
   return {
     async list(org: OrganizationId, query) {
       const values: Value[] = [
@@ -101,6 +102,10 @@ export function groupsIn(context: Context): Groups {
         group_description: group.group_description,
         inbound_rules: rulesText(group.inbound_rules),
         outbound_rules: rulesText(group.outbound_rules),
+        inbound_ranges: countRanges(group.inbound_rules),
+        outbound_ranges: countRanges(group.outbound_rules),
+        most_ranges: quotas.group_ranges,
+        most: quotas.groups,
         at: now(context),
         actor: by.user_id,
       };
@@ -116,11 +121,28 @@ export function groupsIn(context: Context): Groups {
         group_description: patch.group_description ?? null,
         inbound_rules: patch.inbound_rules === undefined ? null : rulesText(patch.inbound_rules),
         outbound_rules: patch.outbound_rules === undefined ? null : rulesText(patch.outbound_rules),
+        inbound_ranges: patch.inbound_rules === undefined ? null : countRanges(patch.inbound_rules),
+        outbound_ranges: patch.outbound_rules === undefined ? null : countRanges(patch.outbound_rules),
+        most_ranges: quotas.group_ranges,
+        most_device_ranges: quotas.device_ranges,
         at: now(context),
         actor: by.user_id,
       };
       const item = asItem(id, asked, quickItem(context, by.audit));
-      return writer.write(org, { kind: 'quick', operation: sql.updateGroup, item, conflictKeys: [id], decode: read });
+      // One device may hold several groups that grow: each counts what the others before it left.
+      const writesRules = (patch.inbound_rules ?? patch.outbound_rules) !== undefined;
+      const conflictKeys = writesRules ? [id, 'ranges'] : [id];
+      try {
+        return await writer.write(org, { kind: 'quick', operation: sql.updateGroup, item, conflictKeys, decode: read });
+      } catch (error) {
+        if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;
+        const values = [org, id, asked.inbound_ranges, asked.outbound_ranges, quotas.device_ranges];
+        const devices = (await reads.run(sql.findOverfull, values)).map((row) => ({
+          ...row,
+          id: parseDeviceId(row.id),
+        }));
+        return refuse({ ...error.problem, devices });
+      }
     },
 
     async delete(org, by, owner, id, options = {}) {

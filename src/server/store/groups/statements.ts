@@ -32,38 +32,84 @@ const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({ kind: 'security-groups', type, from, onlyFor: onlyFor(from), leftAt: `${from}.left_at` });
 
 const columns =
-  'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, created_at, updated_at, revision';
+  'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, inbound_ranges, outbound_ranges, created_at, updated_at, revision';
 
 const texts = { group_name: 'text', group_description: 'text', inbound_rules: 'text', outbound_rules: 'text' };
 const textColumns = Object.keys(texts);
 
+/** How many address ranges the rules name, and how many they may. */
+const ranges = { inbound_ranges: 'integer', outbound_ranges: 'integer', most_ranges: 'integer' };
+
 /** The organization's default group says so by `is_default`. */
 export const createGroup = quickOperation('create_group', {
-  columns: { id: 'uuid', user_id: 'uuid', is_default: 'boolean', ...texts, at: 'timestamptz', actor: 'uuid' },
+  columns: {
+    id: 'uuid',
+    user_id: 'uuid',
+    is_default: 'boolean',
+    ...texts,
+    ...ranges,
+    at: 'timestamptz',
+    actor: 'uuid',
+    most: 'integer',
+  },
+  adds: 'groups',
   select: `h.org_id, n.id, n.user_id, coalesce(n.is_default, false) AS is_default, false AS is_applied, 0::bigint AS left_at,
-    ${textColumns.map((column) => `n.${column}`).join(', ')}, n.at AS created_at, n.at AS updated_at`,
-  refusal: `CASE WHEN NOT ${isMember('n.actor')} OR (n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')}) THEN 'not_a_member' END`,
+    ${textColumns.map((column) => `n.${column}`).join(', ')}, coalesce(n.inbound_ranges, 0) AS inbound_ranges, coalesce(n.outbound_ranges, 0) AS outbound_ranges, n.at AS created_at, n.at AS updated_at`,
+  refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
+    WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
   write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
   log: `log AS (${log('change', 'new')})`,
   oldBody: 'NULL',
   standing: 'NULL::bigint',
 });
 
+const rangesOf = (row: string): string => `(${row}.inbound_ranges + ${row}.outbound_ranges)`;
+/** Counted here, under the lock: the direction that the write leaves as it is counts as it stands now. */
+const newRanges = '(coalesce(n.inbound_ranges, g.inbound_ranges) + coalesce(n.outbound_ranges, g.outbound_ranges))';
+const grows = `${newRanges} > ${rangesOf('g')}`;
+/** What a device would have over all its groups with the new ranges of this one. */
+const deviceRanges = (device: string, group: string, own: string): string =>
+  `${own} + coalesce((SELECT sum(${rangesOf('o')}) FROM device_groups k JOIN security_groups o ON o.id = k.group_id
+     WHERE k.device_id = ${device} AND k.group_id <> ${group}), 0)`;
+const overfull = `((SELECT true FROM device_groups l WHERE l.group_id = g.id
+  AND ${deviceRanges('l.device_id', 'g.id', newRanges)} > n.most_device_ranges LIMIT 1) IS TRUE)`;
+
+/** The devices that would have too many. Values: organization, group, inbound ranges or null, outbound ranges or null, most of a device. */
+export const findOverfull = statement<{ id: string; hostname: string }>(
+  'find_overfull_devices',
+  `SELECT d.id, d.hostname FROM security_groups g
+   JOIN LATERAL (SELECT coalesce($3::integer, g.inbound_ranges) + coalesce($4::integer, g.outbound_ranges) AS ranges) n ON true
+   JOIN device_groups l ON l.group_id = g.id JOIN devices d ON d.id = l.device_id
+   WHERE g.id = $2 AND ${inOrg('g')} AND ${deviceRanges('l.device_id', 'g.id', 'n.ranges')} > $5 ORDER BY d.id LIMIT 1000`,
+);
+
 const patched = textColumns.map((column) => `coalesce(n.${column}, g.${column})`);
 
 /** `owner` as in `ownedBy`; a text that is null stays. */
 export const updateGroup = quickOperation('update_group', {
-  columns: { id: 'uuid', owner: 'text', expected: 'bigint', ...texts, at: 'timestamptz', actor: 'uuid' },
+  columns: {
+    id: 'uuid',
+    owner: 'text',
+    expected: 'bigint',
+    ...texts,
+    ...ranges,
+    most_device_ranges: 'integer',
+    at: 'timestamptz',
+    actor: 'uuid',
+  },
   select: `h.org_id, n.id, g.user_id, g.is_default, g.is_applied, g.left_at,
-    ${textColumns.map((column, index) => `${patched[index]} AS ${column}`).join(', ')}, g.created_at, n.at AS updated_at`,
+    ${textColumns.map((column, index) => `${patched[index]} AS ${column}`).join(', ')}, coalesce(n.inbound_ranges, g.inbound_ranges) AS inbound_ranges, coalesce(n.outbound_ranges, g.outbound_ranges) AS outbound_ranges,
+    g.created_at, n.at AS updated_at`,
   from: `LEFT JOIN security_groups g ON g.id = n.id AND ${inOrg('g')}`,
-  refusal: `CASE WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
+  refusal: `WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
     WHEN g.id IS NULL OR coalesce(g.user_id::text, '') <> n.owner THEN 'not_found'
     WHEN g.revision <> n.expected THEN 'precondition_failed'
-    WHEN (${patched.join(', ')}) = (${textColumns.map((column) => `g.${column}`).join(', ')}) THEN 'unchanged' END`,
+    WHEN (${patched.join(', ')}) = (${textColumns.map((column) => `g.${column}`).join(', ')}) THEN 'unchanged'
+    WHEN ${grows} AND ${newRanges} > n.most_ranges THEN 'too_many_ranges'
+    WHEN ${grows} AND (g.is_default AND ${newRanges} > n.most_device_ranges OR ${overfull}) THEN 'too_many_device_ranges'`,
   write: `new AS (
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
-      updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
+      inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
     FROM numbered n WHERE g.id = n.id RETURNING g.*)`,
   log: `log AS (${log('change', 'new')})`,
   oldBody: 'g.body',
@@ -94,16 +140,17 @@ export const endKeys = statement<never>(
   `DELETE FROM enrollment_keys k WHERE k.id = ANY ($2::uuid[]) AND ${inOrg('k')}`,
 );
 
+const fewer = { of: 'groups', by: '-' } as const;
 const deleteGroups = (which: string, revisions: string): string =>
   `WITH gone AS (DELETE FROM security_groups g WHERE ${which} RETURNING g.org_id, g.id, g.user_id, g.is_applied, g.left_at, g.body, ${headVersion}),
    ${revisions} ${log('delete', 'numbered')} RETURNING id, revision, body`;
 /** Careful. Values: organization, id. */
 export const deleteGroup = statement<BodyRow>(
   'delete_group',
-  deleteGroups(`g.id = $2 AND ${inOrg('g')}`, takeRevision('gone')),
+  deleteGroups(`g.id = $2 AND ${inOrg('g')}`, takeRevision('gone', fewer)),
 );
 /** Careful. Values: organization, user. */
 export const deleteMemberGroups = statement<BodyRow>(
   'delete_member_groups',
-  deleteGroups('g.org_id = $1 AND g.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id')),
+  deleteGroups('g.org_id = $1 AND g.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id', fewer)),
 );

@@ -98,6 +98,23 @@ test('the owner of an organization of version 6 is its owner by role, and nobody
   expect(members.map(({ username, role }) => `${username} ${role}`)).toEqual(['olga owner', 'mark member']);
 });
 
+test('what version 7 kept is counted: devices and groups of an organization, ranges of a group in each direction', async () => {
+  const url = await postgres.freshUrl();
+  await migrate(url, migrations.slice(0, 7));
+  await query(url, versionOne);
+  await query(
+    url,
+    `UPDATE security_groups SET
+       inbound_rules = '[{"ip_protocol":"tcp","from_port":1,"to_port":1,"ip_ranges":["10.0.0.1","10.0.0.2"]},{"ip_protocol":"ipv4","from_port":0,"to_port":0}]',
+       outbound_rules = '[{"ip_protocol":"tcp","from_port":1,"to_port":1,"ip_ranges":["10.0.0.3"]}]'`,
+  );
+  await openTestStore(url, { quotas: { devices: 1 } });
+  expect(await query(url, 'SELECT devices, groups FROM heads')).toEqual([{ devices: 1, groups: 1 }]);
+  expect(await query(url, 'SELECT inbound_ranges, outbound_ranges FROM security_groups')).toEqual([
+    { inbound_ranges: 2, outbound_ranges: 1 },
+  ]);
+});
+
 function fail(): never {
   throw new Error('missing');
 }

@@ -254,4 +254,21 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE members ADD CHECK ((role = 'owner') = (owner_since IS NOT NULL));
     `,
   },
+  {
+    version: 8,
+    title: 'counts for the bounds: devices and groups of an organization, ranges of a group, tokens of a user',
+    // The counts of an organization stand beside its revision, which every create and every deletion moves anyway.
+    sql: `
+      ALTER TABLE heads ADD COLUMN devices integer NOT NULL DEFAULT 0, ADD COLUMN groups integer NOT NULL DEFAULT 0;
+      UPDATE heads h SET devices = (SELECT count(*) FROM devices d WHERE d.org_id = h.org_id),
+        groups = (SELECT count(*) FROM security_groups g WHERE g.org_id = h.org_id);
+
+      ALTER TABLE security_groups ADD COLUMN inbound_ranges integer NOT NULL DEFAULT 0, ADD COLUMN outbound_ranges integer NOT NULL DEFAULT 0;
+      UPDATE security_groups SET
+        inbound_ranges = (SELECT coalesce(sum(json_array_length(r -> 'ip_ranges')), 0) FROM json_array_elements(inbound_rules::json) AS r),
+        outbound_ranges = (SELECT coalesce(sum(json_array_length(r -> 'ip_ranges')), 0) FROM json_array_elements(outbound_rules::json) AS r);
+
+      CREATE INDEX tokens_of_user ON tokens (user_id) WHERE device_id IS NULL;
+    `,
+  },
 ];

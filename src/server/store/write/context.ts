@@ -1,5 +1,6 @@
 /** Owns what every part of the store shares: connections, the order of writes, hints, stamps and settings. */
 import type { Phase } from '../contract/phase.ts';
+import type { Quotas } from '../contract/quotas.ts';
 import type { Lanes, Transactions } from '../postgres/connection.ts';
 import type { Hints } from '../postgres/hints.ts';
 import type { Stamps } from './stamp.ts';
@@ -7,6 +8,7 @@ import type { Writer } from './writer.ts';
 
 export interface Context extends Stamps {
   readonly phase: Phase;
+  readonly quotas: Quotas;
   /** For reading. */
   readonly reads: Lanes;
   /** For single statements that write, so that no long listing is in their way. */

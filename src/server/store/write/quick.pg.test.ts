@@ -100,7 +100,7 @@ async function outcome(promise: Promise<{ json: string }>): Promise<unknown> {
 }
 
 test('any burst of quick writes has the outcomes that it has one by one', async () => {
-  const world = await makeWorld(postgres);
+  const world = await makeWorld(postgres, { quotas: { organizations: 1_000_000 } });
   const { store, owner, member } = world;
   const stranger = { user_id: (await store.users.create({ username: 'stranger' })).id };
   const actors = { owner, member, stranger };

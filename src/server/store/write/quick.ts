@@ -7,14 +7,24 @@
  */
 import { quickColumns, quickEntries } from './audit-entry.ts';
 import { StoreError } from '../contract/errors.ts';
+import type { Quotas } from '../contract/quotas.ts';
 import type { Stored } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
-import { takeRevision, takeRevisions } from './revisions.ts';
+import { takeRevision, takeRevisions, type Counter } from './revisions.ts';
 
 export interface QuickRow {
   readonly id: string;
-  readonly refusal: 'not_a_member' | 'not_found' | 'precondition_failed' | 'public_key_taken' | 'unchanged' | null;
+  readonly refusal:
+    | 'limit_reached'
+    | 'not_a_member'
+    | 'not_found'
+    | 'precondition_failed'
+    | 'public_key_taken'
+    | 'too_many_device_ranges'
+    | 'too_many_ranges'
+    | 'unchanged'
+    | null;
   /** The revision that stood, for refusals that tell it. */
   readonly standing: number | null;
   readonly revision: number | null;
@@ -75,7 +85,7 @@ interface Parts {
   /** What a row becomes: columns over `n` (the values) and `h` (the head); `from` joins what else is looked at. */
   readonly select: string;
   readonly from?: string;
-  /** A CASE over the same, giving a code or NULL. */
+  /** The branches of a CASE over the same, each giving a code. */
   readonly refusal: string;
   /** A CTE `new (org_id, id, revision, body, …)`: writes the rows of `numbered`, each with its `revision`. */
   readonly write: string;
@@ -85,26 +95,48 @@ interface Parts {
   readonly oldBody: string;
   /** The revision as it stood, or NULL. */
   readonly standing: string;
+  /** Of what the rows add to an organization: at most `n.most` may be there. */
+  readonly adds?: Counter['of'];
 }
+
+/** The last of the refusals: as many are there as may be. */
+const full = ({ adds }: Parts): string => (adds === undefined ? '' : `WHEN h.${adds} >= n.most THEN 'limit_reached'`);
 
 /** What the audit needs of a row, whatever the write does with its other columns. */
 const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(quickColumns)
   .map((column) => `n.${column}`)
   .join(', ')}`;
 
-function text(parts: Parts, source: string, revisions: string): string {
+/** The rows that are written. Of a set that adds more than there is room for, the first ones. */
+function accepted({ adds }: Parts, set: boolean): string {
+  const rows = 'SELECT * FROM seen WHERE refusal IS NULL';
+  if (!set || adds === undefined) return `accepted AS NOT MATERIALIZED (${rows})`;
+  return `accepted AS MATERIALIZED (
+    SELECT * FROM (SELECT *, row_number() OVER () AS place FROM seen WHERE refusal IS NULL) AS placed WHERE place <= room)`;
+}
+
+/** And the others are refused. */
+const beyond = ({ adds }: Parts, set: boolean): string =>
+  set && adds !== undefined
+    ? `UNION ALL SELECT id, 'limit_reached', NULL, NULL, NULL FROM seen WHERE refusal IS NULL AND id NOT IN (SELECT id FROM accepted)`
+    : '';
+
+function text(parts: Parts, source: string, set: boolean): string {
+  const counter = parts.adds === undefined ? undefined : ({ of: parts.adds, by: '+' } as const);
   return `
     WITH seen AS MATERIALIZED (
-      SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, ${parts.refusal} AS refusal,
+      SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, CASE ${parts.refusal} ${full(parts)} END AS refusal,
+        ${parts.adds === undefined ? '' : `n.most - h.${parts.adds} AS room,`}
         ${audited}
       FROM heads h CROSS JOIN ${source} ${parts.from ?? ''} WHERE h.org_id = $1),
-    accepted AS NOT MATERIALIZED (SELECT * FROM seen WHERE refusal IS NULL),
-    ${revisions},
+    ${accepted(parts, set)},
+    ${set ? takeRevisions('accepted', '', counter) : takeRevision('accepted', counter)},
     ${parts.write},
     ${parts.log},
     ${quickEntries}
     SELECT id, NULL AS refusal, NULL::bigint AS standing, revision, body FROM new
-    UNION ALL SELECT id, refusal, standing, NULL, old_body FROM seen WHERE refusal IS NOT NULL`;
+    UNION ALL SELECT id, refusal, standing, NULL, old_body FROM seen WHERE refusal IS NOT NULL
+    ${beyond(parts, set)}`;
 }
 
 export function quickOperation(name: string, parts: Parts): QuickOperation {
@@ -113,16 +145,13 @@ export function quickOperation(name: string, parts: Parts): QuickOperation {
   const record = columns.map(([column, type]) => `${column} ${type}`);
   return {
     columns: columns.map(([column]) => column),
-    one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, takeRevision('accepted'))),
-    many: statement(
-      `${name}_set`,
-      text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, takeRevisions('accepted')),
-    ),
+    one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, false)),
+    many: statement(`${name}_set`, text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, true)),
   };
 }
 
 /** Reads a row as a record of this kind, or fails with its refusal. */
-export function readRow<T>(row: QuickRow, what: 'device' | 'group'): Stored<T> {
+export function readRow<T>(row: QuickRow, what: 'device' | 'group', quotas: Quotas): Stored<T> {
   const { id, refusal, revision, body, standing } = row;
   switch (refusal) {
     case null:
@@ -133,6 +162,13 @@ export function readRow<T>(row: QuickRow, what: 'device' | 'group'): Stored<T> {
       throw new StoreError({ code: 'not_found', what });
     case 'precondition_failed':
       throw new StoreError({ code: 'precondition_failed', revision: standing ?? 0 });
+    case 'limit_reached':
+      throw new StoreError({ code: 'limit_reached', what: `${what}s`, limit: quotas[`${what}s`] });
+    case 'too_many_ranges':
+      throw new StoreError({ code: 'too_many_ranges', limit: quotas.group_ranges });
+    case 'too_many_device_ranges':
+      // Which devices, its caller finds out.
+      throw new StoreError({ code: 'too_many_device_ranges', limit: quotas.device_ranges, devices: [] });
     case 'not_a_member':
     case 'public_key_taken':
       throw new StoreError({ code: refusal });

@@ -4,22 +4,33 @@
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 
+/** Which count of the organization's records the rows add to or take from. */
+export interface Counter {
+  readonly of: 'devices' | 'groups';
+  readonly by: '+' | '-';
+}
+
 /** Moves the head by so many, unless it has moved since it was read under this version; gives the revision before the first. */
-const moveHead = (count: string, version: string, from = ''): string => `
-  UPDATE heads h SET revision = h.revision + ${count}, version = h.version + 1 ${from}
+const moveHead = (
+  count: string,
+  version: string,
+  { from = '', counter }: { from?: string; counter?: Counter },
+): string => `
+  UPDATE heads h SET revision = h.revision + ${count}, version = h.version + 1
+    ${counter === undefined ? '' : `, ${counter.of} = h.${counter.of} ${counter.by} ${count}`} ${from}
   WHERE h.org_id = $1 AND h.version = ${version} RETURNING h.revision - ${count} AS base`;
 
 /**
  * CTEs that end in `numbered`: each row of `rows` with a `revision` of its own, ascending in `order`. The rows carry the `version` of the head
  * that they were read under; when the head has moved since, nothing is taken and `numbered` is empty.
  */
-export const takeRevisions = (rows: string, order = ''): string => `
-  head AS (${moveHead('taken.count', 'taken.version', `FROM (SELECT count(*) AS count, min(version) AS version FROM ${rows}) taken`)}),
+export const takeRevisions = (rows: string, order = '', counter?: Counter): string => `
+  head AS (${moveHead('taken.count', 'taken.version', { from: `FROM (SELECT count(*) AS count, min(version) AS version FROM ${rows}) taken`, ...(counter && { counter }) })}),
   numbered AS MATERIALIZED (SELECT ${rows}.*, head.base + row_number() OVER (${order}) AS revision FROM ${rows}, head)`;
 
 /** The same for at most one row, which costs a single write less. */
-export const takeRevision = (row: string): string => `
-  head AS (${moveHead('1', `(SELECT version FROM ${row})`)}),
+export const takeRevision = (row: string, counter?: Counter): string => `
+  head AS (${moveHead('1', `(SELECT version FROM ${row})`, counter === undefined ? {} : { counter })}),
   numbered AS MATERIALIZED (SELECT ${row}.*, head.base + 1 AS revision FROM ${row}, head)`;
 
 /** The version of the head that rows are read under, for `takeRevisions`. */

@@ -1,0 +1,28 @@
+/**
+ * Owns the lock under which a user gets something: held until the commit, it keeps the user's removal out, and whoever waited behind a removal
+ * finds nobody here. What is counted under it is counted exactly.
+ */
+import { refuse } from '../contract/errors.ts';
+import type { Quotas } from '../contract/quotas.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { statement } from '../postgres/sql.ts';
+
+const lock = statement<{ id: string }>(
+  'lock_present_user',
+  'SELECT id FROM users WHERE id = $1 AND removed_at IS NULL FOR NO KEY UPDATE',
+);
+const countOwned = statement<{ count: number }>(
+  'count_owned_organizations',
+  `SELECT count(*) AS count FROM members WHERE user_id = $1 AND role = 'owner'`,
+);
+
+export async function lockUser(tx: Runner, user: string): Promise<void> {
+  if ((await tx.run(lock, [user])).length === 0) refuse({ code: 'not_found', what: 'user' });
+}
+
+/** That the user may own one organization more. */
+export async function lockNextOwner(tx: Runner, user: string, { organizations: limit }: Quotas): Promise<void> {
+  await lockUser(tx, user);
+  const [owned] = await tx.run(countOwned, [user]);
+  if ((owned?.count ?? 0) >= limit) refuse({ code: 'limit_reached', what: 'organizations', limit });
+}

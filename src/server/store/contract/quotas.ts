@@ -1,0 +1,32 @@
+/** Owns how much of each thing there may be (reference 8 (9)): bounds that nobody honest meets, counted under the lock of what they bound. */
+import { limits } from '../../../api/limits.ts';
+
+export interface Quotas {
+  /** Tokens of a user; those of its devices do not count. */
+  readonly tokens: number;
+  /** Organizations that a user owns. */
+  readonly organizations: number;
+  /** In an organization. */
+  readonly groups: number;
+  readonly devices: number;
+  readonly enrollment_keys: number;
+  readonly members: number;
+  /** Address ranges of a group. */
+  readonly group_ranges: number;
+  /** Address ranges over all groups of a device. */
+  readonly device_ranges: number;
+}
+
+/** What there may be only so many of. */
+export type Counted = Exclude<keyof Quotas, 'group_ranges' | 'device_ranges'>;
+
+export const defaultQuotas: Quotas = {
+  tokens: limits.tokensPerUser,
+  organizations: limits.organizationsPerUser,
+  groups: limits.groupsPerOrganization,
+  devices: limits.devicesPerOrganization,
+  enrollment_keys: limits.enrollmentKeysPerOrganization,
+  members: limits.membersPerOrganization,
+  group_ranges: limits.rangesPerGroup,
+  device_ranges: limits.rangesPerDevice,
+};

@@ -1,0 +1,109 @@
+/** Proves the bounds on address ranges (reference 8): of a group, and over all groups of a device, exact under concurrent writes. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import type { GroupId } from '../../../policy/ids.ts';
+import type { StoredRule } from '../../../policy/rule.ts';
+import type { NewGroup } from '../contract/groups.ts';
+import { device, group, makeWorld, problemOf, query, type World } from '../store.fixture.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+/** A rule with so many ranges. */
+const rules = (count: number): StoredRule[] =>
+  count === 0
+    ? []
+    : [
+        {
+          ip_protocol: 'tcp',
+          from_port: 22,
+          to_port: 22,
+          ip_ranges: Array.from({ length: count }, (_, n) => `10.0.${n >> 8}.${n & 255}`),
+        },
+      ];
+const make = async ({ store, org, owner }: World, given: Partial<NewGroup>): Promise<GroupId> =>
+  (await store.groups.create(org, owner, 'organization', group({ inbound_rules: [], ...given }))).record.id;
+
+test('two writes, one a direction, that fit alone and not together: one of them is refused, always', async () => {
+  const world = await makeWorld(postgres, { quotas: { group_ranges: 10 } });
+  const { store, org, owner } = world;
+  for (let round = 0; round < 20; round += 1) {
+    const id = await make(world, {});
+    const outcomes = await Promise.allSettled([
+      store.groups.update(org, owner, 'organization', id, { inbound_rules: rules(6) }),
+      store.groups.update(org, owner, 'organization', id, { outbound_rules: rules(6) }),
+    ]);
+    expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+    const [refused] = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []));
+    expect(refused).toMatchObject({ problem: { code: 'too_many_ranges', limit: 10 } });
+  }
+  const tooMany = store.groups.create(org, owner, 'organization', group({ inbound_rules: rules(11) }));
+  expect(await problemOf(tooMany)).toEqual({ code: 'too_many_ranges', limit: 10 });
+});
+
+test('a list whose groups name more ranges together than a device may have is refused, in create, change and key', async () => {
+  const world = await makeWorld(postgres, { quotas: { device_ranges: 10 } });
+  const { store, org, owner } = world;
+  const [six, five] = [await make(world, { inbound_rules: rules(6) }), await make(world, { outbound_rules: rules(5) })];
+  const four = await make(world, { inbound_rules: rules(2), outbound_rules: rules(2) });
+  const both = { security_groups: [six, five] };
+  const problem = {
+    code: 'group_list_invalid',
+    problems: [{ index: -1, code: 'too_many_ranges', allowed: 10, ranges: 11 }],
+  };
+  expect(await problemOf(store.devices.create(org, owner, device(owner.user_id, both)))).toEqual(problem);
+  const made = await store.devices.create(org, owner, device(owner.user_id, { security_groups: [six, four] }));
+  expect(await problemOf(store.devices.update(org, owner, made.record.id, both))).toEqual(problem);
+  const key = { digest: Buffer.alloc(32), name: '', expires_at: new Date(Date.UTC(2100, 0)), uses: 1, ...both };
+  expect(await problemOf(store.enrollmentKeys.issue(org, owner, key))).toEqual(problem);
+});
+
+test('a group that grows is refused where a device that holds it would have too many, and the devices are named', async () => {
+  const world = await makeWorld(postgres, { quotas: { device_ranges: 10 } });
+  const { store, org, owner } = world;
+  const [grown, other] = [
+    await make(world, { inbound_rules: rules(4) }),
+    await make(world, { inbound_rules: rules(5) }),
+  ];
+  const on = (hostname: string, ...security_groups: GroupId[]) =>
+    store.devices.create(org, owner, device(owner.user_id, { security_groups, fields: { hostname } }));
+  await on('alone', grown);
+  const full = await on('full', grown, other);
+  const update = (patch: Partial<NewGroup>) => store.groups.update(org, owner, 'organization', grown, patch);
+  await update({ outbound_rules: rules(1) });
+  expect(await problemOf(update({ inbound_rules: rules(5) }))).toEqual({
+    code: 'too_many_device_ranges',
+    limit: 10,
+    devices: [{ id: full.record.id, hostname: 'full' }],
+  });
+  // What does not grow passes, whatever the sum; so does what grows elsewhere.
+  await update({ group_name: 'renamed', inbound_rules: rules(3), outbound_rules: rules(2) });
+  await store.devices.update(org, owner, full.record.id, { security_groups: [other] });
+  await update({ inbound_rules: rules(8) });
+});
+
+test('groups of one device that grow at the same moment stay within its bound together', async () => {
+  const world = await makeWorld(postgres, { quotas: { device_ranges: 100 } });
+  const { store, org, owner } = world;
+  const ids: GroupId[] = [];
+  for (let n = 0; n < 40; n += 1) ids.push(await make(world, {}));
+  await store.devices.create(org, owner, device(owner.user_id, { security_groups: ids }));
+  const outcomes = await Promise.allSettled(
+    ids.map((id) => store.groups.update(org, owner, 'organization', id, { inbound_rules: rules(9) })),
+  );
+  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(11);
+});
+
+test('the stored counts are those of the rules', async () => {
+  const world = await makeWorld(postgres);
+  const id = await make(world, { inbound_rules: [...rules(3), ...rules(2)], outbound_rules: rules(4) });
+  await world.store.groups.update(world.org, world.owner, 'organization', id, { outbound_rules: rules(7) });
+  const counted = await query(
+    world.url,
+    `SELECT inbound_ranges, outbound_ranges FROM security_groups WHERE id = '${id}'`,
+  );
+  expect(counted).toEqual([{ inbound_ranges: 5, outbound_ranges: 7 }]);
+});
