@@ -102,12 +102,25 @@ class AttackProcess {
 const all = (slices: readonly Slice[], of: 'times' | 'deliveries'): readonly number[] =>
   slices.flatMap((one) => one[of]);
 
+/** Waits until the honest are answered as in the first quiet again, so that no attack counts as the quiet before the next. Gives the seconds it took. */
+async function calmAgain(load: HonestLoad, first: Slice | undefined): Promise<number> {
+  const begun = performance.now();
+  const usual = at(first?.times ?? [], 0.99);
+  for (let second = 0; second < 60; second += 1) {
+    const slice = load.begin();
+    await sleep(1_000);
+    if (slice.times.length >= honest.perSecond / 2 && at(slice.times, 0.9) <= 2 * usual) break;
+  }
+  return (performance.now() - begun) / 1_000;
+}
+
 async function soak(pid: number, { world, footholds }: Stage): Promise<boolean> {
   const load = new HonestLoad(world);
   const memory = new MemoryWatch(pid);
   const quiet: Slice[] = [];
   const under = new Map<Attacker, Slice[]>(attackers.map((kind) => [kind, []]));
   const answers = new Map<Attacker, Record<string, number>>(attackers.map((kind) => [kind, {}]));
+  const calm = new Map<Attacker, number[]>(attackers.map((kind) => [kind, []]));
   const grown: number[] = [];
   await load.start(honest);
   await sleep(2_000);
@@ -122,6 +135,7 @@ async function soak(pid: number, { world, footholds }: Stage): Promise<boolean> 
       under.get(kind)?.push(load.begin());
       await sleep(sliceMs);
       await attacker.stop();
+      calm.get(kind)?.push(await calmAgain(load, quiet[0]));
       const counts = answers.get(kind) ?? {};
       for (const [status, count] of Object.entries(attacker.answered)) counts[status] = (counts[status] ?? 0) + count;
     }
@@ -134,7 +148,12 @@ async function soak(pid: number, { world, footholds }: Stage): Promise<boolean> 
   await load.stop();
 
   const base = at(all(quiet, 'times'), 0.99);
-  const row = (name: string, slices: readonly Slice[], counts: Readonly<Record<string, number>> = {}) => {
+  const row = (
+    name: string,
+    slices: readonly Slice[],
+    after: readonly number[] = [0],
+    counts: Readonly<Record<string, number>> = {},
+  ) => {
     const times = all(slices, 'times');
     return [
       name,
@@ -144,6 +163,7 @@ async function soak(pid: number, { world, footholds }: Stage): Promise<boolean> 
       at(times, 1),
       at(times, 0.99) / base,
       at(all(slices, 'deliveries'), 0.99),
+      Math.max(...after),
       slices.reduce((sum, one) => sum + one.failures.length, 0),
       Object.entries(counts)
         .map(([status, count]) => `${count}× ${status}`)
@@ -163,10 +183,14 @@ async function soak(pid: number, { world, footholds }: Stage): Promise<boolean> 
         'worst',
         'p99 ÷ quiet',
         'delivery p99',
+        'calm after s',
         'failed',
         'the attacker was answered',
       ],
-      [row('nobody', quiet), ...attackers.map((kind) => row(kind, under.get(kind) ?? [], answers.get(kind)))],
+      [
+        row('nobody', quiet),
+        ...attackers.map((kind) => row(kind, under.get(kind) ?? [], calm.get(kind), answers.get(kind))),
+      ],
     ),
   );
   const [, warm = Number.NaN] = grown;
