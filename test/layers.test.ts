@@ -267,7 +267,7 @@ const rooms: Rooms = {
     why: 'puts the agent together; it ships small, drives the kernel, and must work without the server',
   },
   'cli/terminal': {
-    may: ['node', 'client'],
+    may: ['node', 'client', 'policy'],
     npm: ['yaml'],
     node: true,
     why: 'text in and out: tables, questions, files, exit codes; it asks no server',

@@ -117,7 +117,7 @@ describe('rules in words', () => {
     [['in', 'icmp', '80'], /icmp rule has no ports/],
     [['in', 'ipv4', 'from', '::1'], /is IPv6, but the rule's protocol is ipv4/],
     [['in', 'tpc', '80'], /did you mean `tcp`/],
-    [['in', 'tcp', 'ssh'], /`ssh` is not a port/],
+    [['in', 'udp', 'ssh'], /`ssh` is tcp 22, not udp/],
     [['in', 'tcp', '0'], /port 0 does not exist/],
     [['in', 'tcp', '80', 'to', 'any'], /comes `from`/],
     [['out', 'tcp', '80', 'from', 'any'], /goes `to`/],

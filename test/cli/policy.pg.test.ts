@@ -336,6 +336,8 @@ describe('explain', () => {
       ],
     });
     expect(await done(ask('--from', 'app', '--to', 'db', '--port', '5432', '-q'))).toBe('allowed\n');
+    expect(await done(ask('--from', 'app', '--to', 'db', '--port', 'postgres', '-q'))).toBe('allowed\n');
+    expect(await ask('--from', 'app', '--to', 'db', '--proto', 'udp', '--port', 'postgres')).toMatchObject({ code: 2 });
   });
 
   it('judges the one side that is known, and says so', async () => {

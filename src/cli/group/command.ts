@@ -9,7 +9,7 @@ const addEditCommand = commandsOf(() => import('./edit.ts'));
 
 const ruleWords =
   'A rule is `in` or `out`, a protocol (tcp, udp, icmp, icmpv6, ipv4, ipv6, ip), ports (one, a range, several with ' +
-  'commas; none or `any` for all), and `from` (in) or `to` (out) addresses: single ones, CIDR prefixes or first-last, ' +
+  'commas, services like ssh or postgres by name; none or `any` for all), and `from` (in) or `to` (out) addresses: single ones, CIDR prefixes or first-last, ' +
   'with commas; none or `any` for all.\n\n' +
   'A group without inbound rules admits nothing but replies; one without outbound rules lets everything out.';
 

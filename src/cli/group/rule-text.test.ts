@@ -30,6 +30,12 @@ describe('words', () => {
     ],
     ['udp 1 - 9 from 10.0.0.1 - 10.0.0.9', [rule('udp', 1, 9, '10.0.0.1-10.0.0.9')]],
     ['icmp from ::/0', [rule('icmp', 0, 0, '::/0')]],
+    ['tcp ssh', [rule('tcp', 22)]],
+    ['tcp HTTP,https,8080 from 10.0.0.1', [80, 443, 8080].map((port) => rule('tcp', port, port, '10.0.0.1'))],
+    ['postgres from 10.0.0.0/8', [rule('tcp', 5432, 5432, '10.0.0.0/8')]],
+    ['dns', [rule('ip', 53)]],
+    ['udp dns', [rule('udp', 53)]],
+    ['ip ssh', [rule('ip', 22)]],
   ])('are read: %s', (words, rules) => {
     expect(readRuleWords('inbound', [words])).toEqual(rules);
     expect(readRuleWords('inbound', words.split(' '))).toEqual(rules);
@@ -38,9 +44,14 @@ describe('words', () => {
   it.each([
     ['', /begins with a protocol/],
     ['tpc 80', /did you mean `tcp`/],
-    ['quic', /`quic` is not a protocol/],
-    ['tcp http', /`http` is not a port/],
-    ['tcp 80:90', /is not a port or a range/],
+    ['gre', /`gre` is not a protocol/],
+    ['postgress', /did you mean `postgres`/],
+    ['tcp gopher', /`gopher` is not a port/],
+    ['tcp htpp', /did you mean `http`/],
+    ['udp ssh', /`ssh` is tcp 22, not udp/],
+    ['tcp quic', /`quic` is udp 443, not tcp/],
+    ['ssh 22', /`ssh` is tcp 22 already/],
+    ['tcp 80:90', /is not a port, a range of ports or a known service/],
     ['tcp 0', /port 0 does not exist/],
     ['tcp 80 from', /needs addresses/],
     ['tcp 80 from any,10.0.0.1', /stands alone/],

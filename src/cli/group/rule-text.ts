@@ -2,6 +2,8 @@
 import { nearest } from '../../node/nearest.ts';
 import { usageError } from '../terminal/exit.ts';
 import { protocols, type Direction, type SecurityRule } from '../../policy/rule.ts';
+import { serviceNamed, services } from '../../policy/services.ts';
+import { nearService, portNamed } from '../terminal/port.ts';
 
 /** A rule as typed: of the right shape, not yet validated (the policy core says what is wrong with its values). */
 export interface TypedRule {
@@ -31,7 +33,8 @@ const example: { readonly [D in Direction]: string } = {
 };
 
 /**
- * Reads `PROTOCOL [PORTS] [from|to ADDRESSES]`. Several ports, with commas, make several rules. Port numbers and
+ * Reads `PROTOCOL [PORTS] [from|to ADDRESSES]`, or a service in the place of protocol and ports. Several ports, with commas, make several
+ * rules, and each may be named by its service. Port numbers and
  * addresses are taken as typed: their faults are found and reported by the validation that the server uses too.
  */
 export function readRuleWords(direction: Direction, words: readonly string[]): readonly TypedRule[] {
@@ -44,9 +47,19 @@ export function readRuleWords(direction: Direction, words: readonly string[]): r
   if (protocol === undefined) throw usageError(`a rule begins with a protocol, e.g. \`${example[direction]}\``);
   const at = rest.findIndex((token) => ['from', 'to'].includes(token.toLowerCase()));
   const portTokens = at === -1 ? rest : rest.slice(0, at);
-  const ip_protocol = readProtocol(protocol);
+  const service = serviceNamed(protocol);
+  if (service !== undefined && portTokens.length > 0) {
+    throw usageError(
+      `\`${protocol}\` is ${service.ip_protocol} ${service.port} already; leave out \`${portTokens.join(' ')}\``,
+    );
+  }
+  const ip_protocol = service?.ip_protocol ?? readProtocol(protocol);
   const ranges = at === -1 ? [] : readAddresses(direction, rest[at] ?? '', rest.slice(at + 1));
-  return readPorts(portTokens.join(''), direction).map(([from_port, to_port]) => ({
+  const ports =
+    service === undefined
+      ? readPorts(portTokens.join(''), direction, ip_protocol)
+      : [[service.port, service.port] as const];
+  return ports.map(([from_port, to_port]) => ({
     ip_protocol,
     from_port,
     to_port,
@@ -58,21 +71,25 @@ function readProtocol(word: string): string {
   const lower = word.toLowerCase();
   if (lower === 'any' || lower === 'all') return 'ip';
   if (protocols.some((known) => known === lower)) return lower;
-  const near = nearest(lower, protocols);
+  const near = nearest(lower, [...protocols, ...services.flatMap(({ words }) => words)]);
   throw usageError(
-    `\`${word}\` is not a protocol${near === undefined ? '' : ` (did you mean \`${near}\`?)`}; known: ${protocols.join(', ')}`,
+    `\`${word}\` is not a protocol${near === undefined ? '' : ` (did you mean \`${near}\`?)`}; known: ${protocols.join(', ')}, or a service like ssh`,
   );
 }
 
-function readPorts(text: string, direction: Direction): readonly (readonly [number, number])[] {
+function readPorts(text: string, direction: Direction, protocol: string): readonly (readonly [number, number])[] {
   if (text === '' || text.toLowerCase() === 'any' || text.toLowerCase() === 'all') return [[0, 0]];
   return text
     .split(',')
     .filter((part) => part !== '')
     .map((part) => {
+      const named = portNamed(part, protocol);
+      if (named !== undefined) return [named, named] as const;
       const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part);
       if (match === null) {
-        throw usageError(`\`${part}\` is not a port or a range of ports, as in \`${example[direction]}\``);
+        throw usageError(
+          `\`${part}\` is not a port, a range of ports or a known service${nearService(part)}, as in \`${example[direction]}\``,
+        );
       }
       const from = Number(match[1]);
       const to = match[2] === undefined ? from : Number(match[2]);

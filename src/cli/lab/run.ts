@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError, endingOf, usageError } from '../terminal/exit.ts';
+import { readPort } from '../terminal/port.ts';
 import { Terminal } from '../terminal/terminal.ts';
 import { TrafficHelper } from './device.ts';
 import { Lab, removeFolder, type Tunnel } from './lab.ts';
@@ -250,8 +251,8 @@ async function tryOnce({ from, to, address, protocol, portText }: Trial): Promis
     return code === 0 ? 'open' : 'closed';
   }
   if (protocol !== 'tcp' && protocol !== 'udp') throw usageError('try tcp, udp or icmp');
-  const port = Number(portText);
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw usageError('say a port from 1 to 65535');
+  const port = readPort(portText, protocol);
+  if (port === undefined) throw usageError('a port is needed: a number from 1 to 65535, or a service like ssh');
   const [there, here] = [
     new TrafficHelper(Namespace.heldBy(to.holder), program()),
     new TrafficHelper(asker, program()),

@@ -89,7 +89,7 @@ export function addPolicyCommands(program: Command): void {
         new Option('--from <device|address>', 'where it comes from').makeOptionMandatory(),
         new Option('--to <device|address>', 'where it goes').makeOptionMandatory(),
         new Option('--proto <protocol>', 'tcp, udp, icmp, or the number of another').default('tcp'),
-        new Option('--port <port>', 'destination port, for tcp and udp'),
+        new Option('--port <port>', 'destination port, for tcp and udp: a number, or a service like ssh'),
         new Option('--exit-code', 'end with 1 when it is refused'),
       ],
       examples: [

@@ -10,6 +10,7 @@ import type { Direction } from '../../policy/rule.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
 import { ruleWords } from '../group/rule-text.ts';
 import type { Session } from '../session/session.ts';
+import { readPort } from '../terminal/port.ts';
 import { visible } from '../../node/visible.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
@@ -90,8 +91,8 @@ const echoRequest = { 4: { kind: 'icmp', type: 8 }, 6: { kind: 'icmpv6', type: 1
 function readTransport({ proto, port }: ExplainOptions, family: 4 | 6): Transport {
   const word = proto.toLowerCase();
   if (word === 'tcp' || word === 'udp') {
-    const number = /^\d{1,5}$/.test(port ?? '') ? Number(port) : Number.NaN;
-    if (!(number >= 1 && number <= 65_535)) throw usageError(`${word} needs --port, a number from 1 to 65535`);
+    const number = readPort(port, word);
+    if (number === undefined) throw usageError(`${word} needs --port: a number from 1 to 65535, or a service like ssh`);
     return { kind: word, dport: number };
   }
   if (port !== undefined) throw usageError(`${proto} has no ports`);

@@ -5,7 +5,8 @@ import type { Problem } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../components/icons.tsx';
 import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule } from '../model/draft.ts';
-import { isIcmp, protocolNames, services } from '../model/rule-text.ts';
+import { services } from '../../policy/services.ts';
+import { isIcmp, protocolNames } from '../model/rule-text.ts';
 import { DirectionTitle, meaningOfNone, meaningOfSome } from './rules.tsx';
 
 const protocolChoices = protocolNames.map(([value, label]) => ({ value, label }));
@@ -141,7 +142,7 @@ export function RuleEditor({
                 onClick={() => onChange([...rules, serviceRule(service)])}
                 rightSection={
                   <span className="small dimmed mono">
-                    {service.from === 0 ? '' : `${service.ip_protocol} ${service.from}`}
+                    {service.port === 0 ? '' : `${service.ip_protocol} ${service.port}`}
                   </span>
                 }
               >

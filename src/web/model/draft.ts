@@ -3,7 +3,8 @@ import type { SecurityGroup } from '../../api/group.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction, SecurityRule, StoredRule } from '../../policy/rule.ts';
-import { isIcmp, portsText, type Service } from './rule-text.ts';
+import type { Service } from '../../policy/services.ts';
+import { isIcmp, portsText } from './rule-text.ts';
 
 export interface DraftRule {
   /** Stays the same while the rule is edited. */
@@ -48,8 +49,8 @@ export const draftRule = (rule: SecurityRule): DraftRule => ({
   ranges: rule.ip_ranges ?? [],
 });
 export const blankRule = (): DraftRule => ({ key: newKey(), protocol: 'tcp', ports: '', ranges: [] });
-export const serviceRule = ({ ip_protocol, from, to }: Service): DraftRule =>
-  draftRule({ ip_protocol, from_port: from, to_port: to });
+export const serviceRule = ({ ip_protocol, port }: Service): DraftRule =>
+  draftRule({ ip_protocol, from_port: port, to_port: port });
 export const copyRule = (rule: DraftRule): DraftRule => ({ ...rule, key: newKey() });
 
 export const draftOf = (content: Content): Draft => ({

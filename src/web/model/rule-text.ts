@@ -1,41 +1,6 @@
-/** Owns rules in words: protocols and well-known services as people name them. */
+/** Owns rules in words: protocols and services as people name them. */
 import type { SecurityRule, StoredRule } from '../../policy/rule.ts';
-
-export interface Service {
-  readonly name: string;
-  readonly ip_protocol: 'tcp' | 'udp' | 'ip' | 'icmp' | 'icmpv6';
-  readonly from: number;
-  readonly to: number;
-}
-
-const one = (name: string, ip_protocol: Service['ip_protocol'], port: number): Service => ({
-  name,
-  ip_protocol,
-  from: port,
-  to: port,
-});
-
-export const services: readonly Service[] = [
-  one('SSH', 'tcp', 22),
-  one('HTTP', 'tcp', 80),
-  one('HTTPS', 'tcp', 443),
-  one('HTTP/3', 'udp', 443),
-  one('DNS', 'ip', 53),
-  one('NTP', 'udp', 123),
-  one('WireGuard', 'udp', 51_820),
-  one('PostgreSQL', 'tcp', 5432),
-  one('MySQL', 'tcp', 3306),
-  one('Redis', 'tcp', 6379),
-  one('Kafka', 'tcp', 9092),
-  one('SMTP', 'tcp', 25),
-  one('IMAPS', 'tcp', 993),
-  one('LDAPS', 'tcp', 636),
-  one('RDP', 'tcp', 3389),
-  one('Prometheus', 'tcp', 9090),
-  one('Node exporter', 'tcp', 9100),
-  one('Ping (IPv4)', 'icmp', 0),
-  one('Ping (IPv6)', 'icmpv6', 0),
-];
+import { services } from '../../policy/services.ts';
 
 export const protocolNames: readonly (readonly [string, string])[] = [
   ['tcp', 'TCP'],
@@ -58,8 +23,8 @@ export const portsText = ({ from_port, to_port }: Pick<SecurityRule, 'from_port'
 export function serviceName(rule: SecurityRule): string | undefined {
   if (rule.from_port === 0 || rule.from_port !== rule.to_port) return undefined;
   return services.find(
-    ({ ip_protocol, from }) =>
-      from === rule.from_port &&
+    ({ ip_protocol, port }) =>
+      port === rule.from_port &&
       (ip_protocol === rule.ip_protocol || (ip_protocol === 'ip' && !isIcmp(rule.ip_protocol))),
   )?.name;
 }

@@ -2,10 +2,11 @@
 import { NumberInput, SegmentedControl, Select, TextInput } from '@mantine/core';
 import { useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
+import { services } from '../../policy/services.ts';
 import { ReachIcon, SearchIcon } from '../components/icons.tsx';
 import { policyOf } from '../model/device-policy.ts';
 import { addressOf, reach, type Probe, type Endpoint } from '../model/reachability.ts';
-import { plural, services } from '../model/rule-text.ts';
+import { plural } from '../model/rule-text.ts';
 import { Graph } from '../reachability/graph.tsx';
 import { Matrix, type Pick } from '../reachability/matrix.tsx';
 import { Empty } from '../components/placeholders.tsx';
@@ -21,9 +22,9 @@ const graphDevices = 16;
 
 const known = services
   .filter(({ ip_protocol }) => ip_protocol === 'tcp' || ip_protocol === 'udp')
-  .map(({ name, ip_protocol, from }) => ({
-    value: `${ip_protocol} ${from}`,
-    label: `${name} (${ip_protocol} ${from})`,
+  .map(({ name, ip_protocol, port }) => ({
+    value: `${ip_protocol} ${port}`,
+    label: `${name} (${ip_protocol} ${port})`,
   }));
 const choices = [...known, { value: 'ping 0', label: 'Ping' }, { value: 'custom', label: 'Another port …' }];
 
