@@ -155,7 +155,7 @@ export const agentOptions = {
   metricsFile: {
     flags: '--metrics-file <file>',
     env: 'RINGFENCE_METRICS_FILE',
-    help: "keep the agent's figures in this file, for the textfile collector of Prometheus' node exporter",
+    help: "write the agent's metrics to this file, for the textfile collector of Prometheus' node exporter",
     read: path,
   },
   logLevel: {

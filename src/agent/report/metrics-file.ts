@@ -1,4 +1,4 @@
-/** Owns the file of figures: rewritten whole, soon after a change and from time to time. */
+/** Owns the metrics file: rewritten whole, soon after a change and from time to time. */
 import type { Clock } from '../../client/clock.ts';
 import type { Log } from '../host/log.ts';
 import { writeWholeFile } from '../../node/whole-file.ts';
@@ -10,7 +10,7 @@ export interface MetricsFileOptions {
   readonly log: Log;
 }
 
-/** As often as figures are usually collected. */
+/** As often as metrics are usually collected. */
 const every = 15_000;
 const soon = 1_000;
 
@@ -60,7 +60,7 @@ export class MetricsFile {
       this.#trouble = undefined;
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      if (message !== this.#trouble) log('warn', `the figures cannot be written: ${message}`);
+      if (message !== this.#trouble) log('warn', `the metrics file cannot be written: ${message}`);
       this.#trouble = message;
     }
   }

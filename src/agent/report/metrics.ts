@@ -1,4 +1,4 @@
-/** Owns the agent's figures in Prometheus' text format (version 0.0.4), printed by hand: there are few, and no library ships with the agent. */
+/** Owns the agent's metrics in Prometheus' text format (version 0.0.4), printed by hand: there are few, and no library ships with the agent. */
 import type { StatusDocument } from './status-document.ts';
 
 type Labels = Readonly<Record<string, string>>;
@@ -64,7 +64,7 @@ function counters({ policy, packets }: StatusDocument): Metric[] {
 const seconds = (at: string | undefined): number | undefined => (at === undefined ? undefined : Date.parse(at) / 1_000);
 const flag = (is: boolean): number => (is ? 1 : 0);
 
-/** The figures in their text form. A figure that is not known yet is left out, never 0. */
+/** The metrics in their text form. One that is not known yet is left out, never 0. */
 export function printMetrics(status: StatusDocument, { residentBytes }: { readonly residentBytes: number }): string {
   const { policy, stream, drift } = status;
   const rules = (direction: 'inbound' | 'outbound') => ({
@@ -75,7 +75,7 @@ export function printMetrics(status: StatusDocument, { residentBytes }: { readon
     {
       name: 'ringfence_agent_info',
       kind: 'gauge',
-      help: 'Who this is.',
+      help: 'Version, organization, device and interface of the agent.',
       samples: [
         {
           labels: {
@@ -89,12 +89,22 @@ export function printMetrics(status: StatusDocument, { residentBytes }: { readon
       ],
     },
     one('start_time_seconds', 'gauge', 'When the agent was started.', seconds(status.started_at)),
-    one('resident_memory_bytes', 'gauge', 'Resident memory of the agent, without its helpers.', residentBytes),
+    one(
+      'resident_memory_bytes',
+      'gauge',
+      'Resident memory of the agent, without the programs that it runs.',
+      residentBytes,
+    ),
     one('interface_present', 'gauge', 'Whether the driver interface is there.', flag(status.interface.present)),
     one('policy_revision', 'gauge', 'Newest revision that the rules in force reflect.', policy.revision),
     one('policy_in_force', 'gauge', 'Whether the policy of a server is in force.', flag(isPolicy(policy.origin))),
-    one('policy_pending', 'gauge', 'Whether something else should be in force.', flag(policy.pending)),
-    one('policy_held', 'gauge', "Whether the server's word cannot be followed.", flag(status.held !== undefined)),
+    one('policy_pending', 'gauge', 'Whether a newer policy waits to be put in force.', flag(policy.pending)),
+    one(
+      'policy_held',
+      'gauge',
+      "Whether the server's policy cannot be followed, so that the last good one stays.",
+      flag(status.held !== undefined),
+    ),
     one('policy_groups', 'gauge', 'Groups in force.', policy.groups.length),
     {
       name: 'ringfence_agent_policy_rules',
@@ -105,10 +115,15 @@ export function printMetrics(status: StatusDocument, { residentBytes }: { readon
     one('applied_time_seconds', 'gauge', 'When rules were put in force last.', seconds(policy.applied_at)),
     one('verified_time_seconds', 'gauge', 'When the kernel was last seen to hold them.', seconds(policy.verified_at)),
     one('applies_total', 'counter', 'How often rules were put in force.', status.applies),
-    one('drift_repairs_total', 'counter', 'How often foreign changes were undone.', drift.repaired),
-    one('revoked_connections_total', 'counter', 'Connections ended whose rule was gone.', status.revoked_connections),
-    one('troubles', 'gauge', 'What does not work at the moment.', status.troubles.length),
-    one('stream_live', 'gauge', 'Whether changes come as they happen.', flag(stream.phase === 'live')),
+    one('drift_repairs_total', 'counter', 'How often changes by others were repaired.', drift.repaired),
+    one(
+      'revoked_connections_total',
+      'counter',
+      'Connections that were ended because their rule was withdrawn.',
+      status.revoked_connections,
+    ),
+    one('troubles', 'gauge', 'Steps that do not work at the moment.', status.troubles.length),
+    one('stream_live', 'gauge', 'Whether the stream from the server is live.', flag(stream.phase === 'live')),
     one('stream_failures', 'gauge', 'Failed attempts since the stream was last live.', stream.failures),
     ...counters(status),
   ];

@@ -1,4 +1,4 @@
-/** Proves what an operator is document: by the socket, as a document and as figures. */
+/** Proves what an operator is shown: by the socket, as a document and as metrics. */
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const config = {
   selector: parseSelector('wg0'),
   containers: 'guard',
 } as const;
-const toldBy = (world: World): StatusDocument =>
+const documentOf = (world: World): StatusDocument =>
   statusDocument(world.agent.status, { config, device: 'd', version: '1.2.3', pid: 42, warnings: ['mind the gap'] });
 
 /** Every sample by its name and labels. */
@@ -36,7 +36,7 @@ describe('what is document', () => {
   test('before anything is known: closed, waiting, nothing wrong', async () => {
     const world = new World();
     await world.settle();
-    expect(toldBy(world)).toMatchObject({
+    expect(documentOf(world)).toMatchObject({
       running: true,
       pid: 42,
       warnings: ['mind the gap'],
@@ -46,10 +46,10 @@ describe('what is document', () => {
       troubles: [],
       drift: { repaired: 0 },
     });
-    expect(toldBy(world)).not.toHaveProperty('held');
-    const figures = samples(printMetrics(toldBy(world), { residentBytes: 1 }));
-    expect(figures['ringfence_agent_policy_in_force']).toBe(0);
-    expect(figures).not.toHaveProperty('ringfence_agent_policy_revision');
+    expect(documentOf(world)).not.toHaveProperty('held');
+    const metrics = samples(printMetrics(documentOf(world), { residentBytes: 1 }));
+    expect(metrics['ringfence_agent_policy_in_force']).toBe(0);
+    expect(metrics).not.toHaveProperty('ringfence_agent_policy_revision');
     await world.stop();
   });
 
@@ -66,7 +66,7 @@ describe('what is document', () => {
     await world.settle();
     world.changeLinks(new Error('ip is gone'));
     await world.settle();
-    const document = toldBy(world);
+    const document = documentOf(world);
     expect(document).toMatchObject({
       policy: {
         origin: 'server',
@@ -107,7 +107,7 @@ describe('what is document', () => {
     await world.nft.pass('in-established', 20);
     await world.nft.pass('in-refused', 3);
     await world.agent.count();
-    const document = toldBy(world);
+    const document = documentOf(world);
     expect(document.policy.groups).toMatchObject([
       { name: 'group 1', admitted_inbound: { packets: 7, bytes: 700 } },
       { name: 'group 2', admitted_inbound: { packets: 0, bytes: 0 } },
@@ -121,25 +121,25 @@ describe('what is document', () => {
         refused: { packets: 3, bytes: 300 },
       },
     });
-    const figures = samples(printMetrics(document, { residentBytes: 1 }));
-    expect(figures).toMatchObject({
+    const metrics = samples(printMetrics(document, { residentBytes: 1 }));
+    expect(metrics).toMatchObject({
       [`ringfence_agent_group_packets_total{direction="inbound",group="${web.id}",name="group 1"}`]: 7,
       [`ringfence_agent_group_bytes_total{direction="inbound",group="${web.id}",name="group 1"}`]: 700,
       'ringfence_agent_packets_total{direction="inbound",fate="refused"}': 3,
       'ringfence_agent_bytes_total{direction="inbound",fate="established"}': 2_000,
     });
-    expect(Object.keys(figures).filter((name) => name.includes('direction="outbound",'))).toEqual([]);
+    expect(Object.keys(metrics).filter((name) => name.includes('direction="outbound",'))).toEqual([]);
 
     world.source.know(2, groupOf(3, [written('ipv4', 0, 0), written('ipv6', 0, 0)]));
     await world.settle();
-    expect(toldBy(world).packets).toEqual({});
+    expect(documentOf(world).packets).toEqual({});
     await world.stop();
   });
 
-  test('as figures has help and type before each name, names each once, and keeps labels in their quotes', async () => {
+  test('as metrics has help and type before each name, names each once, and keeps labels in their quotes', async () => {
     const world = new World();
     await world.settle();
-    const text = printMetrics({ ...toldBy(world), version: 'a"b\\c\nd' }, { residentBytes: 1 });
+    const text = printMetrics({ ...documentOf(world), version: 'a"b\\c\nd' }, { residentBytes: 1 });
     const names = [...text.matchAll(/^# TYPE (\S+) (gauge|counter)$/gm)].map(([, name]) => name);
     expect(new Set(names).size).toBe(names.length);
     for (const name of names) expect(text).toMatch(new RegExp(`^# HELP ${name} \\S.*\n# TYPE ${name} `, 'm'));
@@ -169,16 +169,16 @@ describe('the socket', () => {
         .end();
     });
 
-  test('answers with the status and the figures, and takes the place of one that was left behind', async () => {
+  test('answers with the status and the metrics, and takes the place of one that was left behind', async () => {
     const world = new World();
     await world.settle();
     await writeFile(socketPath(state), '');
     const socket = await openStatusSocket(state, {
-      status: async () => toldBy(world),
-      metrics: async () => 'figures\n',
+      status: async () => documentOf(world),
+      metrics: async () => 'metrics\n',
     });
-    expect(await askStatus(state)).toEqual(JSON.parse(JSON.stringify(toldBy(world))));
-    expect(await get('/metrics')).toEqual({ status: 200, text: 'figures\n' });
+    expect(await askStatus(state)).toEqual(JSON.parse(JSON.stringify(documentOf(world))));
+    expect(await get('/metrics')).toEqual({ status: 200, text: 'metrics\n' });
     expect(await get('/etc/passwd')).toMatchObject({ status: 404 });
     await socket.close();
     await expect(askStatus(state)).rejects.toMatchObject({ code: 'not_running' });
