@@ -30,7 +30,7 @@ const images = /** @type {const} */ ({
 /** @param {string} program @param {readonly string[]} args @param {NodeJS.ProcessEnv} [env] */
 function run(program, args, env = process.env) {
   const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8', env });
-  if (status !== 0) throw new Error(`${program} ${args[0]}: ${error?.message ?? stderr.slice(-4000)}`);
+  if (status !== 0) throw new Error(`${program} failed: ${error?.message ?? stderr.slice(-4000)}`);
   return stdout.trim();
 }
 
@@ -55,7 +55,7 @@ export function buildImage(name, { debs, version, epoch, outdir }) {
     const options = [
       '--variant=apt',
       `--customize-hook=mkdir "$1/tmp/debs" && cp ${work}/*.deb "$1/tmp/debs/"`,
-      `--customize-hook=chroot "$1" ${install}`,
+      `--customize-hook=chroot "$1" sh -c '${install}'`,
       '--customize-hook=rm -rf "$1/tmp/debs" "$1"/usr/share/locale/* "$1"/usr/share/man/*',
       `--customize-hook=${hook}`,
     ];
