@@ -73,11 +73,13 @@ function setUp(devices = 0) {
   const clock = new FakeClock();
   const sent: DeviceReport[] = [];
   const logged: string[] = [];
-  const server = { refusal: undefined as RingfenceError | undefined, attempts: 0 };
+  const refuses = (_: DeviceReport): RingfenceError | undefined => server.refusal;
+  const server = { refusal: undefined as RingfenceError | undefined, refuses, attempts: 0 };
   const reporter = new Reporter({
     send: async (report) => {
       server.attempts += 1;
-      if (server.refusal !== undefined) throw server.refusal;
+      const refusal = server.refuses(report);
+      if (refusal !== undefined) throw refusal;
       sent.push(report);
     },
     version: '1',
@@ -110,6 +112,28 @@ describe('the reporter', () => {
     expect(sent).toHaveLength(2);
     await minute(2);
     expect(sent).toHaveLength(3);
+  });
+
+  test('a server of an earlier version gets the report without the fields that it does not know, until it is another', async () => {
+    const { clock, sent, reporter, server, logged, minute } = setUp();
+    const unknown = { pointer: '/drift_repairs', code: 'unknown_field', detail: 'There is no field here.' } as const;
+    server.refuses = (report) =>
+      report.drift_repairs === undefined
+        ? undefined
+        : new RingfenceError({ code: 'invalid', message: 'invalid', status: 422, errors: [unknown] });
+    reporter.see(calm);
+    await clock.advance(10);
+    expect(sent).toMatchObject([{ state: 'applied', revision: 7 }]);
+    expect(sent[0]).not.toHaveProperty('drift_repairs');
+    expect(logged).toEqual([]);
+    await minute(6);
+    expect([sent.length, server.attempts]).toEqual([2, 3]);
+    // It was upgraded: its streams ended meanwhile.
+    server.refuses = () => undefined;
+    reporter.see({ ...calm, connection: { phase: 'waiting', since: 0, failures: 1 } });
+    reporter.see({ ...calm, troubles: [trouble] });
+    await clock.advance(1_000);
+    expect(sent.at(-1)).toMatchObject({ state: 'failed', drift_repairs: 0 });
   });
 
   test('takes changes that come together as one', async () => {

@@ -46,6 +46,8 @@ export class Reporter {
   #sentAt = Number.NEGATIVE_INFINITY;
   #live = false;
   #refused = false;
+  /** Fields of a report that this server does not know. */
+  readonly #unknown = new Set<string>();
   #wake: (() => void) | undefined;
 
   constructor(options: ReporterOptions) {
@@ -54,7 +56,10 @@ export class Reporter {
 
   /** Takes in how things stand; never waits. */
   see(status: AgentStatus): void {
-    this.#live = status.connection.phase === 'live';
+    const live = status.connection.phase === 'live';
+    // After a break it may be a server of another version.
+    if (live && !this.#live) this.#unknown.clear();
+    this.#live = live;
     const report = reportOf(status, this.#options.version);
     if (report !== undefined) this.#seen = { report, policy: status.inForce?.policy, own: status.inForce?.own };
     this.#wake?.();
@@ -76,7 +81,7 @@ export class Reporter {
       const seen = this.#seen;
       if (signal.aborted || seen === undefined || !this.#live) continue;
       try {
-        await this.#options.send(seen.report, signal);
+        await this.#send(seen.report, signal);
         this.#sent = seen;
         this.#sentAt = monotonic();
         this.#refused = false;
@@ -96,6 +101,19 @@ export class Reporter {
     if (sent === undefined || isNew(seen, sent)) return this.#sentAt + shortestGap;
     const drifted = seen.report.drift_repairs !== sent.report.drift_repairs;
     return this.#sentAt + (drifted ? driftGap : heartbeat);
+  }
+
+  /** A server of an earlier version refuses fields that it does not know: it gets the report without them. */
+  async #send(report: DeviceReport, signal: AbortSignal): Promise<void> {
+    const { send } = this.#options;
+    try {
+      await send(without(report, this.#unknown), signal);
+    } catch (error) {
+      const unknown = unknownFields(error);
+      if (unknown.length === 0) throw error;
+      for (const name of unknown) this.#unknown.add(name);
+      await send(without(report, this.#unknown), signal);
+    }
   }
 
   #complain(error: unknown): void {
@@ -120,6 +138,15 @@ export class Reporter {
       if (signal.aborted) done();
     });
   }
+}
+
+const without = (report: DeviceReport, names: ReadonlySet<string>): DeviceReport =>
+  Object.fromEntries(Object.entries(report).filter(([name]) => !names.has(name))) as DeviceReport;
+
+/** Those at the top of the report, where it names nothing else that is wrong. */
+function unknownFields(error: unknown): readonly string[] {
+  if (!(error instanceof RingfenceError) || error.errors.some(({ code }) => code !== 'unknown_field')) return [];
+  return error.errors.map(({ pointer }) => pointer.slice(1)).filter((name) => !name.includes('/'));
 }
 
 const isNew = (a: Seen, b: Seen): boolean =>
