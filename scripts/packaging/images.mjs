@@ -62,12 +62,13 @@ export function buildImage(name, { debs, version, epoch, outdir }) {
     const env = { ...process.env, SOURCE_DATE_EPOCH: String(epoch), TMPDIR: work };
     run('mmdebstrap', ['--quiet', ...options, suite, root, 'http://deb.debian.org/debian'], env);
     const container = run('buildah', [...storage, 'from', 'scratch']);
-    run('buildah', [...storage, 'copy', '--quiet', container, root, '/']);
+    // buildah's own copy would give every file to root.
+    run('cp', ['-a', `${root}/.`, run('buildah', [...storage, 'mount', container])]);
     const entry = JSON.stringify(['/usr/bin/ringfence', name]);
     const labels = ['--label', `org.opencontainers.image.version=${version}`];
     run('buildah', [...storage, 'config', ...config, ...labels, '--entrypoint', entry, '--cmd', '', container]);
     const commit = ['commit', '--quiet', '--timestamp', String(epoch), container];
-    run('buildah', [...storage, ...commit, `docker-archive:${file}:ringfence-${name}:${version}`]);
+    run('buildah', [...storage, ...commit, `docker-archive:${file}:localhost/ringfence-${name}:${version}`]);
     return file;
   } finally {
     rmSync(work, { recursive: true, force: true });
