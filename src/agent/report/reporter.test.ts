@@ -73,7 +73,7 @@ function setUp(devices = 0) {
   const clock = new FakeClock();
   const sent: DeviceReport[] = [];
   const logged: string[] = [];
-  const refuses = (_: DeviceReport): RingfenceError | undefined => server.refusal;
+  const refuses: (report: DeviceReport) => RingfenceError | undefined = () => server.refusal;
   const server = { refusal: undefined as RingfenceError | undefined, refuses, attempts: 0 };
   const reporter = new Reporter({
     send: async (report) => {
