@@ -32,7 +32,7 @@ function samples(text: string): Record<string, number> {
   );
 }
 
-describe('what is document', () => {
+describe('the status document', () => {
   test('before anything is known: closed, waiting, nothing wrong', async () => {
     const world = new World();
     await world.settle();
