@@ -63,7 +63,8 @@ export interface Call<Id extends OperationId> {
 /** A page of a list: what comes back, and where the next page starts if there is one. */
 export interface ListAnswer {
   readonly kind: 'list';
-  readonly json: string;
+  /** In parts, where the whole is too much to hold for a reader that does not keep up. */
+  readonly json: string | AsyncIterable<string>;
   readonly next?: string;
 }
 

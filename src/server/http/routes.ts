@@ -1,4 +1,5 @@
 /** Owns the routes of the operations: every path and alias of the table, one way through guard, body and handler. */
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
@@ -84,6 +85,8 @@ export async function enter(
   return { principal, variables, subjects: await admit(id, principal, variables, lookups) };
 }
 
+const stuckMs = 60_000;
+
 function send(operation: Operation, answer: Answer, reply: FastifyReply): FastifyReply {
   if (answer.kind === 'list') {
     if (answer.next !== undefined) reply.header('link', `<${answer.next}>; rel="next"`);
@@ -91,7 +94,11 @@ function send(operation: Operation, answer: Answer, reply: FastifyReply): Fastif
     if (answer.revision !== undefined) reply.header('etag', `"${answer.revision}"`);
     if (answer.location !== undefined) reply.header('location', answer.location);
   }
-  return reply.code(operation.status).type('application/json; charset=utf-8').send(answer.json);
+  reply.code(operation.status).type('application/json; charset=utf-8');
+  if (typeof answer.json === 'string') return reply.send(answer.json);
+  // Who takes nothing for this long gets no more.
+  reply.raw.setTimeout(stuckMs, () => reply.raw.destroy());
+  return reply.send(Readable.from(answer.json));
 }
 
 function admittedOf(request: FastifyRequest): Admitted {

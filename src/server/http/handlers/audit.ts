@@ -1,7 +1,7 @@
 /** Owns the reading of the audit, newest first. */
 import type { AuditRecord } from '../../store/contract/records.ts';
-import type { Call, Handler, ListAnswer } from '../call.ts';
-import { page, probe } from '../request/paging.ts';
+import type { Call, Handler } from '../call.ts';
+import { answerList } from '../request/paging.ts';
 
 type AuditCall = Pick<Call<'listAudit' | 'listServerAudit'>, 'path' | 'query'>;
 
@@ -10,17 +10,14 @@ const defaultLimit = 1_000;
 
 const limited = ({ path, query }: AuditCall): AuditCall => ({ path, query: { limit: defaultLimit, ...query } });
 
-const show = (call: AuditCall, entries: readonly AuditRecord[]): ListAnswer =>
-  page(call, entries, { id: (entry) => entry.id, json: (entry) => JSON.stringify(entry) });
+const show = { id: (entry: AuditRecord) => entry.id, json: (entry: AuditRecord) => JSON.stringify(entry) };
 
-const listAudit: Handler<'listAudit'> = async (given, { store }) => {
-  const call = limited(given);
-  return show(call, await store.audit.list(given.params.org_id, probe(call.query)));
+const listAudit: Handler<'listAudit'> = (call, { store }) => {
+  const { org_id } = call.params;
+  return answerList(limited(call), (part) => store.audit.list(org_id, part), show);
 };
 
-const listServerAudit: Handler<'listServerAudit'> = async (given, { store }) => {
-  const call = limited(given);
-  return show(call, await store.audit.list(undefined, probe(call.query)));
-};
+const listServerAudit: Handler<'listServerAudit'> = (call, { store }) =>
+  answerList(limited(call), (part) => store.audit.list(undefined, part), show);
 
 export const auditHandlers = { listAudit, listServerAudit } as const;

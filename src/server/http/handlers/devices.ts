@@ -16,7 +16,7 @@ import type { DevicePatch } from '../../store/contract/devices.ts';
 import { lengthsOf, record, stored, type Call, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
-import { page, probe } from '../request/paging.ts';
+import { answerList } from '../request/paging.ts';
 
 /** Every field that the body leaves out has the zero value of its type. */
 const fieldsOf = (body: AddDevice): DeviceFields => ({
@@ -77,8 +77,11 @@ function aboutUser(error: unknown, named: UserId, caller: UserId): unknown {
 }
 
 const list: Handler<'listDevicesInOrganization'> = async (call, { store }) => {
-  const devices = await store.devices.list(call.params.org_id, probe(call.query));
-  return page(call, devices, { id: (device) => device.id, json: (device) => device.json });
+  const { org_id } = call.params;
+  return answerList(call, (part) => store.devices.list(org_id, part), {
+    id: (device) => device.id,
+    json: (device) => device.json,
+  });
 };
 
 /** The device that the guard has read. */
@@ -139,8 +142,11 @@ const report: Handler<'reportDeviceStatus'> = async (call, { store, clock }) => 
 };
 
 const listStatuses: Handler<'listDeviceStatuses'> = async (call, { store }) => {
-  const statuses = await store.devices.statuses(call.params.org_id, probe(call.query));
-  return page(call, statuses, { id: (status) => status.device_id, json: (status) => JSON.stringify(status) });
+  const { org_id } = call.params;
+  return answerList(call, (part) => store.devices.statuses(org_id, part), {
+    id: (status) => status.device_id,
+    json: (status) => JSON.stringify(status),
+  });
 };
 
 export const deviceHandlers = {

@@ -7,7 +7,7 @@ import type { GroupOwner } from '../../store/contract/groups.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { refuse } from '../errors.ts';
-import { page, probe } from '../request/paging.ts';
+import { answerList } from '../request/paging.ts';
 
 /** The rules as they stand; read only when the body leaves one direction as it is. */
 const standing = (now: Stored<GroupRecord>) => ({
@@ -52,12 +52,11 @@ const create =
 const list =
   (scope: 'organization' | 'user'): Handler<'listSecurityGroups' | 'listUserSecurityGroups'> =>
   async (call, { store }) => {
-    const groups = await store.groups.list(call.params.org_id, {
-      ...probe(call.query),
-      reader: groupReader(call.principal),
-      ...(scope === 'user' ? { owner: call.principal.user_id } : {}),
-    });
-    return page(call, groups, { id: (group) => group.id, json: (group) => group.json });
+    const { principal, params } = call;
+    const seen = { reader: groupReader(principal), ...(scope === 'user' ? { owner: principal.user_id } : {}) };
+    const show = { id: (group: Stored<GroupRecord>) => group.id, json: (group: Stored<GroupRecord>) => group.json };
+    // A group may be a megabyte: few are read before it is known how large they are here.
+    return answerList(call, (part) => store.groups.list(params.org_id, { ...part, ...seen }), show, { first: 16 });
   };
 
 /** The group that the guard has read. */

@@ -7,7 +7,7 @@ import type { MemberRecord, OrganizationRecord } from '../../store/contract/reco
 import { record, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { invalid } from '../errors.ts';
-import { page, probe } from '../request/paging.ts';
+import { answerList } from '../request/paging.ts';
 
 const answer = (organization: OrganizationRecord, location?: string) =>
   record(organization, { revision: organization.revision, ...(location === undefined ? {} : { location }) });
@@ -21,11 +21,11 @@ const create: Handler<'createOrganization'> = async (call, { store }) => {
 const list: Handler<'listOrganizations'> = async (call, { store }) => {
   const { principal } = call;
   // A device token sees its own organization, whatever else its user belongs to.
-  const organizations =
+  const read: Parameters<typeof answerList<OrganizationRecord>>[1] =
     principal.kind === 'user'
-      ? await store.organizations.list({ ...probe(call.query), member: principal.user_id })
-      : [await store.organizations.get(principal.organization_id)];
-  return page(call, organizations, { id: (row) => row.id, json: (row) => JSON.stringify(row) });
+      ? (part) => store.organizations.list({ ...part, member: principal.user_id })
+      : async () => [await store.organizations.get(principal.organization_id)];
+  return answerList(call, read, { id: (row) => row.id, json: (row) => JSON.stringify(row) });
 };
 
 const readOne: Handler<'readOrganization'> = async (call, { store }) =>
@@ -53,8 +53,11 @@ const shown = ({ user_id, username, role, created_at }: MemberRecord): Member =>
 });
 
 const listMembers: Handler<'listMembers'> = async (call, { store }) => {
-  const members = await store.members.list(call.params.org_id, probe(call.query));
-  return page(call, members, { id: (row) => row.user_id, json: (row) => JSON.stringify(shown(row)) });
+  const { org_id } = call.params;
+  return answerList(call, (part) => store.members.list(org_id, part), {
+    id: (row) => row.user_id,
+    json: (row) => JSON.stringify(shown(row)),
+  });
 };
 
 const addMember: Handler<'addMember'> = async (call, { store }) => {

@@ -7,7 +7,7 @@ import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/c
 import { credentialOf } from '../observe/audit-entry.ts';
 import { record, type Call, type Handler, type Services } from '../call.ts';
 import { HttpError, invalid } from '../errors.ts';
-import { page, probe } from '../request/paging.ts';
+import { answerList } from '../request/paging.ts';
 
 const showUser = ({ id, username, is_admin, security_groups, created_at }: UserRecord): User => ({
   id,
@@ -36,8 +36,10 @@ const createUser: Handler<'createUser'> = async (call, { store }) => {
 };
 
 const listUsers: Handler<'listUsers'> = async (call, { store }) => {
-  const users = await store.users.list(probe(call.query));
-  return page(call, users, { id: (row) => row.id, json: (row) => JSON.stringify(showUser(row)) });
+  return answerList(call, (part) => store.users.list(part), {
+    id: (row) => row.id,
+    json: (row) => JSON.stringify(showUser(row)),
+  });
 };
 
 const readUser: Handler<'readUser'> = async (call, { store }) =>
@@ -93,8 +95,10 @@ const createUserToken: Handler<'createUserToken'> = async (call, services) => {
 };
 
 const listMyTokens: Handler<'listMyTokens'> = async (call, { store }) => {
-  const tokens = await store.tokens.list(call.principal.user_id, probe(call.query));
-  return page(call, tokens, { id: (row) => row.id, json: (row) => JSON.stringify(showToken(row)) });
+  return answerList(call, (part) => store.tokens.list(call.principal.user_id, part), {
+    id: (row) => row.id,
+    json: (row) => JSON.stringify(showToken(row)),
+  });
 };
 
 const readToken: Handler<'readToken'> = async (call, { store }) =>
@@ -141,12 +145,13 @@ const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store
 
 const listEnrollmentKeys: Handler<'listEnrollmentKeys'> = async (call, { store }) => {
   const me = call.principal.user_id;
-  const keys = await store.enrollmentKeys.list(call.params.org_id, {
-    ...probe(call.query),
-    // The owner sees every key of the organization, a member its own.
-    ...(call.subjects.byOwner ? {} : { user_id: me }),
+  const { org_id } = call.params;
+  // The owner sees every key of the organization, a member its own.
+  const whose = call.subjects.byOwner ? {} : { user_id: me };
+  return answerList(call, (part) => store.enrollmentKeys.list(org_id, { ...part, ...whose }), {
+    id: (row) => row.id,
+    json: (row) => JSON.stringify(showKey(row)),
   });
-  return page(call, keys, { id: (row) => row.id, json: (row) => JSON.stringify(showKey(row)) });
 };
 
 const readEnrollmentKey: Handler<'readEnrollmentKey'> = async (call, { store }) =>

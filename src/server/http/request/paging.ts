@@ -40,24 +40,89 @@ interface PageQuery {
   readonly gt_revision?: number | undefined;
 }
 
-/** What to ask the store for: one more than the page holds tells whether another page follows. */
-export const probe = (query: PageQuery): { limit?: number; after?: string; gt_revision?: number } => ({
-  ...(query.limit === undefined ? {} : { limit: query.limit + 1 }),
-  ...(query.after === undefined ? {} : { after: query.after }),
-  ...(query.gt_revision === undefined ? {} : { gt_revision: query.gt_revision }),
-});
+/** Asks the store for one part. */
+type ReadPart<T> = (part: PageQuery & { readonly limit: number }) => Promise<readonly T[]>;
 
-/** Cuts the page and, where more follows, says at which address. */
-export function page<T>(
+interface Show<T> {
+  readonly id: (row: T) => string;
+  readonly json: (row: T) => string;
+}
+
+/** Records that are read first. Later parts are as many as fit the size below, by what the last ones took. */
+const firstPart = 200;
+const largestPart = 5_000;
+/** Characters of a part: what one reader that does not keep up makes the server hold. */
+const partSize = 512 * 1024;
+/** Characters of a page: one with fewer records than `limit` is followed by another. */
+const pageSize = 8 * 1024 * 1024;
+
+interface Part {
+  readonly texts: readonly string[];
+  readonly size: number;
+  /** Where the next part starts; undefined after the last. */
+  readonly next: string | undefined;
+}
+
+/** Reads a list part by part, each only when it is asked for; `most` records altogether. */
+async function* partsOf<T>(
+  query: PageQuery,
+  { most, first }: { readonly most: number; readonly first: number },
+  read: ReadPart<T>,
+  show: Show<T>,
+): AsyncGenerator<Part> {
+  let { after } = query;
+  let size = first;
+  for (let left = most; left > 0;) {
+    const count = Math.min(size, left);
+    // One more than the part holds tells whether another follows.
+    const rows = await read({ ...query, limit: count + 1, ...(after === undefined ? {} : { after }) });
+    const shown = rows.slice(0, count);
+    const texts = shown.map(show.json);
+    const characters = texts.reduce((sum, text) => sum + text.length, 0);
+    const last = shown.at(-1);
+    const next = rows.length > count && last !== undefined ? show.id(last) : undefined;
+    yield { texts, size: characters, next };
+    if (next === undefined) return;
+    after = next;
+    left -= shown.length;
+    size = Math.max(1, Math.min(largestPart, Math.floor((shown.length * partSize) / Math.max(1, characters))));
+  }
+}
+
+/** The rest of a list as text, read while it is sent. */
+async function* restOf(first: Part, parts: AsyncGenerator<Part>): AsyncGenerator<string> {
+  yield `[${first.texts.join(',')}`;
+  for await (const { texts } of parts) yield `,${texts.join(',')}`;
+  yield ']';
+}
+
+/**
+ * Answers with a list. Without a limit it is the whole list: what does not fit into one part is read while it is sent, so that a reader
+ * that does not keep up costs one part and no more. With one it is a page, cut short where it would be too large.
+ */
+export async function answerList<T>(
   call: { readonly path: string; readonly query: PageQuery },
-  rows: readonly T[],
-  show: { readonly id: (row: T) => string; readonly json: (row: T) => string },
-): ListAnswer {
+  read: ReadPart<T>,
+  show: Show<T>,
+  { first: records = firstPart }: { readonly first?: number } = {},
+): Promise<ListAnswer> {
   const { limit, gt_revision } = call.query;
-  const shown = limit === undefined || rows.length <= limit ? rows : rows.slice(0, limit);
-  const json = `[${shown.map(show.json).join(',')}]`;
-  const last = shown.at(-1);
-  if (limit === undefined || rows.length <= limit || last === undefined) return { kind: 'list', json };
+  const parts = partsOf(call.query, { most: limit ?? Number.POSITIVE_INFINITY, first: records }, read, show);
+  const first = (await parts.next()).value as Part;
+  if (limit === undefined) {
+    return { kind: 'list', json: first.next === undefined ? `[${first.texts.join(',')}]` : restOf(first, parts) };
+  }
+  const texts = [...first.texts];
+  let { size, next } = first;
+  while (next !== undefined && size < pageSize) {
+    const part = await parts.next();
+    if (part.done === true) break;
+    texts.push(...part.value.texts);
+    size += part.value.size;
+    next = part.value.next;
+  }
+  const json = `[${texts.join(',')}]`;
+  if (next === undefined) return { kind: 'list', json };
   const revision = gt_revision === undefined ? '' : `&gt_revision=${gt_revision}`;
-  return { kind: 'list', json, next: `${call.path}?limit=${limit}&after=${show.id(last)}${revision}` };
+  return { kind: 'list', json, next: `${call.path}?limit=${limit}&after=${next}${revision}` };
 }

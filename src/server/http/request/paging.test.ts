@@ -1,0 +1,78 @@
+/** Proves that a list is whole, that it is read no faster than it is taken, and that a page has an end. */
+import { expect, test } from 'vitest';
+import { answerList } from './paging.ts';
+
+interface Row {
+  readonly id: string;
+  readonly text: string;
+}
+
+/** A store of so many rows, and what was asked of it. */
+function store(count: number, size: number) {
+  const rows = Array.from({ length: count }, (_, index): Row => ({
+    id: String(index).padStart(6, '0'),
+    text: 'x'.repeat(size),
+  }));
+  const asked: number[] = [];
+  const read = ({ limit, after }: { readonly limit: number; readonly after?: string | undefined }): Promise<Row[]> => {
+    asked.push(limit);
+    const from = after === undefined ? 0 : rows.findIndex(({ id }) => id === after) + 1;
+    return Promise.resolve(rows.slice(from, from + limit));
+  };
+  return { rows, asked, read, show: { id: (row: Row) => row.id, json: (row: Row) => JSON.stringify(row) } };
+}
+
+async function whole(json: string | AsyncIterable<string>): Promise<Row[]> {
+  let text = '';
+  if (typeof json === 'string') text = json;
+  else for await (const part of json) text += part;
+  return JSON.parse(text) as Row[];
+}
+
+test.each([0, 1, 199, 200, 201, 1000, 5000])('a list of %i without a limit is whole and in order', async (count) => {
+  const { rows, read, show } = store(count, 10);
+  const { json, next } = await answerList({ path: '/x', query: {} }, read, show);
+  expect(next).toBeUndefined();
+  expect(await whole(json)).toEqual(rows);
+});
+
+test('a reader that takes nothing has the store asked once, and holds a part', async () => {
+  const { asked, read, show } = store(5000, 10_000);
+  const { json } = await answerList({ path: '/x', query: {} }, read, show, { first: 16 });
+  if (typeof json === 'string') throw new Error('the whole list is held');
+  const iterator = json[Symbol.asyncIterator]();
+  await iterator.next();
+  expect(asked).toEqual([17]);
+  const second = await iterator.next();
+  expect(asked).toHaveLength(2);
+  expect(String(second.value).length).toBeLessThan(1024 * 1024);
+});
+
+test.each([
+  [10, 25],
+  [25, 25],
+  [300, 1000],
+])('pages of %i lead through %i rows, each once', async (limit, count) => {
+  const { rows, read, show } = store(count, 10);
+  const seen: Row[] = [];
+  let after: string | undefined;
+  for (let pages = 0; pages < 100; pages += 1) {
+    const query = { limit, ...(after === undefined ? {} : { after }) };
+    const { json, next } = await answerList({ path: '/x', query }, read, show);
+    const page = await whole(json);
+    expect(page.length).toBeLessThanOrEqual(limit);
+    seen.push(...page);
+    if (next === undefined) break;
+    after = new URLSearchParams(next.split('?')[1]).get('after') ?? undefined;
+  }
+  expect(seen).toEqual(rows);
+});
+
+test('a page that would be too large is shorter than its limit, and another follows', async () => {
+  const { read, show } = store(100, 1024 * 1024);
+  const { json, next } = await answerList({ path: '/x', query: { limit: 100 } }, read, show, { first: 2 });
+  const page = await whole(json);
+  expect(page.length).toBeGreaterThan(5);
+  expect(page.length).toBeLessThan(20);
+  expect(next).toBe(`/x?limit=100&after=${page.at(-1)?.id}`);
+});
