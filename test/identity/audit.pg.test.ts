@@ -49,9 +49,11 @@ describe('reference 4.7', () => {
       'createEnrollmentKey',
       'createDevice',
       'updateDevice',
+      // What goes with a member is recorded too.
+      'deleteDevice',
       'removeMember',
     ]);
-    const [made, , created, updated, , enrolled, reported, removed] = told;
+    const [made, , created, updated, , enrolled, reported, , removed] = told;
     expect(made).toMatchObject({ organization_id: place.org, subject_id: place.org, fields: ['name'] });
     expect(created).toEqual({
       id: created.id,
