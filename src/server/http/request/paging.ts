@@ -8,7 +8,7 @@ import { join } from '../../../policy/problem.ts';
 import { refuse } from '../errors.ts';
 
 /** Turns the text of a parameter into what its schema wants, where it plainly is that; else leaves it for the check to refuse. */
-function read(schema: { readonly type?: string }, text: unknown): unknown {
+function readParameter(schema: { readonly type?: string }, text: unknown): unknown {
   if (schema.type === 'integer' && typeof text === 'string' && /^-?\d{1,17}$/.test(text)) return Number(text);
   if (schema.type === 'boolean' && (text === 'true' || text === '')) return true;
   if (schema.type === 'boolean' && text === 'false') return false;
@@ -26,7 +26,7 @@ export function parseQuery<Id extends OperationId>(id: Id, given: Readonly<Recor
     const text = Object.hasOwn(given, name) ? given[name] : undefined;
     if (Array.isArray(text))
       twice.push({ pointer: `/${name}`, code: 'duplicate', detail: `${name} is given more than once.` });
-    else if (text !== undefined) known.push([name, read(inner, text)]);
+    else if (text !== undefined) known.push([name, readParameter(inner, text)]);
   }
   const query = Object.fromEntries(known);
   refuse(join(check(schema, query), twice));
