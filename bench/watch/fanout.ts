@@ -83,7 +83,7 @@ async function opened(bench: Bench, peer: Peer, streams: number, shown?: Shown):
 
 /** So many at once as fast as the peer takes them; the clock stops at the last stream's last document. */
 async function burst({ peer, load, streams }: Contender, changes: number): Promise<number> {
-  const reached = load.expect(changes);
+  const { reached } = await load.expect(changes);
   const began = nowNs();
   await concurrently(peer, changes);
   const { last } = await reached;
@@ -226,11 +226,16 @@ const sustainedColumns: typeof columns = [
   ['lag p99, ms', ({ lag99 }) => cell(lag99)],
 ];
 
+/** Those named in `RINGFENCE_BENCH_CONTENDERS`, all unless it is set. */
+const asked = process.env['RINGFENCE_BENCH_CONTENDERS']?.split(',');
+const isAsked = (name: Name): boolean => asked === undefined || asked.includes(name);
+
 export async function fanOut(bench: Bench, wanted: Wanted): Promise<Part> {
-  const { streams, who, turns, sustained, goals } = wanted;
+  const { streams, sustained, goals } = wanted;
+  const [who, turns] = [wanted.who.filter(isAsked), wanted.turns.filter(isAsked)];
   const all = new Map<Name, Shown>();
   for (const name of who) all.set(name, await alone(bench, name, wanted));
-  await together(bench, turns, wanted, all);
+  if (turns.length > 1) await together(bench, turns, wanted, all);
   for (const { name, trouble } of all.values()) {
     if (trouble !== undefined) console.log(`${streams} streams: ${name} gave up: ${trouble}`);
   }
@@ -255,14 +260,16 @@ const atLeast = (what: string, goal: number, measured: number, unit = ''): Goal 
 
 /** By the server's own processor time for a delivery, alone and warm: other programs on the machine cannot flatter it. */
 const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<Record<Name, number>>>): Goal[] =>
-  (Object.entries(by) as [Name, number][]).map(([name, goal]) =>
-    atMost(
-      `processor time of a delivery to ${count}, ÷ ${names[name]}`,
-      goal,
-      costOf(of('ours').warm) / costOf(of(name).warm),
-      '×',
-    ),
-  );
+  (Object.entries(by) as [Name, number][])
+    .filter(([name]) => isAsked(name))
+    .map(([name, goal]) =>
+      atMost(
+        `processor time of a delivery to ${count}, ÷ ${names[name]}`,
+        goal,
+        costOf(of('ours').warm) / costOf(of(name).warm),
+        '×',
+      ),
+    );
 
 export const fanOuts = {
   '1k': {

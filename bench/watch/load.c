@@ -11,7 +11,7 @@
  *
  * It says "ready NS" once every stream has been answered (READY-TEXT was seen on it), NS being the time since the first connect.
  * Then it takes commands on standard input:
- *   expect K   when each stream that reads has K more markers than before: "reached FIRST P50 P99 LAST", absolute nanoseconds
+ *   expect K   "expecting" at once; when each stream that reads has K more markers than then: "reached FIRST P50 P99 LAST", absolute nanoseconds
  *   count      "count MARKERS BYTES NOW"
  *   lag        "lag SAMPLES P50 P99 MAX" since the last such command, in nanoseconds, from one stream in sixteen
  *   stall M    the first M streams are not read any more
@@ -374,6 +374,8 @@ static void command(char *line, int *expecting) {
   if (sscanf(line, "expect %llu", &number) == 1) {
     expect(number);
     *expecting = 1;
+    printf("expecting\n");
+    fflush(stdout);
   } else if (!strncmp(line, "count", 5)) {
     printf("count %llu %llu %llu\n", (unsigned long long)markers, (unsigned long long)bytes_read, (unsigned long long)now());
     fflush(stdout);

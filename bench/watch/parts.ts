@@ -141,7 +141,7 @@ export async function replicas(bench: Bench): Promise<Part> {
     await sleep(500);
     const times: number[] = [];
     for (let i = 0; i < 120; i += 1) {
-      const reached = load.expect(1);
+      const { reached } = await load.expect(1);
       const { acknowledged } = await ours.write(documentBytes);
       times.push(ms((await reached).last - acknowledged));
       await sleep(7 + Math.random() * 20);
@@ -168,7 +168,7 @@ export async function flat(bench: Bench): Promise<Part> {
   await load.stall(stalled);
   for (let done = 0; done < changes; done += changes / 5) {
     const began = nowNs();
-    const reached = load.expect(changes / 5);
+    const { reached } = await load.expect(changes / 5);
     await ours.fillChanges(changes / 5, documentBytes);
     const { last } = await reached;
     const seconds = (last - began) / 1e9;
@@ -196,9 +196,11 @@ export async function many(bench: Bench): Promise<Part> {
   const seconds = (nowNs() - began) / 1e9;
   const times: number[] = [];
   for (let i = 0; i < 10; i += 1) {
-    const reached = loads.map(({ load }) => load.expect(1));
+    const expected = await Promise.all(loads.map(({ load }) => load.expect(1)));
     const { sent } = await ours.write(documentBytes);
-    times.push(Math.max(...(await Promise.all(reached)).map(({ last }) => ms(last - sent))));
+    times.push(
+      Math.max(...(await Promise.all(expected.map(({ reached }) => reached))).map(({ last }) => ms(last - sent))),
+    );
     await sleep(100);
   }
   await Promise.all(loads.map(({ load }) => load.stop()));

@@ -47,7 +47,7 @@ export class RoundTaker {
 
   async take(): Promise<void> {
     const { peer, load } = this.#contender;
-    const reached = load.expect(1);
+    const { reached } = await load.expect(1);
     this.#meter.start();
     const { sent, acknowledged } = await peer.write(documentBytes);
     const { last } = await reached;

@@ -164,20 +164,22 @@ export class Load {
     writeFileSync(file, request);
     const command = [program, protocol, '127.0.0.1', String(port), String(streams), file, ready];
     const talker = new Talker(command, processor.load);
-    const [ns = 0] = numbersOf(await talker.hears('ready'));
+    // A slow machine is slow, and no failure: some tens of streams a second would do.
+    const [ns = 0] = numbersOf(await talker.hears('ready', 60_000 + streams * 20));
     return { load: new Load(talker), ns };
   }
 
-  /** When each stream has so many more documents. Call before they are written. */
-  expect(documents: number): Promise<Reached> {
+  /** Counts from now on; `reached` tells when each stream has so many more documents. What is written before this answers may not be counted. */
+  async expect(documents: number): Promise<{ readonly reached: Promise<Reached> }> {
     this.#talker.say(`expect ${documents}`);
+    await this.#talker.hears('expecting');
     const reached = this.#talker.hears('reached').then((line) => {
       const [first = 0, p50 = 0, p99 = 0, last = 0] = numbersOf(line);
       return { first, p50, p99, last };
     });
     // Whoever waits for it may be busy writing when it fails.
     reached.catch(() => {});
-    return reached;
+    return { reached };
   }
 
   async count(): Promise<{ readonly documents: number; readonly bytes: number; readonly at: number }> {
