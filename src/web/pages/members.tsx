@@ -187,7 +187,7 @@ export function MembersPage(): ReactNode {
             </div>
           ) : null}
           {data === undefined ? null : (
-            <ul className="group-list">
+            <ul className="group-list wrapping">
               {data.map((member) => (
                 <li key={member.user_id}>
                   <span className="avatar" aria-hidden="true" data-letters={member.username.slice(0, 2)} />
