@@ -15,4 +15,4 @@ export function readExpiry(text: string, now: number): string {
 }
 
 /** Without the fractions of a second that nobody reads. */
-export const shortTime = (time: string | undefined): string => (time ?? '').replace(/\.\d+(?=Z$)/, '');
+export const shortTime = (time: string | undefined): string => (time ?? '').replace(/\.\d{1,9}Z$/, 'Z');
