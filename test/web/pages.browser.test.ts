@@ -88,9 +88,9 @@ describe('organizations', () => {
     await page.getByRole('button', { name: 'Add member' }).click();
     const theirs = { public_key: 'of the stranger', user_id: place.stranger.id };
     const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, theirs);
-    await page.getByRole('button', { name: `Make ${place.stranger.username} an owner` }).click();
+    await page.getByRole('button', { name: `Make owner: ${place.stranger.username}` }).click();
     await expectShown(page.getByText(`${place.stranger.username} is an owner now.`));
-    await page.getByRole('button', { name: `Make ${place.stranger.username} a member` }).click();
+    await page.getByRole('button', { name: `Make member: ${place.stranger.username}` }).click();
     await expectShown(page.getByText(`${place.stranger.username} is a member now.`));
     await page.getByRole('button', { name: `Remove ${place.stranger.username}` }).click();
     await page.getByRole('checkbox', { name: 'Take over their 1 device instead of deleting' }).check();

@@ -204,7 +204,7 @@ export function MembersPage(): ReactNode {
                       size="compact-sm"
                       variant="default"
                       onClick={() => setRole(member, member.role === 'owner' ? 'member' : 'owner')}
-                      aria-label={`Make ${member.username} ${member.role === 'owner' ? 'a member' : 'an owner'}`}
+                      aria-label={`Make ${member.role === 'owner' ? 'member' : 'owner'}: ${member.username}`}
                     >
                       {member.role === 'owner' ? 'Make member' : 'Make owner'}
                     </Button>
