@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { mortal } from '../lib/mortal.ts';
 
 const top = fileURLToPath(new URL('../..', import.meta.url));
+const token = 'operator-token-0123456789-0123456789';
 const folder = mkdtempSync(join(tmpdir(), 'ringfence-npm-'));
 const prefix = join(folder, 'prefix');
 const program = join(prefix, 'bin/ringfence');
@@ -35,7 +36,7 @@ test('it brings the built program and nothing to build: one dependency, no maps,
 
 test('it runs the server with its web UI, and the command line', async () => {
   const data = join(folder, 'data');
-  const env = { PATH: process.env['PATH'] ?? '', HOME: folder, RINGFENCE_ADMIN_TOKEN: 'operator-token' };
+  const env = { PATH: process.env['PATH'] ?? '', HOME: folder, RINGFENCE_ADMIN_TOKEN: token };
   const args = ['server', '--data', data, '--listen', '127.0.0.1:0', '--workers', '1'];
   const server = spawn(...mortal(process.execPath, [program, ...args]), { env, stdio: ['ignore', 'pipe', 'ignore'] });
   try {
@@ -50,7 +51,7 @@ test('it runs the server with its web UI, and the command line', async () => {
     });
     const page = await fetch(`${url}/ui/`);
     expect(await page.text()).toContain('<script');
-    const cli = { ...env, RINGFENCE_SERVER: url, RINGFENCE_TOKEN: 'operator-token' };
+    const cli = { ...env, RINGFENCE_SERVER: url, RINGFENCE_TOKEN: token };
     expect(execFileSync(process.execPath, [program, 'org', 'list'], { env: cli, encoding: 'utf8' })).toContain('admin');
   } finally {
     server.kill('SIGTERM');

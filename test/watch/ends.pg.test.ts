@@ -218,7 +218,7 @@ describe("a user's group (reference 4.3 (18), 5 (5))", () => {
     expect(listed.told).toEqual(['change 1', 'tail']);
   });
 
-  test('that was never applied shows to its owner only, a device token of its owner included', async () => {
+  test('that was never applied shows to its owner only, and not to a device token of its owner (reference 5)', async () => {
     const place = await world.place();
     const { owner, member, org } = place;
     const { device_token } = await newDevice(place);
@@ -229,7 +229,8 @@ describe("a user's group (reference 4.3 (18), 5 (5))", () => {
       (await watch(place, [{ kind: 'security-groups', gt_revision: 1 }], { token }).tail()).raw;
     expect(await ask(owner.token)).not.toContain(group.id);
     expect(await ask(owner.token)).not.toContain(kept.id);
-    expect(await ask(device_token)).toContain(kept.id);
+    expect(await ask(device_token)).not.toContain(kept.id);
+    expect(await ask(member.token)).toContain(kept.id);
     expect(await ask(member.token)).toContain(group.id);
   });
 });
