@@ -8,7 +8,8 @@ import type { Place, TestServer } from '../lib/server.ts';
 import { watching, type Device } from '../lib/watching.ts';
 
 // Without the beat of the clock: it asks the database however few streams there are.
-const world = watching({ watch: { pollMs: 600_000 } });
+// Fifty streams of each device token: more than a device may have by default.
+const world = watching({ watch: { pollMs: 600_000 }, maxDeviceStreams: 100 });
 const streams = 1_000;
 const sockets: Socket[] = [];
 afterEach(() => {
