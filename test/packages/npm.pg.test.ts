@@ -39,6 +39,7 @@ test('it runs the server with its web UI, and the command line', async () => {
   const env = { PATH: process.env['PATH'] ?? '', HOME: folder, RINGFENCE_ADMIN_TOKEN: token };
   const args = ['server', '--data', data, '--listen', '127.0.0.1:0', '--workers', '1'];
   const server = spawn(...mortal(process.execPath, [program, ...args]), { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  const ended = new Promise((resolve) => server.on('close', resolve));
   try {
     const url = await new Promise<string>((resolve, reject) => {
       let said = '';
@@ -55,7 +56,7 @@ test('it runs the server with its web UI, and the command line', async () => {
     expect(execFileSync(process.execPath, [program, 'org', 'list'], { env: cli, encoding: 'utf8' })).toContain('admin');
   } finally {
     server.kill('SIGTERM');
-    await new Promise((resolve) => server.on('close', resolve));
+    await ended;
   }
 });
 

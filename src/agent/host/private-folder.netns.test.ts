@@ -1,11 +1,10 @@
-/** Proves which directories root does not trust with its files. */
+/** Proves which directories root does not trust with its files; as root, like all that needs this suffix. */
 import { chmod, chown, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { refuseSharedFolder, SharedFolder } from './private-folder.ts';
 
-const isRoot = process.geteuid?.() === 0;
 let above: string;
 let folder: string;
 beforeEach(async () => {
@@ -15,16 +14,13 @@ beforeEach(async () => {
 });
 afterEach(() => rm(above, { recursive: true, force: true }));
 
-test.runIf(isRoot)(
-  'root’s own directory is trusted, also by a link, and under /tmp, where nobody moves what is not theirs',
-  async () => {
-    await symlink(folder, join(above, 'link'));
-    await expect(refuseSharedFolder(folder, 0)).resolves.toBeUndefined();
-    await expect(refuseSharedFolder(join(above, 'link'), 0)).resolves.toBeUndefined();
-  },
-);
+test('root’s own directory is trusted, also by a link, and under /tmp, where nobody moves what is not theirs', async () => {
+  await symlink(folder, join(above, 'link'));
+  await expect(refuseSharedFolder(folder, 0)).resolves.toBeUndefined();
+  await expect(refuseSharedFolder(join(above, 'link'), 0)).resolves.toBeUndefined();
+});
 
-test.runIf(isRoot)('a directory in which others may write is not, nor one that stands in such a place', async () => {
+test('a directory in which others may write is not, nor one that stands in such a place', async () => {
   await chmod(folder, 0o770);
   await expect(refuseSharedFolder(folder, 0)).rejects.toThrow(`others may write to ${folder}`);
   await chmod(folder, 0o1777);
@@ -34,7 +30,7 @@ test.runIf(isRoot)('a directory in which others may write is not, nor one that s
   await expect(refuseSharedFolder(folder, 0)).rejects.toThrow(`others may write to ${above}`);
 });
 
-test.runIf(isRoot)('a directory of another user is not, nor one that stands in it', async () => {
+test('a directory of another user is not, nor one that stands in it', async () => {
   await chown(folder, 65_534, 65_534);
   await expect(refuseSharedFolder(folder, 0)).rejects.toThrow(`${folder} belongs to user 65534`);
   await chown(folder, 0, 0);
