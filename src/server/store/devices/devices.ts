@@ -13,7 +13,7 @@ import { asItem, readRow, runOne, stored, type QuickOperation, type QuickRow } f
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { careful } from '../write/writer.ts';
-import { listProblems } from './group-list.ts';
+import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
 import * as sql from './statements.ts';
 
@@ -88,16 +88,13 @@ async function writeList(
   { operation, item, user, list, oldList }: ListWrite,
 ): Promise<Stored<DeviceRecord>> {
   const { tx, org } = locked;
-  const problems = user === undefined ? [] : await listProblems(locked, context, user, list);
-  const valid = user !== undefined && problems.length === 0;
-  if (valid) await enterView(locked, list);
+  const checked = user === undefined ? undefined : await checkList(locked, context, { user, list, oldList });
+  const valid = checked?.problems.length === 0;
+  if (valid) await enterView(locked, checked.entering);
   const device = reader(context)(await runOne(tx, org, operation, valid ? { ...item, security_groups: list } : item));
-  if (!valid) return refuse({ code: 'group_list_invalid', problems });
+  if (!valid) return refuse({ code: 'group_list_invalid', problems: checked?.problems ?? [] });
   await tx.run(sql.relink, [[device.id], [JSON.stringify(list)]]);
-  await leaveView(
-    locked,
-    oldList.filter((group) => !list.some((kept) => kept === group)),
-  );
+  await leaveView(locked, checked.leaving);
   return device;
 }
 

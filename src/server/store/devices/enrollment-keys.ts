@@ -4,7 +4,7 @@ import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
-import { listProblems } from './group-list.ts';
+import { checkList } from './group-list.ts';
 import type { EnrollmentKeyRecord } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
@@ -92,7 +92,8 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
         org,
         by,
         async (locked) => {
-          const problems = await listProblems(locked, context, by.user_id, key.security_groups);
+          const asked = { user: by.user_id, list: key.security_groups, oldList: [] };
+          const { problems } = await checkList(locked, context, asked);
           if (problems.length > 0) return refuse({ code: 'group_list_invalid', problems });
           await checkCount(locked.tx, context, org);
           const digest = Buffer.from(key.digest);

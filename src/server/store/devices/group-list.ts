@@ -6,22 +6,41 @@ import { listLimit, type Phase } from '../contract/phase.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
 
+interface GroupRow {
+  readonly id: string;
+  readonly user_id: string | null;
+  readonly is_default: boolean;
+  readonly is_applied: boolean;
+  readonly ranges: number;
+}
+
 /** Values: organization, ids. */
-const findGroups = statement<{ id: string; user_id: string | null; is_default: boolean; ranges: number }>(
+const findGroups = statement<GroupRow>(
   'find_groups',
-  `SELECT id, user_id, is_default, inbound_ranges + outbound_ranges AS ranges FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
+  `SELECT id, user_id, is_default, is_applied, inbound_ranges + outbound_ranges AS ranges FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
 );
 
-/** Every problem of a list for a device of this user, at once. */
-export async function listProblems(
+export interface CheckedList {
+  /** Every problem of the list, at once. */
+  readonly problems: readonly GroupListProblem[];
+  /** Users' groups that everyone sees from now on, and those that nobody else may see any more. */
+  readonly entering: readonly string[];
+  readonly leaving: readonly string[];
+}
+
+/** What a list would mean for a device of this user that had another list before. */
+export async function checkList(
   { tx, org }: { readonly tx: Runner; readonly org: string },
   { phase, quotas }: { readonly phase: Phase; readonly quotas: Quotas },
-  user: string,
-  list: readonly GroupId[],
-): Promise<readonly GroupListProblem[]> {
+  {
+    user,
+    list,
+    oldList,
+  }: { readonly user: string; readonly list: readonly GroupId[]; readonly oldList: readonly string[] },
+): Promise<CheckedList> {
   const allowed = listLimit[phase];
   const problems: GroupListProblem[] = list.length > allowed ? [{ index: -1, code: 'too_many', allowed }] : [];
-  const found = new Map((await tx.run(findGroups, [org, list])).map((group) => [group.id, group]));
+  const found = new Map((await tx.run(findGroups, [org, [...list, ...oldList]])).map((group) => [group.id, group]));
   list.forEach((id, index) => {
     const group = found.get(id);
     if (group === undefined || (group.user_id !== null && group.user_id !== user))
@@ -32,5 +51,11 @@ export async function listProblems(
   const ranges = problems.length > 0 ? 0 : list.reduce((sum, id) => sum + (found.get(id)?.ranges ?? 0), 0);
   if (ranges > quotas.device_ranges)
     problems.push({ index: -1, code: 'too_many_ranges', allowed: quotas.device_ranges, ranges });
-  return problems;
+  const users = [...found.values()].filter(({ user_id }) => user_id !== null);
+  const listed = new Set<string>(list);
+  return {
+    problems,
+    entering: users.filter(({ id, is_applied }) => listed.has(id) && !is_applied).map(({ id }) => id),
+    leaving: users.filter(({ id }) => !listed.has(id)).map(({ id }) => id),
+  };
 }

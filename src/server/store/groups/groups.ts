@@ -133,7 +133,8 @@ export function groupsIn(context: Context): Groups {
       const writesRules = (patch.inbound_rules ?? patch.outbound_rules) !== undefined;
       const conflictKeys = writesRules ? [id, 'ranges'] : [id];
       try {
-        return await writer.write(org, { kind: 'quick', operation: sql.updateGroup, item, conflictKeys, decode: read });
+        const operation = writesRules ? sql.updateGroup : sql.updateGroupTexts;
+        return await writer.write(org, { kind: 'quick', operation, item, conflictKeys, decode: read });
       } catch (error) {
         if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;
         const values = [org, id, asked.inbound_ranges, asked.outbound_ranges, quotas.device_ranges];
