@@ -89,6 +89,7 @@ export const DeviceReport = Type.Object(
     revision: Type.Optional(
       Type.Integer({ ...Revision, description: 'Newest revision that the rules in force reflect.' }),
     ),
+    code: Type.Optional(ShortText('What went wrong last, for a program, such as `not_understood`.')),
     detail: Type.Optional(Text('What went wrong last, for a person.')),
     agent_version: Type.Optional(ShortText('Version of the agent.')),
     interface: Type.Optional(ShortText('The driver interface.')),

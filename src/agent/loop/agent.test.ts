@@ -206,8 +206,11 @@ describe('old rules stay', () => {
       world.source.give({ kind: 'unknown', why });
       await world.settle();
       expect((await world.enforced())?.policy).toEqual(meaning(web));
-      expect(world.agent.status.held).toBe(why);
+      expect(world.agent.status.held?.why).toBe(why);
     }
+    world.source.give({ kind: 'unknown', why: 'the group x has a field', code: 'not_understood' });
+    await world.settle();
+    expect(world.agent.status.held).toEqual({ why: 'the group x has a field', code: 'not_understood' });
     world.source.know(2, ssh);
     await world.settle();
     expect(world.agent.status.held).toBeUndefined();

@@ -10,6 +10,13 @@ import type { Target } from '../kernel/enforcer.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import type { StepKind } from './step.ts';
 
+/** Why the server's policy is not followed. */
+export interface Held {
+  readonly why: string;
+  /** The same for the same kind of reason. */
+  readonly code?: string;
+}
+
 /** A step that does not work at the moment. */
 export interface Trouble {
   readonly step: StepKind;
@@ -57,8 +64,7 @@ export interface LoopState {
   saved: { readonly policy: EffectivePolicy | undefined; readonly interface: InterfaceName } | undefined;
   /** Connections may still stand on this older policy. */
   revokeFrom: CanonicalPolicy | undefined;
-  /** Why the server's policy is not followed. */
-  held: string | undefined;
+  held: Held | undefined;
 
   // Marks: what handlers and finished steps leave for the next step.
   started: boolean;

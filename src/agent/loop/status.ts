@@ -5,7 +5,7 @@ import { printSelector, type Driver, type Selector } from '../host/driver-interf
 import type { Connection } from '../source/policy-source.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import { packetCounts, type PacketCounts } from './packet-counts.ts';
-import { isPending, type Drift, type LoopState, type Trouble } from './state.ts';
+import { isPending, type Drift, type Held, type LoopState, type Trouble } from './state.ts';
 
 export interface AgentStatus {
   readonly startedAt: number;
@@ -21,8 +21,7 @@ export interface AgentStatus {
   readonly verifiedAt: number | undefined;
   /** Something else should be in force, or nobody knows what. */
   readonly pending: boolean;
-  /** Why the server's policy is not followed. */
-  readonly held: string | undefined;
+  readonly held: Held | undefined;
   readonly applies: number;
   readonly driftRepairs: number;
   readonly lastDrift: Drift | undefined;

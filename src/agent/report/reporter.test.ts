@@ -45,8 +45,13 @@ describe('a report', () => {
     ],
     [
       'a policy that is held',
-      { held: 'the group x is missing' },
+      { held: { why: 'the group x is missing' } },
       { state: 'failed', detail: 'the group x is missing' },
+    ],
+    [
+      'a policy that is not understood, by its code',
+      { held: { why: 'the group x has a field', code: 'not_understood' } },
+      { state: 'failed', code: 'not_understood', detail: 'the group x has a field' },
     ],
     ['no policy yet', { inForce: undefined, pending: true }, { state: 'starting' }],
     ['what holds before any policy', { inForce: { origin: 'first', policy } }, { state: 'starting' }],

@@ -153,6 +153,7 @@ const isNew = (a: Seen, b: Seen): boolean =>
   a.policy !== b.policy ||
   a.own !== b.own ||
   a.report.state !== b.report.state ||
+  a.report.code !== b.report.code ||
   a.report.detail !== b.report.detail ||
   a.report.interface !== b.report.interface ||
   JSON.stringify(a.report.server_access) !== JSON.stringify(b.report.server_access);
@@ -164,15 +165,17 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
     ...troubles.map(
       ({ step, message, advice }) => `${stepWords[step]}: ${message}${advice === undefined ? '' : ` (${advice})`}`,
     ),
-    ...(held === undefined ? [] : [held]),
+    ...(held === undefined ? [] : [held.why]),
   ];
   const notes = [...complaints];
   if (driver !== undefined && driver.index === undefined) notes.push(`the interface ${driver.name} is not there`);
   const isOwn = inForce !== undefined && inForce.origin !== 'first';
   if (pending && isOwn && complaints.length === 0) return undefined;
+  const code = held?.code ?? troubles.find((each) => each.code !== undefined)?.code;
   return {
     state: complaints.length > 0 ? 'failed' : isOwn && !pending ? 'applied' : 'starting',
     ...(inForce?.revision !== undefined && { revision: inForce.revision }),
+    ...(code !== undefined && { code }),
     ...(notes.length > 0 && { detail: notes.join('; ').slice(0, longestDetail) }),
     agent_version: version,
     ...(driver !== undefined && { interface: driver.name }),

@@ -72,6 +72,8 @@ export interface StatusDocument {
   };
   /** Why the server's policy is not followed, where it is not. */
   readonly held?: string;
+  /** The same for the same kind of reason; absent where there is no word for it. */
+  readonly held_code?: string;
   /** What works, and should not stay so. */
   readonly warnings: readonly string[];
   /** What does not work at the moment. */
@@ -176,7 +178,7 @@ export function statusDocument(
       failures: connection.failures,
       ...(cut && { last_error: { message: cut.message, at: time(cut.at) } }),
     },
-    ...(held !== undefined && { held }),
+    ...(held && { held: held.why, ...(held.code !== undefined && { held_code: held.code }) }),
     warnings,
     troubles: status.troubles.map(trouble),
     ...(lastError && { last_error: trouble(lastError) }),

@@ -1,10 +1,13 @@
 /** Owns the choice of groups that an agent holds in memory: those that concern its device, and others while they are small. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { unknownGroupField } from './read-group.ts';
 
 /** Whether the group may be part of this device's policy, by what device and group say now. */
 export const mayConcern = (group: SecurityGroup, device: Device | undefined): boolean =>
-  group.is_default === true || (device?.security_groups ?? []).includes(group.id);
+  group.is_default === true ||
+  (device?.security_groups ?? []).includes(group.id) ||
+  unknownGroupField(group) !== undefined;
 
 /** What a group takes in memory, roughly, in ranges. */
 export function sizeOf({ inbound_rules = [], outbound_rules = [] }: SecurityGroup): number {

@@ -148,6 +148,33 @@ describe('the policy of the device', () => {
     expect(faults).toEqual([]);
   });
 
+  test.each<[string, object]>([
+    ['a rule with peers', { inbound_rules: [{ ...ssh, peers: [{ all_devices: true }] }] }],
+    ['a group that applies by label', { applies_to: [{ all_devices: true }] }],
+    ['a guardrail', { guardrail: 'forbid', applies_to: [{ all_devices: true }] }],
+    ['a field of the future', { mode: 'observe' }],
+  ])('is not read without a field that this agent does not know: %s', async (_, fields) => {
+    const { list, send, known, source } = follow();
+    await list([device(1, 2, { security_groups: [groupId(2)] })], [everyone, group(2, 3, { inbound_rules: [ssh] })]);
+    expect(known()).toBe('3 list group-2');
+    await send(change('security-groups', { ...group(2, 4), ...fields }));
+    expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood' });
+    await send(change('security-groups', group(2, 5, { inbound_rules: [ssh] })));
+    expect(known()).toBe('5 list group-2');
+  });
+
+  test('is not understood while any group has such a field, because it may say to whom the group applies', async () => {
+    const { list, send, known, source } = follow();
+    await list([device(1, 2)], [everyone]);
+    await send(change('security-groups', { ...group(7, 3), applies_to: [{ labels: ['db'] }] }));
+    expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood' });
+    expect(known()).toBe(
+      `unknown: the group ${groupId(7)} has a field that this agent does not know: "applies_to"; update the agent`,
+    );
+    await send(gone('security-groups', group(7, 4)));
+    expect(known()).toBe('4 default group-1');
+  });
+
   test('is given as it was while the server is away, and while it lists anew', async () => {
     const { clock, list, send, known, source, stream, streams } = follow([undefined, () => problem(503, {})]);
     await list([device(1, 2)], [everyone]);

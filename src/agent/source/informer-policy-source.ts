@@ -8,7 +8,7 @@ import { DroppedGroups } from './dropped-groups.ts';
 import { GroupSelection } from './group-selection.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { soundRules } from '../state/last-good-policy.ts';
+import { groupNotUnderstood, NotUnderstood, readGroup, unknownGroupField } from './read-group.ts';
 import type { Connection, Knowledge, PolicySource } from './policy-source.ts';
 
 export interface InformerSourceOptions {
@@ -21,14 +21,13 @@ export interface InformerSourceOptions {
   readonly onFault: (fault: unknown) => void;
 }
 
-/** A group that holds what we do not understand: a rule of a newer server, say. */
-class BadGroup extends Error {}
-
 export class InformerSource implements PolicySource {
   readonly #options: InformerSourceOptions;
   readonly #informer: Informer;
   /** Records never change, so each is read once. */
-  readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | BadGroup>();
+  readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | NotUnderstood>();
+  /** Groups that have a field which is not understood, by id. They may concern any device. */
+  readonly #unknownFields = new Map<string, string>();
   readonly #handlers = new Set<() => void>();
   readonly #selection: GroupSelection;
   readonly #dropped: DroppedGroups;
@@ -59,8 +58,12 @@ export class InformerSource implements PolicySource {
       onFault: options.onFault,
     });
     this.#informer.onChange((changes) => {
-      for (const { type, kind, id } of changes) {
-        if (type === 'deleted' && kind === 'security-groups') this.#selection.forget(id);
+      for (const each of changes) {
+        if (each.kind !== 'security-groups') continue;
+        if (each.type === 'deleted') this.#selection.forget(each.id);
+        const field = each.type === 'deleted' ? undefined : unknownGroupField(each.new);
+        if (field === undefined) this.#unknownFields.delete(each.id);
+        else this.#unknownFields.set(each.id, field);
       }
       this.#publish();
     });
@@ -136,6 +139,7 @@ export class InformerSource implements PolicySource {
     if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device' };
     const groups = this.#informer.view('security-groups');
     try {
+      for (const [id, field] of this.#unknownFields) throw groupNotUnderstood(id, field);
       const list = (device.security_groups ?? []).map(parseGroupId);
       this.#dropped.need(list.filter((id) => groups.get(id) === undefined));
       const policy = effectivePolicy({
@@ -152,7 +156,8 @@ export class InformerSource implements PolicySource {
       return { kind: 'unknown', why: `${missing} is missing` };
     } catch (error) {
       // Whatever it is, the rules stay: an agent that ends here would end again at every start.
-      return { kind: 'unknown', why: error instanceof Error ? error.message : String(error) };
+      const why = error instanceof Error ? error.message : String(error);
+      return { kind: 'unknown', why, ...(error instanceof NotUnderstood && { code: error.code }) };
     }
   }
 
@@ -163,22 +168,7 @@ export class InformerSource implements PolicySource {
       group = readGroup(record);
       this.#groups.set(record, group);
     }
-    if (group instanceof BadGroup) throw group;
+    if (group instanceof NotUnderstood) throw group;
     return group;
-  }
-}
-
-/** A rule that is not understood must not be skipped: the rest would be another policy. */
-function readGroup({ id, group_name, inbound_rules, outbound_rules }: SecurityGroup): PolicyGroup | BadGroup {
-  try {
-    return {
-      id: parseGroupId(id),
-      name: group_name,
-      inbound: soundRules(inbound_rules ?? []),
-      outbound: soundRules(outbound_rules ?? []),
-    };
-  } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    return new BadGroup(`the group ${id} holds a rule that is not understood: ${message}`);
   }
 }

@@ -14,6 +14,8 @@ export type Knowledge =
   | {
       readonly kind: 'unknown';
       readonly why: string;
+      /** The server's records hold what this agent does not know. */
+      readonly code?: 'not_understood';
       /** Nothing is wrong: it has only not come yet. */
       readonly early?: true;
     };
