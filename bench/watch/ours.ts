@@ -199,6 +199,8 @@ export class Ours implements Peer {
               endpoint_local_address_ip4: '',
               symmetric_nat: false,
               hostname: payload(80),
+              addresses: [],
+              labels: [],
             },
           },
         );

@@ -8,6 +8,8 @@ export const errors = {
   malformed_path: [400, 'The path is malformed'],
   unauthenticated: [401, 'No valid credential'],
   forbidden: [403, 'Not allowed'],
+  labels_by_owner: [403, 'Labels are set by owners'],
+  address_by_owner: [403, 'The addresses of a labelled device are changed by owners'],
   not_found: [404, 'Not found'],
   method_not_allowed: [405, 'Method not allowed'],
   not_acceptable: [406, 'No acceptable representation'],
@@ -55,6 +57,7 @@ export const requestProblemCodes = {
   foreign_group: "the group belongs to neither the device's user nor the organization",
   unknown_user: 'no such user',
   not_a_member: 'the user is not a member of the organization',
+  view_of_device: 'only devices have this view',
   phase_limit: 'the server runs in a phase that does not allow this',
 } as const;
 

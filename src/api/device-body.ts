@@ -1,5 +1,5 @@
 /** Owns the reading of a device as a person or an agent sends it: create and update bodies, all problems at once. */
-import { parseAddress, parseRange } from '../policy/address.ts';
+import { parseAddress, parseRange, printAddress } from '../policy/address.ts';
 import { at, join, show, type Found } from '../policy/problem.ts';
 import { field, isObject } from '../policy/json.ts';
 import type { RequestProblem } from './codes.ts';
@@ -36,6 +36,37 @@ const forms: Readonly<Record<string, { readonly fits: (text: string) => boolean;
   endpoint_local_address_ip4: { fits: (text) => isAddress(text, 4), what: 'an IPv4 address' },
 };
 
+/** Single addresses, none of them twice, however it is written. */
+function addressProblems(given: unknown): RequestProblem[] {
+  const problems: RequestProblem[] = [];
+  const seen = new Set<string>();
+  for (const [index, text] of (Array.isArray(given) ? (given as unknown[]) : []).entries()) {
+    if (typeof text !== 'string') continue;
+    const pointer = at('/addresses', index);
+    const address = parseAddress(text);
+    if ('fault' in address) {
+      const reason = address.fault === 'address_invalid' ? 'is no single address' : address.reason;
+      problems.push({ pointer, code: address.fault, detail: `${show(text)} ${reason}.` });
+      continue;
+    }
+    const printed = printAddress(address.family, address.value);
+    if (seen.has(printed))
+      problems.push({ pointer, code: 'duplicate', detail: `${printed} stands in addresses already.` });
+    seen.add(printed);
+  }
+  return problems;
+}
+
+/** Addresses as they are stored and answered. For those without problems. */
+export const normalAddresses = (texts: readonly string[]): readonly string[] =>
+  texts.map((text) => {
+    const address = parseAddress(text);
+    return 'fault' in address ? text : printAddress(address.family, address.value);
+  });
+
+/** Labels as they are stored and answered. */
+export const normalLabels = (labels: readonly string[]): readonly string[] => labels.toSorted();
+
 function formProblems(body: Readonly<Record<string, unknown>>): RequestProblem[] {
   const problems: RequestProblem[] = [];
   for (const [name, { fits, what }] of Object.entries(forms)) {
@@ -48,6 +79,7 @@ function formProblems(body: Readonly<Record<string, unknown>>): RequestProblem[]
       });
     }
   }
+  problems.push(...addressProblems(field(body, 'addresses')));
   const prefixes = field(body, 'child_prefix');
   for (const [index, text] of (Array.isArray(prefixes) ? (prefixes as unknown[]) : []).entries()) {
     if (typeof text === 'string' && !isPrefix(text)) {

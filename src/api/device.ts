@@ -2,7 +2,19 @@
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { largestRevision, limits } from './limits.ts';
-import { givenId, id, Name, Revision, ShortText, strict, Text, Timestamp, type Wire } from './scalar.ts';
+import {
+  givenId,
+  GivenLabels,
+  id,
+  Labels,
+  Name,
+  Revision,
+  ShortText,
+  strict,
+  Text,
+  Timestamp,
+  type Wire,
+} from './scalar.ts';
 
 /** What an agent learns about where its device can be reached; a device token may change these on its own device and nothing else. */
 const endpoint = {
@@ -32,6 +44,10 @@ export const Device = Type.Object(
     organization_id: id<OrganizationId>('The organization it belongs to.'),
     public_key: Type.String({ description: 'Tunnel public key; unique within the organization.' }),
     ...described,
+    addresses: Type.Optional(
+      Type.Array(Type.String(), { description: 'Its own addresses besides `tunnel_ip`; omitted when empty.' }),
+    ),
+    labels: Type.Optional(Labels('What the device is, sorted; omitted when empty. Set by owners only.')),
     security_groups: Type.Optional(
       Type.Array(id<GroupId>('A security group.'), {
         description: 'The groups applied to the device; omitted when empty: then the default group applies.',
@@ -45,10 +61,26 @@ export const Device = Type.Object(
 );
 export type Device = Wire<typeof Device>;
 
+const { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups } = Device.properties;
+
+/** What a device is and which groups it has: the view `identity` of a watched device, with the revision of its last such change. */
+export const DeviceIdentity = Type.Object(
+  { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, revision: Revision },
+  { ...strict, $id: 'DeviceIdentity', title: 'DeviceIdentity' },
+);
+export type DeviceIdentity = Wire<typeof DeviceIdentity>;
+
 const settable = {
   organization_id: Type.Optional(givenId('May be given if it names the organization of the path.')),
   user_id: Type.Optional(givenId("The device's user: oneself, or a member when an owner registers for it.")),
   ...Type.Partial(Type.Object(described)).properties,
+  addresses: Type.Optional(
+    Type.Array(ShortText('A single IPv4 or IPv6 address.'), {
+      maxItems: limits.deviceAddresses,
+      description: 'Its own addresses besides `tunnel_ip`. While the device has labels, only an owner changes either.',
+    }),
+  ),
+  labels: Type.Optional(GivenLabels('What the device is. Only an owner sets or changes them.')),
   security_groups: Type.Optional(
     Type.Array(givenId('A security group.'), {
       maxItems: limits.deviceGroups,
@@ -76,6 +108,15 @@ export const RegisteredDevice = Type.Object(
   { ...strict, $id: 'RegisteredDevice', title: 'RegisteredDevice' },
 );
 export type RegisteredDevice = Wire<typeof RegisteredDevice>;
+
+/** Why a device has a group: its list names it, it applies by label, it is the default group, or it is a guardrail. */
+export const appliedBy = ['list', 'label', 'default', 'guardrail'] as const;
+
+export const AppliedGroup = Type.Object(
+  { group_id: id<GroupId>('The group.'), by: Type.Enum([...appliedBy], { description: 'Why the device has it.' }) },
+  { ...strict, $id: 'AppliedGroup', title: 'AppliedGroup' },
+);
+export type AppliedGroup = Wire<typeof AppliedGroup>;
 
 /** How many addresses an agent names at most: it keeps no more ways open. */
 const mostAddresses = 128;

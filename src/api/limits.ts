@@ -1,4 +1,5 @@
 /** Owns the numeric limits of the wire (reference 8). */
+import { labelLimits } from '../policy/label.ts';
 import { defaultLimits, deviceLimits } from '../policy/limits.ts';
 
 export const largestRevision = Number.MAX_SAFE_INTEGER;
@@ -19,6 +20,9 @@ export const limits = {
   enrollmentKeysPerOrganization: 1_000,
   membersPerOrganization: 10_000,
   childPrefixes: 256,
+  /** Labels of a device or an enrollment key, and own addresses of a device besides `tunnel_ip`. */
+  deviceLabels: labelLimits.perDevice,
+  deviceAddresses: 16,
   rulesPerDirection: defaultLimits.rulesPerDirection,
   rangesPerGroup: defaultLimits.rangesPerGroup,
   enrollmentUses: 100_000,

@@ -1,8 +1,6 @@
 /** Owns the table of operations: every fact about each that routes, guards, OpenAPI and tests are built from, one column a fact. */
-import type { TArray, TObject, TSchema } from 'typebox';
 import { AuditEntry } from './audit.ts';
-import type { ErrorCode } from './codes.ts';
-import { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from './device.ts';
+import { deviceRows } from './device-operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from './group.ts';
 import { DeleteGroupQuery, PageQuery, RemoveMemberQuery, RevisionPageQuery } from './list.ts';
 import {
@@ -14,53 +12,10 @@ import {
   UpdateMember,
   UpdateOrganization,
 } from './organization.ts';
+import type { Row } from './operation-row.ts';
 import type { OperationId } from './paths.ts';
-import {
-  AddEnrollmentKey,
-  AddToken,
-  AddUser,
-  EnrollmentKey,
-  IssuedEnrollmentKey,
-  IssuedToken,
-  Token,
-  User,
-  WhoAmI,
-} from './user.ts';
+import { AddToken, AddUser, IssuedToken, Token, User, WhoAmI } from './user.ts';
 import { WatchDocument, WatchRequest } from './watch.ts';
-
-export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'events' | 'audit';
-
-/** What the path names besides its organization. `user group`: these paths know user-owned groups only. */
-export type SubjectKind = 'group' | 'user group' | 'device' | 'token' | 'enrollment key' | 'user';
-
-export interface Row {
-  readonly tag: Tag;
-  readonly summary: string;
-  /**
-   * `read`: changes nothing, so a read-only token may do it. `write`: leaves an audit entry. `report`: an agent's own status, which
-   * comes from every device each minute, takes no revision and leaves no audit entry.
-   */
-  readonly effect: 'read' | 'write' | 'report';
-  readonly subject?: SubjectKind;
-  /** One record; of a list, one entry; of a stream, one document. */
-  readonly answer: TSchema;
-  /** Whether the answer carries `ETag: "<revision>"`. */
-  readonly etag?: true;
-  readonly query?: TObject;
-  readonly body?: TObject | TArray;
-  /** An absent body is the same as `{}`. */
-  readonly bodyOptional?: true;
-  /** A body that holds rules may be large; every other is small. */
-  readonly bodySize?: 'rules';
-  /** The handler reads the body by rules that know more than the schema; else the schema decides before the handler runs. */
-  readonly bodyReader?: 'handler';
-  /** Whether `If-Match` is honoured. */
-  readonly conditional?: true;
-  /** Streams come in thousands when a server comes back, and last: what is read to let them in is asked for together. */
-  readonly coalesced?: true;
-  /** Failures besides those that follow from the shape of the operation. */
-  readonly fails?: readonly ErrorCode[];
-}
 
 const createGroup = {
   body: AddSecurityGroup,
@@ -214,98 +169,7 @@ export const rows = {
     fails: ['last_owner', 'would_open'],
   },
 
-  createDevice: {
-    effect: 'write',
-    tag: 'devices',
-    summary: 'Register a device',
-    body: AddDevice,
-    bodyReader: 'handler',
-    answer: RegisteredDevice,
-    etag: true,
-    fails: ['public_key_taken', 'limit_reached'],
-  },
-  listDevicesInOrganization: {
-    effect: 'read',
-    tag: 'devices',
-    summary: 'List devices',
-    query: RevisionPageQuery,
-    answer: Device,
-  },
-  readDevice: {
-    effect: 'read',
-    subject: 'device',
-    tag: 'devices',
-    summary: 'Read a device',
-    answer: Device,
-    etag: true,
-  },
-  updateDevice: {
-    effect: 'write',
-    subject: 'device',
-    tag: 'devices',
-    summary: 'Change a device',
-    body: UpdateDevice,
-    bodyReader: 'handler',
-    answer: Device,
-    etag: true,
-    conditional: true,
-    fails: ['public_key_taken'],
-  },
-  deleteDevice: {
-    effect: 'write',
-    subject: 'device',
-    tag: 'devices',
-    summary: 'Delete a device',
-    answer: Device,
-    etag: true,
-    conditional: true,
-  },
-  reportDeviceStatus: {
-    effect: 'report',
-    subject: 'device',
-    tag: 'devices',
-    summary: 'Report the status of a device, as its agent',
-    body: DeviceReport,
-    answer: DeviceStatus,
-  },
-  listDeviceStatuses: {
-    effect: 'read',
-    tag: 'devices',
-    summary: 'List what the agents last reported',
-    query: PageQuery,
-    answer: DeviceStatus,
-  },
-
-  createEnrollmentKey: {
-    effect: 'write',
-    tag: 'devices',
-    summary: 'Issue an enrollment key',
-    body: AddEnrollmentKey,
-    bodyOptional: true,
-    answer: IssuedEnrollmentKey,
-    fails: ['limit_reached'],
-  },
-  listEnrollmentKeys: {
-    effect: 'read',
-    tag: 'devices',
-    summary: 'List my enrollment keys',
-    query: PageQuery,
-    answer: EnrollmentKey,
-  },
-  readEnrollmentKey: {
-    effect: 'read',
-    subject: 'enrollment key',
-    tag: 'devices',
-    summary: 'Read an enrollment key, without its secret',
-    answer: EnrollmentKey,
-  },
-  revokeEnrollmentKey: {
-    effect: 'write',
-    subject: 'enrollment key',
-    tag: 'devices',
-    summary: 'Revoke an enrollment key',
-    answer: EnrollmentKey,
-  },
+  ...deviceRows,
 
   createSecurityGroup: {
     effect: 'write',

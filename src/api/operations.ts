@@ -1,7 +1,8 @@
 /** Owns what every operation takes and answers, read from its table: what routes, OpenAPI, rights and their tests are built from. */
 import type { TSchema } from 'typebox';
 import { errors, type ErrorCode } from './codes.ts';
-import { rows, type Row } from './operation-table.ts';
+import type { Row } from './operation-row.ts';
+import { rows } from './operation-table.ts';
 import { paths, type AnswerKind, type Method, type OperationId } from './paths.ts';
 import type { Wire } from './scalar.ts';
 

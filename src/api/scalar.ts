@@ -1,5 +1,6 @@
 /** Owns the small values that records are made of: ids, revisions, times, texts. */
 import { Type, type Static, type TSchema } from 'typebox';
+import { labelLimits } from '../policy/label.ts';
 import { largestRevision, limits } from './limits.ts';
 
 /** A schema's type as records are passed around: nobody changes a record in place. */
@@ -30,6 +31,20 @@ export const Name = (description: string) =>
 export const Text = (description: string) =>
   Type.String({ maxLength: limits.description, limit: 'description', multiline: true, description });
 export const ShortText = (description: string) => Type.String({ maxLength: limits.name, description });
+
+/** Labels in a request: what a device is, in words that its owners chose. */
+export const GivenLabels = (description: string) =>
+  Type.Array(
+    Type.String({
+      pattern: '^[a-z0-9]([a-z0-9._/-]*[a-z0-9])?$',
+      minLength: 1,
+      maxLength: labelLimits.length,
+      description: '`a-z 0-9 . _ / -`, beginning and ending with a letter or digit.',
+    }),
+    { maxItems: limits.deviceLabels, uniqueItems: true, description },
+  );
+/** Labels in an answer. */
+export const Labels = (description: string) => Type.Array(Type.String(), { description });
 
 /** An object that refuses every field it does not name. */
 export const strict = { additionalProperties: false } as const;

@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../policy/ids.ts';
 import { limits } from './limits.ts';
-import { givenId, id, Name, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
+import { givenId, GivenLabels, id, Labels, Name, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
 
 const user = {
   id: id<UserId>('The user.'),
@@ -98,6 +98,7 @@ const key = {
   security_groups: Type.Optional(
     Type.Array(id<GroupId>('A security group.'), { description: 'Groups that every device it admits starts with.' }),
   ),
+  labels: Type.Optional(Labels('Labels that every device it admits gets; omitted when empty.')),
   created_at: Timestamp,
   expires_at: Timestamp,
 };
@@ -125,6 +126,7 @@ export const AddEnrollmentKey = Type.Object(
         description: 'Groups that every device it admits starts with.',
       }),
     ),
+    labels: Type.Optional(GivenLabels('Labels that every device it admits gets. Only an owner makes such a key.')),
   },
   { ...strict, $id: 'AddEnrollmentKey', title: 'AddEnrollmentKey' },
 );

@@ -15,6 +15,7 @@ interface Schema {
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly Schema[];
   readonly format?: string;
+  readonly pattern?: string;
   readonly minLength?: number;
   readonly maxLength?: number;
   readonly minimum?: number;
@@ -35,12 +36,17 @@ const anything = fc.oneof(
 /** Texts that control characters do not spoil: there checking is stricter than any schema can say. */
 const word = fc.string({ unit: fc.constantFrom('a', 'Z', '0', ' ', 'ä', '\u{1f418}', '-'), maxLength: 6 });
 
-function textOf({ format, minLength = 0, maxLength = 20 }: Schema): fc.Arbitrary<unknown> {
+function textOf({ format, pattern, minLength = 0, maxLength = 20 }: Schema): fc.Arbitrary<unknown> {
   if (format === 'uuid') return fc.uuid();
   if (format === 'date-time') {
     return fc
       .date({ min: new Date('1970-01-01'), max: new Date('2200-01-01'), noInvalidDate: true })
       .map((date) => date.toISOString());
+  }
+  if (pattern !== undefined) {
+    const label = fc.string({ unit: fc.constantFrom('a', '0'), minLength: 1, maxLength: 6 });
+    const edge = fc.constantFrom('a'.repeat(maxLength), 'a'.repeat(maxLength + 1), '', '-a', 'a/', 'A');
+    return fc.oneof({ weight: 20, arbitrary: label }, { weight: 1, arbitrary: edge });
   }
   const edges = [minLength, maxLength, maxLength + 1].map((length) => '\u{1f418}'.repeat(length));
   return fc.oneof({ weight: 12, arbitrary: word }, { weight: 1, arbitrary: fc.constantFrom(...edges) });

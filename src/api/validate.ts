@@ -1,6 +1,7 @@
 /** Owns the checking of a value against a schema of this room: every problem at once, in words, never an exception. */
 import { textFault } from '../policy/group.ts';
 import { isUuid } from '../policy/ids.ts';
+import { parseLabel } from '../policy/label.ts';
 import { at, Problems, show, type Found } from '../policy/problem.ts';
 import { field, isObject } from '../policy/json.ts';
 import type { RequestProblem, RequestProblemCode } from './codes.ts';
@@ -15,6 +16,7 @@ interface Schema {
   readonly const?: unknown;
   readonly anyOf?: readonly Schema[];
   readonly format?: string;
+  readonly pattern?: string;
   readonly minLength?: number;
   readonly maxLength?: number;
   readonly minimum?: number;
@@ -64,6 +66,12 @@ function checkString(schema: Schema, value: unknown, pointer: string, report: Re
     if (!isTimestamp(value)) {
       report(pointer, 'not_a_timestamp', () => `${name} must be a time like 2030-01-31T12:00:00Z, got ${show(value)}.`);
     }
+    return;
+  }
+  // The one pattern in our requests is that of a label, and the policy core says better what is wrong.
+  if (schema.pattern !== undefined) {
+    const label = parseLabel(value);
+    if (typeof label === 'object') report(pointer, label.fault, () => `${show(value)} ${label.reason}.`);
     return;
   }
   const { minLength = 0 } = schema;

@@ -1,7 +1,7 @@
 /** Owns the wire form of the change stream: what a watcher asks for and the documents it receives (reference 2.5, 2.6, 6). */
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId } from '../policy/ids.ts';
-import { Device } from './device.ts';
+import { Device, DeviceIdentity } from './device.ts';
 import { SecurityGroup } from './group.ts';
 import { watchKinds } from './kinds.ts';
 import { id, Revision, strict, type Wire } from './scalar.ts';
@@ -17,6 +17,13 @@ export const WatchItem = Type.Object(
         minimum: 0,
         description:
           'Only changes with a greater revision are sent, deletions included. 0 or absent: the full current set first.',
+      }),
+    ),
+    view: Type.Optional(
+      Type.Enum(['full', 'identity'], {
+        description:
+          'Of kind `device` only. `identity`: what a device is (`id`, `hostname`, `tunnel_ip`, `addresses`, `labels`, `security_groups`), ' +
+          'only when one of these changed, with the revision of that change. Absent: `full`.',
       }),
     ),
     at_tail: Type.Optional(Type.Boolean({ description: 'True: no tail event after the initial listing.' })),
@@ -46,9 +53,16 @@ const many = Type.Optional(Type.Enum([...watchKinds], { description: 'Present wh
 /** One line of the stream. A lone line feed between documents is a heartbeat. */
 export const WatchDocument = Type.Union(
   [
-    Type.Object({ type: Type.Literal('change'), kind: many, value: Type.Union([Device, SecurityGroup]) }, strict),
     Type.Object(
-      { type: Type.Literal('delete'), kind: many, value: Type.Union([Device, SecurityGroup, DepartedGroup]) },
+      { type: Type.Literal('change'), kind: many, value: Type.Union([Device, DeviceIdentity, SecurityGroup]) },
+      strict,
+    ),
+    Type.Object(
+      {
+        type: Type.Literal('delete'),
+        kind: many,
+        value: Type.Union([Device, DeviceIdentity, SecurityGroup, DepartedGroup]),
+      },
       strict,
     ),
     Type.Object({ type: Type.Literal('tail'), kind: many }, strict),
@@ -60,6 +74,11 @@ export type WatchDocument = Wire<typeof WatchDocument>;
 /** The record kinds by their watch name. */
 export interface Watched {
   readonly device: Device;
+  readonly 'security-groups': SecurityGroup;
+}
+/** The same where devices are watched by identity. Whoever reads this reads full records too. */
+export interface WatchedByIdentity {
+  readonly device: DeviceIdentity;
   readonly 'security-groups': SecurityGroup;
 }
 export interface WatchedId {

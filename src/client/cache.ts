@@ -1,53 +1,53 @@
 /** Owns the local copy of one kind: what the server has shown, and what is different from before. */
 import type { WatchKind } from '../api/kinds.ts';
-import type { Watched, WatchedId } from '../api/watch.ts';
+import type { Watched, WatchedByIdentity, WatchedId } from '../api/watch.ts';
 import type { WatchEvent } from './document.ts';
 
 /** What became different. `revision` is that of the change; a resource that was found missing has none. */
-export type Change<K extends WatchKind = WatchKind> = K extends WatchKind
-  ? | { readonly type: 'added'; readonly kind: K; readonly id: WatchedId[K]; readonly new: Watched[K] }
+export type Change<K extends WatchKind = WatchKind, R extends WatchedByIdentity = Watched> = K extends WatchKind
+  ? | { readonly type: 'added'; readonly kind: K; readonly id: WatchedId[K]; readonly new: R[K] }
     | {
         readonly type: 'updated';
         readonly kind: K;
         readonly id: WatchedId[K];
-        readonly old: Watched[K];
-        readonly new: Watched[K];
+        readonly old: R[K];
+        readonly new: R[K];
       }
     | {
         readonly type: 'deleted';
         readonly kind: K;
         readonly id: WatchedId[K];
-        readonly old: Watched[K];
+        readonly old: R[K];
         readonly revision: number | undefined;
       }
   : never;
 
-interface Held<K extends WatchKind> {
+interface Held<K extends WatchKind, R extends WatchedByIdentity> {
   readonly id: WatchedId[K];
-  readonly record: Watched[K];
+  readonly record: R[K];
   /** The listing in which it was last shown. */
   readonly listing: number;
 }
 
 /** A read-only look at the resources of one kind, always the newest. */
-export interface View<K extends WatchKind> extends Iterable<Watched[K]> {
+export interface View<K extends WatchKind, R extends WatchedByIdentity = Watched> extends Iterable<R[K]> {
   readonly kind: K;
   readonly size: number;
-  get(id: string): Watched[K] | undefined;
+  get(id: string): R[K] | undefined;
 }
 
-export class Cache<K extends WatchKind> implements View<K> {
+export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> implements View<K, R> {
   readonly kind: K;
   /** By id, in lower case as the server writes it. */
-  readonly #held = new Map<string, Held<K>>();
+  readonly #held = new Map<string, Held<K, R>>();
   #listing = 1;
   #complete = false;
   #position = 0;
 
-  readonly #keep: (record: Watched[K]) => boolean;
+  readonly #keep: (record: R[K]) => boolean;
 
   /** What is not to be kept counts as absent. */
-  constructor(kind: K, keep: (record: Watched[K]) => boolean = () => true) {
+  constructor(kind: K, keep: (record: R[K]) => boolean = () => true) {
     this.kind = kind;
     this.#keep = keep;
   }
@@ -55,10 +55,10 @@ export class Cache<K extends WatchKind> implements View<K> {
   get size(): number {
     return this.#held.size;
   }
-  get(id: string): Watched[K] | undefined {
+  get(id: string): R[K] | undefined {
     return this.#held.get(id.toLowerCase())?.record;
   }
-  *[Symbol.iterator](): Iterator<Watched[K]> {
+  *[Symbol.iterator](): Iterator<R[K]> {
     for (const { record } of this.#held.values()) yield record;
   }
 
@@ -86,7 +86,7 @@ export class Cache<K extends WatchKind> implements View<K> {
   }
 
   /** Takes one event in; undefined when it is no news. */
-  apply(event: Extract<WatchEvent<K>, { type: 'change' | 'delete' }>): Change<K> | undefined {
+  apply(event: Extract<WatchEvent<K, R>, { type: 'change' | 'delete' }>): Change<K, R> | undefined {
     const { kind, id, revision } = event as WatchEvent & { type: 'change' | 'delete' };
     const held = this.#held.get(id);
     // Within one listing a resource only moves forward. A new one may go back: the server's data may have been restored.
@@ -94,27 +94,27 @@ export class Cache<K extends WatchKind> implements View<K> {
     if (event.type === 'delete') {
       if (held === undefined) return undefined;
       this.#held.delete(id);
-      return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K>;
+      return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K, R>;
     }
-    const record = event.value as Watched[K];
+    const record = event.value as R[K];
     if (!this.#keep(record)) {
       if (!this.#held.delete(id) || held === undefined) return undefined;
-      return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K>;
+      return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K, R>;
     }
     this.#held.set(id, { id: event.id as WatchedId[K], record, listing: this.#listing });
-    if (held === undefined) return { type: 'added', kind, id, new: record } as unknown as Change<K>;
+    if (held === undefined) return { type: 'added', kind, id, new: record } as unknown as Change<K, R>;
     if (held.listing !== this.#listing && isSame(held.record, record)) return undefined;
-    return { type: 'updated', kind, id, old: held.record, new: record } as unknown as Change<K>;
+    return { type: 'updated', kind, id, old: held.record, new: record } as unknown as Change<K, R>;
   }
 
   /** The listing is whole: what it did not show is gone. */
-  finish(): readonly Change<K>[] {
+  finish(): readonly Change<K, R>[] {
     if (this.#complete) return [];
     this.#complete = true;
     const gone = [...this.#held.values()].filter(({ listing }) => listing !== this.#listing);
     return gone.map(({ id, record }) => {
       this.#held.delete(id);
-      return { type: 'deleted', kind: this.kind, id, old: record, revision: undefined } as unknown as Change<K>;
+      return { type: 'deleted', kind: this.kind, id, old: record, revision: undefined } as unknown as Change<K, R>;
     });
   }
 }

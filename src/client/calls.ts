@@ -1,6 +1,14 @@
 /** Owns what each operation takes and answers, as types: the compiler holds the client to the table of operations. */
 import type { AuditEntry } from '../api/audit.ts';
-import type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
+import type {
+  AddDevice,
+  AppliedGroup,
+  Device,
+  DeviceReport,
+  DeviceStatus,
+  RegisteredDevice,
+  UpdateDevice,
+} from '../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type {
   AddMember,
@@ -84,6 +92,7 @@ export interface Calls {
   readonly updateDevice: Call<Device, UpdateDevice>;
   readonly deleteDevice: Call<Device>;
 
+  readonly listDeviceGroups: Call<readonly AppliedGroup[]>;
   readonly reportDeviceStatus: Call<DeviceStatus, DeviceReport>;
   readonly listDeviceStatuses: Call<readonly DeviceStatus[], undefined, Page>;
 

@@ -1,32 +1,35 @@
 /** Owns the reading of one watch document (reference 2.6): what comes from the network is checked before it is believed. */
 import type { WatchKind } from '../api/kinds.ts';
 import { largestRevision } from '../api/limits.ts';
-import type { DepartedGroup, Watched, WatchedId } from '../api/watch.ts';
+import type { DepartedGroup, Watched, WatchedByIdentity, WatchedId, WatchItem } from '../api/watch.ts';
 import { isUuid } from '../policy/ids.ts';
 import { badAnswer } from './request.ts';
 import { isObject } from '../policy/json.ts';
 
-/** One document of the stream. `kind` is always told, also where the wire leaves it out. */
-export type WatchEvent<K extends WatchKind = WatchKind> = K extends WatchKind
-  ? ChangeEvent<K> | DeleteEvent<K> | TailEvent<K>
+/**
+ * One document of the stream. `kind` is always told, also where the wire leaves it out. `R` is what each kind's records are: full ones, or devices
+ * by identity.
+ */
+export type WatchEvent<K extends WatchKind = WatchKind, R extends WatchedByIdentity = Watched> = K extends WatchKind
+  ? ChangeEvent<K, R> | DeleteEvent<K, R> | TailEvent<K>
   : never;
 
 /** The resource is there, in this state. */
-export interface ChangeEvent<K extends WatchKind> {
+export interface ChangeEvent<K extends WatchKind, R extends WatchedByIdentity = Watched> {
   readonly type: 'change';
   readonly kind: K;
   readonly id: WatchedId[K];
   readonly revision: number;
-  readonly value: Watched[K];
+  readonly value: R[K];
 }
 
 /** The resource is gone: deleted, or (with nothing but its id told) out of the reader's view. */
-export interface DeleteEvent<K extends WatchKind> {
+export interface DeleteEvent<K extends WatchKind, R extends WatchedByIdentity = Watched> {
   readonly type: 'delete';
   readonly kind: K;
   readonly id: WatchedId[K];
   readonly revision: number;
-  readonly value: Watched[K] | (K extends 'security-groups' ? DepartedGroup : never);
+  readonly value: R[K] | (K extends 'security-groups' ? DepartedGroup : never);
 }
 
 /** The initial set of this kind is complete. */
@@ -54,16 +57,19 @@ const isRule = (value: unknown): boolean =>
   isAbsentOr(isListOf(isText))(value['ip_ranges']);
 const isRules = isAbsentOr(isListOf(isRule));
 
+type Shape = Readonly<Record<string, (value: unknown) => boolean>>;
+
+const identity: Shape = {
+  hostname: isText,
+  tunnel_ip: isText,
+  addresses: isAbsentOr(isListOf(isText)),
+  labels: isAbsentOr(isListOf(isText)),
+  security_groups: isAbsentOr(isListOf(isUuid)),
+};
+
 /** The fields that programs rely on. Others may come (a newer server) and are passed on unread. */
-const shapes: { readonly [K in WatchKind]: Readonly<Record<string, (value: unknown) => boolean>> } = {
-  device: {
-    user_id: isUuid,
-    public_key: isText,
-    hostname: isText,
-    tunnel_ip: isText,
-    relay: isFlag,
-    security_groups: isAbsentOr(isListOf(isUuid)),
-  },
+const shapes: { readonly [K in WatchKind]: Shape } = {
+  device: { user_id: isUuid, public_key: isText, relay: isFlag, ...identity },
   'security-groups': {
     group_name: isText,
     group_description: isText,
@@ -84,9 +90,14 @@ export interface DocumentReader {
   (line: string): WatchEvent;
 }
 
-/** A reader for the stream of one organization, of the kinds asked for. */
-export function documentReader(organization: string, kinds: readonly WatchKind[]): DocumentReader {
+/** A reader for the stream of one organization, of the items asked for. */
+export function documentReader(
+  organization: string,
+  items: readonly Pick<WatchItem, 'kind' | 'view'>[],
+): DocumentReader {
   const organizationId = organization.toLowerCase();
+  const kinds = items.map(({ kind }) => kind);
+  const byIdentity = new Set(items.filter(({ view }) => view === 'identity').map(({ kind }) => kind));
   const only = kinds.length === 1 ? kinds[0] : undefined;
   const refuse = (why: string): never => {
     throw badAnswer(`a document of the stream ${why}`);
@@ -111,9 +122,12 @@ export function documentReader(organization: string, kinds: readonly WatchKind[]
     if (typeof revision !== 'number' || !Number.isInteger(revision) || revision < 0 || revision > largestRevision) {
       return refuse('has no revision');
     }
-    if (value[organizationField[kind]] !== organizationId) return refuse('belongs to another organization');
+    // By identity a document does not say whose it is.
+    const isIdentity = byIdentity.has(kind);
+    if (!isIdentity && value[organizationField[kind]] !== organizationId)
+      return refuse('belongs to another organization');
     if (type === 'change') {
-      for (const [name, check] of Object.entries(shapes[kind])) {
+      for (const [name, check] of Object.entries(isIdentity ? identity : shapes[kind])) {
         if (!check(value[name])) return refuse(`has a wrong ${name}`);
       }
     }

@@ -1,6 +1,14 @@
 /** Owns the typed HTTP client: a method for every operation of the server. */
 import type { AuditEntry } from '../api/audit.ts';
-import type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
+import type {
+  AddDevice,
+  AppliedGroup,
+  Device,
+  DeviceReport,
+  DeviceStatus,
+  RegisteredDevice,
+  UpdateDevice,
+} from '../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type {
   AddMember,
@@ -242,6 +250,9 @@ export class Client {
       this.#value('updateDevice', { params: { org_id, device_id }, body, ...options }),
     delete: (org_id: string, device_id: string, options: WriteOptions = {}): Promise<Device> =>
       this.#value('deleteDevice', { params: { org_id, device_id }, ...options }),
+    /** The groups in effect on it, and why each is. */
+    groups: (org_id: string, device_id: string, options: CallOptions = {}): Promise<readonly AppliedGroup[]> =>
+      this.#value('listDeviceGroups', { params: { org_id, device_id }, ...options }),
   };
 
   /** What agents say about themselves. */

@@ -1,6 +1,6 @@
 /** Owns the informer: a local copy of an organization's resources that keeps itself equal to the server's. */
 import type { WatchKind } from '../api/kinds.ts';
-import type { Watched, WatchItem } from '../api/watch.ts';
+import type { Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
 import { Backoff, type BackoffOptions } from './backoff.ts';
 import { Cache, type Change, type View } from './cache.ts';
 import type { WatchEvent } from './document.ts';
@@ -10,13 +10,13 @@ import { Listeners, type Unsubscribe } from './listeners.ts';
 import { initialState, type ConnectionState } from './state.ts';
 import { watchBatches } from './watch.ts';
 
-export interface InformerOptions<K extends WatchKind> {
+export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentity = Watched> {
   readonly client: Client;
   readonly organization: string;
   /** What to follow, over one stream. */
   readonly kinds: readonly K[];
   /** Which records to keep a copy of; all of them unless given. Whatever is left out counts as absent. */
-  readonly keep?: (kind: K, record: Watched[K]) => boolean;
+  readonly keep?: (kind: K, record: R[K]) => boolean;
   /** Milliseconds without a byte after which a stream counts as dead; 40 seconds unless given. */
   readonly silence?: number;
   readonly backoff?: Omit<BackoffOptions, 'random'>;
@@ -47,7 +47,7 @@ export interface InformerOptions<K extends WatchKind> {
  *    small again after progress; the server's `Retry-After` is obeyed; a stream that the server ends in good order is
  *    resumed at once, but not if it ends again and again; a stream without heartbeats is given up.
  */
-export interface Informer<K extends WatchKind = WatchKind> {
+export interface Informer<K extends WatchKind = WatchKind, R extends WatchedByIdentity = Watched> {
   /**
    * Follows the server until the signal is aborted, and then resolves. Rejects with the failure that it gives up on;
    * it may be run again afterwards, and goes on where it stopped.
@@ -59,16 +59,31 @@ export interface Informer<K extends WatchKind = WatchKind> {
   whenSynced(options?: CallOptions): Promise<void>;
   /** The greatest revision seen so far. */
   readonly revision: number;
-  view<T extends K>(kind: T): View<T>;
+  view<T extends K>(kind: T): View<T, R>;
   /** Not told again what the copy holds already: whoever comes late reads the view first. */
-  onChange(handler: (changes: readonly Change<K>[]) => void): Unsubscribe;
+  onChange(handler: (changes: readonly Change<K, R>[]) => void): Unsubscribe;
   onState(handler: (state: ConnectionState) => void): Unsubscribe;
   /** Ends a wait between two attempts, e.g. because the network is back. */
   retryNow(): void;
 }
 
-export const createInformer = <K extends WatchKind>(options: InformerOptions<K>): Informer<K> =>
-  new StreamInformer(options);
+/** Of devices only what they are and which groups they have, and only changes of that. */
+export interface IdentityInformerOptions<K extends WatchKind> extends InformerOptions<K, WatchedByIdentity> {
+  readonly deviceView: 'identity';
+}
+
+export function createInformer<K extends WatchKind>(
+  options: IdentityInformerOptions<K>,
+): Informer<K, WatchedByIdentity>;
+export function createInformer<K extends WatchKind>(options: InformerOptions<K>): Informer<K>;
+export function createInformer<K extends WatchKind, R extends WatchedByIdentity>(
+  options: StreamInformerOptions<K, R>,
+): Informer<K, R> {
+  return new StreamInformer<K, R>(options);
+}
+
+type StreamInformerOptions<K extends WatchKind, R extends WatchedByIdentity> = InformerOptions<K, R> &
+  Partial<Pick<IdentityInformerOptions<K>, 'deviceView'>>;
 
 /** A stream that lived so long before it ended was no accident of a failing server. */
 const settled = 5_000;
@@ -84,10 +99,10 @@ const healsByWaiting = (error: RingfenceError): boolean => error.retryable || er
 const isGarbled = (error: RingfenceError | undefined): boolean =>
   error?.code === 'bad_answer' || error?.code === 'document_too_large';
 
-class StreamInformer<K extends WatchKind> implements Informer<K> {
-  readonly #options: InformerOptions<K>;
-  readonly #caches: ReadonlyMap<K, Cache<K>>;
-  readonly #changes: Listeners<readonly Change<K>[]>;
+class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implements Informer<K, R> {
+  readonly #options: StreamInformerOptions<K, R>;
+  readonly #caches: ReadonlyMap<K, Cache<K, R>>;
+  readonly #changes: Listeners<readonly Change<K, R>[]>;
   readonly #states: Listeners<ConnectionState>;
   readonly #waiters = new Set<{ resolve: () => void; reject: (reason: unknown) => void }>();
   #state: ConnectionState;
@@ -95,12 +110,12 @@ class StreamInformer<K extends WatchKind> implements Informer<K> {
   #running = false;
   #wake: (() => void) | undefined;
 
-  constructor(options: InformerOptions<K>) {
+  constructor(options: StreamInformerOptions<K, R>) {
     const onFault = options.onFault ?? throwAloud;
     const { keep } = options;
     this.#options = options;
     this.#caches = new Map(
-      options.kinds.map((kind) => [kind, new Cache(kind, keep && ((record) => keep(kind, record)))]),
+      options.kinds.map((kind) => [kind, new Cache<K, R>(kind, keep && ((record) => keep(kind, record)))]),
     );
     this.#changes = new Listeners(onFault);
     this.#states = new Listeners(onFault);
@@ -116,12 +131,12 @@ class StreamInformer<K extends WatchKind> implements Informer<K> {
   get revision(): number {
     return Math.max(0, ...[...this.#caches.values()].map(({ position }) => position));
   }
-  view<T extends K>(kind: T): View<T> {
+  view<T extends K>(kind: T): View<T, R> {
     const cache = this.#caches.get(kind);
     if (cache === undefined) throw new TypeError(`this informer does not follow ${kind}`);
-    return cache as unknown as View<T>;
+    return cache as unknown as View<T, R>;
   }
-  onChange(handler: (changes: readonly Change<K>[]) => void): Unsubscribe {
+  onChange(handler: (changes: readonly Change<K, R>[]) => void): Unsubscribe {
     return this.#changes.add(handler);
   }
   onState(handler: (state: ConnectionState) => void): Unsubscribe {
@@ -205,7 +220,7 @@ class StreamInformer<K extends WatchKind> implements Informer<K> {
     let error: RingfenceError | undefined;
     try {
       const options = { signal, ...(silence !== undefined && { silence }) };
-      for await (const batch of watchBatches(client, organization, this.#items(), options)) {
+      for await (const batch of watchBatches<K, R>(client, organization, this.#items(), options)) {
         if (heardAt === undefined) {
           heardAt = clock.now();
           this.#enter({ phase: 'listing' });
@@ -224,15 +239,18 @@ class StreamInformer<K extends WatchKind> implements Informer<K> {
    * tells that everything missed has come, and where the order by kind ends and the common order begins.
    */
   #items(): readonly (WatchItem & { readonly kind: K })[] {
-    return [...this.#caches.values()].map(({ kind, position }) =>
-      position > 0 ? { kind, gt_revision: position } : { kind },
-    );
+    const { deviceView } = this.#options;
+    return [...this.#caches.values()].map(({ kind, position }) => ({
+      kind,
+      ...(deviceView === 'identity' && kind === 'device' && { view: deviceView }),
+      ...(position > 0 && { gt_revision: position }),
+    }));
   }
 
   /** Takes in what arrived together, then tells it. Answers whether it brought the copy forward. */
-  #take(batch: readonly WatchEvent<K>[], tails: Set<K>): boolean {
+  #take(batch: readonly WatchEvent<K, R>[], tails: Set<K>): boolean {
     const before = this.#mark();
-    const changes: Change<K>[] = [];
+    const changes: Change<K, R>[] = [];
     for (const event of batch) {
       const cache = this.#caches.get(event.kind as K);
       if (cache === undefined) continue;
@@ -241,7 +259,7 @@ class StreamInformer<K extends WatchKind> implements Informer<K> {
         changes.push(...cache.finish());
         continue;
       }
-      const change = cache.apply(event as Extract<WatchEvent<K>, { type: 'change' | 'delete' }>);
+      const change = cache.apply(event as Extract<WatchEvent<K, R>, { type: 'change' | 'delete' }>);
       if (change !== undefined) changes.push(change);
       // Before the last tail the kinds come one after the other, and a revision tells nothing about the other kinds.
       // After it they come in one common order: whoever shows a revision has shown all before, of every kind.

@@ -1,6 +1,15 @@
 /** Owns the published surface: what `import … from 'ringfence/client'` gives, and nothing else is promised. */
 export type { ErrorCode, RequestProblem, RequestProblemCode } from '../api/codes.ts';
-export type { AddDevice, Device, DeviceReport, DeviceStatus, RegisteredDevice, UpdateDevice } from '../api/device.ts';
+export type {
+  AddDevice,
+  AppliedGroup,
+  Device,
+  DeviceIdentity,
+  DeviceReport,
+  DeviceStatus,
+  RegisteredDevice,
+  UpdateDevice,
+} from '../api/device.ts';
 export type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 export { watchKinds, type WatchKind } from '../api/kinds.ts';
 export type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
@@ -15,7 +24,7 @@ export type {
   User,
   WhoAmI,
 } from '../api/user.ts';
-export type { DepartedGroup, WatchItem } from '../api/watch.ts';
+export type { DepartedGroup, Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
 export type { SecurityRule, StoredRule } from '../policy/rule.ts';
 export type { BackoffOptions } from './backoff.ts';
 export type { Change, View } from './cache.ts';
@@ -25,7 +34,7 @@ export type { ChangeEvent, DeleteEvent, TailEvent, WatchEvent } from './document
 export { RingfenceError, type ClientErrorCode } from './error.ts';
 export { entityTag, revisionOf } from './headers.ts';
 export { Client, type Answer, type CallOptions, type ClientOptions, type Request, type WriteOptions } from './http.ts';
-export { createInformer, type Informer, type InformerOptions } from './informer.ts';
+export { createInformer, type IdentityInformerOptions, type Informer, type InformerOptions } from './informer.ts';
 export type { Unsubscribe } from './listeners.ts';
 export type { Credential, Fetch, FetchInit, FetchResponse } from './request.ts';
 export type { ConnectionPhase, ConnectionState } from './state.ts';

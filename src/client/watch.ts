@@ -2,7 +2,7 @@
 import { limits } from '../api/limits.ts';
 import type { WatchKind } from '../api/kinds.ts';
 import { pathFor, paths } from '../api/paths.ts';
-import type { WatchItem } from '../api/watch.ts';
+import type { Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
 import { documentReader, type WatchEvent } from './document.ts';
 import { RingfenceError } from './error.ts';
 import type { Client } from './http.ts';
@@ -17,6 +17,9 @@ export interface WatchOptions {
   readonly longestDocument?: number;
 }
 
+type Item<K extends WatchKind> = WatchItem & { readonly kind: K };
+type FullItem<K extends WatchKind> = Item<K> & { readonly view?: 'full' };
+
 const defaultSilence = 40_000;
 const defaultLongest = limits.document;
 
@@ -27,22 +30,35 @@ const defaultLongest = limits.document;
  *
  * A reader that takes its time is not taken for a silent server: the watchdog runs only while it waits for bytes.
  */
+export function watch<K extends WatchKind>(
+  client: Client,
+  organization: string,
+  items: readonly FullItem<K>[],
+  options?: WatchOptions,
+): AsyncGenerator<WatchEvent<K>, void, undefined>;
+/** With `view: 'identity'` a device is what that view shows of it. */
+export function watch<K extends WatchKind>(
+  client: Client,
+  organization: string,
+  items: readonly Item<K>[],
+  options?: WatchOptions,
+): AsyncGenerator<WatchEvent<K, WatchedByIdentity>, void, undefined>;
 export async function* watch<K extends WatchKind>(
   client: Client,
   organization: string,
-  items: readonly (WatchItem & { readonly kind: K })[],
+  items: readonly Item<K>[],
   options: WatchOptions = {},
-): AsyncGenerator<WatchEvent<K>, void, undefined> {
-  for await (const batch of watchBatches(client, organization, items, options)) yield* batch;
+): AsyncGenerator<WatchEvent<K, WatchedByIdentity>, void, undefined> {
+  for await (const batch of watchBatches<K, WatchedByIdentity>(client, organization, items, options)) yield* batch;
 }
 
 /** The same, with the documents that arrived together kept together. A heartbeat is an empty batch. */
-export async function* watchBatches<K extends WatchKind>(
+export async function* watchBatches<K extends WatchKind, R extends WatchedByIdentity = Watched>(
   client: Client,
   organization: string,
-  items: readonly (WatchItem & { readonly kind: K })[],
+  items: readonly Item<K>[],
   { signal, silence = defaultSilence, longestDocument = defaultLongest }: WatchOptions = {},
-): AsyncGenerator<readonly WatchEvent<K>[], void, undefined> {
+): AsyncGenerator<readonly WatchEvent<K, R>[], void, undefined> {
   signal?.throwIfAborted();
   const { transport } = client;
   const own = new AbortController();
@@ -53,15 +69,12 @@ export async function* watchBatches<K extends WatchKind>(
     const body = await patient(() => open(transport, organization, items, own.signal));
     const reader = body.getReader();
     const lines = new LineReader({ longest: longestDocument });
-    const read = documentReader(
-      organization,
-      items.map(({ kind }) => kind),
-    );
+    const read = documentReader(organization, items);
     for (;;) {
       const { done, value: chunk } = await patient(() => reader.read());
       if (done) break;
       const batch = lines.push(chunk).flatMap((line) => (isBlank(line) ? [] : [read(line)]));
-      yield batch as WatchEvent[] as WatchEvent<K>[];
+      yield batch as readonly WatchEvent[] as readonly WatchEvent<K, R>[];
     }
     if (lines.pending > 0) {
       throw new RingfenceError({ code: 'cut_off', message: 'the stream ended in the middle of a document' });

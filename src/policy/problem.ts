@@ -24,6 +24,7 @@ export const problemCodes = {
   range_reversed: 'the first address lies above the last',
   range_mixed_families: 'a range starts in one family and ends in the other',
   family_contradiction: 'the address family contradicts the protocol',
+  label_invalid: 'the text is no label',
   too_many_rules: 'the group has too many rules in this direction',
   too_many_ranges: 'the group has too many address ranges',
   text_too_short: 'the text is too short',

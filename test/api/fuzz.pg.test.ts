@@ -244,11 +244,11 @@ const documentsOf = (text: string): unknown[] =>
       }
     });
 
-/** How many entries the audit has for each operation since the callers began. */
+/** How many entries the audit has for each operation since the callers began. A user's removal is told in each of its organizations besides. */
 async function auditedOperations(): Promise<Record<string, number>> {
   const { rows } = await withClient((client) =>
     client.query<{ operation: string; count: string }>(
-      'SELECT operation, count(*) FROM audit WHERE id > $1 GROUP BY operation',
+      `SELECT operation, count(*) FROM audit WHERE id > $1 AND NOT (operation = 'removeUser' AND org_id IS NOT NULL) GROUP BY operation`,
       [lastPrepared],
     ),
   );

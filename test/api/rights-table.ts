@@ -55,6 +55,7 @@ const table: { readonly [Id in OperationId]: string } = {
   readDevice:                'yes     yes     -       yes     yes     no      hidden  hidden ',
   updateDevice:              'yes     no      -       yes     itself  no      hidden  hidden ',
   deleteDevice:              'yes     no      -       yes     no      no      hidden  hidden ',
+  listDeviceGroups:          'yes     yes     -       yes     yes     no      hidden  hidden ',
   reportDeviceStatus:        'no      no      -       yes     itself  no      hidden  hidden ',
   listDeviceStatuses:        'yes     yes     -       -       yes     no      hidden  hidden ',
 

@@ -162,6 +162,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   readDevice: aDevice(),
   updateDevice: aDevice({ body: { symmetric_nat: true } }),
   deleteDevice: aDevice(),
+  listDeviceGroups: aDevice(),
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   listDeviceStatuses: () => ({}),
   createEnrollmentKey: () => ({ body: {} }),

@@ -15,6 +15,8 @@ const words: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   tunnel_ip: fc.constantFrom('', '100.64.0.1', 'fd00::1'),
   reflexive_ip4: fc.constantFrom('', '1.2.3.4', '9.9.9.9'),
   endpoint_local_address_ip4: fc.constantFrom('', '10.0.0.1'),
+  addresses: fc.constantFrom([], ['10.9.0.1'], ['fd00::9', '10.9.0.2'], ['10.9.0.0/24']),
+  labels: fc.constantFrom([], ['db'], ['app', 'prod'], ['Db'], ['db', 'db']),
   child_prefix: fc.constantFrom(null, [], ['10.0.0.0/8'], ['fd00::/64', '10.1.0.0/16']),
   expires_at: fc.constantFrom('2099-01-01T00:00:00Z', '2001-01-01T00:00:00Z', '2099-02-30T00:00:00Z'),
 };

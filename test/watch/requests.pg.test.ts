@@ -238,3 +238,54 @@ describe('rights (reference 4.3 (14), 5)', () => {
     expect((await ask('kind=device', 'text/plain')).status).toBe(415);
   });
 });
+
+describe('devices by identity (reference 2.5 (1))', () => {
+  const named = [{ kind: 'device', view: 'identity' }];
+
+  test('hold seven fields at most, come when one of them changed, and a resume skips the rest', async () => {
+    const place = await world.place();
+    const { owner, base } = place;
+    const groups = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'web' });
+    const fields = { hostname: 'db-1', tunnel_ip: '100.64.0.1', addresses: ['10.0.0.1'], labels: ['db'] };
+    const given = { ...fields, public_key: 'identity', security_groups: [groups.id] };
+    const made = await owner.api.expect(201, 'POST', `${base}/devices`, given);
+    const stream = await watch(place, named).tail();
+    const identity = { id: made.id, ...fields, security_groups: [groups.id] };
+    expect(stream.documents[0]).toEqual({ type: 'change', value: { ...identity, revision: made.revision } });
+
+    const path = `${base}/devices/${made.id}`;
+    await owner.api.expect(200, 'PATCH', path, { reflexive_ip4: '9.9.9.9', relay: true, public_key: 'another' });
+    const bare = await owner.api.expect(200, 'PATCH', path, { labels: [], addresses: [], security_groups: [] });
+    await owner.api.expect(200, 'PATCH', path, { local_ip: '10.0.0.1:1' });
+    const renamed = { id: made.id, hostname: 'db-1', tunnel_ip: '100.64.0.1', revision: bare.revision };
+    await stream.count(3);
+    expect(stream.documents[2]).toEqual({ type: 'change', value: renamed });
+
+    const resumed = await watch(place, [{ ...named[0], gt_revision: made.revision }]).tail();
+    expect(resumed.documents.slice(0, -1)).toEqual([{ type: 'change', value: renamed }]);
+    const nothing = await watch(place, [{ ...named[0], gt_revision: bare.revision }]).tail();
+    expect(nothing.told).toEqual(['tail']);
+    const gone = await owner.api.expect(200, 'DELETE', path);
+    await stream.count(4);
+    expect(stream.documents[3]).toEqual({ type: 'delete', value: { ...renamed, revision: gone.revision } });
+    const later = await watch(place, [{ ...named[0], gt_revision: bare.revision }]).tail();
+    expect(later.told).toEqual([`delete ${gone.revision}`, 'tail']);
+  });
+
+  test('are a view of devices alone: another word, another type, another kind are 422 with a pointer', async () => {
+    const place = await world.place();
+    const ask = async (items: unknown): Promise<readonly string[]> => {
+      const answer = await place.owner.api.expect(422, 'POST', `${place.base}/events`, items);
+      return (answer.errors as { pointer: string; code: string }[]).map(({ pointer, code }) => `${pointer} ${code}`);
+    };
+    expect(await ask([{ kind: 'device', view: 'names' }])).toEqual(['/0/view not_one_of']);
+    expect(await ask([{ kind: 'device', view: null }])).toEqual(['/0/view null_not_allowed']);
+    const views = [
+      { kind: 'device', view: 'full' },
+      { kind: 'security-groups', view: 'identity' },
+    ];
+    expect(await ask(views)).toEqual(['/1/view view_of_device']);
+    expect(await ask([{ kind: 'security-groups', view: 'full' }])).toEqual(['/0/view view_of_device']);
+    expect(await ask([...named, { kind: 'device' }])).toContain('/1/kind duplicate');
+  });
+});

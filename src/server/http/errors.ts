@@ -165,6 +165,13 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       );
     case 'public_key_taken':
       return new HttpError('public_key_taken', 'Another device of the organization has this public key.');
+    case 'labels_by_owner':
+      return new HttpError('labels_by_owner', 'Only an owner of the organization sets or changes labels.');
+    case 'address_by_owner':
+      return new HttpError(
+        'address_by_owner',
+        'The device has labels: only an owner of the organization changes its tunnel_ip and addresses.',
+      );
     case 'username_taken':
       return new HttpError('username_taken', 'Another user has this name.');
     case 'user_removed':

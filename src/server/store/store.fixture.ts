@@ -71,6 +71,8 @@ export const fields = (given: Partial<DeviceFields> = {}): DeviceFields => ({
   endpoint_local_address_ip4: '',
   symmetric_nat: false,
   hostname: 'host',
+  addresses: [],
+  labels: [],
   ...given,
 });
 

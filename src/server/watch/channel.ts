@@ -1,7 +1,6 @@
 /** Owns one watched organization: its ring, its listings, its streams, and the rounds in which they are served. */
-import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Head } from '../store/contract/change-log.ts';
+import type { Head, Projection } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { next, type Following, type Need, type View } from './cursor.ts';
 import { LogReader } from './log-reader.ts';
@@ -92,8 +91,8 @@ export class Channel implements View, StreamOwner, Task {
     });
   }
 
-  state(kind: WatchKind, deletions: boolean): StateCache {
-    return this.#states.cache(kind, deletions);
+  state(projection: Projection, deletions: boolean): StateCache {
+    return this.#states.cache(projection, deletions);
   }
 
   caches(): Iterable<StateCache> {

@@ -5,7 +5,7 @@
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';
-import { framesOf, visible } from './frame.ts';
+import { framesOf, maskOf, visible } from './frame.ts';
 
 /** One received document. `print` stands for its type and its value's text. */
 export interface Received {
@@ -29,6 +29,8 @@ export interface Connection {
 export interface Client {
   readonly name: string;
   readonly reader: UserId;
+  /** Whether it watches devices by identity. */
+  readonly byIdentity?: boolean;
   readonly connections: readonly Connection[];
 }
 
@@ -53,10 +55,11 @@ class Story {
   readonly byId = new Map<string, Shown[]>();
   readonly #inOrder: Shown[] = [];
 
-  constructor(org: OrganizationId, log: readonly Entry[], reader: UserId) {
+  constructor(org: OrganizationId, log: readonly Entry[], reader: UserId, byIdentity: boolean) {
+    const asked = maskOf([byIdentity ? 'device-identity' : 'device', 'security-groups']);
     for (const entry of log) {
       for (const frame of framesOf(org, entry)) {
-        if (entry.kind === 'organization' || !visible(frame, reader)) continue;
+        if (entry.kind === 'organization' || !visible(frame, reader) || (frame.mask & asked) === 0) continue;
         const { revision, type, id } = frame;
         const shown = { revision, kind: entry.kind, type, id, print: printOf(type, frame.json) };
         this.byRevision.set(revision, shown);
@@ -85,7 +88,7 @@ class Story {
 export class Checker {
   readonly #org: OrganizationId;
   readonly #log: readonly Entry[];
-  readonly #stories = new Map<UserId, Story>();
+  readonly #stories = new Map<string, Story>();
   readonly #transactions: readonly string[];
   /** Documents looked at. */
   checked = 0;
@@ -104,7 +107,7 @@ export class Checker {
   check(client: Client): readonly string[] {
     const wrong: string[] = [];
     const say = (index: number) => (what: string) => wrong.push(`${client.name}, connection ${index}: ${what}`);
-    const story = this.#story(client.reader);
+    const story = this.#story(client.reader, client.byIdentity ?? false);
     const held = new Map<string, Shown>();
     for (const [index, connection] of client.connections.entries()) {
       this.checked += connection.received.length;
@@ -115,9 +118,10 @@ export class Checker {
     return wrong;
   }
 
-  #story(reader: UserId): Story {
-    let story = this.#stories.get(reader);
-    if (story === undefined) this.#stories.set(reader, (story = new Story(this.#org, this.#log, reader)));
+  #story(reader: UserId, byIdentity: boolean): Story {
+    const key = `${reader} ${byIdentity}`;
+    let story = this.#stories.get(key);
+    if (story === undefined) this.#stories.set(key, (story = new Story(this.#org, this.#log, reader, byIdentity)));
     return story;
   }
 

@@ -3,15 +3,18 @@
  * then every later change, merged. Pure: it looks at what the channel has in memory and says what to send or what to read.
  */
 import type { WatchKind } from '../../api/kinds.ts';
+import type { WatchItem } from '../../api/watch.ts';
 import type { UserId } from '../../policy/ids.ts';
+import type { Projection } from '../store/contract/change-log.ts';
 import { collect, type Batch, type Batches } from './batch.ts';
-import { maskOf, type Mask } from './frame.ts';
+import { maskOf, projectionOf, type Mask } from './frame.ts';
 import type { Ring } from './ring.ts';
 import type { StateCache } from './state-cache.ts';
 import { encode, tailLine, type Format } from './wire.ts';
 
 export interface Item {
   readonly kind: WatchKind;
+  readonly projection: Projection;
   /** Everything up to here has been sent. */
   readonly at: number;
   readonly tail: boolean;
@@ -33,7 +36,7 @@ export interface Listing {
 export interface Following {
   readonly phase: 'follow';
   readonly at: number;
-  /** Kinds that are ahead of `at`, because their listing came later: what they sent already is not sent again. */
+  /** Projections that are ahead of `at`, because their listing came later: what they sent already is not sent again. */
   readonly ahead: readonly { readonly mask: Mask; readonly at: number }[];
 }
 
@@ -45,19 +48,19 @@ export interface View {
   readonly ring: Ring;
   readonly batches: Batches;
   /** Current state without deletions, and with them. */
-  state(kind: WatchKind, deletions: boolean): StateCache;
+  state(projection: Projection, deletions: boolean): StateCache;
 }
 
 export interface Reader {
   readonly user: UserId | undefined;
-  readonly kinds: readonly WatchKind[];
+  readonly projections: readonly Projection[];
   readonly mask: Mask;
   readonly format: Format;
 }
 
 /** A part of the state that must be read from the database first. */
 export interface Need {
-  readonly kind: WatchKind;
+  readonly projection: Projection;
   readonly deletions: boolean;
   readonly after: number;
 }
@@ -68,15 +71,14 @@ export type Step =
   /** There is nothing to send: the stream has everything. */
   | { readonly do: 'rest' };
 
-export const start = (
-  items: readonly { readonly kind: WatchKind; readonly gt_revision?: number; readonly at_tail?: boolean }[],
-): Listing => ({
+export const start = (items: readonly WatchItem[]): Listing => ({
   phase: 'list',
-  items: items.map(({ kind, gt_revision = 0, at_tail = false }) => ({
-    kind,
-    at: gt_revision,
-    tail: !at_tail,
-    fresh: gt_revision === 0,
+  items: items.map((item) => ({
+    kind: item.kind,
+    projection: projectionOf(item),
+    at: item.gt_revision ?? 0,
+    tail: item.at_tail !== true,
+    fresh: (item.gt_revision ?? 0) === 0,
   })),
   index: 0,
   until: undefined,
@@ -89,7 +91,8 @@ export function next(cursor: Cursor, reader: Reader, view: View): Step {
 function list(cursor: Listing, reader: Reader, view: View): Step {
   const item = cursor.items[cursor.index];
   if (item === undefined) return { do: 'send', bytes: undefined, events: 0, to: beginFollowing(cursor.items) };
-  const mask = maskOf([item.kind]);
+  const { projection } = item;
+  const mask = maskOf([projection]);
   const { ring } = view;
   const moved = (change: Partial<Item>, until: number | undefined): Listing => ({
     ...cursor,
@@ -100,8 +103,8 @@ function list(cursor: Listing, reader: Reader, view: View): Step {
   if (item.fresh) {
     const until = cursor.until ?? ring.head;
     if (item.at >= until) return { do: 'send', bytes: undefined, events: 0, to: moved({ fresh: false }, undefined) };
-    const batch = view.state(item.kind, false).read(item.at, until, ring, reader.format, reader.user);
-    if (batch === undefined) return { do: 'read', need: { kind: item.kind, deletions: false, after: item.at } };
+    const batch = view.state(projection, false).read(item.at, until, ring, reader.format, reader.user);
+    if (batch === undefined) return { do: 'read', need: { projection, deletions: false, after: item.at } };
     return send(batch, moved({ at: batch.through, fresh: batch.through < until }, until));
   }
 
@@ -109,8 +112,8 @@ function list(cursor: Listing, reader: Reader, view: View): Step {
     const selection = { mask, format: reader.format, newest: true };
     const batch = ring.covers(item.at)
       ? view.batches.after(item.at, selection, reader.user)
-      : view.state(item.kind, true).read(item.at, ring.head, ring, reader.format, reader.user);
-    if (batch === undefined) return { do: 'read', need: { kind: item.kind, deletions: true, after: item.at } };
+      : view.state(projection, true).read(item.at, ring.head, ring, reader.format, reader.user);
+    if (batch === undefined) return { do: 'read', need: { projection, deletions: true, after: item.at } };
     return send(batch, moved({ at: batch.through }, undefined));
   }
 
@@ -120,7 +123,7 @@ function list(cursor: Listing, reader: Reader, view: View): Step {
 
 function beginFollowing(items: readonly Item[]): Following {
   const at = Math.min(...items.map((item) => item.at));
-  const ahead = items.filter((item) => item.at > at).map((item) => ({ mask: maskOf([item.kind]), at: item.at }));
+  const ahead = items.filter((item) => item.at > at).map((item) => ({ mask: maskOf([item.projection]), at: item.at }));
   return { phase: 'follow', at, ahead };
 }
 
@@ -134,9 +137,9 @@ function follow(cursor: Following, reader: Reader, view: View): Step {
     return send(batch, { phase: 'follow', at: batch.through, ahead: [] });
   }
   const parts = [];
-  for (const kind of reader.kinds) {
-    const part = view.state(kind, true).peek(cursor.at, ring);
-    if (part === undefined) return { do: 'read', need: { kind, deletions: true, after: cursor.at } };
+  for (const projection of reader.projections) {
+    const part = view.state(projection, true).peek(cursor.at, ring);
+    if (part === undefined) return { do: 'read', need: { projection, deletions: true, after: cursor.at } };
     parts.push(part);
   }
   const through = Math.min(...parts.map((part) => part.through));

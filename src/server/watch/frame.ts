@@ -1,14 +1,20 @@
-/** Owns what one log entry shows, and to whom: everyone, its owner only, or everyone but its owner. */
+/** Owns what one log entry shows, in which projection and to whom: everyone, its owner only, or everyone but its owner. */
 import type { WatchKind } from '../../api/kinds.ts';
+import type { WatchItem } from '../../api/watch.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Entry } from '../store/contract/change-log.ts';
+import type { Entry, Projection } from '../store/contract/change-log.ts';
 
-/** One bit a kind, so that a set of kinds is a small number. */
+/** One bit a projection, so that a set of them is a small number. */
 export type Mask = number;
 
-const bits: { readonly [Kind in WatchKind]: Mask } = { device: 1, 'security-groups': 2 };
+const bits: { readonly [One in Projection]: Mask } = { device: 1, 'security-groups': 2, 'device-identity': 4 };
 
-export const maskOf = (kinds: readonly WatchKind[]): Mask => kinds.reduce((mask, kind) => mask | bits[kind], 0);
+export const maskOf = (projections: readonly Projection[]): Mask =>
+  projections.reduce((mask, projection) => mask | bits[projection], 0);
+
+/** What a watched item is to be shown. */
+export const projectionOf = ({ kind, view }: Pick<WatchItem, 'kind' | 'view'>): Projection =>
+  kind === 'device' && view === 'identity' ? 'device-identity' : kind;
 
 export interface Frame {
   readonly revision: number;
@@ -30,8 +36,23 @@ export const visible = (frame: Frame, reader: UserId | undefined): boolean =>
 export const departed = (org: OrganizationId, id: string, revision: number): string =>
   `{"id":"${id}","org_id":"${org}","revision":${revision}}`;
 
-/** The frames of one entry: none, one, or two when a group leaves everyone's view but its owner's. */
+/**
+ * The frames of one entry: none, one, or two: when a group leaves everyone's view but its owner's, and when a device changes in what it is, so that
+ * each of its projections has a frame of its own.
+ */
 export function framesOf(org: OrganizationId, entry: Entry): readonly Frame[] {
+  const frames = fullFrames(org, entry);
+  const { identity } = entry;
+  const [whole] = frames;
+  if (identity === undefined || whole === undefined) return frames;
+  return [whole, { ...whole, mask: bits['device-identity'], json: identity }];
+}
+
+/** The frames of one entry of the state, as it was read for this projection. */
+export const stateFramesOf = (org: OrganizationId, entry: Entry, projection: Projection): readonly Frame[] =>
+  fullFrames(org, { ...entry, left_at: 0 }).map((frame) => ({ ...frame, mask: bits[projection] }));
+
+function fullFrames(org: OrganizationId, entry: Entry): readonly Frame[] {
   if (entry.kind === 'organization') return [];
   const { revision, kind, type, id, json } = entry;
   const mask = bits[kind];

@@ -29,6 +29,7 @@ class RandomClient {
   #items: readonly WatchItem[] = [];
   #headBefore = 0;
   readonly #kinds: readonly WatchKind[];
+  readonly byIdentity: boolean;
 
   constructor(name: string, random: () => number, t: TestHub) {
     this.name = name;
@@ -42,6 +43,7 @@ class RandomClient {
       ['security-groups', 'device'],
     ];
     this.#kinds = orders[Math.floor(random() * orders.length)] ?? ['device'];
+    this.byIdentity = random() < 0.4;
   }
 
   async connect(): Promise<void> {
@@ -55,17 +57,21 @@ class RandomClient {
 
   #resumed(): readonly WatchItem[] {
     const fresh = this.connections.length === 0 || this.random() < 0.2;
-    if (fresh) return this.#kinds.map((kind) => ({ kind }));
+    if (fresh) return this.#kinds.map((kind) => this.#item(kind));
     return this.#kinds.map((kind) => {
       const last = this.connections.at(-1);
       const tail = last?.received.some((one) => one.type === 'tail' && one.kind === kind) ?? false;
       const gt_revision = last === undefined ? 0 : this.#lastOf(last, kind);
       return {
-        kind,
+        ...this.#item(kind),
         ...(gt_revision > 0 ? { gt_revision } : {}),
         ...(tail && gt_revision > 0 ? { at_tail: true } : {}),
       };
     });
+  }
+
+  #item(kind: WatchKind): WatchItem {
+    return { kind, ...(this.byIdentity && kind === 'device' && { view: 'identity' }) };
   }
 
   #lastOf(connection: Connection, kind: WatchKind): number {
@@ -90,7 +96,7 @@ function act(random: () => number, db: ModelDatabase, groups: string[], devices:
   const device = pick(devices);
   const group = pick(groups);
   if (roll < 0.25 || device === undefined) devices.push(db.create('device'));
-  else if (roll < 0.5) db.update(device);
+  else if (roll < 0.5) db.update(device, { endpointOnly: random() < 0.6 });
   else if (roll < 0.6) {
     db.delete(device);
     devices.splice(devices.indexOf(device), 1);
@@ -154,7 +160,8 @@ async function run(seed: number): Promise<{ readonly wrong: readonly string[]; r
   const checker = new Checker(modelOrg, db.log);
   const wrong = clients.flatMap((client) => {
     client.disconnect(true);
-    const whole: Client = { name: client.name, reader: client.reader, connections: client.connections };
+    const { name, reader, byIdentity, connections } = client;
+    const whole: Client = { name, reader, byIdentity, connections };
     return checker.check(whole);
   });
   t.hub.close();
@@ -163,7 +170,7 @@ async function run(seed: number): Promise<{ readonly wrong: readonly string[]; r
 
 describe('whatever happens', () => {
   const runs = Number(process.env['RINGFENCE_RANDOM_RUNS'] ?? 60);
-  test(`streams are ordered, unique, exact, complete and resumable, and tails never ahead (${runs} seeded runs)`, async () => {
+  test(`streams, full and by identity, are ordered, unique, exact, complete and resumable, and tails never ahead (${runs} seeded runs)`, async () => {
     let checked = 0;
     for (let seed = 1; seed <= runs; seed += 1) {
       const result = await run(seed);

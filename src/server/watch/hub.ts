@@ -1,12 +1,11 @@
 /** Owns the process's streams: which organizations are watched, what wakes them, and the clock that all streams share. */
 import type { WatchItem } from '../../api/watch.ts';
-import { watchKinds } from '../../api/kinds.ts';
 import type { OrganizationId, TokenId } from '../../policy/ids.ts';
 import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
 import { Coalescer } from '../coalesce.ts';
 import { LocalStreamPlaces, type StreamPlace, type StreamPlaces } from '../stream-places.ts';
 import { Channel } from './channel.ts';
-import { maskOf } from './frame.ts';
+import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
 import { start } from './cursor.ts';
 import { Rights, type EndedRights } from './rights.ts';
@@ -153,14 +152,14 @@ export class Hub {
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
     const sink = accept();
-    const kinds = watchKinds.filter((kind) => items.some((item) => item.kind === kind));
+    const projections = items.map(projectionOf);
     const stream = new Stream({
       owner: channel,
       sink,
       reader: {
         user: holder.reader,
-        kinds,
-        mask: maskOf(kinds),
+        projections,
+        mask: maskOf(projections),
         format: formatOf({ withKind: items.length > 1, chunked }),
       },
       holder,

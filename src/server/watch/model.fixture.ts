@@ -47,8 +47,9 @@ export class ModelDatabase implements Source {
     return id;
   }
 
-  update(id: string): void {
-    this.#write(id, 'change');
+  /** Of a device: in what it is, or only in where it is reached. */
+  update(id: string, { endpointOnly = false }: { readonly endpointOnly?: boolean } = {}): void {
+    this.#write(id, 'change', { endpointOnly });
   }
 
   /** A user's group enters or leaves everyone's view. */
@@ -84,12 +85,23 @@ export class ModelDatabase implements Source {
     for (const listener of this.#listeners) listener(whole);
   }
 
-  #write(id: string, type: Entry['type']): void {
+  #write(id: string, type: Entry['type'], { endpointOnly = false }: { readonly endpointOnly?: boolean } = {}): void {
     const { kind, owner, applied, leftAt } = this.#resource(id);
     const revision = this.head + 1;
     const json = `{"id":"${id}","org_id":"${modelOrg}","text":"${'ä'.repeat(revision % 7)}","revision":${revision}}`;
     const hidden = owner !== undefined && !applied;
-    this.log.push({ revision, kind, type, id, json, only_for: hidden ? owner : undefined, left_at: leftAt });
+    const isIdentity = kind === 'device' && !endpointOnly;
+    const identity = `{"id":"${id}","hostname":"host ${revision}","revision":${revision}}`;
+    this.log.push({
+      revision,
+      kind,
+      type,
+      id,
+      json,
+      only_for: hidden ? owner : undefined,
+      left_at: leftAt,
+      ...(isIdentity && { identity }),
+    });
   }
 
   #resource(id: string): Resource {
@@ -125,7 +137,10 @@ export class ModelDatabase implements Source {
     await this.#visit();
     const newest = new Map<string, Entry>();
     for (const entry of this.log) {
-      if (entry.kind !== 'organization' && query.kinds.includes(entry.kind)) newest.set(entry.id, entry);
+      const { kind, identity } = entry;
+      if (kind !== 'organization' && query.kinds.includes(kind)) newest.set(entry.id, entry);
+      else if (identity !== undefined && query.kinds.includes('device-identity'))
+        newest.set(entry.id, { ...entry, json: identity });
     }
     const found: Entry[] = [];
     for (const entry of newest.values()) {

@@ -24,4 +24,27 @@ function repeated(body: unknown): readonly RequestProblem[] {
   );
 }
 
-export const watchProblems = (body: unknown): Found<RequestProblem> => join(check(WatchRequest, body), repeated(body));
+/** Every item of another kind than `device` that asks for a view. */
+function strangeViews(body: unknown): readonly RequestProblem[] {
+  if (!Array.isArray(body)) return [];
+  return (body as readonly unknown[]).slice(0, 100).flatMap((item, index) =>
+    typeof item === 'object' && item !== null && 'view' in item && kindOf(item) !== 'device'
+      ? [
+          {
+            pointer: at(at('', index), 'view'),
+            code: 'view_of_device',
+            detail: 'Only items of kind "device" have a view.',
+          } as const,
+        ]
+      : [],
+  );
+}
+
+export const watchProblems = (body: unknown): Found<RequestProblem> => {
+  const found = join(check(WatchRequest, body), repeated(body));
+  const known = new Set(found.problems.map(({ pointer }) => pointer));
+  return join(
+    found,
+    strangeViews(body).filter(({ pointer }) => !known.has(pointer)),
+  );
+};

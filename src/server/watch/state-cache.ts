@@ -1,5 +1,5 @@
 /**
- * Owns a cache of an organization's current state of one kind, as segments over the axis of revisions. A resource that
+ * Owns a cache of an organization's current state in one projection, as segments over the axis of revisions. A resource that
  * changes leaves its segment and joins the last one. Listings and far resumes are served from here, so that a thousand
  * agents that come at once cost one read of the database.
  */
@@ -70,7 +70,9 @@ export class StateCache {
     const through = Math.min(reach, next?.after ?? reach);
     if (through <= after) throw new Error(`a page of state after ${after} reaches ${through} only`);
     const changed = new Set<string>();
-    for (const frame of ring.after(from)) for (const key of replacedBy(frame)) changed.add(key);
+    for (const frame of ring.after(from)) {
+      if (frame.mask === this.#mask) for (const key of replacedBy(frame)) changed.add(key);
+    }
     this.#insert(
       after,
       through,

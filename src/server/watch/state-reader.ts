@@ -1,9 +1,8 @@
 /** Owns the reading of an organization's state into its caches: a page at a time, each read once for all streams that wait for it. */
-import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Head } from '../store/contract/change-log.ts';
+import type { Head, Projection } from '../store/contract/change-log.ts';
 import type { Need } from './cursor.ts';
-import { framesOf, maskOf } from './frame.ts';
+import { maskOf, stateFramesOf } from './frame.ts';
 import type { Ring } from './ring.ts';
 import type { Pool } from './segment.ts';
 import type { Source } from './source.ts';
@@ -40,11 +39,11 @@ export class StateReader {
     this.#o = options;
   }
 
-  cache(kind: WatchKind, deletions: boolean): StateCache {
-    const key = `${kind} ${deletions}`;
+  cache(projection: Projection, deletions: boolean): StateCache {
+    const key = `${projection} ${deletions}`;
     let cache = this.#caches.get(key);
     if (cache === undefined) {
-      cache = new StateCache({ mask: maskOf([kind]), deletions, pool: this.#o.pool });
+      cache = new StateCache({ mask: maskOf([projection]), deletions, pool: this.#o.pool });
       this.#caches.set(key, cache);
     }
     return cache;
@@ -60,7 +59,7 @@ export class StateReader {
 
   /** Reads what a stream needs, unless that is being read already. */
   read(stream: Stream, need: Need): void {
-    const key = `${need.kind} ${need.deletions} ${need.after}`;
+    const key = `${need.projection} ${need.deletions} ${need.after}`;
     const others = this.#waiting.get(key);
     if (others !== undefined) {
       others.push(stream);
@@ -77,13 +76,13 @@ export class StateReader {
   }
 
   /** Reads one page into its cache. False when deletions that it should have are forgotten already. */
-  async #load({ kind, deletions, after }: Need): Promise<boolean> {
+  async #load({ projection, deletions, after }: Need): Promise<boolean> {
     const { org, ring, source, stats, sync, pageBytes } = this.#o;
     for (;;) {
       const from = ring.head;
       const limit = this.#rows;
       stats.stateReads += 1;
-      const page = await source.readState(org, { kinds: [kind], after, limit, deletions });
+      const page = await source.readState(org, { kinds: [projection], after, limit, deletions });
       // What the page saw past the log must be in the log before the page is used: a resource that moved on would be missing.
       const head = await sync();
       if (head === undefined || (deletions && after < head.purged)) return false;
@@ -92,9 +91,9 @@ export class StateReader {
         const rows = Math.round(pageBytes / Math.max(1, weight / page.length));
         this.#rows = Math.min(Math.max(rows, pageRows.least), pageRows.most);
       }
-      const frames = page.flatMap((entry) => framesOf(org, { ...entry, left_at: 0 }));
+      const frames = page.flatMap((entry) => stateFramesOf(org, entry, projection));
       const full = page.length >= limit;
-      if (this.cache(kind, deletions).install(after, frames, { from, full, ring })) return true;
+      if (this.cache(projection, deletions).install(after, frames, { from, full, ring })) return true;
     }
   }
 }

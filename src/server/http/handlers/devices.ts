@@ -5,7 +5,7 @@ import {
   type AddDevice,
   type UpdateDevice,
 } from '../../../api/device.ts';
-import { deviceProblems } from '../../../api/device-body.ts';
+import { deviceProblems, normalAddresses, normalLabels } from '../../../api/device-body.ts';
 import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
@@ -30,6 +30,8 @@ const fieldsOf = (body: AddDevice): DeviceFields => ({
   endpoint_local_address_ip4: body.endpoint_local_address_ip4 ?? '',
   symmetric_nat: body.symmetric_nat ?? false,
   hostname: body.hostname ?? '',
+  addresses: normalAddresses(body.addresses ?? []),
+  labels: normalLabels(body.labels ?? []),
 });
 
 const create: Handler<'createDevice'> = async (call, { store, random, limits }) => {
@@ -48,6 +50,9 @@ const create: Handler<'createDevice'> = async (call, { store, random, limits }) 
   const byKey = principal.kind === 'enrollment' ? principal.key_id : undefined;
   if (byKey !== undefined && (body.security_groups ?? []).length > 0) {
     throw new HttpError('forbidden', 'An enrollment key cannot choose groups: they are set on the key.');
+  }
+  if (byKey !== undefined && (body.labels ?? []).length > 0) {
+    throw new HttpError('labels_by_owner', 'An enrollment key cannot choose labels: an owner sets them on the key.');
   }
   const { secret, digest } = mint('device', random);
   const user_id = body.user_id === undefined ? principal.user_id : parseUserId(body.user_id);
@@ -120,9 +125,18 @@ const update: Handler<'updateDevice'> = async (call, { store, limits }) => {
       lengths: lengthsOf(limits),
     }),
   );
-  const { organization_id: _organization, user_id: _user, security_groups, ...fields } = call.body as UpdateDevice;
+  const {
+    organization_id: _org,
+    user_id: _user,
+    security_groups,
+    addresses,
+    labels,
+    ...fields
+  } = call.body as UpdateDevice;
   const patch: DevicePatch = {
     ...fields,
+    ...(addresses === undefined ? {} : { addresses: normalAddresses(addresses) }),
+    ...(labels === undefined ? {} : { labels: normalLabels(labels) }),
     ...(security_groups === undefined ? {} : { security_groups: security_groups.map(parseGroupId) }),
   };
   const expected = expectedRevision(call.ifMatch, now.revision);
@@ -133,6 +147,11 @@ const remove: Handler<'deleteDevice'> = async (call, { store }) => {
   const { org_id, device_id } = call.params;
   const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
   return stored(await store.devices.delete(org_id, call.by, device_id, expected));
+};
+
+const listGroups: Handler<'listDeviceGroups'> = async (call, { store }) => {
+  const groups = await store.devices.groups(call.params.org_id, call.params.device_id);
+  return { kind: 'list', json: JSON.stringify(groups) };
 };
 
 const report: Handler<'reportDeviceStatus'> = async (call, { store, clock }) => {
@@ -155,6 +174,7 @@ export const deviceHandlers = {
   readDevice: readOne,
   updateDevice: update,
   deleteDevice: remove,
+  listDeviceGroups: listGroups,
   reportDeviceStatus: report,
   listDeviceStatuses: listStatuses,
 } as const;

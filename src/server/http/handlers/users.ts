@@ -1,4 +1,5 @@
 /** Owns the operations on users and the credentials they hold: tokens and enrollment keys. */
+import { normalLabels } from '../../../api/device-body.ts';
 import { pathFor } from '../../../api/paths.ts';
 import type { EnrollmentKey, Token, User, WhoAmI } from '../../../api/user.ts';
 import { parseGroupId, type UserId } from '../../../policy/ids.ts';
@@ -122,6 +123,7 @@ const showKey = (key: EnrollmentKeyRecord): EnrollmentKey => ({
   ...(key.security_groups === undefined || key.security_groups.length === 0
     ? {}
     : { security_groups: key.security_groups }),
+  ...(key.labels === undefined ? {} : { labels: key.labels }),
   created_at: key.created_at,
   expires_at: key.expires_at,
 });
@@ -129,7 +131,7 @@ const showKey = (key: EnrollmentKeyRecord): EnrollmentKey => ({
 const day = 24 * 60 * 60 * 1000;
 
 const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store, random, clock }) => {
-  const { name = '', uses = 1, expires_at, security_groups = [] } = call.body;
+  const { name = '', uses = 1, expires_at, security_groups = [], labels = [] } = call.body;
   const { secret, digest } = mint('enroll', random);
   const { org_id } = call.params;
   const key = await store.enrollmentKeys.issue(org_id, call.by, {
@@ -138,6 +140,7 @@ const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store
     uses,
     expires_at: futureExpiry(expires_at, clock) ?? new Date(clock() + day),
     security_groups: security_groups.map(parseGroupId),
+    labels: normalLabels(labels),
   });
   const location = pathFor('readEnrollmentKey', { org_id, key_id: key.id });
   return record({ ...showKey(key), key: secret }, { location });

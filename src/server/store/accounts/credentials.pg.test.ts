@@ -140,6 +140,7 @@ const key = (given: object = {}) => ({
   expires_at: new Date(Date.now() + 3_600_000),
   uses: 2,
   security_groups: [],
+  labels: [],
   ...given,
 });
 

@@ -78,6 +78,7 @@ test('a deleted organization takes everything along, and says so to whoever list
     expires_at: new Date(Date.now() + 1e6),
     uses: 1,
     security_groups: [own],
+    labels: [],
   };
   await store.enrollmentKeys.issue(org, member, key);
   const hints: Hint[] = [];

@@ -11,7 +11,14 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const later = new Date(Date.UTC(2100, 0));
-const key = (expires_at = later) => ({ digest: someDigest(), name: '', expires_at, uses: 5, security_groups: [] });
+const key = (expires_at = later) => ({
+  digest: someDigest(),
+  name: '',
+  expires_at,
+  uses: 5,
+  security_groups: [],
+  labels: [],
+});
 const token = (expires_at = later) => ({ digest: someDigest(), name: '', scope: 'full' as const, expires_at });
 
 /** One more of each, by which server asks is of no matter. */

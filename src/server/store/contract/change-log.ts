@@ -16,6 +16,8 @@ export interface Entry {
   readonly json: string;
   /** Undefined: every member may see it. Otherwise only this user may: a user's group that is applied to no device. */
   readonly only_for: UserId | undefined;
+  /** Of a device in the exact log: the record by identity with this revision, where this change is one of identity or a deletion. */
+  readonly identity?: string | undefined;
   /** The revision at which a user's group last left everyone's view; 0: never. Entering and leaving take a revision of their own. */
   readonly left_at: number;
   /**
@@ -58,8 +60,11 @@ export interface Hint {
   readonly deleted_organizations: readonly OrganizationId[];
 }
 
+/** What a stream may show: the records of a kind, or devices by identity. */
+export type Projection = WatchKind | 'device-identity';
+
 export interface StateQuery {
-  readonly kinds: readonly WatchKind[];
+  readonly kinds: readonly Projection[];
   readonly after: number;
   readonly limit: number;
   readonly deletions: boolean;
@@ -76,7 +81,8 @@ export interface ChangeLog {
   /**
    * The newest state of every resource of these kinds changed after a revision, ascending by revision, at most `limit`. With
    * `deletions` also those, and departures of users' groups (`hidden_from`), so that one revision may come twice. Pages need no
-   * common snapshot: a record that changes meanwhile moves to a higher revision and is met there.
+   * common snapshot: a record that changes meanwhile moves to a higher revision and is met there. Devices by identity come with `json` and
+   * `revision` as that view shows them.
    */
   readState(org: OrganizationId, query: StateQuery): Promise<readonly Entry[]>;
   /** Called for every commit of this process at once, and of other servers through the database. Returns what ends it. */

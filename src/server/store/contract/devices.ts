@@ -2,7 +2,7 @@
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { Actor } from './actor.ts';
 import type { Expected, Page, RevisionPage } from './page.ts';
-import type { DeviceFields, DeviceRecord, DeviceStatus, Stored } from './records.ts';
+import type { AppliedGroup, DeviceFields, DeviceRecord, DeviceStatus, Stored } from './records.ts';
 import type { Digest } from './tokens.ts';
 
 export interface NewDevice {
@@ -15,13 +15,18 @@ export interface NewDevice {
   /**
    * Admits the device by this key instead of `by`'s word: one use is taken in the same transaction (`enrollment_key_spent` when none
    * is left), the device's user is the key's, and while the device names no groups, it gets the key's. A group of the key that is gone refuses
-   * the device (`group_list_invalid`): without it the device would stand open.
+   * the device (`group_list_invalid`): without it the device would stand open. The device gets the key's labels; while the key's user is no owner any
+   * more, a key with labels admits nobody (`labels_by_owner`).
    */
   readonly enrollment_key?: EnrollmentKeyId | undefined;
 }
 
 export type DevicePatch = Partial<DeviceFields> & { readonly security_groups?: readonly GroupId[] };
 
+/**
+ * Labels, and of a device that has labels the addresses, are an owner's to change: `labels_by_owner`, `address_by_owner`. What stands already may
+ * be said again by anybody who may change the device.
+ */
 export interface Devices {
   list(org: OrganizationId, query?: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;
   get(org: OrganizationId, id: DeviceId): Promise<Stored<DeviceRecord>>;
@@ -35,6 +40,8 @@ export interface Devices {
   ): Promise<Stored<DeviceRecord>>;
   /** Its tokens go with it. */
   delete(org: OrganizationId, by: Actor, id: DeviceId, options?: Expected): Promise<Stored<DeviceRecord>>;
+  /** The groups in effect on a device, in the order in which they apply, and why each is; `not_found` where there is no such device. */
+  groups(org: OrganizationId, id: DeviceId): Promise<readonly AppliedGroup[]>;
   /** Keeps what a device says about itself; no revision, no event. */
   report(org: OrganizationId, id: DeviceId, status: unknown): Promise<void>;
   statuses(org: OrganizationId, query?: Page): Promise<readonly DeviceStatus[]>;

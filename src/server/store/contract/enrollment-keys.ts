@@ -11,6 +11,8 @@ export interface NewEnrollmentKey {
   readonly expires_at: Date;
   readonly uses: number;
   readonly security_groups: readonly GroupId[];
+  /** Sorted. A key with labels is an owner's: `labels_by_owner` otherwise. */
+  readonly labels: readonly string[];
 }
 
 export interface EnrollmentKeys {

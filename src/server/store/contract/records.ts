@@ -34,17 +34,29 @@ export interface DeviceFields {
   readonly endpoint_local_address_ip4: string;
   readonly symmetric_nat: boolean;
   readonly hostname: string;
+  /** Its own addresses besides `tunnel_ip`, each as it is printed. */
+  readonly addresses: readonly string[];
+  /** Sorted. */
+  readonly labels: readonly string[];
 }
 
-export interface DeviceRecord extends DeviceFields {
+export interface DeviceRecord extends Omit<DeviceFields, 'addresses' | 'labels'> {
   readonly id: DeviceId;
   readonly user_id: UserId;
   readonly organization_id: OrganizationId;
-  /** Absent when empty. */
+  /** Absent when empty, all three. */
+  readonly addresses?: readonly string[];
+  readonly labels?: readonly string[];
   readonly security_groups?: readonly GroupId[];
   readonly created_at: Timestamp;
   readonly updated_at: Timestamp;
   readonly revision: number;
+}
+
+/** A group in effect on a device, and why it is. */
+export interface AppliedGroup {
+  readonly group_id: GroupId;
+  readonly by: 'list' | 'label' | 'default' | 'guardrail';
 }
 
 export interface OrganizationRecord {
@@ -104,6 +116,8 @@ export interface EnrollmentKeyRecord {
   readonly uses_left: number;
   /** Groups that every device admitted by this key starts with; absent when none. */
   readonly security_groups?: readonly GroupId[];
+  /** Labels that every device admitted by this key gets; absent when none. */
+  readonly labels?: readonly string[];
   readonly created_at: Timestamp;
 }
 

@@ -1,8 +1,12 @@
-/** Owns the wire text of a device: every field of the record, in the order in which readers get them. */
+/** Owns the wire text of a device, whole and by identity: every field, in the order in which readers get them. */
 import { isoTime, jsonText } from '../postgres/sql.ts';
 
 const flag = (name: string, value: string): string =>
   `CASE WHEN ${value} THEN ',"${name}":true' ELSE ',"${name}":false' END`;
+
+/** Omitted when empty. */
+const list = (name: string, value: string): string =>
+  `CASE WHEN ${value} <> '{}' THEN ',"${name}":' || to_json(${value})::text END`;
 
 /** The body of a device, from a row under this alias. */
 export const deviceBody = (row: string): string =>
@@ -20,7 +24,23 @@ export const deviceBody = (row: string): string =>
     `',"endpoint_local_address_ip4":', ${jsonText(`${row}.endpoint_local_address_ip4`)}`,
     flag('symmetric_nat', `${row}.symmetric_nat`),
     `',"hostname":', ${jsonText(`${row}.hostname`)}`,
-    `CASE WHEN ${row}.security_groups <> '{}' THEN ',"security_groups":' || to_json(${row}.security_groups)::text END`,
+    list('addresses', `${row}.addresses`),
+    list('labels', `${row}.labels`),
+    list('security_groups', `${row}.security_groups`),
     `',"created_at":"', ${isoTime(`${row}.created_at`)}`,
     `'","updated_at":"', ${isoTime(`${row}.updated_at`)}, '"'`,
+  ].join(', ')})`;
+
+/** The columns that say what a device is and which groups it has: the view `identity` shows these and no other. */
+export const identityColumns = ['hostname', 'tunnel_ip', 'addresses', 'labels', 'security_groups'] as const;
+
+/** The body of a device as the view `identity` shows it, from a row under this alias. */
+export const identityBody = (row: string): string =>
+  `concat(${[
+    `'{"id":"', ${row}.id`,
+    `'","hostname":', ${jsonText(`${row}.hostname`)}`,
+    `',"tunnel_ip":', ${jsonText(`${row}.tunnel_ip`)}`,
+    list('addresses', `${row}.addresses`),
+    list('labels', `${row}.labels`),
+    list('security_groups', `${row}.security_groups`),
   ].join(', ')})`;

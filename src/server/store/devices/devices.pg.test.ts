@@ -25,7 +25,7 @@ afterAll(() => postgres.stop());
 const nowhere = parseDeviceId('00000000-0000-4000-8000-000000000000');
 
 test('a device is answered, stored and logged with every field as it was given', async () => {
-  const { store, org, member } = await makeWorld(postgres);
+  const { store, org, owner, member } = await makeWorld(postgres);
   const given = fields({
     hostname: 'käse"\\\n\t\u0001',
     local_ip: '10.0.0.1:51820',
@@ -36,8 +36,10 @@ test('a device is answered, stored and logged with every field as it was given',
     reflexive_ip4: '198.51.100.7',
     endpoint_local_address_ip4: '192.0.2.1',
     symmetric_nat: true,
+    addresses: ['10.0.0.1', 'fd00::1'],
+    labels: ['app', 'db'],
   });
-  const made = await store.devices.create(org, member, device(member.user_id, { fields: given }));
+  const made = await store.devices.create(org, owner, device(member.user_id, { fields: given }));
   expect(made.record).toEqual({
     id: made.id,
     user_id: member.user_id,

@@ -13,6 +13,8 @@ import { asItem, readRow, runOne, stored, type QuickOperation, type QuickRow } f
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { careful } from '../write/writer.ts';
+import { listApplied } from './applied-groups.ts';
+import { identityColumns } from './body.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
 import * as sql from './statements.ts';
@@ -34,6 +36,8 @@ function fieldItem(fields: Partial<DeviceFields>) {
     endpoint_local_address_ip4: fields.endpoint_local_address_ip4 ?? null,
     symmetric_nat: fields.symmetric_nat ?? null,
     hostname: fields.hostname ?? null,
+    addresses: fields.addresses ?? null,
+    labels: fields.labels ?? null,
   };
 }
 
@@ -98,7 +102,7 @@ async function writeList(
   return device;
 }
 
-/** Takes one use of an enrollment key: the device becomes the key's user's, and a device that names no groups gets the key's. */
+/** Takes one use of an enrollment key: the device becomes the key's user's with the key's labels, and one that names no groups gets the key's. */
 async function useKey(
   context: Context,
   { tx, org }: Pick<Locked, 'tx' | 'org'>,
@@ -111,6 +115,7 @@ async function useKey(
   return {
     ...device,
     user_id: parseUserId(row.user_id),
+    fields: { ...device.fields, labels: row.labels },
     security_groups: device.security_groups.length > 0 ? device.security_groups : preset,
   };
 }
@@ -158,6 +163,7 @@ export function devicesIn(context: Context): Devices {
       }
       const write = careful(async (tx) => {
         const locked = { tx, org };
+        // Labels of a key are set in the name of its user: a user who is no owner any more does not go on by a key that was made before.
         const asked = enrollment_key === undefined ? device : await useKey(context, locked, enrollment_key, device);
         const item = newItem(context, org, by, asked);
         const { user_id: user, security_groups: list } = asked;
@@ -171,7 +177,10 @@ export function devicesIn(context: Context): Devices {
       const item = patchItem(context, org, by, id, patch, options);
       if (list === undefined) {
         const conflictKeys = patch.public_key === undefined ? [id] : [id, keyDigest(org, patch.public_key)];
-        return writer.write(org, { kind: 'quick', operation: sql.updateDevice, item, conflictKeys, decode: read });
+        const operation = identityColumns.some((name) => patch[name] !== undefined)
+          ? sql.updateDevice
+          : sql.updateEndpoint;
+        return writer.write(org, { kind: 'quick', operation, item, conflictKeys, decode: read });
       }
       const write = careful(async (tx) => {
         const [old] = await tx.run(sql.getDevice, [org, id]);
@@ -191,6 +200,13 @@ export function devicesIn(context: Context): Devices {
       );
       if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });
       return gone;
+    },
+
+    async groups(org, id) {
+      const rows = await reads.run(listApplied, [org, id]);
+      // A device has the default group where it has no other: without any there is no device.
+      if (rows.length === 0) return refuse({ code: 'not_found', what: 'device' });
+      return rows.map((row) => ({ group_id: parseGroupId(row.group_id), by: row.by }));
     },
 
     async report(org, id, status) {

@@ -1,9 +1,10 @@
-/** Owns enrollment keys in the store: they expire, they are used up, and they may preset a device's groups. */
+/** Owns enrollment keys in the store: they expire, they are used up, and they may preset a device's groups and labels. */
 import { parseEnrollmentKeyId, parseGroupId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
+import { isOwner } from '../schema/fragments.ts';
 import { checkList } from './group-list.ts';
 import type { EnrollmentKeyRecord } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
@@ -18,10 +19,11 @@ interface KeyRow {
   readonly expires_at: string;
   readonly uses_left: number;
   readonly security_groups: string[];
+  readonly labels: string[];
   readonly created_at: string;
 }
 
-const columns = 'id, org_id, user_id, name, expires_at, uses_left, security_groups, created_at';
+const columns = 'id, org_id, user_id, name, expires_at, uses_left, security_groups, labels, created_at';
 
 const authenticateKey = statement<KeyRow>(
   'authenticate_key',
@@ -29,8 +31,8 @@ const authenticateKey = statement<KeyRow>(
 );
 const insertKey = statement<KeyRow>(
   'insert_key',
-  `INSERT INTO enrollment_keys (id, digest, org_id, user_id, name, expires_at, uses_left, security_groups, created_at)
-   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING ${columns}`,
+  `INSERT INTO enrollment_keys (id, digest, org_id, user_id, name, expires_at, uses_left, security_groups, labels, created_at)
+   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING ${columns}`,
 );
 /** Values: organization, user or null, after this id, limit. */
 const listKeys = statement<KeyRow>(
@@ -62,12 +64,22 @@ function record(row: KeyRow): EnrollmentKeyRecord {
     expires_at: row.expires_at,
     uses_left: row.uses_left,
     ...(groups.length > 0 ? { security_groups: groups } : {}),
+    ...(row.labels.length > 0 ? { labels: row.labels } : {}),
     created_at: row.created_at,
   };
 }
 
 const found = (row: KeyRow | undefined): EnrollmentKeyRecord =>
   row === undefined ? refuse({ code: 'not_found', what: 'enrollment_key' }) : record(row);
+
+/** Values: organization, user. */
+const findOwner = statement<{ is_owner: boolean }>('find_owner', `SELECT ${isOwner('$2')} AS is_owner`);
+
+/** A key with labels sets them in its user's name. */
+async function checkOwner(tx: Runner, org: string, user: string): Promise<void> {
+  const [row] = await tx.run(findOwner, [org, user]);
+  if (row?.is_owner !== true) refuse({ code: 'labels_by_owner' });
+}
 
 /** Keys that admit nobody any more make room first: they are kept to be read, not to stand in the way. */
 async function checkCount(tx: Runner, context: Context, org: string): Promise<void> {
@@ -95,6 +107,7 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
           const asked = { user: by.user_id, list: key.security_groups, oldList: [] };
           const { problems } = await checkList(locked, context, asked);
           if (problems.length > 0) return refuse({ code: 'group_list_invalid', problems });
+          if (key.labels.length > 0) await checkOwner(locked.tx, org, by.user_id);
           await checkCount(locked.tx, context, org);
           const digest = Buffer.from(key.digest);
           const limits = [key.expires_at.toISOString(), key.uses];
@@ -106,6 +119,7 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
             key.name,
             ...limits,
             key.security_groups,
+            key.labels,
             now(context),
           ];
           return found((await locked.tx.run(insertKey, values))[0]);

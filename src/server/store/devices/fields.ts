@@ -10,6 +10,8 @@ export const fields = {
   endpoint_local_address_ip4: 'text',
   symmetric_nat: 'boolean',
   hostname: 'text',
+  addresses: 'text[]',
+  labels: 'text[]',
 };
 
 export const fieldColumns = Object.keys(fields);

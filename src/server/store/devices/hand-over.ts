@@ -3,6 +3,7 @@ import { statement } from '../postgres/sql.ts';
 import { headVersion, logChanges, takeRevisions } from '../write/revisions.ts';
 import { deviceBody } from './body.ts';
 import { fieldsOf } from './fields.ts';
+import { identityIfChanged, keepIdentities } from './identity.ts';
 
 /** A device's list without the groups of user `$2`. */
 const remaining = `ARRAY(
@@ -21,14 +22,15 @@ export const handOver = statement<{ id: string; revision: number }>(
   'hand_over_devices',
   `WITH moving AS MATERIALIZED (
      SELECT d.org_id, d.id, $3::uuid AS user_id, ${fieldsOf('d')}, ${remaining} AS security_groups,
-       d.created_at, $4::timestamptz AS updated_at, ${headVersion}
+       ${remaining} <> d.security_groups AS identity_changed, d.created_at, $4::timestamptz AS updated_at, ${headVersion}
      FROM devices d WHERE d.org_id = $1 AND d.user_id = $2),
    ${takeRevisions('moving', 'ORDER BY moving.id')},
    new AS (
      UPDATE devices d SET user_id = n.user_id, security_groups = n.security_groups, updated_at = n.updated_at, revision = n.revision,
        body = ${deviceBody('n')}
-     FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body)
-   ${logChanges({ kind: 'device', type: 'change', from: 'new' })} RETURNING id, revision`,
+     FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identityIfChanged('n', 'd')}),
+   identities AS (${keepIdentities('new')})
+   ${logChanges({ kind: 'device', type: 'change', from: 'new', identity: 'new.identity' })} RETURNING id, revision`,
 );
 
 /** Careful: no device holds a group of this member any more. Values: organization, user. */

@@ -82,7 +82,14 @@ async function place({ store, owner, member }: World): Promise<Place> {
     groups.push((await store.groups.create(org, by, of, group())).record.id);
   const keys = new Map<string, EnrollmentKeyId>();
   for (const by of [owner, member]) {
-    const wanted = { digest: someDigest(), name: '', expires_at: new Date(9e12), uses: 1_000, security_groups: [] };
+    const wanted = {
+      digest: someDigest(),
+      name: '',
+      expires_at: new Date(9e12),
+      uses: 1_000,
+      security_groups: [],
+      labels: [],
+    };
     keys.set(by.user_id, parseEnrollmentKeyId((await store.enrollmentKeys.issue(org, by, wanted)).id));
   }
   const devices: DeviceId[] = [];

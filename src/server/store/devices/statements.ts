@@ -1,10 +1,11 @@
 /** Owns the SQL of devices. */
 import { found, inOrg, statement } from '../postgres/sql.ts';
-import { isMember, noteRevoked } from '../schema/fragments.ts';
-import { quickOperation } from '../write/quick.ts';
+import { isMember, isOwner, noteRevoked } from '../schema/fragments.ts';
+import { quickOperation, type QuickOperation } from '../write/quick.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
-import { deviceBody } from './body.ts';
+import { deviceBody, identityBody, identityColumns } from './body.ts';
 import { fieldColumns, fields, fieldsOf } from './fields.ts';
+import { identityIfChanged, keepIdentities } from './identity.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -50,7 +51,8 @@ const columns = [
 
 const keyTaken = found('devices o', `o.key_digest = decode(n.key_digest, 'hex')`);
 
-const log = (type: 'change' | 'delete', from: string): string => logChanges({ kind: 'device', type, from });
+const log = (type: 'change' | 'delete', from: string): string =>
+  logChanges({ kind: 'device', type, from, identity: `${from}.identity` });
 
 /** A device with its token if `token_digest` is given. Digests are in hexadecimal. That its list may be so is checked before (`group-list.ts`). */
 export const createDevice = quickOperation('create_device', {
@@ -72,11 +74,13 @@ export const createDevice = quickOperation('create_device', {
     n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
   adds: 'devices',
   refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id <> n.actor AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
+    WHEN n.labels <> '{}' AND NOT ${isOwner('n.actor')} THEN 'labels_by_owner'
     WHEN ${keyTaken} THEN 'public_key_taken'`,
   write: `new AS (
     INSERT INTO devices (${columns}, body) SELECT ${columns}, ${deviceBody('n')} FROM numbered n
-    RETURNING org_id, id, revision, body)`,
+    RETURNING org_id, id, revision, body, ${identityBody('devices')} AS identity)`,
   log: `log AS (${log('change', 'new')}),
+    identities AS (${keepIdentities('new')}),
     token AS (
       INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, created_at)
       SELECT token_id, token_digest, user_id, org_id, id, token_name, 'full', created_at FROM numbered WHERE token_digest IS NOT NULL)`,
@@ -90,37 +94,68 @@ const patched = fieldColumns.map((column) =>
     ? 'CASE WHEN n.prefix_given THEN n.child_prefix ELSE d.child_prefix END'
     : `coalesce(n.${column}, d.${column})`,
 );
+const patchedOf = (name: string): string =>
+  name === 'security_groups' ? patchedList : (patched[fieldColumns.indexOf(name)] ?? '');
 const patchedFields = patched.map((value, index) => `${value} AS ${fieldColumns[index]}`).join(', ');
 const patchedList = 'coalesce(n.security_groups, d.security_groups)';
 const same = `(${patched.join(', ')}, ${patchedList}) IS NOT DISTINCT FROM (${fieldsOf('d')}, d.security_groups)`;
+const isChanged = (...names: readonly string[]): string =>
+  `(${names.map((name) => patchedOf(name)).join(', ')}) IS DISTINCT FROM (${names.map((name) => `d.${name}`).join(', ')})`;
 const written = [...fieldColumns, 'key_digest', 'security_groups', 'updated_at', 'revision'];
 
+interface Identity {
+  /** Whether what a row asks for changes its identity, as a column of `n`. */
+  readonly flag: string;
+  readonly refusals: string;
+  /** Of a row that was written. */
+  readonly column: string;
+  readonly keep: string;
+}
+
 /** A list that is null stays as it is. That a given one may be so is checked before (`group-list.ts`). */
-export const updateDevice = quickOperation('update_device', {
-  columns: {
-    id: 'uuid',
-    expected: 'bigint',
-    ...fields,
-    prefix_given: 'boolean',
-    key_digest: 'text',
-    security_groups: 'uuid[]',
-    at: 'timestamptz',
-    actor: 'uuid',
-  },
-  select: `h.org_id, n.id, d.user_id, ${patchedFields}, coalesce(decode(n.key_digest, 'hex'), d.key_digest) AS key_digest,
-    ${patchedList} AS security_groups, d.created_at, n.at AS updated_at`,
-  from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
-  refusal: `WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
+const deviceUpdate = (name: string, identity: Identity): QuickOperation =>
+  quickOperation(name, {
+    columns: {
+      id: 'uuid',
+      expected: 'bigint',
+      ...fields,
+      prefix_given: 'boolean',
+      key_digest: 'text',
+      security_groups: 'uuid[]',
+      at: 'timestamptz',
+      actor: 'uuid',
+    },
+    select: `h.org_id, n.id, d.user_id, ${patchedFields}, coalesce(decode(n.key_digest, 'hex'), d.key_digest) AS key_digest,
+    ${patchedList} AS security_groups, d.created_at, n.at AS updated_at ${identity.flag}`,
+    from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
+    refusal: `WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
     WHEN d.id IS NULL THEN 'not_found'
     WHEN d.revision <> n.expected THEN 'precondition_failed'
-    WHEN ${same} THEN 'unchanged'
+    WHEN ${same} THEN 'unchanged' ${identity.refusals}
     WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
-  write: `new AS (
+    write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
-    FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body)`,
-  log: `log AS (${log('change', 'new')})`,
-  oldBody: 'd.body',
-  standing: 'd.revision',
+    FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identity.column})`,
+    log: `log AS (${log('change', 'new')}) ${identity.keep}`,
+    oldBody: 'd.body',
+    standing: 'd.revision',
+  });
+
+/** Where the device is reached, and nothing of what it is: thousands a second, so that nothing is prepared here that such a write does not need. */
+export const updateEndpoint = deviceUpdate('update_endpoint', {
+  flag: '',
+  refusals: '',
+  column: 'NULL::text AS identity',
+  keep: '',
+});
+
+/** What the device is, or which groups it has, too. Labels, and the addresses of a device that has labels, are for owners to change (reference 5 (14)). */
+export const updateDevice = deviceUpdate('update_device', {
+  flag: `, ${isChanged(...identityColumns)} AS identity_changed`,
+  refusals: `WHEN ${isChanged('labels')} AND NOT ${isOwner('n.actor')} THEN 'labels_by_owner'
+    WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND NOT ${isOwner('n.actor')} THEN 'address_by_owner'`,
+  column: identityIfChanged('n', 'd'),
+  keep: `, identities AS (${keepIdentities('new')})`,
 });
 
 /** Careful. Values: devices, their lists as JSON arrays. */
@@ -134,10 +169,10 @@ export const relink = statement<never>(
 );
 
 /** Careful: one use of an enrollment key. Values: organization, key, now. */
-export const useKey = statement<{ user_id: string; security_groups: string[] }>(
+export const useKey = statement<{ user_id: string; security_groups: string[]; labels: string[] }>(
   'use_key',
   `UPDATE enrollment_keys SET uses_left = uses_left - 1 WHERE id = $2 AND ${inOrg('enrollment_keys')} AND uses_left > 0 AND expires_at > $3
-   RETURNING user_id, security_groups`,
+   RETURNING user_id, security_groups, labels`,
 );
 
 /** Careful: notes that the tokens of these devices end. They go with the devices. */
@@ -159,7 +194,7 @@ export const revokeOrganizationDeviceTokens = statement<RevokedRow>(
 
 const fewer = { of: 'devices', by: '-' } as const;
 const deleteDevices = (which: string, revisions: string): string =>
-  `WITH gone AS (DELETE FROM devices d WHERE ${which} RETURNING d.org_id, d.id, d.body, ${headVersion}),
+  `WITH gone AS (DELETE FROM devices d WHERE ${which} RETURNING d.org_id, d.id, d.body, ${identityBody('d')} AS identity, ${headVersion}),
    ${revisions} ${log('delete', 'numbered')} RETURNING id, revision, body`;
 /** Careful. Values: organization, id. */
 export const deleteDevice = statement<BodyRow>(

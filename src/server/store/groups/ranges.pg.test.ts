@@ -57,7 +57,14 @@ test('a list whose groups name more ranges together than a device may have is re
   expect(await problemOf(store.devices.create(org, owner, device(owner.user_id, both)))).toEqual(problem);
   const made = await store.devices.create(org, owner, device(owner.user_id, { security_groups: [six, four] }));
   expect(await problemOf(store.devices.update(org, owner, made.record.id, both))).toEqual(problem);
-  const key = { digest: Buffer.alloc(32), name: '', expires_at: new Date(Date.UTC(2100, 0)), uses: 1, ...both };
+  const key = {
+    digest: Buffer.alloc(32),
+    name: '',
+    expires_at: new Date(Date.UTC(2100, 0)),
+    uses: 1,
+    labels: [],
+    ...both,
+  };
   expect(await problemOf(store.enrollmentKeys.issue(org, owner, key))).toEqual(problem);
 });
 

@@ -1,11 +1,10 @@
 /** Owns the reading side of revisions: heads, the exact log, states to resume from, and the forgetting of both. */
-import type { WatchKind } from '../../../api/kinds.ts';
 import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
-import type { ChangeLog, Ended, Entry, Head } from '../contract/change-log.ts';
+import type { ChangeLog, Ended, Entry, Head, Projection } from '../contract/change-log.ts';
 
 /** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
 const revocationMinutes = 10;
@@ -50,23 +49,29 @@ interface EntryRow {
   readonly body: string;
   readonly only_for: string | null;
   readonly left_at: number;
+  readonly identity?: string | null;
   readonly hidden_from?: string | null;
 }
 
 const readChanges = statement<EntryRow>(
   'read_changes',
-  'SELECT revision, kind, type, id, body, only_for, left_at FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3',
+  'SELECT revision, kind, type, id, body, only_for, left_at, identity FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3',
 );
 
-const currentState: Readonly<Record<WatchKind, string>> = {
+const currentState: Readonly<Record<Projection, string>> = {
   device: `(SELECT revision, 'device' AS kind, 'change' AS type, id, body, NULL::uuid AS only_for, 0::bigint AS left_at, NULL::uuid AS hidden_from
     FROM devices WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
+  'device-identity': `(SELECT revision, 'device' AS kind, 'change' AS type, device_id AS id, body, NULL::uuid AS only_for, 0::bigint AS left_at, NULL::uuid AS hidden_from
+    FROM device_identities WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
   'security-groups': `(SELECT revision, 'security-groups' AS kind, 'change' AS type, id, body,
       ${onlyFor('g')} AS only_for, left_at, NULL::uuid AS hidden_from
     FROM security_groups g WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
 };
-const deletions = `(SELECT revision, kind, type, id, body, only_for, left_at, NULL::uuid AS hidden_from
+const deletionsWith = (
+  body: string,
+): string => `(SELECT revision, kind, type, id, ${body} AS body, only_for, left_at, NULL::uuid AS hidden_from
     FROM changes WHERE org_id = $1 AND revision > $2 AND type = 'delete' AND kind = ANY ($4::text[]) ORDER BY revision LIMIT $3)`;
+const deletions = deletionsWith('body');
 
 /** A departure is a row of its own, at its own revision: a reader that stops between it and later private changes has it. */
 const departure = (owner: string): string =>
@@ -86,6 +91,7 @@ const merged = (...parts: readonly string[]): string =>
 const readState = {
   device: statement<EntryRow>('read_devices', merged(currentState.device)),
   'security-groups': statement<EntryRow>('read_groups', merged(currentState['security-groups'])),
+  'device-identity': statement<EntryRow>('read_identities', merged(currentState['device-identity'])),
   both: statement<EntryRow>('read_both', merged(currentState.device, currentState['security-groups'])),
 };
 const readStateAndDeletions = {
@@ -93,6 +99,10 @@ const readStateAndDeletions = {
   'security-groups': statement<EntryRow>(
     'resume_groups',
     merged(currentState['security-groups'], deletions, ...departures),
+  ),
+  'device-identity': statement<EntryRow>(
+    'resume_identities',
+    merged(currentState['device-identity'], deletionsWith('coalesce(identity, body)')),
   ),
   both: statement<EntryRow>(
     'resume_both',
@@ -108,6 +118,7 @@ const entry = (row: EntryRow): Entry => ({
   json: withRevision(row.body, row.revision),
   only_for: row.only_for === null ? undefined : parseUserId(row.only_for),
   left_at: row.left_at,
+  ...(row.identity == null ? {} : { identity: withRevision(row.identity, row.revision) }),
   ...(row.hidden_from == null ? {} : { hidden_from: parseUserId(row.hidden_from) }),
 });
 
@@ -175,7 +186,10 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
       const which = kinds.length > 1 ? 'both' : first;
       const values = [org, after, limit];
       const rows = withDeletions
-        ? await reads.run(readStateAndDeletions[which], [...values, kinds])
+        ? await reads.run(readStateAndDeletions[which], [
+            ...values,
+            kinds.map((kind) => (kind === 'device-identity' ? 'device' : kind)),
+          ])
         : await reads.run(readState[which], values);
       return rows.map((row) => entry(row));
     },

@@ -115,6 +115,37 @@ test('what version 7 kept is counted: devices and groups of an organization, ran
   ]);
 });
 
+test('devices of version 8, and deletions that are kept, are there by identity', async () => {
+  const url = await postgres.freshUrl();
+  await migrate(url, migrations.slice(0, 8));
+  await query(url, versionOne);
+  await query(
+    url,
+    `UPDATE devices SET hostname = 'a "b"', tunnel_ip = '10.0.0.1', security_groups = '{00000000-0000-7000-8000-000000000003}';
+     INSERT INTO changes (org_id, revision, kind, type, id, body, left_at)
+     VALUES ('00000000-0000-7000-8000-000000000002', 4, 'device', 'delete', '00000000-0000-7000-8000-000000000009',
+       '{"id":"00000000-0000-7000-8000-000000000009","hostname":"gone \\u00e4","tunnel_ip":"","relay":false', 0);
+     UPDATE heads SET revision = 4`,
+  );
+  const store = await openTestStore(url);
+  const [org] = await store.organizations.list({ member: (await store.users.byName('olga'))?.id ?? fail() });
+  const asked = { kinds: ['device-identity'], after: 0, limit: 10, deletions: true } as const;
+  const state = await store.log.readState(org?.id ?? fail(), asked);
+  expect(state.map(({ type, json }) => [type, JSON.parse(json)])).toEqual([
+    [
+      'change',
+      {
+        id: '00000000-0000-7000-8000-000000000004',
+        hostname: 'a "b"',
+        tunnel_ip: '10.0.0.1',
+        security_groups: ['00000000-0000-7000-8000-000000000003'],
+        revision: 3,
+      },
+    ],
+    ['delete', { id: '00000000-0000-7000-8000-000000000009', hostname: 'gone ä', tunnel_ip: '', revision: 4 }],
+  ]);
+});
+
 function fail(): never {
   throw new Error('missing');
 }

@@ -271,4 +271,33 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX tokens_of_user ON tokens (user_id) WHERE device_id IS NULL;
     `,
   },
+  {
+    version: 9,
+    title: 'labels and further addresses of devices; devices by identity',
+    // Identities have a table of their own: an index on the device's row would be written by every change of an endpoint. No body changes:
+    // what is empty is omitted.
+    sql: `
+      ALTER TABLE devices ADD COLUMN addresses text[] NOT NULL DEFAULT '{}', ADD COLUMN labels text[] NOT NULL DEFAULT '{}';
+      ALTER TABLE enrollment_keys ADD COLUMN labels text[] NOT NULL DEFAULT '{}';
+
+      CREATE TABLE device_identities (
+        device_id uuid PRIMARY KEY REFERENCES devices ON DELETE CASCADE,
+        org_id uuid NOT NULL,
+        -- Of the last change of what the body holds.
+        revision bigint NOT NULL,
+        body text NOT NULL
+      );
+      CREATE UNIQUE INDEX device_identities_revision ON device_identities (org_id, revision);
+      INSERT INTO device_identities (device_id, org_id, revision, body)
+        SELECT id, org_id, revision, concat('{"id":"', id, '","hostname":', to_json(hostname)::text, ',"tunnel_ip":', to_json(tunnel_ip)::text,
+          CASE WHEN security_groups <> '{}' THEN ',"security_groups":' || to_json(security_groups)::text END) FROM devices;
+
+      -- NULL where a change leaves the identity as it was.
+      ALTER TABLE changes ADD COLUMN identity text;
+      UPDATE changes c SET identity = concat('{"id":"', c.id, '","hostname":', coalesce((b.json -> 'hostname')::text, '""'),
+          ',"tunnel_ip":', coalesce((b.json -> 'tunnel_ip')::text, '""'), ',"security_groups":' || (b.json -> 'security_groups')::text)
+        FROM (SELECT org_id, revision, (body || '}')::json AS json FROM changes WHERE kind = 'device') b
+        WHERE c.org_id = b.org_id AND c.revision = b.revision;
+    `,
+  },
 ];

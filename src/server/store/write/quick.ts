@@ -16,6 +16,8 @@ import { takeRevision, takeRevisions, type Counter } from './revisions.ts';
 export interface QuickRow {
   readonly id: string;
   readonly refusal:
+    | 'address_by_owner'
+    | 'labels_by_owner'
     | 'limit_reached'
     | 'not_a_member'
     | 'not_found'
@@ -171,6 +173,8 @@ export function readRow<T>(row: QuickRow, what: 'device' | 'group', quotas: Quot
       throw new StoreError({ code: 'too_many_device_ranges', limit: quotas.device_ranges, devices: [] });
     case 'not_a_member':
     case 'public_key_taken':
+    case 'labels_by_owner':
+    case 'address_by_owner':
       throw new StoreError({ code: refusal });
     default:
       return refusal satisfies never;

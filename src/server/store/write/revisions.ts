@@ -43,9 +43,18 @@ interface Logged {
   readonly from: string;
   readonly onlyFor?: string;
   readonly leftAt?: string;
+  /** Of a device: what its view `identity` shows, or NULL where that is as before. */
+  readonly identity?: string;
 }
 
 /** One row of the log for each row of `from`. */
-export const logChanges = ({ kind, type, from, onlyFor = 'NULL::uuid', leftAt = '0' }: Logged): string => `
-  INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at)
-  SELECT ${from}.org_id, ${from}.revision, '${kind}', '${type}', ${from}.id, ${from}.body, ${onlyFor}, ${leftAt} FROM ${from}`;
+export const logChanges = ({
+  kind,
+  type,
+  from,
+  onlyFor = 'NULL::uuid',
+  leftAt = '0',
+  identity = 'NULL::text',
+}: Logged): string => `
+  INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity)
+  SELECT ${from}.org_id, ${from}.revision, '${kind}', '${type}', ${from}.id, ${from}.body, ${onlyFor}, ${leftAt}, ${identity} FROM ${from}`;

@@ -1,0 +1,115 @@
+/** Owns the rows of the table of operations that are about devices and how they enroll. */
+import {
+  AddDevice,
+  AppliedGroup,
+  Device,
+  DeviceReport,
+  DeviceStatus,
+  RegisteredDevice,
+  UpdateDevice,
+} from './device.ts';
+import { PageQuery, RevisionPageQuery } from './list.ts';
+import type { Row } from './operation-row.ts';
+import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts';
+
+export const deviceRows = {
+  createDevice: {
+    effect: 'write',
+    tag: 'devices',
+    summary: 'Register a device',
+    body: AddDevice,
+    bodyReader: 'handler',
+    answer: RegisteredDevice,
+    etag: true,
+    fails: ['public_key_taken', 'limit_reached'],
+  },
+  listDevicesInOrganization: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'List devices',
+    query: RevisionPageQuery,
+    answer: Device,
+  },
+  readDevice: {
+    effect: 'read',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Read a device',
+    answer: Device,
+    etag: true,
+  },
+  updateDevice: {
+    effect: 'write',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Change a device',
+    body: UpdateDevice,
+    bodyReader: 'handler',
+    answer: Device,
+    etag: true,
+    conditional: true,
+    fails: ['public_key_taken'],
+  },
+  deleteDevice: {
+    effect: 'write',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Delete a device',
+    answer: Device,
+    etag: true,
+    conditional: true,
+  },
+  listDeviceGroups: {
+    effect: 'read',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'List the groups in effect on a device, and why each is',
+    answer: AppliedGroup,
+  },
+  reportDeviceStatus: {
+    effect: 'report',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Report the status of a device, as its agent',
+    body: DeviceReport,
+    answer: DeviceStatus,
+  },
+  listDeviceStatuses: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'List what the agents last reported',
+    query: PageQuery,
+    answer: DeviceStatus,
+  },
+
+  createEnrollmentKey: {
+    effect: 'write',
+    tag: 'devices',
+    summary: 'Issue an enrollment key',
+    body: AddEnrollmentKey,
+    bodyOptional: true,
+    answer: IssuedEnrollmentKey,
+    fails: ['limit_reached'],
+  },
+  listEnrollmentKeys: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'List my enrollment keys',
+    query: PageQuery,
+    answer: EnrollmentKey,
+  },
+  readEnrollmentKey: {
+    effect: 'read',
+    subject: 'enrollment key',
+    tag: 'devices',
+    summary: 'Read an enrollment key, without its secret',
+    answer: EnrollmentKey,
+  },
+  revokeEnrollmentKey: {
+    effect: 'write',
+    subject: 'enrollment key',
+    tag: 'devices',
+    summary: 'Revoke an enrollment key',
+    answer: EnrollmentKey,
+  },
+} as const satisfies Readonly<Record<string, Row>>;

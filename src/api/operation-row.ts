@@ -1,0 +1,37 @@
+/** Owns what is said of an operation: one column a fact. */
+import type { TArray, TObject, TSchema } from 'typebox';
+import type { ErrorCode } from './codes.ts';
+
+export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'events' | 'audit';
+
+/** What the path names besides its organization. `user group`: these paths know user-owned groups only. */
+export type SubjectKind = 'group' | 'user group' | 'device' | 'token' | 'enrollment key' | 'user';
+
+export interface Row {
+  readonly tag: Tag;
+  readonly summary: string;
+  /**
+   * `read`: changes nothing, so a read-only token may do it. `write`: leaves an audit entry. `report`: an agent's own status, which
+   * comes from every device each minute, takes no revision and leaves no audit entry.
+   */
+  readonly effect: 'read' | 'write' | 'report';
+  readonly subject?: SubjectKind;
+  /** One record; of a list, one entry; of a stream, one document. */
+  readonly answer: TSchema;
+  /** Whether the answer carries `ETag: "<revision>"`. */
+  readonly etag?: true;
+  readonly query?: TObject;
+  readonly body?: TObject | TArray;
+  /** An absent body is the same as `{}`. */
+  readonly bodyOptional?: true;
+  /** A body that holds rules may be large; every other is small. */
+  readonly bodySize?: 'rules';
+  /** The handler reads the body by rules that know more than the schema; else the schema decides before the handler runs. */
+  readonly bodyReader?: 'handler';
+  /** Whether `If-Match` is honoured. */
+  readonly conditional?: true;
+  /** Streams come in thousands when a server comes back, and last: what is read to let them in is asked for together. */
+  readonly coalesced?: true;
+  /** Failures besides those that follow from the shape of the operation. */
+  readonly fails?: readonly ErrorCode[];
+}
