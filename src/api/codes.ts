@@ -37,18 +37,14 @@ export const errors = {
 
 export type ErrorCode = keyof typeof errors;
 
-/** What can be wrong with a body or parameter, besides what the policy core finds in rules. */
+/** What can be wrong with a body or parameter, besides what the policy core finds in rules and names. */
 export const requestProblemCodes = {
   not_an_integer: 'the value must be a whole number',
   not_a_boolean: 'the value must be true or false',
   not_a_timestamp: 'the value must be an RFC 3339 time',
-  not_one_of: 'the value is none of those allowed',
   too_deep: 'the document nests too deep',
   too_many_values: 'the document has too many arrays, objects or fields',
   out_of_range: 'the number is too small or too large',
-  too_few_items: 'the list is too short',
-  too_many_items: 'the list is too long',
-  duplicate: 'the entry stands in the list already',
   not_an_endpoint: 'the value is no address, with or without port',
   not_a_cidr: 'the value is no CIDR prefix',
   expiry_past: 'the expiry lies in the past',

@@ -63,22 +63,35 @@ export interface TransportPolicy {
   readonly ports: PortMap;
 }
 
-/** One direction. `open` admits everything and holds no sets: outbound without an explicit allow rule (reference 1.2 (9)). */
+/** What rules match, whoever wrote them: packets of these protocols with these addresses and ports. */
+export interface MatchSet {
+  /** Every protocol. */
+  readonly any: Addresses;
+  /** Echo request and echo reply: `v4` by ICMP, `v6` by ICMPv6. They part before addresses do, so a share is of one family. */
+  readonly echo: Addresses;
+  readonly tcp: TransportPolicy;
+  readonly udp: TransportPolicy;
+}
+
+/**
+ * What guardrails refuse of new connections, whatever else is said; absent where that is nothing. Its shares are those
+ * of guardrails.
+ */
+interface Forbidding {
+  readonly forbid?: MatchSet;
+}
+
+/**
+ * One direction. `open` admits everything that is not forbidden and holds no sets for it: outbound without an explicit
+ * allow rule (reference 1.2 (9)). `closed` admits what it matches and is not forbidden.
+ */
 export type DirectionPolicy =
-  | { readonly kind: 'open' }
-  | {
-      readonly kind: 'closed';
-      /** Every protocol. */
-      readonly any: Addresses;
-      /** Echo request and echo reply: `v4` by ICMP, `v6` by ICMPv6. They part before addresses do, so a share is of one family. */
-      readonly echo: Addresses;
-      readonly tcp: TransportPolicy;
-      readonly udp: TransportPolicy;
-    };
+  (Forbidding & { readonly kind: 'open' }) | (Forbidding & MatchSet & { readonly kind: 'closed' });
 
 /**
  * Where `any` holds a whole family, `echo`, `tcp` and `udp` hold nothing of it; where `anyPort` does, `ports` do not.
- * Inbound that admits everything is `closed` with both whole families in `any`, without shares, and all else empty.
+ * Inbound that admits everything is `closed` with both whole families in `any`, without shares unless something is
+ * forbidden, and all else empty.
  */
 export interface CanonicalPolicy {
   readonly inbound: DirectionPolicy;

@@ -1,16 +1,16 @@
 /** Owns the way from groups to the canonical form, and what the canonical form admits. */
-import type { Addresses, CanonicalPolicy, DirectionPolicy, TransportPolicy } from './canonical.ts';
-import { isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideOptions } from './decide.ts';
+import type { Addresses, CanonicalPolicy, DirectionPolicy, MatchSet, TransportPolicy } from './canonical.ts';
+import { hasForbid, isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideOptions } from './decide.ts';
 import type { EffectivePolicy } from './effective.ts';
 import type { GroupId } from './ids.ts';
-import { isAnyPort, isEcho, ruleAddresses } from './match.ts';
+import { isAboutSome, isAnyPort, isEcho, ruleAddresses } from './match.ts';
 import type { Packet } from './packet.ts';
 import { admittedPort } from './port-lookup.ts';
 import type { PortRule } from './port-rule.ts';
 import { toPortMap } from './ports.ts';
 import { hasAddress, isWholeFamily } from './range.ts';
-import type { Direction, StoredRule } from './rule.ts';
-import { byFamily, mergeAddresses, sameAddresses, sharedBy, withoutFamilies } from './shares.ts';
+import type { Direction, PolicyGroup } from './rule.ts';
+import { byFamily, isNobody, mergeAddresses, sameAddresses, sharedBy, withoutFamilies } from './shares.ts';
 
 /** What is left to say of the addresses once everybody of a whole family is admitted anyway. */
 const beside = (addresses: Addresses, admitted: Addresses): Addresses =>
@@ -23,17 +23,15 @@ interface Collected {
   readonly ports: { readonly tcp: PortRule[]; readonly udp: PortRule[] };
 }
 
-const isAboutRanges = ({ ip_ranges }: StoredRule): boolean => ip_ranges !== undefined && ip_ranges.length > 0;
-
-function collect(policy: EffectivePolicy, direction: Direction): Collected {
+function collect(groups: readonly PolicyGroup[], direction: Direction): Collected {
   const all: Collected = { any: [], echo: [], anyPort: { tcp: [], udp: [] }, ports: { tcp: [], udp: [] } };
-  for (const group of policy.groups) {
+  for (const group of groups) {
     // Rules about whole families are often many and always alike: one object for all of them spares the same work later.
     const whole = new Map<string, Addresses>();
     for (const rule of rulesOf(group, direction)) {
-      const known = isAboutRanges(rule) ? undefined : whole.get(rule.ip_protocol);
+      const known = isAboutSome(rule) ? undefined : whole.get(rule.ip_protocol);
       const addresses = known ?? sharedBy(ruleAddresses(rule), group.id);
-      if (!isAboutRanges(rule)) whole.set(rule.ip_protocol, addresses);
+      if (!isAboutSome(rule)) whole.set(rule.ip_protocol, addresses);
       const ports = { from: rule.from_port, to: rule.to_port, addresses };
       switch (rule.ip_protocol) {
         case 'tcp':
@@ -61,8 +59,10 @@ function collect(policy: EffectivePolicy, direction: Direction): Collected {
   return all;
 }
 
-/** Brings together what the rules of all groups say of one direction. */
-function merge(all: Collected, order: readonly GroupId[]): Extract<DirectionPolicy, { kind: 'closed' }> {
+/** Brings together what the rules of all groups say of one direction; those that come first count first. */
+function merge(groups: readonly PolicyGroup[], direction: Direction): MatchSet {
+  const all = collect(groups, direction);
+  const order: readonly GroupId[] = [...new Set(groups.map(({ id }) => id))];
   const any = mergeAddresses(all.any, order);
   const transport = (protocol: 'tcp' | 'udp', alike?: TransportPolicy): TransportPolicy => {
     const anyPort = beside(mergeAddresses(all.anyPort[protocol], order), any);
@@ -79,17 +79,30 @@ function merge(all: Collected, order: readonly GroupId[]): Extract<DirectionPoli
   const isAlike = ports.tcp.length === ports.udp.length && ports.tcp.every((rule, i) => rule === ports.udp[i]);
   const udp = transport('udp', isAlike ? tcp : undefined);
   const echo = byFamily(beside(mergeAddresses(all.echo, order), any));
-  return { kind: 'closed', any, echo, tcp, udp };
+  return { any, echo, tcp, udp };
+}
+
+const isNoPorts = ({ anyPort, ports }: TransportPolicy): boolean =>
+  isNobody(anyPort) && (ports.kind === 'intervals' ? ports.intervals : ports.layers).length === 0;
+
+/** What guardrails refuse in this direction; nothing where their rules match nobody. */
+function forbidden(policy: EffectivePolicy, direction: Direction): { readonly forbid?: MatchSet } {
+  if (!hasForbid(policy, direction)) return {};
+  const forbid = merge(policy.guardrails?.forbid ?? [], direction);
+  const { any, echo, tcp, udp } = forbid;
+  return isNobody(any) && isNobody(echo) && isNoPorts(tcp) && isNoPorts(udp) ? {} : { forbid };
 }
 
 function directionPolicy(policy: EffectivePolicy, direction: Direction): DirectionPolicy {
-  if (!isClosed(policy, direction)) return { kind: 'open' };
-  const order = [...new Set(policy.groups.map(({ id }) => id))];
-  const closed = merge(collect(policy, direction), order);
+  const { forbid } = forbidden(policy, direction);
+  const forbidding = forbid === undefined ? {} : { forbid };
+  if (!isClosed(policy, direction)) return { kind: 'open', ...forbidding };
+  // What guardrails require is admitted before groups are asked, and closes nothing.
+  const matched = merge([...(policy.guardrails?.require ?? []), ...policy.groups], direction);
   // The chain that admits everything is given to the letter, and it counts nothing (reference 1.2 (10)).
-  const { v4, v6 } = closed.any;
-  const isOpen = direction === 'inbound' && isWholeFamily(v4, 4) && isWholeFamily(v6, 6);
-  return isOpen ? { ...closed, any: { v4, v6 } } : closed;
+  const { v4, v6 } = matched.any;
+  const isOpen = direction === 'inbound' && isWholeFamily(v4, 4) && isWholeFamily(v6, 6) && forbid === undefined;
+  return { kind: 'closed', ...matched, ...(isOpen && { any: { v4, v6 } }), ...forbidding };
 }
 
 /**
@@ -101,16 +114,21 @@ export const canonicalize = (policy: EffectivePolicy): CanonicalPolicy => ({
   outbound: directionPolicy(policy, 'outbound'),
 });
 
+function isMatched({ any, echo, ...transports }: MatchSet, packet: Packet): boolean {
+  const holds = ({ v4, v6 }: Addresses): boolean => hasAddress(packet.family === 4 ? v4 : v6, packet.remote);
+  if (holds(any) || (isEcho(packet) && holds(echo))) return true;
+  const { transport } = packet;
+  if (transport.kind !== 'tcp' && transport.kind !== 'udp') return false;
+  const { anyPort, ports } = transports[transport.kind];
+  return holds(anyPort) || admittedPort(ports, transport.dport, packet.family, packet.remote) !== undefined;
+}
+
 /** Whether the canonical form admits the packet: `decide` by the other road. */
 export function admits(policy: CanonicalPolicy, packet: Packet, options: DecideOptions = {}): boolean {
   const direction = policy[packet.direction];
-  if (isForwardedOnly(packet, options) || direction.kind === 'open') return true;
+  if (isForwardedOnly(packet, options)) return true;
   if (packet.state === 'established' || packet.state === 'related') return true;
   if (isPlumbing(packet, options) !== undefined) return true;
-  const holds = ({ v4, v6 }: Addresses): boolean => hasAddress(packet.family === 4 ? v4 : v6, packet.remote);
-  if (holds(direction.any) || (isEcho(packet) && holds(direction.echo))) return true;
-  const { transport } = packet;
-  if (transport.kind !== 'tcp' && transport.kind !== 'udp') return false;
-  const { anyPort, ports } = direction[transport.kind];
-  return holds(anyPort) || admittedPort(ports, transport.dport, packet.family, packet.remote) !== undefined;
+  if (direction.forbid !== undefined && isMatched(direction.forbid, packet)) return false;
+  return direction.kind === 'open' || isMatched(direction, packet);
 }

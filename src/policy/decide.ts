@@ -1,19 +1,29 @@
 /** Owns the oracle: whether a policy admits a packet, and which rule of which group says so. True to the kernel. */
 import type { EffectivePolicy } from './effective.ts';
+import { gonePeers, peerThatNames, type DevicesNamed, type GonePeer } from './fleet/named.ts';
 import { ruleAdmits } from './match.ts';
 import type { Packet } from './packet.ts';
-import type { Direction, PolicyGroup, StoredRule } from './rule.ts';
+import type { Direction, Peer, PolicyGroup, StoredRule } from './rule.ts';
 import { isServerAccess, type ServerAccess } from './server-access.ts';
 
-/** Why a packet passes, or that nothing lets it pass. */
+/** A rule that matches the packet. */
+export interface RuleReason<Kind extends string> {
+  readonly kind: Kind;
+  readonly group: PolicyGroup;
+  readonly direction: Direction;
+  readonly index: number;
+  readonly rule: StoredRule;
+  /** The peer that names the far end, where the rule matches by that and the fleet is known. */
+  readonly peer?: Peer;
+}
+
+/** Why a packet passes or does not. */
 export type Reason =
-  | {
-      readonly kind: 'rule';
-      readonly group: PolicyGroup;
-      readonly direction: Direction;
-      readonly index: number;
-      readonly rule: StoredRule;
-    }
+  | RuleReason<'rule'>
+  /** A guardrail refuses it, whatever any group says. */
+  | RuleReason<'forbid'>
+  /** A guardrail admits it, whatever any group says. */
+  | RuleReason<'require'>
   /** Part of a connection that was admitted, or an ICMP error about one: a group is stateful in both directions. */
   | { readonly kind: 'connection'; readonly state: 'established' | 'related' }
   /** Outbound without any explicit allow rule (reference 1.2 (9)). */
@@ -24,7 +34,8 @@ export type Reason =
   | { readonly kind: 'server' }
   /** The device only forwards it, which is not the device's own traffic. */
   | { readonly kind: 'forwarded' }
-  | { readonly kind: 'no-rule' };
+  /** `peerGone`: rules about such packets that name a device which is no more; only where the fleet is known. */
+  | { readonly kind: 'no-rule'; readonly peerGone?: readonly GonePeer[] };
 
 export interface Decision {
   readonly verdict: 'accept' | 'drop';
@@ -38,14 +49,20 @@ export interface DecideOptions {
   readonly serverAccess?: ServerAccess | undefined;
   /** Whether connections that the device translates for others, such as containers, count as its own; they do unless told. */
   readonly containers?: 'guard' | 'ignore';
+  /** Who the peers of rules are. A policy that was resolved needs it only to tell by which peer a rule matches. */
+  readonly fleet?: DevicesNamed | undefined;
 }
 
 export const rulesOf = (group: PolicyGroup, direction: Direction): readonly StoredRule[] =>
   direction === 'inbound' ? group.inbound : group.outbound;
 
-/** Whether the direction admits only what a rule names. Inbound always; outbound once there is any rule. */
+/** Whether the direction admits only what a rule names. Inbound always; outbound once a group has any rule. */
 export const isClosed = (policy: EffectivePolicy, direction: Direction): boolean =>
   direction === 'inbound' || policy.groups.some((group) => group.outbound.length > 0);
+
+/** Whether a guardrail can refuse anything in this direction. */
+export const hasForbid = ({ guardrails }: EffectivePolicy, direction: Direction): boolean =>
+  guardrails?.forbid.some((group) => rulesOf(group, direction).length > 0) === true;
 
 /** ICMPv6 router and neighbour solicitation and advertisement; genuine only with a hop limit that no router has lowered. */
 export const isDiscovery = ({ family, transport, hopLimit }: Packet): boolean =>
@@ -55,7 +72,7 @@ export const isDiscovery = ({ family, transport, hopLimit }: Packet): boolean =>
 export const isForwardedOnly = ({ forwarded }: Packet, { containers }: DecideOptions): boolean =>
   forwarded === 'routed' || (forwarded !== undefined && containers === 'ignore');
 
-/** Whether the packet passes before any group is asked, in a direction that is closed. */
+/** Whether the packet passes before any guardrail or group is asked, in a direction that refuses anything. */
 export function isPlumbing(packet: Packet, { neighbourDiscovery, serverAccess }: DecideOptions): Reason | undefined {
   if (neighbourDiscovery === true && packet.forwarded === undefined && isDiscovery(packet))
     return { kind: 'discovery' };
@@ -64,25 +81,47 @@ export function isPlumbing(packet: Packet, { neighbourDiscovery, serverAccess }:
 
 const accept = (reason: Reason): Decision => ({ verdict: 'accept', reason });
 
-/** Every rule that admits the packet, in the order of the groups: rules have no order (reference 1.2 (6)), people do. */
-export function admittingRules(policy: EffectivePolicy, packet: Packet): Extract<Reason, { kind: 'rule' }>[] {
+function matchingRules<Kind extends string>(
+  kind: Kind,
+  groups: readonly PolicyGroup[],
+  packet: Packet,
+  { fleet }: DecideOptions,
+): RuleReason<Kind>[] {
   const { direction } = packet;
-  return policy.groups.flatMap((group) =>
-    rulesOf(group, direction).flatMap((rule, index) =>
-      ruleAdmits(rule, packet) ? [{ kind: 'rule' as const, group, direction, index, rule }] : [],
-    ),
+  return groups.flatMap((group) =>
+    rulesOf(group, direction).flatMap((rule, index): RuleReason<Kind>[] => {
+      if (!ruleAdmits(rule, packet, fleet)) return [];
+      const peer = fleet && peerThatNames(rule, packet, fleet);
+      return [{ kind, group, direction, index, rule, ...(peer && { peer }) }];
+    }),
   );
 }
 
+/** Every rule that admits the packet, in the order of the groups: rules have no order (reference 1.2 (6)), people do. */
+export const admittingRules = (
+  { groups }: EffectivePolicy,
+  packet: Packet,
+  options: DecideOptions = {},
+): RuleReason<'rule'>[] => matchingRules('rule', groups, packet, options);
+
 /** The verdict on a packet at the driver interface. */
 export function decide(policy: EffectivePolicy, packet: Packet, options: DecideOptions = {}): Decision {
+  const { direction } = packet;
   if (isForwardedOnly(packet, options)) return accept({ kind: 'forwarded' });
-  if (!isClosed(policy, packet.direction)) return accept({ kind: 'open' });
+  const closed = isClosed(policy, direction);
+  if (!closed && !hasForbid(policy, direction)) return accept({ kind: 'open' });
   if (packet.state === 'established' || packet.state === 'related') {
     return accept({ kind: 'connection', state: packet.state });
   }
   const plumbing = isPlumbing(packet, options);
   if (plumbing !== undefined) return accept(plumbing);
-  const [rule] = admittingRules(policy, packet);
-  return rule === undefined ? { verdict: 'drop', reason: { kind: 'no-rule' } } : accept(rule);
+  const [forbidden] = matchingRules('forbid', policy.guardrails?.forbid ?? [], packet, options);
+  if (forbidden !== undefined) return { verdict: 'drop', reason: forbidden };
+  if (!closed) return accept({ kind: 'open' });
+  const [required] = matchingRules('require', policy.guardrails?.require ?? [], packet, options);
+  if (required !== undefined) return accept(required);
+  const [rule] = admittingRules(policy, packet, options);
+  if (rule !== undefined) return accept(rule);
+  const peerGone = options.fleet === undefined ? [] : gonePeers(policy, packet, options.fleet);
+  return { verdict: 'drop', reason: { kind: 'no-rule', ...(peerGone.length > 0 && { peerGone }) } };
 }

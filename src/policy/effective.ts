@@ -1,4 +1,5 @@
-/** Owns the effective policy of a device: which groups apply to it (reference 1.1). */
+/** Owns the effective policy of a device: which groups and guardrails apply to it (reference 1.1, 1.3, 1.4). */
+import { matchesAny } from './fleet/selector.ts';
 import type { GroupId } from './ids.ts';
 import type { PolicyGroup } from './rule.ts';
 
@@ -7,8 +8,20 @@ import type { PolicyGroup } from './rule.ts';
  * group admits, and outbound is closed as soon as any group holds an outbound rule (reference 1.1 phase III, 1.2 (9)).
  */
 export interface EffectivePolicy {
+  /** Whether the default group applies because nothing else does: no entry of a list, and no group by label. */
   readonly source: 'default' | 'list';
   readonly groups: readonly PolicyGroup[];
+  /** Absent where none applies. Whoever copies a policy copies these too: without them it admits other traffic. */
+  readonly guardrails?: Guardrails;
+}
+
+/**
+ * What stands above the groups: what a `forbid` rule matches is refused; else what a `require` rule matches is admitted;
+ * else the groups decide. Neither opens or closes the rest of a direction.
+ */
+export interface Guardrails {
+  readonly forbid: readonly PolicyGroup[];
+  readonly require: readonly PolicyGroup[];
 }
 
 /** Groups that a device names and nobody knows: the policy is not known, which is not the same as an empty one. */
@@ -17,23 +30,61 @@ export interface MissingGroups {
 }
 
 export interface EffectiveInput {
-  /** The device's own list; empty means that the default group applies. */
+  /** The device's own list. Where it is empty and no group applies by label, the default group does. */
   readonly list: readonly GroupId[];
   readonly find: (id: GroupId) => PolicyGroup | undefined;
   readonly defaultGroup: PolicyGroup | undefined;
+  /** What the device carries. */
+  readonly labels?: readonly string[];
+  /** The groups of the organization that may apply by label, guardrails among them; others do no harm. */
+  readonly byLabel?: Iterable<PolicyGroup>;
+}
+
+const byId = (a: PolicyGroup, b: PolicyGroup): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
+function guardrailsOf(applying: readonly PolicyGroup[]): { readonly guardrails?: Guardrails } {
+  const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
+    applying.filter(({ guardrail }) => guardrail === kind);
+  const guardrails: Guardrails = { forbid: of('forbid'), require: of('require') };
+  return guardrails.forbid.length + guardrails.require.length === 0 ? {} : { guardrails };
 }
 
 /** The policy of a device, or what is missing to know it. An enforcer keeps its old rules while something is missing. */
-export function effectivePolicy({ list, find, defaultGroup }: EffectiveInput): EffectivePolicy | MissingGroups {
-  if (list.length === 0) {
-    return defaultGroup === undefined ? { missing: 'default' } : { source: 'default', groups: [defaultGroup] };
+export function effectivePolicy(input: EffectiveInput): EffectivePolicy | MissingGroups {
+  const { list, find, defaultGroup, labels = [], byLabel = [] } = input;
+  const applying = [...byLabel].filter(({ appliesTo }) => matchesAny(appliesTo, labels)).toSorted(byId);
+  const guardrails = guardrailsOf(applying);
+  const listed = new Set(list);
+  const further = applying.filter(({ id, guardrail }) => guardrail === undefined && !listed.has(id));
+  if (list.length + further.length === 0) {
+    if (defaultGroup === undefined) return { missing: 'default' };
+    return { source: 'default', groups: [defaultGroup], ...guardrails };
   }
   const groups: PolicyGroup[] = [];
   const missing: GroupId[] = [];
-  for (const id of new Set(list)) {
+  for (const id of listed) {
     const group = find(id);
     if (group === undefined) missing.push(id);
     else groups.push(group);
   }
-  return missing.length > 0 ? { missing } : { source: 'list', groups };
+  return missing.length > 0 ? { missing } : { source: 'list', groups: [...groups, ...further], ...guardrails };
+}
+
+/** Why a group has a say on a device. */
+export interface InEffect {
+  readonly group_id: GroupId;
+  readonly by: 'list' | 'label' | 'default' | 'guardrail';
+}
+
+/** What is in effect on a device with this list, and why, in the order in which it counts packets. */
+export function groupsInEffect(policy: EffectivePolicy, list: readonly GroupId[]): readonly InEffect[] {
+  const { source, groups, guardrails } = policy;
+  const above = [...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])];
+  return [
+    ...above.map(({ id }): InEffect => ({ group_id: id, by: 'guardrail' })),
+    ...groups.map(({ id }): InEffect => ({
+      group_id: id,
+      by: source === 'default' ? 'default' : list.includes(id) ? 'list' : 'label',
+    })),
+  ];
 }

@@ -1,9 +1,10 @@
 /** Owns the reading of a group as a person sends it: create and update bodies (reference 2.3), all problems at once. */
+import { readSelectors } from './fleet/read-peers.ts';
 import { isUuid } from './ids.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { countRanges } from './normalize.ts';
 import { at, Problems, show, type Found, type Problem } from './problem.ts';
-import type { StoredRule } from './rule.ts';
+import { guardrailKinds, type GuardrailKind, type Selector, type StoredRule } from './rule.ts';
 import { field, isObject, type JsonObject } from './json.ts';
 import { readRules, refuseUnknownFields, tooManyRanges } from './validate.ts';
 
@@ -13,6 +14,16 @@ export interface GroupInput {
   readonly group_description?: string;
   readonly inbound_rules?: readonly StoredRule[];
   readonly outbound_rules?: readonly StoredRule[];
+  readonly applies_to?: readonly Selector[];
+  readonly guardrail?: GuardrailKind;
+}
+
+/** What a group holds now. */
+export interface StandingGroup {
+  readonly inbound_rules: readonly StoredRule[];
+  readonly outbound_rules: readonly StoredRule[];
+  readonly applies_to?: readonly Selector[] | undefined;
+  readonly guardrail?: GuardrailKind | undefined;
 }
 
 export interface ReadGroupOptions {
@@ -20,11 +31,14 @@ export interface ReadGroupOptions {
   /** The organization that the path names: a body may repeat it, not contradict it. */
   readonly org_id?: string;
   /** On update: what the group holds now, so that the limit counts the direction that stays. */
-  readonly stored?: { readonly inbound_rules: readonly StoredRule[]; readonly outbound_rules: readonly StoredRule[] };
+  readonly stored?: StandingGroup;
   readonly limits?: Limits;
+  /** Whether the organization has this device; `mentionedDevices` says which will be asked for. Absent: nobody is asked. */
+  readonly knowsDevice?: (id: string) => boolean;
 }
 
 const groupFields = ['group_name', 'group_description', 'org_id', 'inbound_rules', 'outbound_rules'];
+const groupFieldsWithNames = [...groupFields, 'applies_to', 'guardrail'];
 
 /** What PostgreSQL text and a terminal cannot carry: NUL, lone surrogates; in one-line texts every control character. */
 export function textFault(text: string, { lines }: { readonly lines: boolean }): string | undefined {
@@ -77,6 +91,34 @@ function checkOrganization(body: JsonObject, expected: string | undefined, probl
   }
 }
 
+/** Which devices the group applies to, and whether it is a guardrail, which must say so (reference 1.3, 1.4). */
+function readApplication(
+  body: JsonObject,
+  { mode, stored }: ReadGroupOptions,
+  most: number,
+  problems: Problems,
+): Pick<GroupInput, 'applies_to' | 'guardrail'> {
+  const said = { applies_to: field(body, 'applies_to'), guardrail: field(body, 'guardrail') };
+  const guardrail = guardrailKinds.find((kind) => kind === said.guardrail);
+  if (said.guardrail === null) {
+    problems.add('/guardrail', 'null_not_allowed', () => 'guardrail must be a string; leave it out for a plain group.');
+  } else if (said.guardrail !== undefined && guardrail === undefined) {
+    const known = guardrailKinds.join(', ');
+    problems.add('/guardrail', 'not_one_of', () => `${show(said.guardrail)} is no guardrail; known: ${known}.`);
+  } else if (mode === 'update' && said.guardrail !== undefined && guardrail !== stored?.guardrail) {
+    const is = stored?.guardrail === undefined ? 'no guardrail' : `a guardrail of kind ${stored.guardrail}`;
+    problems.add('/guardrail', 'guardrail_fixed', () => `The group is ${is}, and stays so; make another group.`);
+  }
+  const applies_to =
+    said.applies_to === undefined ? undefined : readSelectors(said.applies_to, '/applies_to', problems, most);
+  const stays = applies_to ?? stored?.applies_to ?? [];
+  const isEmpty = Array.isArray(said.applies_to ?? []) && stays.length === 0;
+  if ((guardrail ?? stored?.guardrail) !== undefined && isEmpty) {
+    problems.add('/applies_to', 'too_few_items', () => 'A guardrail needs applies_to with at least one selector.');
+  }
+  return { ...(applies_to && { applies_to }), ...(guardrail && { guardrail }) };
+}
+
 const found = ({ problems, more }: Problems): Found<Problem> => ({ problems, more });
 
 /** Every problem of a body, and what it says where there is none. Never throws, whatever the value. */
@@ -87,7 +129,8 @@ export function readGroup(body: unknown, options: ReadGroupOptions): Found<Probl
     problems.add('', 'not_an_object', () => `The body must be an object, got ${show(body)}.`);
     return { ...found(problems), group: {} };
   }
-  refuseUnknownFields(body, groupFields, '', problems);
+  const { selectorsPerGroup } = limits;
+  refuseUnknownFields(body, selectorsPerGroup === undefined ? groupFields : groupFieldsWithNames, '', problems);
   if (options.mode === 'create' && field(body, 'group_name') === undefined) {
     problems.add('/group_name', 'missing_field', () => 'A group needs a group_name.');
   }
@@ -101,10 +144,13 @@ export function readGroup(body: unknown, options: ReadGroupOptions): Found<Probl
   checkOrganization(body, options.org_id, problems);
   const read = (name: 'inbound_rules' | 'outbound_rules'): StoredRule[] | undefined => {
     const value = field(body, name);
-    return value === undefined ? undefined : readRules(value, at('', name), problems, limits);
+    const checks = { ...limits, knowsDevice: options.knowsDevice };
+    return value === undefined ? undefined : readRules(value, at('', name), problems, checks);
   };
   const inbound_rules = read('inbound_rules');
   const outbound_rules = read('outbound_rules');
+  const application =
+    selectorsPerGroup === undefined ? {} : readApplication(body, options, selectorsPerGroup, problems);
   const ranges =
     countRanges(inbound_rules ?? options.stored?.inbound_rules ?? []) +
     countRanges(outbound_rules ?? options.stored?.outbound_rules ?? []);
@@ -119,6 +165,7 @@ export function readGroup(body: unknown, options: ReadGroupOptions): Found<Probl
       ...(group_description === undefined ? {} : { group_description }),
       ...(inbound_rules === undefined ? {} : { inbound_rules }),
       ...(outbound_rules === undefined ? {} : { outbound_rules }),
+      ...application,
     },
   };
 }

@@ -6,7 +6,14 @@ export interface Limits {
   readonly rangeLength?: number;
   readonly nameLength: number;
   readonly descriptionLength: number;
+  /** Entries of a rule's `peers`. Absent: rules have no such field here. */
+  readonly peersPerRule?: number;
+  /** Entries of a group's `applies_to`. Absent: groups have neither that field nor `guardrail` here. */
+  readonly selectorsPerGroup?: number;
 }
+
+/** The limits with which rules and groups may name devices. */
+export const namingLimits = { peersPerRule: 64, selectorsPerGroup: 64 } as const;
 
 export const defaultLimits: Limits = {
   rulesPerDirection: 1_000,

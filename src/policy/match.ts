@@ -2,31 +2,54 @@
 import { parseRange } from './address.ts';
 import type { Addresses } from './canonical.ts';
 import type { Packet } from './packet.ts';
-import { hasAddress, mergeRanges, wholeFamily, type Range } from './range.ts';
-import type { Family, StoredRule } from './rule.ts';
+import { hasAddress, mergeRanges, uniteRanges, wholeFamily, type Range } from './range.ts';
+import type { Family, Members, Peer, StoredRule } from './rule.ts';
 
 const known = new WeakMap<StoredRule, Addresses>();
 
-function readAddresses(rule: StoredRule): Addresses {
-  const only: Family | undefined =
-    rule.ip_protocol === 'ipv4' || rule.ip_protocol === 'icmp'
-      ? 4
-      : rule.ip_protocol === 'ipv6' || rule.ip_protocol === 'icmpv6'
-        ? 6
-        : undefined;
-  const entries = rule.ip_ranges ?? [];
-  if (entries.length === 0) {
-    return { v4: only === 6 ? [] : wholeFamily(4), v6: only === 4 ? [] : wholeFamily(6) };
+/** Thrown where a rule names devices and nobody has said who they are: its far end is unknown, which is not nobody. */
+export class UnresolvedPeers extends Error {
+  readonly code = 'unresolved_peers';
+  constructor() {
+    super('a rule names devices whose addresses were not looked up');
   }
+}
+
+/** The only family that the rule can match, where it has one. */
+function onlyFamily({ ip_protocol }: StoredRule): Family | undefined {
+  if (ip_protocol === 'ipv4' || ip_protocol === 'icmp') return 4;
+  return ip_protocol === 'ipv6' || ip_protocol === 'icmpv6' ? 6 : undefined;
+}
+
+/** Whether the rule is about some addresses; otherwise it is about every address of its families. */
+export const isAboutSome = ({ ip_ranges, peers }: StoredRule): boolean =>
+  peers !== undefined || (ip_ranges !== undefined && ip_ranges.length > 0);
+
+/** Whom the rule's ranges name, its peers aside. */
+export function ruleRanges(rule: StoredRule): Addresses {
+  const only = onlyFamily(rule);
+  if (!isAboutSome(rule)) return { v4: only === 6 ? [] : wholeFamily(4), v6: only === 4 ? [] : wholeFamily(6) };
   const v4: Range[] = [];
   const v6: Range[] = [];
-  for (const entry of entries) {
+  for (const entry of rule.ip_ranges ?? []) {
     const range = parseRange(entry);
     // A stored rule holds valid entries of its own family; one that does not admits nobody by that entry.
     if ('fault' in range || (only !== undefined && range.family !== only)) continue;
     (range.family === 4 ? v4 : v6).push(range);
   }
   return { v4: mergeRanges(v4), v6: mergeRanges(v6) };
+}
+
+function readAddresses(rule: StoredRule): Addresses {
+  const written = ruleRanges(rule);
+  const { peers, members } = rule;
+  if (peers === undefined) return written;
+  if (members === undefined) throw new UnresolvedPeers();
+  const only = onlyFamily(rule);
+  return {
+    v4: only === 6 ? written.v4 : uniteRanges(written.v4, members.v4),
+    v6: only === 4 ? written.v6 : uniteRanges(written.v6, members.v6),
+  };
 }
 
 /** Whom the rule admits, by family. Read once for each rule object: stored rules never change. */
@@ -54,7 +77,8 @@ function admitsPort(rule: StoredRule, port: number): boolean {
   return isAnyPort(rule) || (rule.from_port <= port && port <= rule.to_port);
 }
 
-function admitsTransport(rule: StoredRule, packet: Packet): boolean {
+/** Whether the rule speaks of the packet's protocol and port; whose address it may be is another question. */
+export function isAboutTransport(rule: StoredRule, packet: Packet): boolean {
   const { transport } = packet;
   switch (rule.ip_protocol) {
     case 'tcp':
@@ -72,8 +96,21 @@ function admitsTransport(rule: StoredRule, packet: Packet): boolean {
   }
 }
 
-/** Whether the rule, by itself, admits the packet. The family needs no look of its own: the addresses hold it. */
-export function ruleAdmits(rule: StoredRule, packet: Packet): boolean {
-  const addresses = ruleAddresses(rule);
-  return admitsTransport(rule, packet) && hasAddress(packet.family === 4 ? addresses.v4 : addresses.v6, packet.remote);
+/** What is asked of the fleet here. */
+interface Membership {
+  readonly addressesOf: (peer: Peer) => Members;
+}
+
+/**
+ * Whether the rule, by itself, matches the packet. The family needs no look of its own: the addresses hold it. A rule
+ * whose peers were not resolved asks the fleet.
+ */
+export function ruleAdmits(rule: StoredRule, packet: Packet, fleet?: Membership): boolean {
+  if (!isAboutTransport(rule, packet)) return false;
+  const { family, remote } = packet;
+  const holds = ({ v4, v6 }: Members): boolean => hasAddress(family === 4 ? v4 : v6, remote);
+  if (rule.peers === undefined || rule.members !== undefined || fleet === undefined) return holds(ruleAddresses(rule));
+  if (holds(ruleRanges(rule))) return true;
+  const only = onlyFamily(rule);
+  return (only === undefined || only === family) && rule.peers.some((peer) => holds(fleet.addressesOf(peer)));
 }

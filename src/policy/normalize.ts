@@ -12,10 +12,18 @@ function stored(ip_protocol: StoredProtocol, rule: SecurityRule, ranges: readonl
   // Adding 0 turns a written -0 into 0.
   const ports = { from_port: rule.from_port + 0, to_port: rule.to_port + 0 };
   // Absent and empty mean the same; what is shown is what was written.
-  return rule.ip_ranges === undefined ? { ip_protocol, ...ports } : { ip_protocol, ...ports, ip_ranges: ranges };
+  return {
+    ip_protocol,
+    ...ports,
+    ...(rule.ip_ranges !== undefined && { ip_ranges: ranges }),
+    ...(rule.peers !== undefined && { peers: rule.peers }),
+  };
 }
 
-/** One rule for each family that has ranges; without any ranges, those of `whenNone`. */
+/**
+ * One rule for each family that has ranges; without any ranges, those of `whenNone`. Peers may have addresses of both
+ * families, so with them each of `whenNone` stays, also without ranges: then these add nothing.
+ */
 function byFamily(
   rule: SecurityRule,
   ranges: readonly string[],
@@ -25,10 +33,13 @@ function byFamily(
   if (ranges.length === 0) return whenNone.map((protocol) => stored(protocol, rule, []));
   const v4 = ranges.filter((entry) => familyOf(entry) === 4);
   const v6 = ranges.filter((entry) => familyOf(entry) === 6);
-  return [
-    ...(v4.length > 0 ? [stored(names.v4, rule, v4)] : []),
-    ...(v6.length > 0 ? [stored(names.v6, rule, v6)] : []),
-  ];
+  const part = (protocol: StoredProtocol, some: readonly string[]): StoredRule[] => {
+    const named = rule.peers !== undefined && whenNone.includes(protocol);
+    if (some.length === 0 && !named) return [];
+    const { peers: _, ...withoutPeers } = rule;
+    return [stored(protocol, named ? rule : withoutPeers, some)];
+  };
+  return [...part(names.v4, v4), ...part(names.v6, v6)];
 }
 
 /** The stored rules of one valid rule. Address texts are kept as written, trimmed. */

@@ -12,18 +12,40 @@ export type Protocol = (typeof protocols)[number];
 export const storedProtocols = ['tcp', 'udp', 'icmp', 'icmpv6', 'ipv4', 'ipv6'] as const;
 export type StoredProtocol = (typeof storedProtocols)[number];
 
-/** A rule as written: valid, not yet normalized. Ports 0 and 0 mean any port; no `ip_ranges` means any address. */
+/** Devices by what they are: those that carry all of these labels, or all there are. */
+export type Selector = { readonly labels: readonly string[] } | { readonly all_devices: true };
+
+/** Devices that a rule names as its far end. */
+export type Peer = Selector | { readonly device_id: string };
+
+/**
+ * A rule as written: valid, not yet normalized. Ports 0 and 0 mean any port. The far end is `ip_ranges` and the own
+ * addresses of all devices that `peers` name; where there are no `peers`, no `ip_ranges` means any address.
+ */
 export interface SecurityRule {
   readonly ip_protocol: Protocol;
   readonly from_port: number;
   readonly to_port: number;
   readonly ip_ranges?: readonly string[];
+  readonly peers?: readonly Peer[];
+}
+
+/** Addresses of both families, each list ascending, disjoint, no two adjacent. */
+export interface Members {
+  readonly v4: readonly { readonly first: bigint; readonly last: bigint }[];
+  readonly v6: readonly { readonly first: bigint; readonly last: bigint }[];
 }
 
 /** A rule as stored, enforced and shown. Made by `normalize` only. `ip_ranges` may be absent or empty, as it was written. */
 export interface StoredRule extends SecurityRule {
   readonly ip_protocol: StoredProtocol;
+  /** The addresses of its peers at one moment. Made by `resolvePolicy` only, never stored, and nobody where it is empty. */
+  readonly members?: Members;
 }
+
+/** What an organization always forbids, or always admits, on the devices that the group applies to. */
+export const guardrailKinds = ['forbid', 'require'] as const;
+export type GuardrailKind = (typeof guardrailKinds)[number];
 
 /** What the policy core needs of a group. Wire records are wider and fit here through `groupFromRecord`. */
 export interface PolicyGroup {
@@ -31,6 +53,9 @@ export interface PolicyGroup {
   readonly name: string;
   readonly inbound: readonly StoredRule[];
   readonly outbound: readonly StoredRule[];
+  /** Devices that have the group without naming it in their list. */
+  readonly appliesTo?: readonly Selector[];
+  readonly guardrail?: GuardrailKind;
 }
 
 const any = (ip_protocol: StoredProtocol): StoredRule => ({

@@ -1,5 +1,13 @@
 /** Owns the question whether two canonical policies are the same, to whom they count a packet included: equal part by part, or they differ. */
-import type { CanonicalPolicy, DirectionPolicy, PortedRange, PortMap, PortNode, TransportPolicy } from './canonical.ts';
+import type {
+  CanonicalPolicy,
+  DirectionPolicy,
+  MatchSet,
+  PortedRange,
+  PortMap,
+  PortNode,
+  TransportPolicy,
+} from './canonical.ts';
 import { sameRanges } from './range.ts';
 import { sameAddresses } from './shares.ts';
 
@@ -26,14 +34,18 @@ function samePorts(a: PortMap, b: PortMap): boolean {
 const sameTransport = (a: TransportPolicy, b: TransportPolicy): boolean =>
   sameAddresses(a.anyPort, b.anyPort) && samePorts(a.ports, b.ports);
 
+const sameMatches = (a: MatchSet, b: MatchSet): boolean =>
+  sameAddresses(a.any, b.any) &&
+  sameAddresses(a.echo, b.echo) &&
+  sameTransport(a.tcp, b.tcp) &&
+  sameTransport(a.udp, b.udp);
+
 function sameDirection(a: DirectionPolicy, b: DirectionPolicy): boolean {
+  if (a.forbid === undefined || b.forbid === undefined) {
+    if (a.forbid !== b.forbid) return false;
+  } else if (!sameMatches(a.forbid, b.forbid)) return false;
   if (a.kind === 'open' || b.kind === 'open') return a.kind === b.kind;
-  return (
-    sameAddresses(a.any, b.any) &&
-    sameAddresses(a.echo, b.echo) &&
-    sameTransport(a.tcp, b.tcp) &&
-    sameTransport(a.udp, b.udp)
-  );
+  return sameMatches(a, b);
 }
 
 export const samePolicy = (a: CanonicalPolicy, b: CanonicalPolicy): boolean =>

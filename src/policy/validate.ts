@@ -1,12 +1,20 @@
 /** Owns the validation of rules: every problem of any JSON value, never an exception (reference 1.2 (15), 7 (1)). */
 import { field, isObject, type JsonObject } from './json.ts';
 import { parseRange } from './address.ts';
+import { readPeers } from './fleet/read-peers.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { countRanges, normalizeRules } from './normalize.ts';
 import { at, Problems, show, type Problem } from './problem.ts';
-import { protocols, type Family, type Protocol, type SecurityRule, type StoredRule } from './rule.ts';
+import { protocols, type Family, type Peer, type Protocol, type SecurityRule, type StoredRule } from './rule.ts';
+
+/** What to hold rules to besides their form. */
+export interface RuleChecks extends Limits {
+  /** Whether the organization has this device. Absent: nobody is asked. */
+  readonly knowsDevice?: ((id: string) => boolean) | undefined;
+}
 
 const ruleFields = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges'];
+const ruleFieldsWithPeers = [...ruleFields, 'peers'];
 const highestPort = 65_535;
 
 /** Reports every field of the object that is none of the known ones. */
@@ -140,26 +148,35 @@ function readRanges(
   return ranges;
 }
 
-function readRule(
-  value: unknown,
+/** Nothing where rules have no such field here: then it was reported as unknown. */
+function readRulePeers(
+  rule: JsonObject,
   pointer: string,
   problems: Problems,
-  { rangeLength = Number.POSITIVE_INFINITY }: Limits,
-): SecurityRule | undefined {
+  { peersPerRule, knowsDevice }: RuleChecks,
+): Peer[] | undefined {
+  const value = field(rule, 'peers');
+  if (value === undefined || peersPerRule === undefined) return undefined;
+  return readPeers(value, at(pointer, 'peers'), problems, { most: peersPerRule, knowsDevice });
+}
+
+function readRule(value: unknown, pointer: string, problems: Problems, checks: RuleChecks): SecurityRule | undefined {
+  const { rangeLength = Number.POSITIVE_INFINITY, peersPerRule } = checks;
   if (!isObject(value)) {
     problems.add(pointer, 'not_an_object', () => `A rule must be an object, got ${show(value)}.`);
     return undefined;
   }
   const before = problems.count;
-  refuseUnknownFields(value, ruleFields, pointer, problems);
+  refuseUnknownFields(value, peersPerRule === undefined ? ruleFields : ruleFieldsWithPeers, pointer, problems);
   const ip_protocol = readProtocol(value, pointer, problems);
   const from_port = readPort(value, 'from_port', pointer, problems);
   const to_port = readPort(value, 'to_port', pointer, problems);
   if (from_port !== undefined && to_port !== undefined) checkPorts(ip_protocol, from_port, to_port, pointer, problems);
   const ip_ranges = readRanges(value, ip_protocol, pointer, problems, rangeLength);
+  const peers = readRulePeers(value, pointer, problems, checks);
   if (problems.count > before || ip_protocol === undefined || from_port === undefined || to_port === undefined)
     return undefined;
-  return { ip_protocol, from_port, to_port, ...(ip_ranges === undefined ? {} : { ip_ranges }) };
+  return { ip_protocol, from_port, to_port, ...(ip_ranges && { ip_ranges }), ...(peers && { peers }) };
 }
 
 /** The ranges of all rules, of whatever form they are. */
@@ -187,7 +204,7 @@ export function readRules(
   value: unknown,
   pointer: string,
   problems: Problems,
-  limits: Limits = defaultLimits,
+  limits: RuleChecks = defaultLimits,
 ): StoredRule[] {
   if (value === null) {
     problems.add(pointer, 'null_not_allowed', () => 'The rules must be an array; an empty one is allowed.');
@@ -224,7 +241,7 @@ export function readRules(
 }
 
 /** Every problem of a list of rules, by itself. */
-export function validateRules(value: unknown, pointer = '', limits: Limits = defaultLimits): readonly Problem[] {
+export function validateRules(value: unknown, pointer = '', limits: RuleChecks = defaultLimits): readonly Problem[] {
   const problems = new Problems();
   const rules = readRules(value, pointer, problems, limits);
   const ranges = countRanges(rules);

@@ -127,6 +127,10 @@ function reasonWords({ decision: { reason }, direction, policy, packet }: Side):
       const more = others === 0 ? '' : ` (and by ${others} more)`;
       return [`rule \`${ruleWords(direction, reason.rule)}\` of group ${reason.group.name}${more}`];
     }
+    case 'forbid':
+      return [`guardrail ${reason.group.name} forbids it: rule \`${ruleWords(direction, reason.rule)}\``];
+    case 'require':
+      return [`guardrail ${reason.group.name} requires it: rule \`${ruleWords(direction, reason.rule)}\``];
     case 'open':
       return [`no outbound rules, so everything may leave (${groupNames(policy)})`];
     case 'no-rule': {
@@ -214,6 +218,6 @@ function sideData(side: Side): object {
     reason: reason.kind,
     containers: side.containers,
     groups: policy.groups.map(({ id }) => id),
-    ...(reason.kind === 'rule' && { group_id: reason.group.id, rule: reason.rule }),
+    ...('rule' in reason && { group_id: reason.group.id, rule: reason.rule }),
   };
 }

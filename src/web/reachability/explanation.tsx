@@ -9,13 +9,21 @@ import { ruleText } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { Tag } from '../components/tag.tsx';
 
+const because = {
+  rule: 'admitted by',
+  forbid: 'refused by the guardrail',
+  require: 'admitted by the guardrail',
+} as const;
+
 function Because({ decision, org }: { readonly decision: Decision; readonly org: string }): ReactNode {
   const { reason } = decision;
   switch (reason.kind) {
     case 'rule':
+    case 'forbid':
+    case 'require':
       return (
         <>
-          admitted by{' '}
+          {because[reason.kind]}{' '}
           <Link className="link" to="/o/$org/groups/$group" params={{ org, group: reason.group.id }}>
             {reason.group.name}
           </Link>

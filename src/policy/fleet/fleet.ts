@@ -1,0 +1,160 @@
+/** Owns the fleet: every device that rules may name, and which addresses each peer stands for at every moment. */
+import type { Address } from '../address.ts';
+import { mergeRanges, type RangeSet } from '../range.ts';
+import type { Family, Members, Peer } from '../rule.ts';
+import type { DeviceIdentity } from './identity.ts';
+import { matches, peerKey } from './selector.ts';
+
+/** What a change of one device did to a peer: addresses that it stands for from now on, and those that it no longer does. */
+export interface PeerChange {
+  readonly peer: Peer;
+  readonly gained: readonly Address[];
+  readonly lost: readonly Address[];
+}
+
+const isNamed = (peer: Peer, { id, labels }: DeviceIdentity): boolean =>
+  'device_id' in peer ? peer.device_id === id : matches(peer, labels);
+
+/** The addresses of one peer, each with how many devices have it: one that two share leaves with the last of them. */
+class Holding {
+  readonly peer: Peer;
+  readonly #counts: { readonly [F in Family]: Map<bigint, number> } = { 4: new Map(), 6: new Map() };
+  #members: Members | undefined;
+
+  constructor(peer: Peer) {
+    this.peer = peer;
+  }
+
+  /** Whether the address is new here. */
+  add({ family, value }: Address): boolean {
+    const count = this.#counts[family].get(value) ?? 0;
+    this.#counts[family].set(value, count + 1);
+    if (count === 0) this.#members = undefined;
+    return count === 0;
+  }
+
+  /** Whether nobody has the address any more. */
+  remove({ family, value }: Address): boolean {
+    const count = this.#counts[family].get(value) ?? 0;
+    if (count > 1) this.#counts[family].set(value, count - 1);
+    else this.#counts[family].delete(value);
+    if (count === 1) this.#members = undefined;
+    return count === 1;
+  }
+
+  get members(): Members {
+    const ranges = (family: Family): RangeSet =>
+      mergeRanges([...this.#counts[family].keys()].map((value) => ({ first: value, last: value })));
+    this.#members ??= { v4: ranges(4), v6: ranges(6) };
+    return this.#members;
+  }
+}
+
+/**
+ * It promises that `addressesOf` is true of the devices as they are now, and that the changes told of a peer, from the
+ * moment it was first asked for, add up to the difference of two such answers.
+ */
+export class Fleet {
+  readonly #devices = new Map<string, DeviceIdentity>();
+  readonly #byLabel = new Map<string, Set<string>>();
+  /** The peers that were asked for, by their keys. */
+  readonly #holdings = new Map<string, Holding>();
+  /** Those of them that ask for labels, by the first of these, which a device must have to be named. */
+  readonly #waiting = new Map<string, Set<Holding>>();
+
+  constructor(devices: Iterable<DeviceIdentity> = []) {
+    for (const device of devices) this.set(device);
+  }
+
+  get size(): number {
+    return this.#devices.size;
+  }
+
+  get(id: string): DeviceIdentity | undefined {
+    return this.#devices.get(id);
+  }
+
+  /** Takes the device in, or what it is now. Answers which peers changed by that, of those that were asked for. */
+  set(device: DeviceIdentity): readonly PeerChange[] {
+    const before = this.#devices.get(device.id);
+    this.#devices.set(device.id, device);
+    for (const label of before?.labels ?? []) this.#byLabel.get(label)?.delete(device.id);
+    for (const label of device.labels) setIn(this.#byLabel, label).add(device.id);
+    return this.#change(before, device);
+  }
+
+  delete(id: string): readonly PeerChange[] {
+    const before = this.#devices.get(id);
+    if (before === undefined) return [];
+    this.#devices.delete(id);
+    for (const label of before.labels) this.#byLabel.get(label)?.delete(id);
+    return this.#change(before, undefined);
+  }
+
+  addressesOf(peer: Peer): Members {
+    return this.#holding(peer).members;
+  }
+
+  devicesOf(peer: Peer): readonly DeviceIdentity[] {
+    return this.#candidates(peer).filter((device) => isNamed(peer, device));
+  }
+
+  /** Forgets every peer but these: changes of the others are told no more until they are asked for again. */
+  keepOnly(peers: Iterable<Peer>): void {
+    const keys = new Set([...peers].map(peerKey));
+    for (const [key, holding] of this.#holdings) {
+      if (keys.has(key)) continue;
+      this.#holdings.delete(key);
+      const first = firstLabel(holding.peer);
+      if (first !== undefined) this.#waiting.get(first)?.delete(holding);
+    }
+  }
+
+  #change(before: DeviceIdentity | undefined, after: DeviceIdentity | undefined): readonly PeerChange[] {
+    const asked = new Set<Holding>();
+    for (const device of [before, after]) {
+      if (device === undefined) continue;
+      for (const key of ['all', `device ${device.id}`]) {
+        const holding = this.#holdings.get(key);
+        if (holding !== undefined) asked.add(holding);
+      }
+      for (const label of device.labels) for (const holding of this.#waiting.get(label) ?? []) asked.add(holding);
+    }
+    return [...asked].flatMap((holding): PeerChange[] => {
+      const own = (device: DeviceIdentity | undefined): readonly Address[] =>
+        device !== undefined && isNamed(holding.peer, device) ? device.addresses : [];
+      // First what comes, so that what stays is never gone in between.
+      const gained = own(after).filter((address) => holding.add(address));
+      const lost = own(before).filter((address) => holding.remove(address));
+      return gained.length + lost.length === 0 ? [] : [{ peer: holding.peer, gained, lost }];
+    });
+  }
+
+  #holding(peer: Peer): Holding {
+    const key = peerKey(peer);
+    let holding = this.#holdings.get(key);
+    if (holding !== undefined) return holding;
+    holding = new Holding(peer);
+    for (const { addresses } of this.devicesOf(peer)) for (const address of addresses) holding.add(address);
+    this.#holdings.set(key, holding);
+    const first = firstLabel(peer);
+    if (first !== undefined) setIn(this.#waiting, first).add(holding);
+    return holding;
+  }
+
+  /** The devices among which those that the peer names are. */
+  #candidates(peer: Peer): readonly DeviceIdentity[] {
+    const first = firstLabel(peer);
+    const ids = 'device_id' in peer ? [peer.device_id] : first === undefined ? undefined : this.#byLabel.get(first);
+    if (ids === undefined) return first === undefined ? [...this.#devices.values()] : [];
+    return [...ids].flatMap((id) => this.#devices.get(id) ?? []);
+  }
+}
+
+const firstLabel = (peer: Peer): string | undefined => ('labels' in peer ? peer.labels[0] : undefined);
+
+function setIn<T>(sets: Map<string, Set<T>>, key: string): Set<T> {
+  let set = sets.get(key);
+  if (set === undefined) sets.set(key, (set = new Set()));
+  return set;
+}

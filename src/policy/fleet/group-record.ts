@@ -1,0 +1,81 @@
+/** Owns the reading of a group's record that came from the server: all of it is understood, or none of it is used. */
+import { isUuid, parseGroupId } from '../ids.ts';
+import { field, isObject, type JsonObject } from '../json.ts';
+import { Problems } from '../problem.ts';
+import { guardrailKinds, type PolicyGroup, type StoredRule } from '../rule.ts';
+import { readRules, refuseUnknownFields } from '../validate.ts';
+import { readSelectors } from './read-peers.ts';
+
+/**
+ * Every field of a group's record. One that is not among them may change what the others mean, so a record that has it
+ * is not read as if it were not there.
+ */
+const recordFields = [
+  'id',
+  'group_name',
+  'group_description',
+  'org_id',
+  'user_id',
+  'is_default',
+  'inbound_rules',
+  'outbound_rules',
+  'applies_to',
+  'guardrail',
+  'revision',
+  'created_at',
+  'updated_at',
+];
+
+/** The server's own limits may be wider than ours; what it gave us was within them. */
+const anyNumber = Number.POSITIVE_INFINITY;
+const noLimits = {
+  rulesPerDirection: anyNumber,
+  rangesPerGroup: anyNumber,
+  nameLength: anyNumber,
+  descriptionLength: anyNumber,
+  peersPerRule: anyNumber,
+  selectorsPerGroup: anyNumber,
+};
+
+/** A record that holds what this program does not know: a field, a kind of peer, a protocol of a newer server. */
+export class NotUnderstood extends Error {
+  readonly code = 'not_understood';
+  readonly group: string;
+  constructor(group: string, why: string) {
+    super(`the group ${group} holds something that is not understood: ${why}`);
+    this.group = group;
+  }
+}
+
+/** The rules of one direction, in whole or not at all. */
+const rulesAt = (record: JsonObject, name: string, problems: Problems): readonly StoredRule[] =>
+  readRules(field(record, name) ?? [], `/${name}`, problems, noLimits);
+
+/** The group that the record tells of. Throws `NotUnderstood`, whatever the value. */
+export function readGroupRecord(record: unknown): PolicyGroup {
+  const id = isObject(record) ? field(record, 'id') : undefined;
+  const named = typeof id === 'string' ? id.slice(0, 40) : 'without an id';
+  if (!isObject(record)) throw new NotUnderstood(named, 'it is no object');
+  const problems = new Problems();
+  refuseUnknownFields(record, recordFields, '', problems);
+  const name = field(record, 'group_name');
+  const [inbound, outbound] = [rulesAt(record, 'inbound_rules', problems), rulesAt(record, 'outbound_rules', problems)];
+  const given = { applies_to: field(record, 'applies_to'), guardrail: field(record, 'guardrail') };
+  const appliesTo =
+    given.applies_to === undefined ? undefined : readSelectors(given.applies_to, '/applies_to', problems, anyNumber);
+  const guardrail = guardrailKinds.find((kind) => kind === given.guardrail);
+  if (given.guardrail !== undefined && guardrail === undefined) {
+    problems.add('/guardrail', 'not_one_of', () => 'this kind of guardrail is not known.');
+  }
+  if (!isUuid(id)) problems.add('/id', 'not_an_id', () => 'it has no id.');
+  const [problem] = problems.problems;
+  if (problem !== undefined) throw new NotUnderstood(named, `${problem.pointer}: ${problem.detail}`);
+  return {
+    id: parseGroupId(id),
+    name: typeof name === 'string' ? name : '',
+    inbound,
+    outbound,
+    ...(appliesTo && { appliesTo }),
+    ...(guardrail && { guardrail }),
+  };
+}

@@ -1,0 +1,71 @@
+/** Owns what the policy core knows of a device: who it is, its labels, and the addresses that are its own (reference 2.12). */
+import { parseAddress, type Address } from '../address.ts';
+import { labelLimits, parseLabel } from '../label.ts';
+import { at, show, type Problems } from '../problem.ts';
+
+export interface DeviceIdentity {
+  readonly id: string;
+  readonly labels: readonly string[];
+  /** Each once: those that the device's record names, and the host part of its tunnel address. */
+  readonly addresses: readonly Address[];
+}
+
+/** A device's record, as far as it says who the device is. */
+export interface IdentityRecord {
+  readonly id: string;
+  readonly tunnel_ip?: string;
+  readonly addresses?: readonly string[];
+  readonly labels?: readonly string[];
+}
+
+const addressKey = ({ family, value }: Address): string => `${family} ${value}`;
+
+/** The device that a record tells of. A text that is no address is none of its own; `child_prefix` never counts. */
+export function deviceIdentity({ id, tunnel_ip = '', addresses = [], labels = [] }: IdentityRecord): DeviceIdentity {
+  const own = new Map<string, Address>();
+  for (const text of [tunnel_ip.replace(/\/.*$/s, ''), ...addresses]) {
+    const address = parseAddress(text);
+    if (!('fault' in address)) own.set(addressKey(address), address);
+  }
+  return { id, labels, addresses: [...own.values()] };
+}
+
+/** The texts of a list with their places. */
+function readList(value: unknown, pointer: string, most: number, problems: Problems): readonly [number, string][] {
+  if (value === null) {
+    problems.add(pointer, 'null_not_allowed', () => 'The list must be an array; an empty one is allowed.');
+    return [];
+  }
+  if (!Array.isArray(value)) {
+    problems.add(pointer, 'not_an_array', () => `The list must be an array of strings, got ${show(value)}.`);
+    return [];
+  }
+  if (value.length > most) {
+    problems.add(pointer, 'too_many_items', () => `There may be ${most} entries, here are ${value.length}.`);
+    return [];
+  }
+  return (value as readonly unknown[]).flatMap((entry, index): [number, string][] => {
+    if (typeof entry === 'string') return [[index, entry]];
+    problems.add(at(pointer, index), 'not_a_string', () => `An entry must be a string, got ${show(entry)}.`);
+    return [];
+  });
+}
+
+/** Reads labels: every problem goes to `problems`; the answer is sorted, and complete only where none was added. */
+export function readLabels(
+  value: unknown,
+  pointer: string,
+  problems: Problems,
+  most: number = labelLimits.perDevice,
+): string[] {
+  const labels = new Set<string>();
+  for (const [index, text] of readList(value, pointer, most, problems)) {
+    const label = parseLabel(text);
+    if (typeof label !== 'string') {
+      problems.add(at(pointer, index), label.fault, () => `${show(text)} ${label.reason}.`);
+    } else if (labels.has(label)) {
+      problems.add(at(pointer, index), 'duplicate', () => `The label ${show(text)} stands in the list already.`);
+    } else labels.add(label);
+  }
+  return [...labels].toSorted();
+}

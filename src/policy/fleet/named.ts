@@ -1,0 +1,41 @@
+/** Owns the questions between rules and the fleet: by which peer a rule names an address, and which peers are no more. */
+import type { EffectivePolicy } from '../effective.ts';
+import { isAboutTransport, ruleRanges } from '../match.ts';
+import type { Packet } from '../packet.ts';
+import { hasAddress } from '../range.ts';
+import type { Direction, Peer, PolicyGroup, StoredRule } from '../rule.ts';
+import type { Fleet } from './fleet.ts';
+
+/** What is asked of the fleet here. */
+export type DevicesNamed = Pick<Fleet, 'addressesOf' | 'get'>;
+
+/** The first peer of the rule that stands for the packet's far end; none where its ranges hold it anyway. */
+export function peerThatNames(rule: StoredRule, packet: Packet, fleet: DevicesNamed): Peer | undefined {
+  if (rule.peers === undefined) return undefined;
+  const family = packet.family === 4 ? 'v4' : 'v6';
+  if (hasAddress(ruleRanges(rule)[family], packet.remote)) return undefined;
+  return rule.peers.find((peer) => hasAddress(fleet.addressesOf(peer)[family], packet.remote));
+}
+
+/** A peer that names a device which is no more: it matches nothing, and the rule stays. */
+export interface GonePeer {
+  readonly group: PolicyGroup;
+  readonly direction: Direction;
+  readonly index: number;
+  readonly peer: Peer;
+}
+
+export const isGone = (peer: Peer, fleet: Pick<Fleet, 'get'>): boolean =>
+  'device_id' in peer && fleet.get(peer.device_id) === undefined;
+
+/** The peers of groups' rules about such packets that name a device which is no more. */
+export function gonePeers({ groups }: EffectivePolicy, packet: Packet, fleet: DevicesNamed): readonly GonePeer[] {
+  const { direction } = packet;
+  return groups.flatMap((group) =>
+    group[direction].flatMap((rule, index) =>
+      (isAboutTransport(rule, packet) ? (rule.peers ?? []) : [])
+        .filter((peer) => isGone(peer, fleet))
+        .map((peer): GonePeer => ({ group, direction, index, peer })),
+    ),
+  );
+}

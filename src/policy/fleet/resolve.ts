@@ -1,0 +1,54 @@
+/** Owns the step from rules that name devices to rules that name addresses, at one moment of the fleet. */
+import type { EffectivePolicy } from '../effective.ts';
+import { mergeRanges, type RangeSet } from '../range.ts';
+import type { Members, Peer, PolicyGroup, StoredRule } from '../rule.ts';
+import type { Fleet } from './fleet.ts';
+import { peerKey } from './selector.ts';
+
+/** What is asked of the fleet here. */
+export type Membership = Pick<Fleet, 'addressesOf'>;
+
+/** The union of what the peers stand for. */
+export function membersOf(peers: readonly Peer[], fleet: Membership): Members {
+  const all = peers.map((peer) => fleet.addressesOf(peer));
+  const [only] = all;
+  if (only !== undefined && all.length === 1) return only;
+  const union = (family: 'v4' | 'v6'): RangeSet => mergeRanges(all.flatMap((each) => [...each[family]]));
+  return { v4: union('v4'), v6: union('v6') };
+}
+
+function resolveRules(rules: readonly StoredRule[], fleet: Membership): readonly StoredRule[] {
+  if (rules.every(({ peers }) => peers === undefined)) return rules;
+  return rules.map((rule) => (rule.peers === undefined ? rule : { ...rule, members: membersOf(rule.peers, fleet) }));
+}
+
+function resolveGroup(group: PolicyGroup, fleet: Membership): PolicyGroup {
+  const [inbound, outbound] = [resolveRules(group.inbound, fleet), resolveRules(group.outbound, fleet)];
+  return inbound === group.inbound && outbound === group.outbound ? group : { ...group, inbound, outbound };
+}
+
+/**
+ * The same policy with the addresses of all peers as they are now. A rule whose peers are nobody admits nobody, and is
+ * still a rule: outbound stays closed.
+ */
+export function resolvePolicy(policy: EffectivePolicy, fleet: Membership): EffectivePolicy {
+  const resolve = (groups: readonly PolicyGroup[]): readonly PolicyGroup[] =>
+    groups.map((group) => resolveGroup(group, fleet));
+  const { guardrails } = policy;
+  return {
+    ...policy,
+    groups: resolve(policy.groups),
+    ...(guardrails && { guardrails: { forbid: resolve(guardrails.forbid), require: resolve(guardrails.require) } }),
+  };
+}
+
+/** Every peer that the policy names, each once: whose devices an enforcer must follow. */
+export function peersOf({ groups, guardrails }: EffectivePolicy): readonly Peer[] {
+  const peers = new Map<string, Peer>();
+  for (const { inbound, outbound } of [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])]) {
+    for (const rule of [...inbound, ...outbound]) {
+      for (const peer of rule.peers ?? []) peers.set(peerKey(peer), peer);
+    }
+  }
+  return [...peers.values()];
+}
