@@ -23,6 +23,8 @@ export interface AddressRulesOptions {
   readonly direction: Direction;
   /** Lists of up to this many ranges become a rule for each range instead of a set. */
   readonly withoutSet: number;
+  /** What becomes of the packets: `accept` unless told. */
+  readonly verdict?: Verdict;
 }
 
 const families: readonly Family[] = [4, 6];
@@ -31,6 +33,7 @@ const rangesOf = ({ v4, v6 }: Pick<Addresses, 'v4' | 'v6'>, family: Family): Ran
 export const isEverybody = (addresses: Addresses): boolean =>
   families.every((family) => isWholeFamily(rangesOf(addresses, family), family));
 
+/** Where the far end of a packet stands. */
 const sideOf = (direction: Direction): AddressSide => (direction === 'inbound' ? 'saddr' : 'daddr');
 
 /** The conditions, one of which holds for an address of the set: one condition unless the set is to be spared. */
@@ -42,11 +45,12 @@ function addressMatches(ranges: RangeSet, family: Family, { direction, withoutSe
 
 /** By family: everybody, some ranges, or nobody. */
 function rulesFor(addresses: Addresses, options: AddressRulesOptions, counter?: ObjectName): readonly Rule[] {
-  if (isEverybody(addresses)) return [rule([], accept, counter)];
+  const { verdict = accept } = options;
+  if (isEverybody(addresses)) return [rule([], verdict, counter)];
   return families.flatMap((family) => {
     const ranges = rangesOf(addresses, family);
     if (ranges.length === 0) return [];
-    return addressMatches(ranges, family, options).map((match) => rule([match], accept, counter));
+    return addressMatches(ranges, family, options).map((match) => rule([match], verdict, counter));
   });
 }
 
@@ -98,13 +102,13 @@ function portedRules(
   group: GroupId | undefined,
   options: NodeRulesOptions,
 ): readonly Rule[] {
-  const { direction, withoutSet } = options;
+  const { direction, withoutSet, verdict = accept } = options;
   const [first] = ranges;
   if (first === undefined) return [];
   const counter = group && groupCounter(direction, group);
   const admitting = (some: readonly PortedRange[], ports: Ports): Rule[] =>
     addressMatches(withoutPorts(some), family, options).map((match) =>
-      rule([match, portsMatch(ports, options)], accept, counter),
+      rule([match, portsMatch(ports, options)], verdict, counter),
     );
   const oneByOne = (some: readonly PortedRange[]): Rule[] => some.flatMap((range) => admitting([range], range));
   const intervals = new Set(ranges.map(keyOf)).size;
@@ -115,7 +119,7 @@ function portedRules(
     2 * intervals > ranges.length
       ? bundleEntries(ranges, (some) => options.chain('bundle', oneByOne(some)))
       : intervalEntries(ranges, (ports) =>
-          options.chain('ports', [rule([portsMatch(ports, options)], accept, counter)]),
+          options.chain('ports', [rule([portsMatch(ports, options)], verdict, counter)]),
         );
   return [rule([], node({ kind: 'addressMap', family, side: sideOf(direction), entries }))];
 }

@@ -34,16 +34,16 @@ export type BaseContent =
   | { readonly kind: 'syn-only' }
   /** The default group's inbound chain. */
   | { readonly kind: 'default' }
-  /**
-   * What `server` and then `dispatch` accept passes, and all else is dropped; without them nothing new passes. `server`
-   * keeps the agent's way to its server open, so it stands before everything that a policy can say.
-   */
-  | {
-      readonly kind: 'closed';
-      readonly neighbourDiscovery: boolean;
-      readonly server?: ObjectName;
-      readonly dispatch?: ObjectName;
-    };
+  /** What `forbid` drops is dropped, what `server` accepts before aside; all else passes. */
+  | (Before & { readonly kind: 'forbidding'; readonly forbid: ObjectName })
+  /** The same, and then only what `dispatch` accepts passes; without it nothing new does. */
+  | (Before & { readonly kind: 'closed'; readonly forbid?: ObjectName; readonly dispatch?: ObjectName });
+
+/** What passes before everything that a policy can say: `server` keeps the agent's way to its server open. */
+interface Before {
+  readonly neighbourDiscovery: boolean;
+  readonly server?: ObjectName;
+}
 
 const names: { readonly [T in TableName]: { readonly [D in Direction]: ObjectName } } = {
   service: { inbound: inboundName, outbound: outboundName },
@@ -108,6 +108,22 @@ const takesUpNothing = ({ table, direction }: Place): boolean =>
   table === 'service-forward' && direction === 'outbound';
 const notSyn: Match = node({ kind: 'notSyn' });
 
+/** Connections that were admitted before, then what passes whatever a policy says, then what is forbidden. */
+function leadingRules(
+  place: Place,
+  here: readonly Match[],
+  { neighbourDiscovery, server, forbid }: Before & { readonly forbid?: ObjectName },
+): readonly Rule[] {
+  const { direction } = place;
+  return [
+    rule([...here, established], accept, fateCounter(direction, 'established')),
+    ...(takesUpNothing(place) ? [rule([...here, notSyn], drop, fateCounter(direction, 'refused'))] : []),
+    ...(neighbourDiscovery ? [rule([...here, ...discovery], accept, fateCounter(direction, 'discovery'))] : []),
+    ...(server === undefined ? [] : [rule([...here], jump(server))]),
+    ...(forbid === undefined ? [] : [rule([...here], jump(forbid))]),
+  ];
+}
+
 export function baseRules(place: Place, name: InterfaceName, content: BaseContent): readonly Rule[] {
   const { direction } = place;
   const here = matchesAt(place, name);
@@ -127,14 +143,11 @@ export function baseRules(place: Place, name: InterfaceName, content: BaseConten
       ];
     case 'syn-only':
       return [rule([...here, established], accept), rule([...here, notSyn], drop)];
+    case 'forbidding':
+      return leadingRules(place, here, content);
     case 'closed':
       return [
-        rule([...here, established], accept, fateCounter(direction, 'established')),
-        ...(takesUpNothing(place) ? [rule([...here, notSyn], drop, fateCounter(direction, 'refused'))] : []),
-        ...(content.neighbourDiscovery
-          ? [rule([...here, ...discovery], accept, fateCounter(direction, 'discovery'))]
-          : []),
-        ...(content.server === undefined ? [] : [rule([...here], jump(content.server))]),
+        ...leadingRules(place, here, content),
         ...(content.dispatch === undefined ? [] : [rule([...here], jump(content.dispatch))]),
         // Counted by a rule of its own, so that the drop at the end reads as the reference gives it (1.2 (9), (10)).
         rule([...here], goOn, fateCounter(direction, 'refused')),

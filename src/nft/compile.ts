@@ -3,6 +3,7 @@ import type {
   Addresses,
   CanonicalPolicy,
   DirectionPolicy,
+  MatchSet,
   PortInterval,
   PortMap,
   PortNode,
@@ -14,6 +15,7 @@ import { isNobody, withoutFamilies } from '../policy/shares.ts';
 import { isEverybody, leafRules, nodeRules, portRules, type AddressRulesOptions } from './address-rules.ts';
 import {
   accept,
+  drop,
   goto,
   jump,
   node,
@@ -59,19 +61,17 @@ export interface CompileOptions {
 /** Whether the device forwards packets at all. */
 export type Forwarding = 'on' | 'off';
 
-type Closed = Extract<DirectionPolicy, { kind: 'closed' }>;
-
 const nobody: Addresses = { v4: [], v6: [] };
 const noPorts: TransportPolicy = { anyPort: nobody, ports: { kind: 'intervals', intervals: [] } };
-const nothing: Closed = { kind: 'closed', any: nobody, echo: nobody, tcp: noPorts, udp: noPorts };
+const nothing: DirectionPolicy = { kind: 'closed', any: nobody, echo: nobody, tcp: noPorts, udp: noPorts };
 
 /** Whether the chain of reference 1.2 (10) says it: it stands to the letter, and so counts nothing. */
 const isDefault = (direction: Direction, policy: DirectionPolicy): boolean =>
-  policy.kind === 'closed' && direction === 'inbound' && isEverybody(policy.any);
+  policy.kind === 'closed' && policy.forbid === undefined && direction === 'inbound' && isEverybody(policy.any);
 
 /** Whether packets of this direction are counted: everywhere but where everything passes. */
 export const isCounted = (direction: Direction, policy: DirectionPolicy): boolean =>
-  policy.kind === 'closed' && !isDefault(direction, policy);
+  policy.forbid !== undefined || (policy.kind === 'closed' && !isDefault(direction, policy));
 
 /** What all places at which one direction is judged have in common. */
 interface Leaves {
@@ -81,9 +81,11 @@ interface Leaves {
   readonly withoutSet: number;
   /** How many small parts have chains of their own. */
   readonly mostAlone: number | undefined;
+  /** What becomes of the packets that are matched. */
+  readonly verdict: Verdict;
 }
 
-/** Compiles the rules of one direction, for packets at one place. */
+/** Compiles what is admitted or what is forbidden in one direction, for packets at one place. */
 class DirectionCompiler {
   readonly #place: Place;
   readonly #direction: Direction;
@@ -105,20 +107,20 @@ class DirectionCompiler {
     return this.#helpers.chains;
   }
 
-  content(policy: DirectionPolicy, { neighbourDiscovery, serverAccess }: CompileOptions): BaseContent {
-    if (policy.kind === 'open') return policy;
-    if (isDefault(this.#direction, policy)) return { kind: 'default' };
-    const access = this.#direction === 'outbound' && serverAccess !== undefined && !isNoAccess(serverAccess);
-    const server = access ? this.#helpers.add('server', serverAccessRules(serverAccess)) : undefined;
-    return { kind: 'closed', neighbourDiscovery, ...(server && { server }), ...this.dispatch(policy) };
+  /** The chain that keeps the agent's way to its server open, where there is one. */
+  server({ serverAccess }: CompileOptions): { readonly server?: ObjectName } {
+    if (this.#direction === 'inbound' || serverAccess === undefined || isNoAccess(serverAccess)) return {};
+    return { server: this.#helpers.add('server', serverAccessRules(serverAccess)) };
   }
 
-  dispatch(policy: Closed): { readonly dispatch?: ObjectName } {
-    const rules = this.#dispatchRules(policy);
-    return rules.length === 0 ? {} : { dispatch: this.#helpers.add(this.#direction, rules) };
+  /** The chain that gives matched packets their verdict and returns for all others; none where nothing is matched. */
+  dispatch(matched: MatchSet): ObjectName | undefined {
+    const rules = this.#dispatchRules(matched);
+    const purpose = this.#leaves.verdict === accept ? this.#direction : 'forbid';
+    return rules.length === 0 ? undefined : this.#helpers.add(purpose, rules);
   }
 
-  #dispatchRules(policy: Closed): readonly Rule[] {
+  #dispatchRules(policy: MatchSet): readonly Rule[] {
     const rules: Rule[] = [];
     const everyProtocol = this.#addresses(policy.any, jump);
     if (everyProtocol !== undefined) rules.push(rule([], everyProtocol));
@@ -213,16 +215,18 @@ class DirectionCompiler {
   }
 
   get #addressOptions(): AddressRulesOptions {
-    return { direction: this.#direction, withoutSet: this.#leaves.withoutSet };
+    const { withoutSet, verdict } = this.#leaves;
+    return { direction: this.#direction, withoutSet, verdict };
   }
 
-  /** The verdict on packets that only addresses can still part: none for nobody, plain accept for everybody uncounted. */
+  /** The verdict on packets that only addresses can still part: none for nobody, a plain one for everybody uncounted. */
   #addresses(addresses: Addresses, enter: typeof jump): Verdict | undefined {
     if (isNobody(addresses)) return undefined;
-    return addresses.shares === undefined && isEverybody(addresses) ? accept : enter(this.#leaf(addresses));
+    const everybody = addresses.shares === undefined && isEverybody(addresses);
+    return everybody ? this.#leaves.verdict : enter(this.#leaf(addresses));
   }
 
-  /** The chain that accepts these addresses and returns for all others. */
+  /** The chain that gives these addresses their verdict and returns for all others. */
   #leaf(addresses: Addresses): ObjectName {
     const known = this.#leaves.chains.get(addresses);
     const purpose = this.#direction === 'inbound' ? 'from' : 'to';
@@ -234,16 +238,17 @@ class DirectionCompiler {
 }
 
 /**
- * What the table for forwarded connections says of the policy: all of it, or that nothing passes where the device forwards
- * nothing. A direction in which everything passes is open there; where both are, there is no table.
+ * What the table for forwarded connections says of the policy: all of it, or that nothing passes a closed direction where
+ * the device forwards nothing. A direction in which everything passes is open there; where both are, there is no table.
  */
 export function forwardPolicy(policy: CanonicalPolicy, forwarding: Forwarding): CanonicalPolicy | undefined {
   const side = (direction: Direction): DirectionPolicy => {
     if (!isCounted(direction, policy[direction])) return { kind: 'open' };
-    return forwarding === 'on' ? policy[direction] : nothing;
+    return forwarding === 'on' || policy[direction].kind === 'open' ? policy[direction] : nothing;
   };
-  const judged = { inbound: side('inbound'), outbound: side('outbound') };
-  return judged.inbound.kind === 'open' && judged.outbound.kind === 'open' ? undefined : judged;
+  const [inbound, outbound] = [side('inbound'), side('outbound')];
+  const isNone = (direction: DirectionPolicy): boolean => direction.kind === 'open' && direction.forbid === undefined;
+  return isNone(inbound) && isNone(outbound) ? undefined : { inbound, outbound };
 }
 
 /** What one direction becomes at one place: what its base chain does, and the chains that it needs for that. */
@@ -252,12 +257,37 @@ interface Part {
   readonly helpers: readonly HelperChain[];
 }
 
+/** The leaves of what is admitted, and of what is forbidden. */
+interface BothLeaves {
+  readonly admitted: Leaves;
+  readonly forbidden: Leaves;
+}
+
+function partOf(place: Place, policy: DirectionPolicy, leaves: BothLeaves, options: CompileOptions): Part {
+  if (!isCounted(place.direction, policy)) {
+    return { content: policy.kind === 'open' ? { kind: 'open' } : { kind: 'default' }, helpers: [] };
+  }
+  const admitted = new DirectionCompiler(place, leaves.admitted, options.salt);
+  const forbidden = new DirectionCompiler(place, leaves.forbidden, options.salt);
+  const own = place.table === 'service';
+  const before = { neighbourDiscovery: own && options.neighbourDiscovery, ...(own && admitted.server(options)) };
+  const forbid = policy.forbid && forbidden.dispatch(policy.forbid);
+  const dispatch = policy.kind === 'closed' ? admitted.dispatch(policy) : undefined;
+  const helpers = allHelpers([forbidden, admitted]);
+  if (policy.kind === 'closed') {
+    return {
+      content: { kind: 'closed', ...before, ...(forbid && { forbid }), ...(dispatch && { dispatch }) },
+      helpers,
+    };
+  }
+  return { content: forbid === undefined ? { kind: 'open' } : { kind: 'forbidding', ...before, forbid }, helpers };
+}
+
 /** Everything for redirected connections, which share the chains of addresses with the device's own. */
-function redirected(policy: DirectionPolicy, leaves: Leaves, { forwarding, salt }: CompileOptions): Part | undefined {
-  if (policy.kind === 'open' || isDefault('inbound', policy)) return undefined;
-  const compiler = new DirectionCompiler({ table: 'service-forward', direction: 'inbound' }, leaves, salt);
-  const dispatch = forwarding === 'on' ? compiler.dispatch(policy) : {};
-  return { content: { kind: 'closed', neighbourDiscovery: false, ...dispatch }, helpers: compiler.helpers };
+function redirected(policy: DirectionPolicy, leaves: BothLeaves, options: CompileOptions): Part | undefined {
+  if (!isCounted('inbound', policy)) return undefined;
+  const judged = options.forwarding === 'on' || policy.kind === 'open' ? policy : nothing;
+  return partOf({ table: 'service-forward', direction: 'inbound' }, judged, leaves, options);
 }
 
 /** Everything for connections with a translated source: the rules of the device's own, without the agent's way. */
@@ -267,16 +297,18 @@ function translated(
   { forwarding }: CompileOptions,
 ): Part | undefined {
   // Where redirected connections can be refused, those that were ended must not come back by the other way.
-  if (content.kind !== 'closed') return into && { content: { kind: 'syn-only' }, helpers: [] };
-  const { server, dispatch } = content;
-  const judged = forwarding === 'on' && dispatch !== undefined;
+  if (content.kind !== 'closed' && content.kind !== 'forbidding')
+    return into && { content: { kind: 'syn-only' }, helpers: [] };
+  if (content.kind === 'closed' && forwarding !== 'on')
+    return { content: { kind: 'closed', neighbourDiscovery: false }, helpers: [] };
+  const { server, ...judged } = content;
   return {
-    content: { kind: 'closed', neighbourDiscovery: false, ...(judged && { dispatch }) },
-    helpers: judged ? helpers.filter(({ name }) => name !== server) : [],
+    content: { ...judged, neighbourDiscovery: false },
+    helpers: helpers.filter(({ name }) => name !== server),
   };
 }
 
-const allHelpers = (parts: readonly (Part | undefined)[]): HelperChain[] => [
+const allHelpers = (parts: readonly (Pick<Part, 'helpers'> | undefined)[]): HelperChain[] => [
   ...new Map(parts.flatMap((part) => part?.helpers ?? []).map((chain) => [chain.name, chain])).values(),
 ];
 
@@ -295,16 +327,15 @@ function forwardRules(into: Part | undefined, out: Part | undefined, name: Inter
  * helper chains, which can be loaded and looked at before a base chain names them.
  */
 export function compile(policy: CanonicalPolicy, options: CompileOptions): Ruleset {
-  const { interface: name, salt, forwarding, mostAlone } = options;
+  const { interface: name, forwarding, mostAlone } = options;
   const withoutSet = longestWithoutSet(policy, options.mostSets);
-  const leaves: { readonly [D in Direction]: Leaves } = {
-    inbound: { chains: new Map(), withoutSet, mostAlone },
-    outbound: { chains: new Map(), withoutSet, mostAlone },
-  };
-  const part = (direction: Direction): Part => {
-    const compiler = new DirectionCompiler({ table: 'service', direction }, leaves[direction], salt);
-    return { content: compiler.content(policy[direction], options), helpers: compiler.helpers };
-  };
+  const leavesOf = (): BothLeaves => ({
+    admitted: { chains: new Map(), withoutSet, mostAlone, verdict: accept },
+    forbidden: { chains: new Map(), withoutSet, mostAlone, verdict: drop },
+  });
+  const leaves: { readonly [D in Direction]: BothLeaves } = { inbound: leavesOf(), outbound: leavesOf() };
+  const part = (direction: Direction): Part =>
+    partOf({ table: 'service', direction }, policy[direction], leaves[direction], options);
   const [into, out] = [part('inbound'), part('outbound')];
   const inbound = baseChain({ table: 'service', direction: 'inbound' }, name, into.content);
   const outbound = baseChain({ table: 'service', direction: 'outbound' }, name, out.content);

@@ -7,7 +7,19 @@ import { printRules } from './print.ts';
 
 /** The first word of a helper chain's name: it tells a reader of the listing what the chain is for, and nothing else. */
 export type HelperPurpose =
-  'inbound' | 'outbound' | 'server' | 'tcp' | 'udp' | 'ping' | 'ping6' | 'from' | 'to' | 'tree' | 'ports' | 'bundle';
+  | 'inbound'
+  | 'outbound'
+  | 'server'
+  | 'forbid'
+  | 'tcp'
+  | 'udp'
+  | 'ping'
+  | 'ping6'
+  | 'from'
+  | 'to'
+  | 'tree'
+  | 'ports'
+  | 'bundle';
 
 /** 128 bits: no two contents ever meet by chance. */
 const digestBytes = 16;

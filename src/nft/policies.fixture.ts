@@ -1,14 +1,21 @@
 /** Owns the random policies that the tests of this room share: written rules as people write them, and canonical forms at large. */
 import * as fc from 'fast-check';
 import { printAddress, parseRange } from '../policy/address.ts';
-import type { Addresses, CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../policy/canonical.ts';
+import type {
+  Addresses,
+  CanonicalPolicy,
+  DirectionPolicy,
+  MatchSet,
+  PortMap,
+  TransportPolicy,
+} from '../policy/canonical.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { parseGroupId } from '../policy/ids.ts';
 import { toTree } from '../policy/port-tree.ts';
 import { isWholeFamily, lastAddress, mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import { defaultInboundRules, type Family, type PolicyGroup, type StoredRule } from '../policy/rule.ts';
 import type { ServerAccess } from '../policy/server-access.ts';
-import { byFamily, mergeAddresses, sameAddresses, sharedBy } from '../policy/shares.ts';
+import { byFamily, isNobody, mergeAddresses, sameAddresses, sharedBy } from '../policy/shares.ts';
 
 const id = parseGroupId('00000000-0000-4000-8000-000000000001');
 
@@ -148,26 +155,39 @@ const transport: fc.Arbitrary<TransportPolicy> = fc.record({
   ports: fc.oneof({ weight: 3, arbitrary: intervals }, { weight: 1, arbitrary: tree }),
 });
 
+const matched: fc.Arbitrary<MatchSet> = fc.record({
+  any: addresses,
+  echo: addresses.map(byFamily),
+  tcp: transport,
+  udp: transport,
+});
+
+const isNothing = ({ any, echo, tcp, udp }: MatchSet): boolean =>
+  [any, echo, tcp.anyPort, udp.anyPort].every(isNobody) &&
+  [tcp.ports, udp.ports].every((ports) => ports.kind === 'intervals' && ports.intervals.length === 0);
+
+/** Mostly nothing is forbidden. */
+const forbidding: fc.Arbitrary<{ readonly forbid?: MatchSet }> = fc.oneof(
+  { weight: 3, arbitrary: fc.constant({}) },
+  { weight: 1, arbitrary: matched.filter((forbid) => !isNothing(forbid)).map((forbid) => ({ forbid })) },
+);
+
 const closed: fc.Arbitrary<DirectionPolicy> = fc
-  .record({
-    kind: fc.constant('closed' as const),
-    any: addresses,
-    echo: addresses.map(byFamily),
-    tcp: transport,
-    udp: transport,
-  })
-  .filter(({ any }) => !isWholeFamily(any.v4, 4) || !isWholeFamily(any.v6, 6));
+  .tuple(matched, forbidding)
+  .map(([admitted, forbid]) => ({ kind: 'closed' as const, ...admitted, ...forbid }))
+  .filter(({ any, forbid }) => forbid !== undefined || !isWholeFamily(any.v4, 4) || !isWholeFamily(any.v6, 6));
+const open: fc.Arbitrary<DirectionPolicy> = forbidding.map((forbid) => ({ kind: 'open' as const, ...forbid }));
 
 /** Canonical forms at large, also such as no written rules give. */
 export const canonicalPolicy: fc.Arbitrary<CanonicalPolicy> = fc.record({
   inbound: fc.oneof(
     { weight: 8, arbitrary: closed },
     { weight: 1, arbitrary: fc.constant(defaultPolicy.inbound) },
-    { weight: 1, arbitrary: fc.constant({ kind: 'open' as const }) },
+    { weight: 1, arbitrary: open },
   ),
   outbound: fc.oneof(
     { weight: 3, arbitrary: closed },
-    { weight: 1, arbitrary: fc.constant({ kind: 'open' as const }) },
+    { weight: 1, arbitrary: open },
     { weight: 1, arbitrary: fc.constant(defaultPolicy.inbound) },
   ),
 });

@@ -8,6 +8,8 @@ import { readCounter } from './counters.ts';
 
 export interface ReadNodeOptions {
   readonly direction: Direction;
+  /** What becomes of the packets that the node matches. */
+  readonly verdict: 'accept' | 'drop';
   readonly original: TransportName | undefined;
   readonly rulesOf: (chain: string) => readonly Rule[];
 }
@@ -38,7 +40,8 @@ function groupOf({ counter }: Rule, { direction }: ReadNodeOptions): GroupId | u
 }
 
 function readPorts(rule: Rule, match: Rule['matches'][number] | undefined, options: ReadNodeOptions): Ports {
-  if (rule.action.kind !== 'accept' || match?.kind !== 'ports' || match.original !== options.original) return notOurs();
+  if (rule.action.kind !== options.verdict || match?.kind !== 'ports' || match.original !== options.original)
+    return notOurs();
   return { group: groupOf(rule, options), from: match.from, to: match.to };
 }
 

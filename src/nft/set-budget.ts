@@ -1,17 +1,28 @@
 /** Owns the number of anonymous sets that a policy may make: the kernel's time for them grows with its square. */
-import type { Addresses, CanonicalPolicy, PortNode, TransportPolicy } from '../policy/canonical.ts';
+import type {
+  Addresses,
+  CanonicalPolicy,
+  DirectionPolicy,
+  MatchSet,
+  PortNode,
+  TransportPolicy,
+} from '../policy/canonical.ts';
 
 /** The kernel walks through all sets of a table for each new one: 2,000 take it a third of a second, 10,000 fourteen. */
 export const mostSetsByDefault = 2_000;
 
 type Lists = Pick<Addresses, 'v4' | 'v6'>;
 
+const matchSetsOf = (direction: DirectionPolicy): readonly MatchSet[] => [
+  ...(direction.forbid === undefined ? [] : [direction.forbid]),
+  ...(direction.kind === 'open' ? [] : [direction]),
+];
+
 function* addressesOf(policy: CanonicalPolicy): Iterable<Addresses | Extract<PortNode, { readonly shares: unknown }>> {
-  for (const direction of [policy.inbound, policy.outbound]) {
-    if (direction.kind === 'open') continue;
-    yield direction.any;
-    yield direction.echo;
-    for (const { anyPort, ports } of [direction.tcp, direction.udp] satisfies readonly TransportPolicy[]) {
+  for (const matches of [policy.inbound, policy.outbound].flatMap(matchSetsOf)) {
+    yield matches.any;
+    yield matches.echo;
+    for (const { anyPort, ports } of [matches.tcp, matches.udp] satisfies readonly TransportPolicy[]) {
       yield anyPort;
       const nodes: readonly PortNode[] = ports.kind === 'intervals' ? ports.intervals : ports.layers.flat();
       for (const node of nodes) yield 'addresses' in node ? node.addresses : node;

@@ -67,6 +67,12 @@ async function firstThat<T>(items: Iterable<T>, holds: (item: T) => Promise<bool
 
 /** Every scenario with one group or one rule less, halves of long lists first. */
 function* fewerRules(scenario: Scenario): Generator<Scenario> {
+  for (const kind of ['forbid', 'require'] as const) {
+    const { guardrails } = scenario;
+    for (const i of guardrails[kind].keys()) {
+      yield { ...scenario, guardrails: { ...guardrails, [kind]: guardrails[kind].toSpliced(i, 1) } };
+    }
+  }
   const { applied } = scenario;
   for (const [i, group] of applied.entries()) {
     if (applied.length > 1) yield { ...scenario, applied: applied.toSpliced(i, 1) };
@@ -90,6 +96,7 @@ function mismatchText(scenario: Scenario, { packet, shape, expected, verdict }: 
 }
 
 function reasonText({ reason }: Decision): string {
-  if (reason.kind !== 'rule') return reason.kind;
-  return `${reason.direction} rule ${reason.index} of ${reason.group.name}: ${JSON.stringify(reason.rule)}`;
+  if (!('rule' in reason)) return reason.kind;
+  const kind = reason.kind === 'rule' ? '' : `${reason.kind}, `;
+  return `${kind}${reason.direction} rule ${reason.index} of ${reason.group.name}: ${JSON.stringify(reason.rule)}`;
 }

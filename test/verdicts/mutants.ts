@@ -15,8 +15,8 @@ const byPolicy =
     productCompiler(mistake(policy), options);
 
 const byRule = (mistake: (rule: StoredRule) => StoredRule): Compiler =>
-  byPolicy(({ source, groups }) => ({
-    source,
+  byPolicy(({ groups, ...rest }) => ({
+    ...rest,
     groups: groups.map(({ id, name, inbound, outbound }) => ({
       id,
       name,
@@ -50,6 +50,16 @@ const eachRule = (mistake: (rule: Rule) => readonly Rule[]): Compiler =>
     outbound: { ...outbound, rules: outbound.rules.flatMap(mistake) },
     helpers: helpers.map(({ kind, name, rules }) => ({ kind, name, rules: rules.flatMap(mistake) })),
   }));
+
+/** The mistake is in the order of the base chains. */
+const eachBase = (mistake: (rules: readonly Rule[]) => readonly Rule[]): Compiler =>
+  byRuleset((ruleset) => ({
+    ...ruleset,
+    inbound: { ...ruleset.inbound, rules: mistake(ruleset.inbound.rules) },
+    outbound: { ...ruleset.outbound, rules: mistake(ruleset.outbound.rules) },
+  }));
+
+const isForbid = ({ action }: Rule): boolean => action.kind === 'jump' && action.chain.startsWith('forbid-');
 
 const eachMatch = (mistake: (match: Match) => readonly Match[]): Compiler =>
   eachRule(({ matches, action }) => [{ matches: matches.flatMap(mistake), action }]);
@@ -137,13 +147,49 @@ export const mutants: Readonly<Record<string, Compiler>> = {
   'never drops': eachRule((rule) => (rule.action.kind === 'drop' ? [] : [rule])),
   'drops outbound though no rule closes it': byCanonical(({ inbound, outbound }) => ({
     inbound,
-    outbound:
-      outbound.kind === 'closed' ? outbound : { kind: 'closed', any: none, echo: none, tcp: noPorts, udp: noPorts },
+    outbound: outbound.kind === 'closed' || outbound.forbid !== undefined ? outbound : nothing,
   })),
-  'leaves outbound open though a rule closes it': byCanonical(({ inbound }) => ({
+  'closes a direction because something is forbidden there': byCanonical(({ inbound, outbound }) => ({
     inbound,
-    outbound: { kind: 'open' },
+    outbound: outbound.kind === 'open' && outbound.forbid !== undefined ? nothing : outbound,
   })),
+  'leaves outbound open though a rule closes it': byCanonical(({ inbound, outbound: { forbid } }) => ({
+    inbound,
+    outbound: { kind: 'open', ...(forbid && { forbid }) },
+  })),
+  'forgets what is forbidden': byCanonical(({ inbound, outbound }) => ({
+    inbound: withoutForbid(inbound),
+    outbound: withoutForbid(outbound),
+  })),
+  'asks the groups before what is forbidden': eachBase((rules) => {
+    const forbid = rules.filter(isForbid);
+    const last = rules.findLastIndex(({ action }) => action.kind === 'jump');
+    return rules.flatMap((rule, i) => (i === last ? [rule, ...forbid] : isForbid(rule) ? [] : [rule]));
+  }),
+  'forbids before it admits discovery': eachBase((rules) => [
+    ...rules.filter(isForbid),
+    ...rules.filter((rule) => !isForbid(rule)),
+  ]),
+  'lets what is required close outbound': byPolicy(({ groups, guardrails, ...rest }) => ({
+    ...rest,
+    ...(guardrails && { guardrails }),
+    groups: [...groups, ...(guardrails?.require ?? [])],
+  })),
+  'forgets what is required': byPolicy(({ guardrails, ...rest }) => ({
+    ...rest,
+    ...(guardrails && { guardrails: { ...guardrails, require: [] } }),
+  })),
+  'takes a rule whose devices are nobody for any address': byRule(({ peers, members, ...rule }) => {
+    const isNobody = members !== undefined && members.v4.length + members.v6.length === 0;
+    if (isNobody && (rule.ip_ranges ?? []).length === 0) return rule;
+    return { ...rule, ...(peers && { peers }), ...(members && { members }) };
+  }),
+  'leaves out the devices that a rule names': byRule((rule) =>
+    rule.members === undefined ? rule : { ...rule, members: { v4: [], v6: [] } },
+  ),
+  'leaves out the IPv6 addresses of devices': byRule((rule) =>
+    rule.members === undefined ? rule : { ...rule, members: { ...rule.members, v6: [] } },
+  ),
   'takes an empty inbound list for open': byPolicy((policy) =>
     policy.groups.every(({ inbound }) => inbound.length === 0)
       ? { ...policy, groups: [...policy.groups, { ...defaultGroup, outbound: [] }] }
@@ -157,17 +203,17 @@ export const mutants: Readonly<Record<string, Compiler>> = {
   'hooks outbound on input': byText((text) =>
     text.replace('hook output', 'hook input').replaceAll('oifname', 'iifname'),
   ),
-  'swaps the directions': byPolicy(({ source, groups }) => ({
-    source,
+  'swaps the directions': byPolicy(({ groups, ...rest }) => ({
+    ...rest,
     groups: groups.map(({ id, name, inbound, outbound }) => ({ id, name, inbound: outbound, outbound: inbound })),
   })),
-  'applies the first group only': byPolicy(({ source, groups }) => ({ source, groups: groups.slice(0, 1) })),
-  'adds the default group to the list': byPolicy(({ source, groups }) => ({
-    source,
+  'applies the first group only': byPolicy(({ groups, ...rest }) => ({ ...rest, groups: groups.slice(0, 1) })),
+  'adds the default group to the list': byPolicy(({ groups, ...rest }) => ({
+    ...rest,
     groups: [...groups, defaultGroup],
   })),
-  'forgets the last rule of a group': byPolicy(({ source, groups }) => ({
-    source,
+  'forgets the last rule of a group': byPolicy(({ groups, ...rest }) => ({
+    ...rest,
     groups: groups.map(({ id, name, inbound, outbound }) => ({
       id,
       name,
@@ -181,8 +227,8 @@ export const mutants: Readonly<Record<string, Compiler>> = {
       .replaceAll('{ echo-request, echo-reply }', 'echo-request'),
   ),
   'admits every ICMP type': eachMatch((match) => (match.kind === 'icmpTypes' ? [] : [match])),
-  'reads an icmp rule as both families': byPolicy(({ source, groups }) => ({
-    source,
+  'reads an icmp rule as both families': byPolicy(({ groups, ...rest }) => ({
+    ...rest,
     groups: groups.map(({ id, name, inbound, outbound }) => ({
       id,
       name,
@@ -243,6 +289,11 @@ function eachTree(direction: DirectionPolicy, mistake: (layers: Layers) => Layer
 
 const none = { v4: [], v6: [] } as const;
 const noPorts = { anyPort: none, ports: { kind: 'intervals', intervals: [] } } as const;
+const nothing: DirectionPolicy = { kind: 'closed', any: none, echo: none, tcp: noPorts, udp: noPorts };
+
+const withoutForbid = ({ forbid: _, ...direction }: DirectionPolicy): DirectionPolicy => direction;
 
 const bothPings = (rule: StoredRule): StoredRule[] =>
-  rule.ip_protocol === 'icmp' && rule.ip_ranges === undefined ? [rule, { ...rule, ip_protocol: 'icmpv6' }] : [rule];
+  rule.ip_protocol === 'icmp' && rule.ip_ranges === undefined && rule.peers === undefined
+    ? [rule, { ...rule, ip_protocol: 'icmpv6' }]
+    : [rule];

@@ -1,12 +1,28 @@
 /** Owns a second oracle: the reference read naively, rule by rule on the numbers as drawn, sharing no code with the product. */
 import type { Packet } from '../../src/policy/packet.ts';
-import { groupsInForce, type DrawnRule, type Scenario } from './scenario.ts';
+import { addressesNamed } from './naming.ts';
+import { groupsInForce, type DrawnGroup, type DrawnRule, type Scenario } from './scenario.ts';
 
 export function naiveVerdict(scenario: Scenario, packet: Packet): 'accept' | 'drop' {
-  const rules = groupsInForce(scenario).flatMap((group) => group[packet.direction]);
-  if (packet.direction === 'outbound' && rules.length === 0) return 'accept'; // reference 1.2 (9)
+  const { forbid, require } = scenario.guardrails;
+  const rulesOf = (groups: readonly DrawnGroup[]): DrawnRule[] => groups.flatMap((group) => group[packet.direction]);
+  const isMatched = (rules: readonly DrawnRule[]): boolean => rules.some((rule) => isAbout(scenario, rule, packet));
   if (scenario.neighbourDiscovery && isGenuineDiscovery(packet)) return 'accept';
-  return rules.some((rule) => admitsAddress(rule, packet) && admitsTransport(rule, packet)) ? 'accept' : 'drop';
+  if (isMatched(rulesOf(forbid))) return 'drop'; // reference 1.4
+  if (isMatched(rulesOf(require))) return 'accept';
+  const rules = rulesOf(groupsInForce(scenario));
+  if (packet.direction === 'outbound' && rules.length === 0) return 'accept'; // reference 1.2 (9)
+  return isMatched(rules) ? 'accept' : 'drop';
+}
+
+/** By its ranges, or by the addresses of the devices that it names, of the families that its protocol takes. */
+function isAbout({ devices }: Scenario, rule: DrawnRule, packet: Packet): boolean {
+  if (rule.peers === undefined) return admitsAddress(rule, packet) && admitsTransport(rule, packet);
+  const byRanges = rule.ranges.length > 0 && admitsAddress(rule, packet) && admitsTransport(rule, packet);
+  // What peers add to an icmp rule is IPv4, as if it had no ranges.
+  const named = { ...rule, ranges: addressesNamed(rule.peers, devices) };
+  const byPeers = named.ranges.length > 0 && admitsAddress(named, packet);
+  return byRanges || (byPeers && admitsTransport({ ...rule, ranges: [] }, packet));
 }
 
 function isGenuineDiscovery({ family, transport, hopLimit }: Packet): boolean {

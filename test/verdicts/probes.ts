@@ -5,7 +5,8 @@ import { plainShape, type Shape } from '../lib/probe-bytes.ts';
 import { Random } from '../lib/random.ts';
 import type { ProbeRequest } from '../lib/verdict-lab.ts';
 import { canCarryProbe, highest, type DrawnRange } from './addresses.ts';
-import { groupsInForce, type DrawnRule, type Scenario } from './scenario.ts';
+import { addressesNamed } from './naming.ts';
+import { allGroups, type DrawnRule, type Scenario } from './scenario.ts';
 
 /** ICMP types beside echo: errors, timestamps, address masks. */
 const icmpTypes = [3, 4, 5, 11, 12, 13, 14, 17] as const;
@@ -28,11 +29,16 @@ const packetsFor: Readonly<Record<Scenario['kind'], number>> = {
 
 export function drawProbes(scenario: Scenario): ProbeRequest[] {
   const random = new Random(scenario.seed ^ 0x5eed_cafe);
-  const groups = groupsInForce(scenario);
+  // What a rule says by names is at borders too: each address of a device that it names.
+  const spelledOut = (rule: DrawnRule): DrawnRule =>
+    rule.peers === undefined
+      ? rule
+      : { ...rule, ranges: [...rule.ranges, ...addressesNamed(rule.peers, scenario.devices)] };
+  const groups = allGroups(scenario);
   return random.many(packetsFor[scenario.kind], () => {
     const direction: Direction = random.chance(0.5) ? 'inbound' : 'outbound';
     const rules = groups.flatMap((group) => group[direction]);
-    return drawProbe(random, direction, rules);
+    return drawProbe(random, direction, rules.map(spelledOut));
   });
 }
 

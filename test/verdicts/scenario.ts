@@ -2,23 +2,32 @@
 import { parseGroupId } from '../../src/policy/ids.ts';
 import { readGroup } from '../../src/policy/group.ts';
 import { effectivePolicy, type EffectivePolicy } from '../../src/policy/effective.ts';
+import { Fleet } from '../../src/policy/fleet/fleet.ts';
+import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
+import { resolvePolicy } from '../../src/policy/fleet/resolve.ts';
+import { printAddress } from '../../src/policy/address.ts';
+import { defaultLimits, namingLimits } from '../../src/policy/limits.ts';
 import {
   defaultInboundRules,
   type Direction,
   type Family,
+  type GuardrailKind,
+  type Peer,
   type PolicyGroup,
   type Protocol,
   type SecurityRule,
 } from '../../src/policy/rule.ts';
 import { Random } from '../lib/random.ts';
 import { drawAnchors, drawBlocks, drawRange, type DrawnRange } from './addresses.ts';
+import { drawDevices, drawPeers, type DrawnDevice } from './naming.ts';
 
-/** A rule as drawn: no ranges mean any address. */
+/** A rule as drawn: no ranges mean any address, unless there are peers. */
 export interface DrawnRule {
   readonly protocol: Protocol;
   readonly from: number;
   readonly to: number;
   readonly ranges: readonly DrawnRange[];
+  readonly peers?: readonly Peer[];
 }
 
 export type DrawnGroup = Readonly<Record<Direction, readonly DrawnRule[]>>;
@@ -32,6 +41,9 @@ export interface Scenario {
   readonly neighbourDiscovery: boolean;
   /** Of some, there are to be few sets and chains; see `optionsFor`. */
   readonly few: number | undefined;
+  /** Whom peers may name. */
+  readonly devices: readonly DrawnDevice[];
+  readonly guardrails: Readonly<Record<GuardrailKind, readonly DrawnGroup[]>>;
 }
 
 interface Surroundings {
@@ -63,7 +75,41 @@ function drawKind(roll: number): Scenario['kind'] {
   return roll < 94 ? 'mixed' : 'tangled ports';
 }
 
+/** Every third scenario names devices and has guardrails, drawn apart, so that the rest stays as it is. */
 export function drawScenario(seed: number): Scenario {
+  const { scenario, around } = drawUnnamed(seed);
+  return seed % 3 === 1 ? withNames(scenario, { ...around, random: new Random(seed ^ 0x6e61_6d65) }) : scenario;
+}
+
+function withNames(scenario: Scenario, around: Surroundings): Scenario {
+  const { random } = around;
+  const devices = drawDevices(random, around.anchors, around.ranges);
+  const naming = (rule: DrawnRule): DrawnRule => {
+    const bare = random.chance(0.5) ? { ...rule, ranges: [] } : rule;
+    return { ...bare, peers: drawPeers(random, devices) };
+  };
+  const sometimes = (rules: readonly DrawnRule[], chance: number): DrawnRule[] =>
+    rules.map((rule) => (random.chance(chance) ? naming(rule) : rule));
+  const guardrail = (): DrawnGroup => {
+    const rules = (): DrawnRule[] =>
+      sometimes(
+        random.many(random.int(0, 2), () => drawRule(around)),
+        0.5,
+      );
+    return { inbound: rules(), outbound: rules() };
+  };
+  const applied = scenario.applied.map(({ inbound, outbound }) => ({
+    inbound: sometimes(inbound, 0.4),
+    outbound: sometimes(outbound, 0.4),
+  }));
+  const guardrails = {
+    forbid: random.many(random.pick([0, 1, 1, 2]), guardrail),
+    require: random.many(random.pick([0, 1, 1]), guardrail),
+  };
+  return { ...scenario, devices, applied, guardrails };
+}
+
+function drawUnnamed(seed: number): { readonly scenario: Scenario; readonly around: Surroundings } {
   const random = new Random(seed);
   const around: Surroundings = {
     random,
@@ -75,20 +121,26 @@ export function drawScenario(seed: number): Scenario {
   const defaultGroup = kind === 'untouched default' || random.chance(0.8) ? asCreated : drawGroup(around);
   const neighbourDiscovery = random.chance(0.5);
   const few = seed % 3 === 0 ? seed % 5 : undefined;
-  const rest = { seed, kind, defaultGroup, neighbourDiscovery, few } as const;
+  const guardrails = { forbid: [], require: [] };
+  const rest = { seed, kind, defaultGroup, neighbourDiscovery, few, devices: [], guardrails } as const;
+  return { scenario: { ...rest, applied: drawApplied(kind, around) }, around };
+}
+
+function drawApplied(kind: Scenario['kind'], around: Surroundings): DrawnGroup[] {
+  const { random } = around;
   switch (kind) {
     case 'untouched default':
-      return { ...rest, applied: [] };
+      return [];
     case 'many blocks':
-      return { ...rest, applied: [manyBlocks(around), drawGroup(around)] };
+      return [manyBlocks(around), drawGroup(around)];
     case 'many ranges':
-      return { ...rest, applied: [drawGroup(around), manyRanges(around)] };
+      return [drawGroup(around), manyRanges(around)];
     case 'nested ports':
-      return { ...rest, applied: [nestedPorts(around), drawGroup(around)] };
+      return [nestedPorts(around), drawGroup(around)];
     case 'tangled ports':
-      return { ...rest, applied: [tangledPorts(around), drawGroup(around), tangledPorts(around)] };
+      return [tangledPorts(around), drawGroup(around), tangledPorts(around)];
     case 'mixed':
-      return { ...rest, applied: random.many(random.pick([0, 1, 1, 2, 2, 3, 4]), () => drawGroup(around)) };
+      return random.many(random.pick([0, 1, 1, 2, 2, 3, 4]), () => drawGroup(around));
     default:
       return kind satisfies never;
   }
@@ -206,11 +258,12 @@ function separateRange(family: Family, index: number): DrawnRange {
   return { family, first, last: first + 7n, text };
 }
 
-const written = ({ protocol, from, to, ranges }: DrawnRule): SecurityRule => ({
+const written = ({ protocol, from, to, ranges, peers }: DrawnRule): SecurityRule => ({
   ip_protocol: protocol,
   from_port: from,
   to_port: to,
   ...(ranges.length > 0 ? { ip_ranges: ranges.map((range) => range.text) } : {}),
+  ...(peers && { peers }),
 });
 
 /** The body that a person would send to make the group. */
@@ -223,26 +276,67 @@ export const writtenGroup = (group: DrawnGroup, name: string): Readonly<Record<s
 /** The group as the product stores it: through the same validation and normalization as a request. */
 function storedGroup(drawn: DrawnGroup, index: number): PolicyGroup {
   const name = `group ${index}`;
-  const { problems, group } = readGroup(writtenGroup(drawn, name), { mode: 'create' });
+  const limits = { ...defaultLimits, ...namingLimits };
+  const { problems, group } = readGroup(writtenGroup(drawn, name), { mode: 'create', limits });
   if (problems.length > 0) throw new Error(`a drawn group is invalid: ${JSON.stringify(problems.slice(0, 3))}`);
   const id = parseGroupId(`00000000-0000-4000-8000-${index.toString(16).padStart(12, '0')}`);
   return { id, name, inbound: group.inbound_rules ?? [], outbound: group.outbound_rules ?? [] };
 }
 
-export function policyOf(scenario: Scenario): EffectivePolicy {
+/** The devices of the scenario as the product knows them. */
+export const fleetOf = ({ devices }: Scenario): Fleet =>
+  new Fleet(
+    devices.map(({ id, labels, addresses }) =>
+      deviceIdentity({ id, labels, addresses: addresses.map(({ family, first }) => printAddress(family, first)) }),
+    ),
+  );
+
+/** The policy as it is written, its peers not looked up yet. The last group of some applies by label. */
+export function writtenPolicy(scenario: Scenario): EffectivePolicy {
   const groups = scenario.applied.map((group, i) => storedGroup(group, i + 1));
+  const [last] = scenario.seed % 2 === 0 ? [] : groups.slice(-1);
+  const guardrails = (['forbid', 'require'] as const).flatMap((guardrail, k) =>
+    scenario.guardrails[guardrail].map((group, i): PolicyGroup => ({
+      ...storedGroup(group, 0x100 * (k + 1) + i),
+      guardrail,
+      appliesTo: [{ all_devices: true }],
+    })),
+  );
   const policy = effectivePolicy({
-    list: groups.map((group) => group.id),
+    list: groups.filter((group) => group !== last).map((group) => group.id),
     find: (id) => groups.find((group) => group.id === id),
     defaultGroup: storedGroup(scenario.defaultGroup, 0),
+    labels: ['here'],
+    byLabel: [...guardrails, ...(last === undefined ? [] : [{ ...last, appliesTo: [{ labels: ['here'] }] }])],
   });
   if ('missing' in policy) throw new Error('a drawn policy misses a group');
   return policy;
 }
 
+/** The policy with the addresses that its peers stand for. */
+export const policyOf = (scenario: Scenario): EffectivePolicy =>
+  resolvePolicy(writtenPolicy(scenario), fleetOf(scenario));
+
 /** The groups in force, as drawn. */
 export const groupsInForce = ({ applied, defaultGroup }: Scenario): readonly DrawnGroup[] =>
   applied.length > 0 ? applied : [defaultGroup];
+
+/** Every group that has a say, guardrails included. */
+export const allGroups = (scenario: Scenario): readonly DrawnGroup[] => [
+  ...groupsInForce(scenario),
+  ...scenario.guardrails.forbid,
+  ...scenario.guardrails.require,
+];
+
+const namesText = ({ devices, guardrails }: Scenario): string[] => [
+  ...devices.map(({ labels, addresses, id }) => {
+    const own = addresses.map(({ family, first }) => printAddress(family, first));
+    return `device ${id} (${labels.join(', ')}): ${own.join(', ')}`;
+  }),
+  ...(['forbid', 'require'] as const).flatMap((kind) =>
+    guardrails[kind].map((group) => `${kind} ${JSON.stringify(writtenGroup(group, kind))}`),
+  ),
+];
 
 /** The scenario as a person can read and replay it. */
 export const scenarioText = (scenario: Scenario): string =>
@@ -250,4 +344,5 @@ export const scenarioText = (scenario: Scenario): string =>
     `seed ${scenario.seed} (${scenario.kind}), neighbour discovery ${scenario.neighbourDiscovery ? 'on' : 'off'}, ` +
       (scenario.applied.length === 0 ? 'the default group applies' : `${scenario.applied.length} groups applied`),
     ...groupsInForce(scenario).map((group, i) => JSON.stringify(writtenGroup(group, `group ${i + 1}`))),
+    ...namesText(scenario),
   ].join('\n');

@@ -1,7 +1,8 @@
 /** Owns drift: what others have changed in our tables. */
 import { basesOf, type TableName, type TableRules } from '../../nft/ast.ts';
-import { isOurCounter, type Finding } from '../../nft/decompile.ts';
+import { isOurCounter } from '../../nft/decompile.ts';
 import type { Installed, InstalledObject } from '../../nft/listing.ts';
+import type { Finding } from '../../nft/read-chain.ts';
 
 /** What a change of the packet filter did to our tables, as far as the kernel's monitor tells. */
 export interface TableChange {

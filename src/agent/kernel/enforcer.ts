@@ -9,8 +9,9 @@ import {
   type TableRules,
 } from '../../nft/ast.ts';
 import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile.ts';
-import { decompile, type Decompiled, type Finding } from '../../nft/decompile.ts';
+import { decompile, type Decompiled } from '../../nft/decompile.ts';
 import type { Installed, InstalledTables } from '../../nft/listing.ts';
+import type { Finding } from '../../nft/read-chain.ts';
 import { install, plan, rebuild, remove, rulesOfTable, type Update } from '../../nft/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { samePolicy } from '../../policy/same.ts';

@@ -1,0 +1,212 @@
+/** Owns the way back from the chains below a base chain to what they match: the other half of what `compile` makes of it. */
+import type { Addresses, MatchSet, PortInterval, PortMap, PortNode, TransportPolicy } from '../policy/canonical.ts';
+import type { GroupId } from '../policy/ids.ts';
+import { mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
+import type { Direction, Family } from '../policy/rule.ts';
+import { besideEachOther, mergeAddresses, sharedBy } from '../policy/shares.ts';
+import { protocolNumber, type Match, type PortEntry, type Rule, type TransportName, type Verdict } from './ast.ts';
+import { baseName, echo, type Place } from './base.ts';
+import { readCounter } from './counters.ts';
+import { unexpectedLayout, type ChainReader, type Unexpected } from './read-chain.ts';
+import { printMatch } from './print.ts';
+import { isBundle, readNode } from './read-node.ts';
+
+const nobody: Addresses = { v4: [], v6: [] };
+export const everybody: Addresses = { v4: wholeFamily(4), v6: wholeFamily(6) };
+const noPorts: PortMap = { kind: 'intervals', intervals: [] };
+
+/** Reads what packets at one place are matched for one verdict, chain by chain. */
+export class MatchReader {
+  readonly #chains: ChainReader;
+  readonly #place: Place;
+  readonly #direction: Direction;
+  readonly #verdict: 'accept' | 'drop';
+
+  constructor(chains: ChainReader, place: Place, verdict: 'accept' | 'drop') {
+    this.#chains = chains;
+    this.#place = place;
+    this.#direction = place.direction;
+    this.#verdict = verdict;
+  }
+
+  /** What the chain matches that tells protocols apart; nothing where there is none. */
+  dispatch(name: string | undefined): MatchSet {
+    const rules = name === undefined ? [] : [...this.#uncounted(name)];
+    const any = this.#leadingAddresses(rules);
+    const [map, ...rest] = rules;
+    const nothing: TransportPolicy = { anyPort: nobody, ports: noPorts };
+    const matched = { any, echo: nobody, tcp: nothing, udp: nothing };
+    if (map === undefined) return matched;
+    const { action, matches } = map;
+    if (rest.length > 0 || matches.length > 0 || action.kind !== 'protocolMap') throw this.#unexpected(name);
+    let [ping, ping6] = [nobody, nobody];
+    for (const { protocol, verdict } of action.entries) {
+      if (protocol === protocolNumber.tcp) matched.tcp = this.#transport(verdict, 'tcp');
+      else if (protocol === protocolNumber.udp) matched.udp = this.#transport(verdict, 'udp');
+      else if (protocol === protocolNumber.icmp) ping = this.#ping(verdict, 4);
+      else if (protocol === protocolNumber.icmpv6) ping6 = this.#ping(verdict, 6);
+      else throw this.#unexpected(name);
+    }
+    return { ...matched, echo: besideEachOther(ping, ping6) };
+  }
+
+  #ping(verdict: Verdict, family: Family): Addresses {
+    if (verdict.kind !== 'goto') throw this.#unexpected(undefined);
+    const [only, ...rest] = this.#uncounted(verdict.chain);
+    if (only === undefined || rest.length > 0) throw this.#unexpected(verdict.chain);
+    const { action, matches } = only;
+    const [match, ...others] = matches;
+    if (match === undefined || others.length > 0) throw this.#unexpected(verdict.chain);
+    if ('entries' in action || action.kind !== 'goto' || printMatch(match) !== printMatch(echo[family])) {
+      throw this.#unexpected(verdict.chain);
+    }
+    const addresses = this.#leaf(action.chain);
+    if (addresses[family === 4 ? 'v6' : 'v4'].length > 0) throw this.#unexpected(action.chain);
+    return addresses;
+  }
+
+  #transport(verdict: Verdict, transport: TransportName): TransportPolicy {
+    if (verdict.kind === this.#verdict) return { anyPort: everybody, ports: noPorts };
+    if (verdict.kind !== 'goto') throw this.#unexpected(undefined);
+    const rules = [...this.#rules(verdict.chain)];
+    if (!rules.some(({ action }) => action.kind === 'portMap')) {
+      return { anyPort: this.#leaf(verdict.chain), ports: noPorts };
+    }
+    if (rules.some(({ counter }) => counter !== undefined)) throw this.#unexpected(verdict.chain);
+    const anyPort = this.#leadingAddresses(rules);
+    return { anyPort, ports: this.#ports(rules, transport, verdict.chain) };
+  }
+
+  #ports(rules: readonly Rule[], transport: TransportName, name: string): PortMap {
+    const layers = rules.map(({ matches, action }) => {
+      if (matches.length > 0 || action.kind !== 'portMap' || action.transport !== transport)
+        throw this.#unexpected(name);
+      if ((action.original === true) !== this.#isRedirected) throw this.#unexpected(name);
+      return action.entries;
+    });
+    // A goto ends the search, so intervals stand alone: one map, and no tree beside it.
+    const [only, ...more] = layers;
+    if (only !== undefined && more.length === 0 && only.every(({ verdict }) => verdict.kind !== 'jump')) {
+      return { kind: 'intervals', intervals: only.flatMap((entry) => this.#intervals(entry, transport, name)) };
+    }
+    const nodesOf = (entry: PortEntry): readonly PortNode[] => this.#nodes(entry, transport, name);
+    return { kind: 'tree', layers: layers.map((layer) => layer.flatMap(nodesOf)) };
+  }
+
+  #intervals({ from, to, verdict }: PortEntry, transport: TransportName, name: string): readonly PortInterval[] {
+    if (verdict.kind === this.#verdict) return [{ from, to, addresses: everybody }];
+    if (verdict.kind !== 'goto') throw this.#unexpected(name);
+    if (isBundle(verdict.chain)) return this.#bundle(verdict.chain, transport);
+    return [{ from, to, addresses: this.#leaf(verdict.chain) }];
+  }
+
+  #nodes({ from, to, verdict }: PortEntry, transport: TransportName, name: string): readonly PortNode[] {
+    if (verdict.kind !== 'jump') throw this.#unexpected(name);
+    const { chain } = verdict;
+    if (isBundle(chain)) return this.#bundle(chain, transport);
+    const rules = this.#rules(chain);
+    const isTree = rules.some(({ matches, action }) => matches.length > 1 || 'entries' in action);
+    if (!isTree) return [{ from, to, addresses: this.#leaf(chain) }];
+    const original = this.#isRedirected ? transport : undefined;
+    const rulesOf = (each: string): readonly Rule[] => this.#rules(each);
+    const shares = readNode(rules, { direction: this.#direction, verdict: this.#verdict, original, rulesOf });
+    if (shares === undefined) throw this.#unexpected(chain);
+    return [{ from, to, shares }];
+  }
+
+  /** The intervals of a chain that several of them share: runs of rules about the same ports. */
+  #bundle(name: string, transport: TransportName): readonly PortInterval[] {
+    const runs: { readonly from: number; readonly to: number; readonly rules: Rule[] }[] = [];
+    for (const rule of this.#rules(name)) {
+      const ports = rule.matches.at(-1);
+      const original = this.#isRedirected ? transport : undefined;
+      if (ports?.kind !== 'ports' || ports.original !== original) throw this.#unexpected(name);
+      const { from, to } = ports;
+      const about = { ...rule, matches: rule.matches.slice(0, -1) };
+      const run = runs.at(-1);
+      if (run !== undefined && run.from === from && run.to === to) run.rules.push(about);
+      else runs.push({ from, to, rules: [about] });
+    }
+    return runs.map(({ from, to, rules }) => ({ from, to, addresses: this.#addressesOf(rules, name) }));
+  }
+
+  /** Whether ports are those that connections were made to. */
+  get #isRedirected(): boolean {
+    return this.#place.table === 'service-forward' && this.#direction === 'inbound';
+  }
+
+  /** Takes the rule about addresses alone off the front, if there is one. */
+  #leadingAddresses(rules: Rule[]): Addresses {
+    const [first] = rules;
+    if (first === undefined || first.matches.length > 0) return nobody;
+    const { action } = first;
+    if (action.kind === 'jump') {
+      rules.shift();
+      return this.#leaf(action.chain);
+    }
+    if (action.kind !== this.#verdict) return nobody;
+    rules.shift();
+    return everybody;
+  }
+
+  /** What a chain about addresses alone matches: a run of rules for each group that has a share. */
+  #leaf(name: string): Addresses {
+    return this.#addressesOf(this.#rules(name), name);
+  }
+
+  #addressesOf(rules: readonly Rule[], name: string): Addresses {
+    const runs: { readonly group: GroupId | undefined; readonly v4: Range[]; readonly v6: Range[] }[] = [];
+    for (const { matches, action, counter } of rules) {
+      if (matches.length > 1 || action.kind !== this.#verdict) throw this.#unexpected(name);
+      const group = counter === undefined ? undefined : this.#groupOf(counter, name);
+      let run = runs.at(-1);
+      if (run === undefined || run.group !== group) {
+        run = { group, v4: [], v6: [] };
+        runs.push(run);
+      }
+      for (const [family, ranges] of this.#matched(matches[0], name)) {
+        for (const range of ranges) run[family].push(range);
+      }
+    }
+    const order = runs.flatMap(({ group }) => group ?? []);
+    const mixed = order.length > 0 && order.length < runs.length;
+    if (mixed || new Set(order).size < order.length) throw this.#unexpected(name);
+    return mergeAddresses(
+      runs.map(({ group, ...lists }) => {
+        const addresses = { v4: mergeRanges(lists.v4), v6: mergeRanges(lists.v6) };
+        return group === undefined ? addresses : sharedBy(addresses, group);
+      }),
+      order,
+    );
+  }
+
+  /** By family, whom one rule of such a chain matches. */
+  #matched(match: Match | undefined, name: string): readonly (readonly ['v4' | 'v6', RangeSet])[] {
+    if (match === undefined) return [['v4', everybody.v4] as const, ['v6', everybody.v6] as const];
+    if (match.kind === 'family') return [[`v${match.family}`, wholeFamily(match.family)]];
+    const side = this.#direction === 'inbound' ? 'saddr' : 'daddr';
+    if (match.kind !== 'address' || match.side !== side) throw this.#unexpected(name);
+    return [[`v${match.family}`, match.ranges]];
+  }
+
+  #groupOf(counter: string, name: string): GroupId {
+    const counted = readCounter(counter);
+    if (counted?.direction !== this.#direction || typeof counted.what === 'string') throw this.#unexpected(name);
+    return counted.what.group;
+  }
+
+  /** The rules of a chain that only leads on. */
+  #uncounted(name: string): readonly Rule[] {
+    const rules = this.#rules(name);
+    if (rules.some(({ counter }) => counter !== undefined)) throw this.#unexpected(name);
+    return rules;
+  }
+
+  #rules(name: string): readonly Rule[] {
+    return this.#chains.rules(name);
+  }
+
+  #unexpected(name: string | undefined): Unexpected {
+    return unexpectedLayout(name ?? baseName(this.#place));
+  }
+}
