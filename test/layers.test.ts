@@ -28,7 +28,7 @@ const noun = (more: readonly string[], why: string): Room => ({
 const rooms: Rooms = {
   policy: {
     may: [],
-    npm: [],
+    npm: ['@noble/hashes'],
     node: false,
     why: 'what a rule means; the same in server, agent, command line and browser',
   },
