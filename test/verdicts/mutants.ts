@@ -291,7 +291,10 @@ const none = { v4: [], v6: [] } as const;
 const noPorts = { anyPort: none, ports: { kind: 'intervals', intervals: [] } } as const;
 const nothing: DirectionPolicy = { kind: 'closed', any: none, echo: none, tcp: noPorts, udp: noPorts };
 
-const withoutForbid = ({ forbid: _, ...direction }: DirectionPolicy): DirectionPolicy => direction;
+function withoutForbid(policy: DirectionPolicy): DirectionPolicy {
+  const { forbid: _, ...direction } = policy;
+  return direction;
+}
 
 const bothPings = (rule: StoredRule): StoredRule[] =>
   rule.ip_protocol === 'icmp' && rule.ip_ranges === undefined && rule.peers === undefined
