@@ -44,10 +44,10 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
   #complete = false;
   #position = 0;
 
-  readonly #keep: (record: R[K]) => boolean;
+  readonly #keep: (record: R[K]) => boolean | R[K];
 
   /** What is not to be kept counts as absent. */
-  constructor(kind: K, keep: (record: R[K]) => boolean = () => true) {
+  constructor(kind: K, keep: (record: R[K]) => boolean | R[K] = () => true) {
     this.kind = kind;
     this.#keep = keep;
   }
@@ -96,11 +96,13 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
       this.#held.delete(id);
       return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K, R>;
     }
-    const record = event.value as R[K];
-    if (!this.#keep(record)) {
+    const shown = event.value as R[K];
+    const kept = this.#keep(shown);
+    if (kept === false) {
       if (!this.#held.delete(id) || held === undefined) return undefined;
       return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K, R>;
     }
+    const record = kept === true ? shown : kept;
     this.#held.set(id, { id: event.id as WatchedId[K], record, listing: this.#listing });
     if (held === undefined) return { type: 'added', kind, id, new: record } as unknown as Change<K, R>;
     if (held.listing !== this.#listing && isSame(held.record, record)) return undefined;

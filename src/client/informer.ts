@@ -15,8 +15,8 @@ export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentit
   readonly organization: string;
   /** What to follow, over one stream. */
   readonly kinds: readonly K[];
-  /** Which records to keep a copy of; all of them unless given. Whatever is left out counts as absent. */
-  readonly keep?: (kind: K, record: R[K]) => boolean;
+  /** Which records to keep a copy of, or which part of each; all of them unless given. Whatever is left out counts as absent. */
+  readonly keep?: (kind: K, record: R[K]) => boolean | R[K];
   /** Milliseconds without a byte after which a stream counts as dead; 40 seconds unless given. */
   readonly silence?: number;
   readonly backoff?: Omit<BackoffOptions, 'random'>;
@@ -65,6 +65,11 @@ export interface Informer<K extends WatchKind = WatchKind, R extends WatchedById
   onState(handler: (state: ConnectionState) => void): Unsubscribe;
   /** Ends a wait between two attempts, e.g. because the network is back. */
   retryNow(): void;
+  /**
+   * Lists everything once more, because more is to be kept than was so far. The copy stays as it is until a record is shown again, and
+   * is whole when the phase is `live` again.
+   */
+  relist(): void;
 }
 
 /** Of devices only what they are and which groups they have, and only changes of that. */
@@ -96,6 +101,8 @@ interface End {
 }
 
 const healsByWaiting = (error: RingfenceError): boolean => error.retryable || error.code === 'revision_gone';
+const isRefusalOfView = (error: RingfenceError | undefined): boolean =>
+  error?.errors.some(({ pointer, code }) => code === 'unknown_field' && /^\/\d+\/view$/.test(pointer)) === true;
 const isGarbled = (error: RingfenceError | undefined): boolean =>
   error?.code === 'bad_answer' || error?.code === 'document_too_large';
 
@@ -109,6 +116,11 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   #synced = false;
   #running = false;
   #wake: (() => void) | undefined;
+  /** Ends the stream that is followed. */
+  #endStream: (() => void) | undefined;
+  #relistPending = false;
+  /** The server is of a version that knows no view of devices. */
+  #knowsNoView = false;
 
   constructor(options: StreamInformerOptions<K, R>) {
     const onFault = options.onFault ?? throwAloud;
@@ -144,6 +156,11 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
   retryNow(): void {
     this.#wake?.();
+  }
+  relist(): void {
+    this.#relistPending = true;
+    if (this.#state.phase === 'live' || this.#state.phase === 'listing') this.#enter({ phase: 'connecting' });
+    this.#endStream?.();
   }
 
   whenSynced({ signal }: CallOptions = {}): Promise<void> {
@@ -195,10 +212,17 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     const { client, giveUp = (error) => !healsByWaiting(error) } = this.#options;
     const backoff = new Backoff({ ...this.#options.backoff, random: client.transport.random });
     while (!signal.aborted) {
+      if (this.#relistPending) this.#startAfresh();
+      this.#relistPending = false;
       this.#enter({ phase: 'connecting', failures: backoff.failures });
       const end = await this.#follow(signal);
       if (signal.aborted) return;
+      if (this.#relistPending) continue;
       const { error } = end;
+      // A server of an earlier version: it gives whole records, in which everything asked for stands too.
+      const refusesView = !this.#knowsNoView && isRefusalOfView(error);
+      this.#knowsNoView = refusesView;
+      if (refusesView) continue;
       if (error !== undefined) {
         this.#enter({ lastError: { error, at: client.transport.clock.now() } });
         if (giveUp(error)) throw error;
@@ -218,18 +242,26 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     let heardAt: number | undefined;
     let progressed = false;
     let error: RingfenceError | undefined;
+    const stream = new AbortController();
+    const endStream = (): void => stream.abort(signal.reason);
+    this.#endStream = endStream;
+    signal.addEventListener('abort', endStream, { once: true });
     try {
-      const options = { signal, ...(silence !== undefined && { silence }) };
+      const options = { signal: stream.signal, ...(silence !== undefined && { silence }) };
       for await (const batch of watchBatches<K, R>(client, organization, this.#items(), options)) {
         if (heardAt === undefined) {
           heardAt = clock.now();
           this.#enter({ phase: 'listing' });
         }
         if (this.#take(batch, tails)) progressed = true;
+        if (this.#relistPending) break;
       }
     } catch (thrown) {
-      if (!signal.aborted && !(thrown instanceof RingfenceError)) throw thrown;
+      if (!stream.signal.aborted && !(thrown instanceof RingfenceError)) throw thrown;
       error = thrown instanceof RingfenceError ? thrown : undefined;
+    } finally {
+      signal.removeEventListener('abort', endStream);
+      this.#endStream = undefined;
     }
     return { error, progressed, settled: heardAt !== undefined && clock.now() - heardAt >= settled };
   }
@@ -239,7 +271,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
    * tells that everything missed has come, and where the order by kind ends and the common order begins.
    */
   #items(): readonly (WatchItem & { readonly kind: K })[] {
-    const { deviceView } = this.#options;
+    const deviceView = this.#knowsNoView ? 'full' : this.#options.deviceView;
     return [...this.#caches.values()].map(({ kind, position }) => ({
       kind,
       ...(deviceView === 'identity' && kind === 'device' && { view: deviceView }),
@@ -267,7 +299,8 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       else for (const each of this.#caches.values()) each.advance(event.revision);
     }
     if (changes.length > 0) this.#changes.tell(changes);
-    if (tails.size === this.#caches.size && this.#state.phase !== 'live') {
+    // Whoever was told may want everything once more: then this listing is not the last.
+    if (tails.size === this.#caches.size && this.#state.phase !== 'live' && !this.#relistPending) {
       this.#becomeSynced();
       this.#enter({ phase: 'live', failures: 0 });
     }
