@@ -1,8 +1,12 @@
 /** Owns the wire form of the audit: who changed what, when, from where, with which credential. */
 import { Type } from 'typebox';
 import type { OrganizationId, UserId } from '../policy/ids.ts';
+import { SecurityGroup } from './group.ts';
+import { DevicePolicy } from './history.ts';
 import { id, Revision, strict, Timestamp, type Wire } from './scalar.ts';
 import { CredentialKind } from './user.ts';
+
+const state = (description: string) => Type.Optional(Type.Union([SecurityGroup, DevicePolicy], { description }));
 
 export const AuditEntry = Type.Object(
   {
@@ -12,6 +16,11 @@ export const AuditEntry = Type.Object(
     organization_id: Type.Optional(id<OrganizationId>('Where; absent for what concerns the whole server.')),
     subject_id: Type.Optional(Type.String({ format: 'uuid', description: 'What was made, changed or ended.' })),
     revision: Type.Optional(Revision),
+    unchanged: Type.Optional(
+      Type.Unsafe<true>(
+        Type.Boolean({ const: true, description: 'What was asked stood already: nothing was written.' }),
+      ),
+    ),
     fields: Type.Optional(
       Type.Array(Type.String(), { description: 'Names of the fields that the request gave; never their values.' }),
     ),
@@ -26,6 +35,10 @@ export const AuditEntry = Type.Object(
     ),
     address: Type.String({ description: 'Where the request came from.' }),
     request_id: Type.String({ description: 'Leads to the request in the log.' }),
+    before: state(
+      'The group, or what decides the policy of the device, as it stood before; absent for something new, and where you could not see it.',
+    ),
+    after: state('The same as it stood then; absent after a deletion.'),
   },
   { ...strict, $id: 'AuditEntry', title: 'AuditEntry' },
 );

@@ -55,6 +55,7 @@ export const requestProblemCodes = {
   not_a_member: 'the user is not a member of the organization',
   view_of_device: 'only devices have this view',
   phase_limit: 'the server runs in a phase that does not allow this',
+  no_such_state: 'the record did not exist at that revision',
 } as const;
 
 export type RequestProblemCode = ProblemCode | keyof typeof requestProblemCodes;

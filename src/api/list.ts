@@ -17,11 +17,39 @@ const page = {
 
 export const PageQuery = Type.Object(page, strict);
 
-export const RevisionPageQuery = Type.Object(
+const revisionPage = {
+  ...page,
+  gt_revision: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: largestRevision, description: 'Only records with a greater revision.' }),
+  ),
+};
+
+export const RevisionPageQuery = Type.Object(revisionPage, strict);
+
+export const GroupPageQuery = Type.Object(
   {
-    ...page,
-    gt_revision: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: largestRevision, description: 'Only records with a greater revision.' }),
+    ...revisionPage,
+    at_revision: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: largestRevision,
+        description: 'The groups as they stood at this revision of the organization. Not by a device token.',
+      }),
+    ),
+  },
+  strict,
+);
+
+export const HistoryQuery = Type.Object(
+  {
+    limit: page.limit,
+    after: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: largestRevision,
+        description:
+          'Where the page before ended: take it from its `Link: rel="next"`. States below this revision follow.',
+      }),
     ),
   },
   strict,

@@ -4,8 +4,12 @@ import type { ErrorCode } from './codes.ts';
 
 export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'events' | 'audit';
 
-/** What the path names besides its organization. `user group`: these paths know user-owned groups only. */
-export type SubjectKind = 'group' | 'user group' | 'device' | 'token' | 'enrollment key' | 'user';
+/**
+ * What the path names besides its organization. `user group`: these paths know user-owned groups only. `standing or deleted group`: also one that is
+ * in the history alone.
+ */
+export type SubjectKind =
+  'group' | 'user group' | 'standing or deleted group' | 'device' | 'token' | 'enrollment key' | 'user';
 
 export interface Row {
   readonly tag: Tag;

@@ -2,7 +2,8 @@
 import { AuditEntry } from './audit.ts';
 import { deviceRows } from './device-operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from './group.ts';
-import { DeleteGroupQuery, PageQuery, RemoveMemberQuery, RevisionPageQuery } from './list.ts';
+import { historyRows } from './history-operations.ts';
+import { DeleteGroupQuery, GroupPageQuery, PageQuery, RemoveMemberQuery } from './list.ts';
 import {
   AddMember,
   AddOrganization,
@@ -25,7 +26,7 @@ const createGroup = {
   etag: true,
   fails: ['phase_limit', 'limit_reached'],
 } as const;
-const listGroups = { query: RevisionPageQuery, answer: SecurityGroup } as const;
+const listGroups = { query: GroupPageQuery, answer: SecurityGroup, fails: ['revision_gone'] } as const;
 const readGroup = { answer: SecurityGroup, etag: true } as const;
 const updateGroup = {
   body: UpdateSecurityGroup,
@@ -228,6 +229,8 @@ export const rows = {
     summary: 'Delete a group of my own',
     ...deleteGroup,
   },
+
+  ...historyRows,
 
   listAudit: {
     effect: 'read',

@@ -36,6 +36,7 @@ export const paths = {
   readDevice: ['GET', '/api/organizations/{org_id}/devices/{device_id}', 'record'],
   updateDevice: ['PATCH', '/api/organizations/{org_id}/devices/{device_id}', 'record'],
   deleteDevice: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}', 'deleted'],
+  listDeviceHistory: ['GET', '/api/organizations/{org_id}/devices/{device_id}/history', 'list'],
 
   listDeviceGroups: ['GET', '/api/organizations/{org_id}/devices/{device_id}/groups', 'list'],
   reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status', 'record'],
@@ -51,6 +52,8 @@ export const paths = {
   readSecurityGroup: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}', 'record'],
   updateSecurityGroup: ['PATCH', '/api/organizations/{org_id}/security_groups/{sg_id}', 'record'],
   deleteSecurityGroup: ['DELETE', '/api/organizations/{org_id}/security_groups/{sg_id}', 'deleted'],
+  listSecurityGroupHistory: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}/history', 'list'],
+  restoreSecurityGroup: ['POST', '/api/organizations/{org_id}/security_groups/{sg_id}/restore', 'record'],
 
   createUserSecurityGroup: ['POST', '/api/user/{org_id}/security_groups', 'created'],
   listUserSecurityGroups: ['GET', '/api/user/{org_id}/security_groups', 'list'],

@@ -5,8 +5,8 @@ import { addAuditCommand } from './audit/command.ts';
 import type { Family } from './command-line/family.ts';
 import { addCompletionCommands } from './completion/command.ts';
 import { addDeviceCommands } from './device/command.ts';
-import { addDoctorCommand } from './doctor/command.ts';
 import { addGroupCommands } from './group/command.ts';
+import { addDeviceHistoryCommands, addGroupHistoryCommands, addLogCommand } from './history/command.ts';
 import { addKeyCommands } from './key/command.ts';
 import { addMemberCommands } from './member/command.ts';
 import { addOrganizationCommands } from './organization/command.ts';
@@ -16,6 +16,14 @@ import { addTokenCommands } from './token/command.ts';
 import { addUserCommands } from './user/command.ts';
 import { addWatchCommand } from './watch/command.ts';
 
+/** Commands of two rooms under one word. */
+function both(first: Family['add'], second: Family['add']): Family['add'] {
+  return (program) => {
+    first(program);
+    second(program);
+  };
+}
+
 export const clientFamilies: readonly Family[] = [
   { words: ['login', 'logout', 'whoami', 'profile'], add: addAccountCommands },
   { words: ['user'], add: addUserCommands },
@@ -24,11 +32,11 @@ export const clientFamilies: readonly Family[] = [
   { words: ['member'], add: addMemberCommands },
   { words: ['key'], add: addKeyCommands },
   { words: ['audit'], add: addAuditCommand },
-  { words: ['device'], add: addDeviceCommands },
-  { words: ['group'], add: addGroupCommands },
+  { words: ['log'], add: addLogCommand },
+  { words: ['device'], add: both(addDeviceCommands, addDeviceHistoryCommands) },
+  { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
   { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
   { words: ['watch'], add: addWatchCommand },
-  { words: ['doctor'], add: addDoctorCommand },
   // These describe all commands, so they need all of them.
   { words: [], add: addCompletionCommands },
   { words: [], add: addReferenceCommand },

@@ -9,6 +9,7 @@ import type {
   RegisteredDevice,
   UpdateDevice,
 } from '../api/device.ts';
+import type { DevicePolicyState, GroupState, RestoreSecurityGroup } from '../api/history.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type {
   AddMember,
@@ -48,6 +49,10 @@ export interface Page {
 export interface RevisionPage extends Page {
   /** Only records with a greater revision. */
   readonly gt_revision?: number;
+}
+export interface GroupPage extends RevisionPage {
+  /** The groups as they stood at this revision of the organization. */
+  readonly at_revision?: number;
 }
 export interface DeleteGroup {
   /** Take the group off the devices that use it, in the same transaction. */
@@ -91,6 +96,7 @@ export interface Calls {
   readonly readDevice: Call<Device>;
   readonly updateDevice: Call<Device, UpdateDevice>;
   readonly deleteDevice: Call<Device>;
+  readonly listDeviceHistory: Call<readonly DevicePolicyState[], undefined, Page>;
 
   readonly listDeviceGroups: Call<readonly AppliedGroup[]>;
   readonly reportDeviceStatus: Call<DeviceStatus, DeviceReport>;
@@ -105,13 +111,15 @@ export interface Calls {
   readonly listServerAudit: Call<readonly AuditEntry[], undefined, Page>;
 
   readonly createSecurityGroup: Call<SecurityGroup, AddSecurityGroup>;
-  readonly listSecurityGroups: Call<readonly SecurityGroup[], undefined, RevisionPage>;
+  readonly listSecurityGroups: Call<readonly SecurityGroup[], undefined, GroupPage>;
   readonly readSecurityGroup: Call<SecurityGroup>;
   readonly updateSecurityGroup: Call<SecurityGroup, UpdateSecurityGroup>;
   readonly deleteSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;
+  readonly listSecurityGroupHistory: Call<readonly GroupState[], undefined, Page>;
+  readonly restoreSecurityGroup: Call<SecurityGroup, RestoreSecurityGroup>;
 
   readonly createUserSecurityGroup: Call<SecurityGroup, AddSecurityGroup>;
-  readonly listUserSecurityGroups: Call<readonly SecurityGroup[], undefined, RevisionPage>;
+  readonly listUserSecurityGroups: Call<readonly SecurityGroup[], undefined, GroupPage>;
   readonly readUserSecurityGroup: Call<SecurityGroup>;
   readonly updateUserSecurityGroup: Call<SecurityGroup, UpdateSecurityGroup>;
   readonly deleteUserSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;

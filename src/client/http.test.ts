@@ -63,6 +63,12 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
   revokeEnrollmentKey: [(c) => c.enrollmentKeys.revoke(org, id), { org_id: org, key_id: id }],
   listAudit: [(c) => c.audit.list(org), { org_id: org }],
   listServerAudit: [(c) => c.audit.server(), {}],
+  listDeviceHistory: [(c) => c.history.device(org, id, { limit: 2 }), { org_id: org, device_id: id, query: 'limit=2' }],
+  listSecurityGroupHistory: [(c) => c.history.group(org, sg), { org_id: org, sg_id: sg }],
+  restoreSecurityGroup: [
+    (c) => c.history.restore(org, sg, 3, { ifMatch: 4 }),
+    { org_id: org, sg_id: sg, body: { revision: 3 }, ifMatch: '"4"' },
+  ],
   createSecurityGroup: [(c) => c.groups.create(org, { group_name: 'g' }), { org_id: org, body: { group_name: 'g' } }],
   listSecurityGroups: [(c) => c.groups.list(org), { org_id: org }],
   readSecurityGroup: [(c) => c.groups.get(org, sg), { org_id: org, sg_id: sg }],

@@ -9,6 +9,7 @@ import type {
   RegisteredDevice,
   UpdateDevice,
 } from '../api/device.ts';
+import type { DevicePolicyState, GroupState } from '../api/history.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type {
   AddMember,
@@ -31,7 +32,17 @@ import type {
   User,
   WhoAmI,
 } from '../api/user.ts';
-import type { CallId, Calls, DeleteGroup, Entry, ListId, Page, RemoveMember, RevisionPage } from './calls.ts';
+import type {
+  CallId,
+  Calls,
+  DeleteGroup,
+  Entry,
+  GroupPage,
+  ListId,
+  Page,
+  RemoveMember,
+  RevisionPage,
+} from './calls.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { entityTag, nextPage } from './headers.ts';
 import { badAnswer, send, withSignal, type Credential, type Fetch, type Transport } from './request.ts';
@@ -93,7 +104,7 @@ export function transportOf(options: ClientOptions): Transport {
   };
 }
 
-type Listing = CallOptions & RevisionPage;
+type Listing = CallOptions & GroupPage;
 
 /**
  * One server and one credential. Every method sends one request, and answers with the record or throws a
@@ -159,7 +170,7 @@ export class Client {
     const { signal, ...query } = options;
     let { after } = query;
     for (;;) {
-      const from: RevisionPage = { limit: pageSize, ...query, ...(after !== undefined && { after }) };
+      const from: GroupPage = { limit: pageSize, ...query, ...(after !== undefined && { after }) };
       const page = await this.request(id, { params, query: from, ...(signal && { signal }) });
       yield* page.value;
       if (page.next === undefined) return;
@@ -288,13 +299,27 @@ export class Client {
       this.#list('listServerAudit', {}, options),
   };
 
+  /** States of groups and devices, newest first, of deleted ones too; and the way back to one. */
+  readonly history = {
+    group: (org_id: string, sg_id: string, options: CallOptions & Page = {}): Promise<readonly GroupState[]> =>
+      this.#list('listSecurityGroupHistory', { org_id, sg_id }, options),
+    device: (
+      org_id: string,
+      device_id: string,
+      options: CallOptions & Page = {},
+    ): Promise<readonly DevicePolicyState[]> => this.#list('listDeviceHistory', { org_id, device_id }, options),
+    /** Makes a group what it was at a revision. */
+    restore: (org_id: string, sg_id: string, revision: number, options: WriteOptions = {}): Promise<SecurityGroup> =>
+      this.#value('restoreSecurityGroup', { params: { org_id, sg_id }, body: { revision }, ...options }),
+  };
+
   /** Groups of the organization; `list` and `get` also show the user-owned groups that the caller may read. */
   readonly groups = {
     create: (org_id: string, body: AddSecurityGroup, options: CallOptions = {}): Promise<SecurityGroup> =>
       this.#value('createSecurityGroup', { params: { org_id }, body, ...options }),
-    list: (org_id: string, options: CallOptions & RevisionPage = {}): Promise<readonly SecurityGroup[]> =>
+    list: (org_id: string, options: CallOptions & GroupPage = {}): Promise<readonly SecurityGroup[]> =>
       this.#list('listSecurityGroups', { org_id }, options),
-    each: (org_id: string, options: CallOptions & RevisionPage = {}): AsyncIterable<SecurityGroup> =>
+    each: (org_id: string, options: CallOptions & GroupPage = {}): AsyncIterable<SecurityGroup> =>
       this.#each('listSecurityGroups', { org_id }, options),
     get: (org_id: string, sg_id: string, options: CallOptions = {}): Promise<SecurityGroup> =>
       this.#value('readSecurityGroup', { params: { org_id, sg_id }, ...options }),
@@ -314,9 +339,9 @@ export class Client {
   readonly userGroups = {
     create: (org_id: string, body: AddSecurityGroup, options: CallOptions = {}): Promise<SecurityGroup> =>
       this.#value('createUserSecurityGroup', { params: { org_id }, body, ...options }),
-    list: (org_id: string, options: CallOptions & RevisionPage = {}): Promise<readonly SecurityGroup[]> =>
+    list: (org_id: string, options: CallOptions & GroupPage = {}): Promise<readonly SecurityGroup[]> =>
       this.#list('listUserSecurityGroups', { org_id }, options),
-    each: (org_id: string, options: CallOptions & RevisionPage = {}): AsyncIterable<SecurityGroup> =>
+    each: (org_id: string, options: CallOptions & GroupPage = {}): AsyncIterable<SecurityGroup> =>
       this.#each('listUserSecurityGroups', { org_id }, options),
     get: (org_id: string, sg_id: string, options: CallOptions = {}): Promise<SecurityGroup> =>
       this.#value('readUserSecurityGroup', { params: { org_id, sg_id }, ...options }),

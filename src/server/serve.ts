@@ -131,6 +131,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
         random,
         deletionRetentionMs: config.keepDeletions * day,
         auditRetentionMs: config.keepAudit * day,
+        historyRetentionMs: config.keepHistory * day,
         ...connectionsOf(around.processes ?? 1),
         onWarning: (message, cause) => log.warn({ err: cause }, message),
       });
@@ -248,6 +249,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const { store, firstAdmin } = await prepare(config, around, undo);
     const compacting = setInterval(() => {
       store.log.compact().catch((error: unknown) => log.warn({ err: error }, 'old changes were not forgotten'));
+      store.history.forget().catch((error: unknown) => log.warn({ err: error }, 'old states were not forgotten'));
       store.audit.forget().catch((error: unknown) => log.warn({ err: error }, 'old audit entries were not forgotten'));
       store.sessions.forget().catch((error: unknown) => log.warn({ err: error }, 'old sessions were not forgotten'));
     }, compactEveryMs).unref();

@@ -56,6 +56,7 @@ const table: { readonly [Id in OperationId]: string } = {
   updateDevice:              'yes     no      -       yes     itself  no      hidden  hidden ',
   deleteDevice:              'yes     no      -       yes     no      no      hidden  hidden ',
   listDeviceGroups:          'yes     yes     -       yes     yes     no      hidden  hidden ',
+  listDeviceHistory:         'yes     yes     -       -       no      no      hidden  hidden ',
   reportDeviceStatus:        'no      no      -       yes     itself  no      hidden  hidden ',
   listDeviceStatuses:        'yes     yes     -       -       yes     no      hidden  hidden ',
 
@@ -69,6 +70,8 @@ const table: { readonly [Id in OperationId]: string } = {
   readSecurityGroup:         'yes     yes     yes     -       yes     no      hidden  hidden ',
   updateSecurityGroup:       'orgs    no      yes     -       no      no      hidden  hidden ',
   deleteSecurityGroup:       'orgs    no      yes     -       no      no      hidden  hidden ',
+  listSecurityGroupHistory:  'yes     yes     -       -       no      no      hidden  hidden ',
+  restoreSecurityGroup:      'orgs    no      yes     -       no      no      hidden  hidden ',
 
   createUserSecurityGroup:   'yes     yes     -       -       no      no      hidden  hidden ',
   listUserSecurityGroups:    'yes     yes     -       -       yes     no      hidden  hidden ',

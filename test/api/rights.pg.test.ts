@@ -163,6 +163,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   updateDevice: aDevice({ body: { symmetric_nat: true } }),
   deleteDevice: aDevice(),
   listDeviceGroups: aDevice(),
+  listDeviceHistory: aDevice(),
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   listDeviceStatuses: () => ({}),
   createEnrollmentKey: () => ({ body: {} }),
@@ -178,6 +179,13 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   readSecurityGroup: group(),
   updateSecurityGroup: group({ body: { group_name: unique() } }),
   deleteSecurityGroup: group({ query: '?detach=true' }),
+  listSecurityGroupHistory: group(),
+  restoreSecurityGroup: async (kind, role) => {
+    const { params = {} } = await group()(kind, role);
+    const reader = role === 'owning_user' || kind === 'second' ? holder.api : place.owner.api;
+    const { revision } = await reader.expect(200, 'GET', `${place.base}/security_groups/${params['sg_id']}`);
+    return { params, body: { revision } };
+  },
   createUserSecurityGroup: () => ({ body: { group_name: unique() } }),
   listUserSecurityGroups: () => ({}),
   readUserSecurityGroup: userScopedGroup(),

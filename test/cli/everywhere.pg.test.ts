@@ -27,6 +27,14 @@ interface Row {
   readonly endless?: true;
 }
 
+/** Stands for the organization's revision at the moment of the command. */
+const headWord = '(head)';
+async function withHead(args: readonly string[]): Promise<readonly string[]> {
+  if (!args.includes(headWord)) return args;
+  const { revision } = await stage.place.owner.api.expect(200, 'GET', stage.place.base);
+  return args.map((arg) => (arg === headWord ? String(revision) : arg));
+}
+
 const yaml = (tag: string): string => `groups:\n  - name: from-${tag}\n    inbound: [tcp 80]\n`;
 
 /** In the order of a life: what one row makes, later ones use. */
@@ -60,6 +68,8 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'group revoke', args: [`web-${tag}`, 'in', 'tcp', '443'], shows: /tcp 443/, data: true },
   { path: 'group edit', args: [`web-${tag}`, '--description', 'of a test'], shows: /web-/, data: true },
   { path: 'group show', args: [`web-${tag}`], shows: /10\.0\.0\.0\/8/, data: true },
+  { path: 'group history', args: [`web-${tag}`], shows: /443/, data: true },
+  { path: 'group diff', args: [`web-${tag}`], shows: /of a test/, data: true },
   {
     path: 'device create',
     args: [`host-${tag}`, '--public-key', tag, '--tunnel-ip', '100.64.0.1'],
@@ -72,6 +82,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'device groups remove', args: [`host-${tag}`, `web-${tag}`], shows: /host-/, data: true },
   { path: 'device groups add', args: [`host-${tag}`, `web-${tag}`], shows: /web-/, data: true },
   { path: 'device show', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
+  { path: 'device history', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device status', shows: /./, data: true },
   { path: 'nft', args: [`host-${tag}`], shows: /table inet service/ },
   {
@@ -93,10 +104,11 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'token show', args: [`token-${tag}`], shows: /token-/, data: true },
   { path: 'token rotate', args: [`token-${tag}`], asks: true, shows: /rf_user_/, data: true },
   { path: 'token delete', args: [`token-${tag}`], asks: true, shows: /token-/ },
-  { path: 'audit', shows: /createDevice|registered device/, data: true },
+  { path: 'log', shows: /created device host-/, data: true },
+  { path: 'audit', shows: /createDevice|device/, data: true },
   { path: 'device delete', args: [`host-${tag}`], asks: true, shows: /host-/ },
+  { path: 'group restore', args: [`web-${tag}`, headWord], asks: true, shows: /Restored group web-/ },
   { path: 'group delete', args: [`web-${tag}`], asks: true, shows: /web-/ },
-  { path: 'doctor', args: ['--state', 'nowhere'], shows: /organization/, data: true },
   { path: 'completion', args: ['bash'], shows: /_ringfence/ },
   { path: 'logout', shows: /./ },
 ];
@@ -124,7 +136,12 @@ describe('every command', () => {
     await person.file('policy.yaml', yaml('pipe'));
     const guest = await newPerson(stage.server);
     for (const { path, args = [], shows, data, asks, input, endless } of rows('pipe', guest.username)) {
-      const line = [...path.split(' '), ...args, ...(data ? ['-o', 'json'] : []), ...(asks ? ['--yes'] : [])];
+      const line = [
+        ...path.split(' '),
+        ...(await withHead(args)),
+        ...(data ? ['-o', 'json'] : []),
+        ...(asks ? ['--yes'] : []),
+      ];
       const options: RunOptions = {
         ...(input === undefined ? {} : { input }),
         ...(endless ? { until: { pattern: /Up to date/, signal: 'SIGINT' } } : {}),
@@ -149,7 +166,7 @@ describe('every command', () => {
         ...(asks ? [[/\[y\/N\]/, 'y\r'] as const] : []),
         ...(endless ? [[/Up to date/, '\u0003'] as const] : []),
       ];
-      const line = [...path.split(' '), ...args];
+      const line = [...path.split(' '), ...(await withHead(args))];
       const { code, stdout } = await person.inTerminal(line, typed.length > 0 ? { typed } : {});
       const told = `${line.join(' ')}\n${stdout}`;
       expect(code, told).toBe(refused.test(path) ? 4 : 0);

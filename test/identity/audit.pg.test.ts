@@ -68,6 +68,7 @@ describe('reference 4.7', () => {
       credential: { kind: 'user_token', id: expect.any(String) },
       address: '127.0.0.1',
       request_id: 'my-request',
+      after: group,
     });
     expect(updated).toMatchObject({ subject_id: group.id, fields: ['group_name'], revision: group.revision + 1 });
     expect(enrolled).toMatchObject({

@@ -1,15 +1,14 @@
 /** Owns what the device commands do. */
 import type { Device, UpdateDevice } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
 import { usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
+import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
+import { renderFields, renderTable } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
-import { allDevices, deviceName, findDevice, pickDevices } from '../lookup/device.ts';
-import { groupIds } from '../lookup/group.ts';
-import { userNames } from '../lookup/member.ts';
-import { changeEach } from './change-each.ts';
-import { groupNames, groupsForTable } from './group-names.ts';
+import { allDevices, deviceName, findDevice } from '../lookup/device.ts';
+import { allGroups, groupIds } from '../lookup/group.ts';
 
 export interface DeviceFields {
   readonly hostname?: string;
@@ -56,48 +55,50 @@ function wireFields(options: DeviceFields): UpdateDevice {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
+/** The names of the groups that bind a device; one that the reader may not see is shown by its id. */
+function groupNames({ security_groups = [] }: Device, groups: readonly SecurityGroup[]): readonly string[] {
+  if (security_groups.length === 0) {
+    return [`${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`];
+  }
+  return security_groups.map((id) => groups.find((group) => group.id === id)?.group_name ?? id);
+}
+
 export async function list(session: Session): Promise<void> {
-  const [devices, groups, nameOf] = await Promise.all([
-    allDevices(session),
-    groupsForTable(session),
-    userNames(session),
-  ]);
+  const [devices, groups] = await Promise.all([allDevices(session), groupsForTable(session)]);
   await session.print({
     data: devices,
     ids: devices.map(({ id }) => id),
-    table: (layout) =>
+    table: (paint) =>
       renderTable(
         [
           { head: 'HOSTNAME', text: ({ hostname }) => hostname },
-          idColumn<Device>('ID', ({ id }) => id, layout),
+          { head: 'ID', text: ({ id }) => id },
           { head: 'TUNNEL IP', text: ({ tunnel_ip }) => tunnel_ip },
           { head: 'GROUPS', text: (device) => groupNames(device, groups).join(', ') },
-          { head: 'USER', text: ({ user_id }) => nameOf(user_id), wide: true },
-          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
-          { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
+          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right' },
         ],
-        sortByName(devices, ({ hostname }) => hostname),
-        layout,
+        devices,
+        paint,
       ),
   });
 }
 
+/** Only a table shows groups by name. */
+const groupsForTable = async (session: Session): Promise<readonly SecurityGroup[]> =>
+  session.values.output === 'table' && session.values.quiet !== true ? allGroups(session) : [];
+
 export async function show(session: Session, text: string): Promise<void> {
-  const [device, groups, nameOf] = await Promise.all([
-    findDevice(session, text),
-    groupsForTable(session),
-    userNames(session),
-  ]);
+  const [device, groups] = await Promise.all([findDevice(session, text), groupsForTable(session)]);
   const flag = (value: boolean): string => (value ? 'yes' : 'no');
   await session.print({
     data: device,
     ids: [device.id],
-    table: (layout) =>
+    table: (paint) =>
       renderFields(
         [
           ['hostname', device.hostname],
           ['id', device.id],
-          ['user', nameOf(device.user_id)],
+          ['user', device.user_id],
           ['public key', device.public_key],
           ['tunnel ip', device.tunnel_ip],
           ['local ip', device.local_ip],
@@ -112,7 +113,7 @@ export async function show(session: Session, text: string): Promise<void> {
           ['created', shortTime(device.created_at)],
           ['updated', shortTime(device.updated_at)],
         ],
-        layout,
+        paint,
       ),
   });
 }
@@ -137,14 +138,14 @@ export async function create(session: Session, hostname: string, options: Device
   await session.print({
     data: device,
     ids: [device.device_token],
-    table: (layout) =>
+    table: (paint) =>
       renderFields(
         [
           ['hostname', device.hostname],
           ['id', device.id],
           ['device token', device.device_token],
         ],
-        layout,
+        paint,
       ),
   });
   session.say('Save the device token now: it is not shown again.');
@@ -168,26 +169,61 @@ export async function edit(session: Session, text: string, options: DeviceFields
 
 export async function remove(session: Session, text: string): Promise<void> {
   const client = await session.client();
-  const { devices, isMany } = pickDevices(await allDevices(session), text);
-  const names = devices.map(deviceName).join(', ');
-  const question = isMany ? `Delete ${devices.length} devices: ${names}?` : `Delete device ${names}?`;
-  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  return changeEach(
-    session,
-    { devices, isMany },
-    {
-      change: ({ organization_id, id }) => client.devices.delete(organization_id, id, { signal: session.signal }),
-      line: (device) => `Deleted device ${deviceName(device)} (${device.id}).`,
-    },
-  );
+  const found = await findDevice(session, text);
+  if (!(await session.confirm(`Delete device ${deviceName(found)}?`))) return session.say('Nothing was changed.');
+  const device = await client.devices.delete(found.organization_id, found.id, { signal: session.signal });
+  return printChange(session, 'Deleted', device);
 }
 
-const printChange = (session: Session, verb: 'Changed', device: Device): Promise<void> =>
+const printChange = (session: Session, verb: string, device: Device): Promise<void> =>
   session.print({
     data: device,
     ids: [device.id],
     table: `${verb} device ${deviceName(device)} (${device.id}).`,
   });
+
+export type DeviceGroups = 'set' | 'add' | 'remove';
+
+function listAfter(way: DeviceGroups, now: readonly string[], named: readonly string[]): readonly string[] {
+  switch (way) {
+    case 'set':
+      return named;
+    case 'add':
+      return [...now, ...named.filter((id) => !now.includes(id))];
+    case 'remove':
+      return now.filter((id) => !named.includes(id));
+    default:
+      return way satisfies never;
+  }
+}
+
+export async function changeGroups(
+  session: Session,
+  way: DeviceGroups,
+  text: string,
+  names: readonly string[],
+): Promise<void> {
+  const { signal } = session;
+  const client = await session.client();
+  const found = await findDevice(session, text);
+  const named = names.length === 0 ? [] : await groupIds(session, names);
+  const read = (): Promise<Device> => client.devices.get(found.organization_id, found.id, { signal });
+  const device = await changeSafely(found, read, async (newest) => {
+    const now = newest.security_groups ?? [];
+    const after = listAfter(way, now, named);
+    if (after.join() === now.join()) return undefined;
+    const { organization_id, id, revision } = newest;
+    return client.devices.update(organization_id, id, { security_groups: after }, { signal, ifMatch: revision });
+  });
+  if (device === undefined) session.say('Nothing to change: it is so already.');
+  const shown = device ?? found;
+  const groups = await groupsForTable(session);
+  await session.print({
+    data: shown,
+    ids: [shown.id],
+    table: `Groups of device ${deviceName(shown)}: ${groupNames(shown, groups).join(', ')}.`,
+  });
+}
 
 export async function status(session: Session): Promise<void> {
   const client = await session.client();
@@ -200,7 +236,7 @@ export async function status(session: Session): Promise<void> {
   await session.print({
     data: statuses,
     ids: statuses.map(({ device_id }) => device_id),
-    table: (layout) =>
+    table: (paint) =>
       renderTable(
         [
           { head: 'DEVICE', text: ({ device_id }) => nameOf(device_id) },
@@ -209,8 +245,8 @@ export async function status(session: Session): Promise<void> {
           { head: 'REPORTED', text: ({ reported_at }) => shortTime(reported_at) },
           { head: 'DETAIL', text: ({ status: { detail } }) => detail ?? '' },
         ],
-        sortByName(statuses, ({ device_id }) => nameOf(device_id)),
-        layout,
+        statuses,
+        paint,
       ),
   });
 }

@@ -4,12 +4,12 @@ import { isUuid } from '../../policy/ids.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
+import { renderFields, renderTable, type Column } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
-const columns = (layout: Layout): readonly Column<Member>[] => [
+const columns: readonly Column<Member>[] = [
   { head: 'USERNAME', text: ({ username }) => username },
-  idColumn('ID', ({ user_id }) => user_id, layout),
+  { head: 'ID', text: ({ user_id }) => user_id },
   { head: 'ROLE', text: ({ role }) => role },
   { head: 'SINCE', text: ({ created_at }) => shortTime(created_at) },
 ];
@@ -27,12 +27,7 @@ export async function list(session: Session): Promise<void> {
   await session.print({
     data: members,
     ids: members.map(({ user_id }) => user_id),
-    table: (layout) =>
-      renderTable(
-        columns(layout),
-        sortByName(members, ({ username }) => username),
-        layout,
-      ),
+    table: (paint) => renderTable(columns, members, paint),
   });
 }
 
@@ -41,10 +36,10 @@ export async function show(session: Session, text: string): Promise<void> {
   await session.print({
     data: member,
     ids: [member.user_id],
-    table: (layout) =>
+    table: (paint) =>
       renderFields(
-        columns({ ...layout, wide: true }).map(({ head, text: cell }) => [head.toLowerCase(), cell(member)]),
-        layout,
+        columns.map(({ head, text: cell }) => [head.toLowerCase(), cell(member)]),
+        paint,
       ),
   });
 }

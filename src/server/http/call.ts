@@ -30,6 +30,8 @@ export interface Subjects {
   /** Whose the thing is that the path names; undefined for an organization's own group. */
   readonly user_id?: UserId | undefined;
   readonly group?: Stored<GroupRecord>;
+  /** As last known, with the revision of its deletion. */
+  readonly deletedGroup?: Stored<GroupRecord>;
   readonly device?: Stored<DeviceRecord>;
   readonly token?: TokenRecord;
   readonly key?: EnrollmentKeyRecord;

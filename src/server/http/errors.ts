@@ -45,6 +45,9 @@ export const invalid = (problems: readonly RequestProblem[], more = 0, extras: E
   });
 };
 
+export const revisionAhead = (pointer: string, head: number): HttpError =>
+  invalid([{ pointer, code: 'out_of_range', detail: `The newest revision of the organization is ${head}.` }]);
+
 /** Throws when there is any problem. */
 export function refuse({ problems, more }: Found<RequestProblem>): void {
   if (problems.length > 0) throw invalid(problems, more);
@@ -194,6 +197,12 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       );
     case 'would_open':
       return wouldOpen(problem.devices);
+    case 'revision_ahead':
+      return revisionAhead('/revision', problem.head);
+    case 'revision_gone':
+      return new HttpError('revision_gone', `The history is kept from revision ${problem.oldest} on.`);
+    case 'group_exists':
+      return new HttpError('conflict', 'The group is there: somebody brought it back.');
     case 'limit_reached':
       return new HttpError(
         'limit_reached',

@@ -14,6 +14,7 @@ import { auditHandlers } from './handlers/audit.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import type { StreamHandler } from './handlers/events.ts';
 import { groupHandlers } from './handlers/groups.ts';
+import { historyHandlers } from './handlers/history.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { userHandlers } from './handlers/users.ts';
 import { auditEntryOf, FirstUses, signInEntryOf } from './observe/audit-entry.ts';
@@ -34,6 +35,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...organizationHandlers,
   ...deviceHandlers,
   ...groupHandlers,
+  ...historyHandlers,
   ...auditHandlers,
 };
 

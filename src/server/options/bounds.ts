@@ -102,4 +102,11 @@ export const boundOptions = {
     fallback: '365',
     read: between(1, 36_500),
   },
+  keepHistory: {
+    flags: '--keep-history <days>',
+    env: 'RINGFENCE_KEEP_HISTORY',
+    help: 'how long states of groups and devices that no longer stand are kept',
+    fallback: '365',
+    read: between(1, 36_500),
+  },
 } as const satisfies Readonly<Record<string, ServerOption>>;

@@ -9,6 +9,7 @@ import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
 import { groupsIn } from './groups/groups.ts';
 import { Hints } from './postgres/hints.ts';
 import { changeLogIn } from './log/change-log.ts';
+import { historyIn } from './log/history.ts';
 import { membersIn } from './accounts/members.ts';
 import { migrate } from './schema/migrate.ts';
 import { organizationsIn } from './accounts/organizations.ts';
@@ -79,6 +80,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     groups: groupsIn(context),
     devices: devicesIn(context),
     enrollmentKeys: enrollmentKeysIn(context),
+    history: historyIn(context, options.historyRetentionMs ?? 365 * day),
     audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
     log: changeLogIn(context, {
       logMs: options.logRetentionMs ?? 600_000,

@@ -86,6 +86,15 @@ async function look(
       if (hidden) return { membership, subjects: {}, missing: 'group' };
       return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };
     }
+    case 'standing or deleted group': {
+      const [org, id] = [need(variables, 'org_id'), need(variables, 'sg_id')];
+      const reader = groupReader(principal);
+      const { membership, thing } = await lookups.group({ org, user: me, id, reader });
+      if (thing !== undefined) return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };
+      const deleted = await lookups.store.history.deletedGroup(org, id, reader);
+      if (deleted === undefined) return { membership, subjects: {}, missing: 'group' };
+      return { membership, subjects: { deletedGroup: deleted.stored, user_id: deleted.user_id } };
+    }
     case 'device': {
       const { membership, thing } = await lookups.device(need(variables, 'org_id'), me, need(variables, 'device_id'));
       if (thing === undefined) return { membership, subjects: {}, missing: 'device' };
@@ -163,13 +172,15 @@ export async function admit(
   const { subjects } = found;
   for (const role of rolesTowards(found, principal)) roles.add(role);
   const verdict = decideRights(id, roles, {
-    organizationOwned: subjects.group !== undefined && subjects.user_id === undefined,
+    organizationOwned: groupIn(subjects) && subjects.user_id === undefined,
     ownDevice: principal.kind === 'device' && principal.device_id === variables.device_id,
   });
   if (verdict === 'no') throw new HttpError('forbidden', refusal(principal));
   if (verdict === 'hidden') throw notFound(hiddenThing(subjects));
   return roles.has('owner') ? { ...subjects, byOwner: true } : subjects;
 }
+
+const groupIn = ({ group, deletedGroup }: Subjects): boolean => (group ?? deletedGroup) !== undefined;
 
 function refusal(principal: Principal): string {
   if (principal.kind === 'device')
@@ -181,5 +192,5 @@ function refusal(principal: Principal): string {
 function hiddenThing(subjects: Subjects): Parameters<typeof notFound>[0] {
   if (subjects.token !== undefined) return 'token';
   if (subjects.key !== undefined) return 'enrollment_key';
-  return subjects.group === undefined ? 'organization' : 'group';
+  return groupIn(subjects) ? 'group' : 'organization';
 }

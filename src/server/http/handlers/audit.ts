@@ -1,5 +1,6 @@
 /** Owns the reading of the audit, newest first. */
 import type { AuditRecord } from '../../store/contract/records.ts';
+import { groupReader } from '../../identity/authenticate.ts';
 import type { Call, Handler } from '../call.ts';
 import { answerList } from '../request/paging.ts';
 
@@ -14,7 +15,9 @@ const show = { id: (entry: AuditRecord) => entry.id, json: (entry: AuditRecord) 
 
 const listAudit: Handler<'listAudit'> = (call, { store }) => {
   const { org_id } = call.params;
-  return answerList(limited(call), (part) => store.audit.list(org_id, part), show);
+  const reader = groupReader(call.principal);
+  // With groups before and after: few are read before it is known how large they are here.
+  return answerList(limited(call), (part) => store.audit.list(org_id, { ...part, reader }), show, { first: 16 });
 };
 
 const listServerAudit: Handler<'listServerAudit'> = (call, { store }) =>

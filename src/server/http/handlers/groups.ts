@@ -2,11 +2,12 @@
 import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import { groupReader } from '../../identity/authenticate.ts';
+import { StoreError } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { GroupOwner } from '../../store/contract/groups.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
-import { refuse } from '../errors.ts';
+import { HttpError, refuse, revisionAhead } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
 /** The rules as they stand; read only when the body leaves one direction as it is. */
@@ -23,7 +24,12 @@ type Create = 'createSecurityGroup' | 'createUserSecurityGroup';
 type Update = 'updateSecurityGroup' | 'updateUserSecurityGroup';
 type Delete = 'deleteSecurityGroup' | 'deleteUserSecurityGroup';
 
-function read(call: Pick<Call<Create>, 'params' | 'body'>, services: Services, now?: Stored<GroupRecord>): GroupInput {
+/** What a body says of a group, judged as it will be written. */
+export function readGroupBody(
+  call: { readonly params: Pick<Call<Create>['params'], 'org_id'>; readonly body: unknown },
+  services: Services,
+  now?: Stored<GroupRecord>,
+): GroupInput {
   const { group, ...found } = readGroup(call.body, {
     mode: now === undefined ? 'create' : 'update',
     org_id: call.params.org_id,
@@ -38,7 +44,12 @@ const create =
   (scope: 'organization' | 'user'): Handler<Create> =>
   async (call, services) => {
     const { org_id } = call.params;
-    const { group_name = '', group_description = '', inbound_rules = [], outbound_rules = [] } = read(call, services);
+    const {
+      group_name = '',
+      group_description = '',
+      inbound_rules = [],
+      outbound_rules = [],
+    } = readGroupBody(call, services);
     const group = await services.store.groups.create(
       org_id,
       call.by,
@@ -55,9 +66,22 @@ const list =
     const { principal, params } = call;
     const seen = { reader: groupReader(principal), ...(scope === 'user' ? { owner: principal.user_id } : {}) };
     const show = { id: (group: Stored<GroupRecord>) => group.id, json: (group: Stored<GroupRecord>) => group.json };
+    const { at_revision } = call.query;
+    if (at_revision !== undefined && principal.kind !== 'user')
+      throw new HttpError('forbidden', 'A device token does not read the past.');
     // A group may be a megabyte: few are read before it is known how large they are here.
-    return answerList(call, (part) => store.groups.list(params.org_id, { ...part, ...seen }), show, { first: 16 });
+    const read = (part: { readonly limit: number }) =>
+      at_revision === undefined
+        ? store.groups.list(params.org_id, { ...part, ...seen })
+        : store.history.groupsAt(params.org_id, at_revision, { ...part, ...seen }).catch(aboutRevision);
+    return answerList(call, read, show, { first: 16 });
   };
+
+/** A revision that is yet to come is a problem of the query. */
+function aboutRevision(error: unknown): never {
+  if (!(error instanceof StoreError) || error.problem.code !== 'revision_ahead') throw error;
+  throw revisionAhead('/at_revision', error.problem.head);
+}
 
 /** The group that the guard has read. */
 function groupOf(call: Pick<Call<OperationId>, 'operation' | 'subjects'>): Stored<GroupRecord> {
@@ -66,7 +90,8 @@ function groupOf(call: Pick<Call<OperationId>, 'operation' | 'subjects'>): Store
   return group;
 }
 
-const ownerOf = ({ subjects }: Pick<Call<OperationId>, 'subjects'>): GroupOwner => subjects.user_id ?? 'organization';
+export const ownerOf = ({ subjects }: Pick<Call<OperationId>, 'subjects'>): GroupOwner =>
+  subjects.user_id ?? 'organization';
 
 const readOne: Handler<'readSecurityGroup' | 'readUserSecurityGroup'> = (call) =>
   Promise.resolve<Answer>(stored(groupOf(call)));
@@ -74,7 +99,7 @@ const readOne: Handler<'readSecurityGroup' | 'readUserSecurityGroup'> = (call) =
 const update: Handler<Update> = async (call, services) => {
   const now = groupOf(call);
   const { org_id, sg_id } = call.params;
-  const patch = read(call, services, now);
+  const patch = readGroupBody(call, services, now);
   const expected = expectedRevision(call.ifMatch, now.revision);
   return stored(await services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, expected));
 };

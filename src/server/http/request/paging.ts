@@ -38,6 +38,7 @@ interface PageQuery {
   readonly limit?: number | undefined;
   readonly after?: string | undefined;
   readonly gt_revision?: number | undefined;
+  readonly at_revision?: number | undefined;
 }
 
 /** Asks the store for one part. */
@@ -106,7 +107,7 @@ export async function answerList<T>(
   show: Show<T>,
   { first: records = firstPart }: { readonly first?: number } = {},
 ): Promise<ListAnswer> {
-  const { limit, gt_revision } = call.query;
+  const { limit, gt_revision, at_revision } = call.query;
   const parts = partsOf(call.query, { most: limit ?? Number.POSITIVE_INFINITY, first: records }, read, show);
   const first = (await parts.next()).value as Part;
   if (limit === undefined) {
@@ -123,6 +124,8 @@ export async function answerList<T>(
   }
   const json = `[${texts.join(',')}]`;
   if (next === undefined) return { kind: 'list', json };
-  const revision = gt_revision === undefined ? '' : `&gt_revision=${gt_revision}`;
-  return { kind: 'list', json, next: `${call.path}?limit=${limit}&after=${next}${revision}` };
+  const revisions = Object.entries({ gt_revision, at_revision })
+    .map(([name, value]) => (value === undefined ? '' : `&${name}=${value}`))
+    .join('');
+  return { kind: 'list', json, next: `${call.path}?limit=${limit}&after=${next}${revisions}` };
 }

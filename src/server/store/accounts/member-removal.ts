@@ -67,8 +67,8 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   const { by, user } = removal;
   const kept = removal.keepDevices === true ? await keepDevices(context, locked, removal) : [];
   const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);
-  const devices = await tx.run(deleteMemberDevices, [org, user]);
-  const groups = await tx.run(deleteMemberGroups, [org, user]);
+  const devices = await tx.run(deleteMemberDevices, [org, user, by.user_id, now(context)]);
+  const groups = await tx.run(deleteMemberGroups, [org, user, by.user_id, now(context)]);
   await tx.run(deleteMember, [org, user]);
   const { audit } = by;
   if (audit !== undefined) {

@@ -61,6 +61,12 @@ export type StoreProblem =
       readonly limit: number;
       readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[];
     }
+  /** The organization's head is below this revision. */
+  | { readonly code: 'revision_ahead'; readonly head: number }
+  /** The history begins later. */
+  | { readonly code: 'revision_gone'; readonly oldest: number }
+  /** The group that is to come back is there, or is another default group by now. */
+  | { readonly code: 'group_exists' }
   /** The enrollment key expired, or its uses are spent. */
   | { readonly code: 'enrollment_key_spent' }
   /** A text that PostgreSQL cannot keep (a NUL character, or far beyond every limit). */

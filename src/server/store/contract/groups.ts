@@ -45,6 +45,16 @@ export interface Groups {
     options?: Expected,
   ): Promise<Stored<GroupRecord>>;
   /**
+   * Brings a deleted group back under its id, as `create` would make it. `group_exists` when there is one.
+   */
+  recreate(
+    org: OrganizationId,
+    by: Actor,
+    owner: GroupOwner,
+    id: GroupId,
+    group: NewGroup,
+  ): Promise<Stored<GroupRecord>>;
+  /**
    * Gives the record as last known with the revision of its deletion. Held by devices or enrollment keys: `group_in_use`, or with
    * `detach` the group is taken off its devices first, each with a revision of its own, and the keys end. The default group is *reset*: it goes, and a
    * fresh one with another id comes in the same transaction (the next revision).

@@ -59,6 +59,20 @@ export interface AppliedGroup {
   readonly by: 'list' | 'label' | 'default' | 'guardrail';
 }
 
+/** What decides who may reach a device, and what it stands for in the rules of others. */
+export type DevicePolicyRecord = Pick<
+  DeviceRecord,
+  | 'id'
+  | 'user_id'
+  | 'organization_id'
+  | 'hostname'
+  | 'tunnel_ip'
+  | 'addresses'
+  | 'labels'
+  | 'security_groups'
+  | 'revision'
+>;
+
 export interface OrganizationRecord {
   readonly id: OrganizationId;
   readonly name: string;
@@ -142,6 +156,8 @@ export interface AuditRecord {
   readonly organization_id?: OrganizationId;
   readonly subject_id?: string;
   readonly revision?: number;
+  /** What was asked stood already. */
+  readonly unchanged?: true;
   readonly fields?: readonly string[];
   readonly user_id: UserId;
   readonly username: string;
@@ -151,6 +167,9 @@ export interface AuditRecord {
   };
   readonly address: string;
   readonly request_id: string;
+  /** The record as it stood before this write and as it stood then: a group, or what decides the policy of a device. */
+  readonly before?: GroupRecord | DevicePolicyRecord;
+  readonly after?: GroupRecord | DevicePolicyRecord;
 }
 
 /** What a device last said about itself. It is no part of the device's record: it takes no revision and makes no event. */

@@ -21,6 +21,7 @@ import type { ChangeLog } from './change-log.ts';
 import type { Devices } from './devices.ts';
 import type { EnrollmentKeys } from './enrollment-keys.ts';
 import type { Groups } from './groups.ts';
+import type { History } from './history.ts';
 import type { Members } from './members.ts';
 import type { Organizations } from './organizations.ts';
 import type { Phase } from './phase.ts';
@@ -40,6 +41,7 @@ export interface Store {
   readonly devices: Devices;
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
+  readonly history: History;
   readonly audit: Audit;
   /** The same lookups for patient callers, such as streams that reconnect. */
   readonly patient: CallerLookups;
@@ -65,6 +67,8 @@ export interface StoreOptions {
   readonly deletionRetentionMs?: number | undefined;
   /** How long the audit is kept; a year by default. */
   readonly auditRetentionMs?: number | undefined;
+  /** How long states that no longer stand are kept; a year by default. */
+  readonly historyRetentionMs?: number | undefined;
   /** How long the exact log is kept; 10 minutes by default. */
   readonly logRetentionMs?: number | undefined;
   /** Connections for reading (2), for writes (16) and for transactions of several steps (4), each opened when needed; one more carries hints. */

@@ -16,7 +16,7 @@ import { careful } from '../write/writer.ts';
 import { listApplied } from './applied-groups.ts';
 import { identityColumns } from './body.ts';
 import { checkList } from './group-list.ts';
-import { enterView, leaveView } from './group-views.ts';
+import { enterView, leaveView, type Applied } from './group-views.ts';
 import * as sql from './statements.ts';
 
 /** What makes a public key unique within its organization, in one column. */
@@ -80,6 +80,7 @@ interface ListWrite {
   readonly user: string | undefined;
   readonly list: readonly GroupId[];
   readonly oldList: readonly string[];
+  readonly by: Actor;
 }
 
 /**
@@ -89,16 +90,17 @@ interface ListWrite {
 async function writeList(
   context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
-  { operation, item, user, list, oldList }: ListWrite,
+  { operation, item, user, list, oldList, by }: ListWrite,
 ): Promise<Stored<DeviceRecord>> {
   const { tx, org } = locked;
+  const applied = { by: by.user_id, at: now(context) };
   const checked = user === undefined ? undefined : await checkList(locked, context, { user, list, oldList });
   const valid = checked?.problems.length === 0;
-  if (valid) await enterView(locked, checked.entering);
+  if (valid) await enterView(locked, checked.entering, applied);
   const device = reader(context)(await runOne(tx, org, operation, valid ? { ...item, security_groups: list } : item));
   if (!valid) return refuse({ code: 'group_list_invalid', problems: checked?.problems ?? [] });
   await tx.run(sql.relink, [[device.id], [JSON.stringify(list)]]);
-  await leaveView(locked, checked.leaving);
+  await leaveView(locked, checked.leaving, applied);
   return device;
 }
 
@@ -121,18 +123,19 @@ async function useKey(
 }
 
 async function remove(
-  { org, tx, ...rest }: Locked,
+  { org, tx }: Locked,
   id: string,
   if_match: number | undefined,
+  { by, at }: Applied,
 ): Promise<{ gone: Stored<DeviceRecord>; tokens: readonly string[] }> {
   const [old] = await tx.run(sql.getDevice, [org, id]);
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
   if (if_match !== undefined && if_match !== old.revision)
     return refuse({ code: 'precondition_failed', revision: old.revision });
   const tokens = await tx.run(sql.revokeDeviceTokens, [id]);
-  const [row] = await tx.run(sql.deleteDevice, [org, id]);
+  const [row] = await tx.run(sql.deleteDevice, [org, id, by, at]);
   if (row === undefined) return refuse({ code: 'unexpected' });
-  await leaveView({ org, tx, ...rest }, old.security_groups);
+  await leaveView({ org, tx }, old.security_groups, { by, at });
   return { gone: stored(row), tokens: tokens.map(({ token_id }) => token_id) };
 }
 
@@ -167,7 +170,7 @@ export function devicesIn(context: Context): Devices {
         const asked = enrollment_key === undefined ? device : await useKey(context, locked, enrollment_key, device);
         const item = newItem(context, org, by, asked);
         const { user_id: user, security_groups: list } = asked;
-        return writeList(context, locked, { operation: sql.createDevice, item, user, list, oldList: [] });
+        return writeList(context, locked, { operation: sql.createDevice, item, user, list, oldList: [], by });
       });
       return writer.write(org, write);
     },
@@ -185,7 +188,7 @@ export function devicesIn(context: Context): Devices {
       const write = careful(async (tx) => {
         const [old] = await tx.run(sql.getDevice, [org, id]);
         const { user_id: user, security_groups: oldList = [] } = old ?? {};
-        return writeList(context, { tx, org }, { operation: sql.updateDevice, item, user, list, oldList });
+        return writeList(context, { tx, org }, { operation: sql.updateDevice, item, user, list, oldList, by });
       });
       return writer.write(org, write);
     },
@@ -195,7 +198,7 @@ export function devicesIn(context: Context): Devices {
         context,
         org,
         by,
-        (locked) => remove(locked, id, options.if_match),
+        (locked) => remove(locked, id, options.if_match, { by: by.user_id, at: now(context) }),
         (result) => subjectOf(result.gone),
       );
       if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });

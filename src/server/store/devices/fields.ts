@@ -14,6 +14,9 @@ export const fields = {
   labels: 'text[]',
 };
 
+/** What decides who may reach a device, and what it stands for in the rules of others: each of their states is kept. */
+export const policyColumns = ['security_groups', 'tunnel_ip', 'addresses', 'labels'] as const;
+
 export const fieldColumns = Object.keys(fields);
 
 /** The columns of the row under this alias, as a list. */

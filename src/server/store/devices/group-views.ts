@@ -3,6 +3,7 @@
  * the last, each time with a revision of its own (reference 5 (2)).
  */
 import { inOrg, statement } from '../postgres/sql.ts';
+import { keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevisions } from '../write/revisions.ts';
 import type { Locked } from '../write/transaction.ts';
 
@@ -12,12 +13,13 @@ const moveGroups = (which: string, set: string, onlyFor: string): string => `
   ${takeRevisions('moving', 'ORDER BY moving.id')},
   new AS (
     UPDATE security_groups g SET ${set}, revision = n.revision FROM numbered n WHERE g.id = n.id
-    RETURNING g.org_id, g.id, g.user_id, g.revision, g.body, g.left_at)
+    RETURNING g.org_id, g.id, g.user_id, g.revision, g.body, g.left_at),
+  kept AS (${keepStates({ kind: 'security-groups', type: 'change', from: 'new', owner: 'new.user_id', onlyFor, by: '$3::uuid', at: '$4::timestamptz' })})
   ${logChanges({ kind: 'security-groups', type: 'change', from: 'new', onlyFor, leftAt: 'new.left_at' })}`;
 
-/** Values: organization, groups. */
+/** Values: organization, groups, who, now. */
 const enter = statement<never>('enter_view', moveGroups('NOT g.is_applied', 'is_applied = true', 'NULL::uuid'));
-/** The log shows the departure to the owner alone: to everyone else it is told by `left_at`. Values: organization, groups. */
+/** The log shows the departure to the owner alone: to everyone else it is told by `left_at`. Values: organization, groups, who, now. */
 const leave = statement<never>(
   'leave_view',
   moveGroups(
@@ -27,12 +29,20 @@ const leave = statement<never>(
   ),
 );
 
+/** Who applies a list of groups, and when. */
+export interface Applied {
+  readonly by: string;
+  readonly at: string;
+}
+
+type Place = Omit<Locked, 'head'>;
+
 /** A group that becomes visible comes before the device that holds it, so that no reader meets an unknown group. */
-export async function enterView({ tx, org }: Omit<Locked, 'head'>, groups: readonly string[]): Promise<void> {
-  if (groups.length > 0) await tx.run(enter, [org, groups]);
+export async function enterView({ tx, org }: Place, groups: readonly string[], { by, at }: Applied): Promise<void> {
+  if (groups.length > 0) await tx.run(enter, [org, groups, by, at]);
 }
 
 /** And it leaves after the last device that held it. */
-export async function leaveView({ tx, org }: Omit<Locked, 'head'>, groups: readonly string[]): Promise<void> {
-  if (groups.length > 0) await tx.run(leave, [org, groups]);
+export async function leaveView({ tx, org }: Place, groups: readonly string[], { by, at }: Applied): Promise<void> {
+  if (groups.length > 0) await tx.run(leave, [org, groups, by, at]);
 }

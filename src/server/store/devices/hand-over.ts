@@ -1,5 +1,6 @@
 /** Owns the SQL that hands a member's devices to somebody else: another user, and no group that only the member could apply. */
 import { statement } from '../postgres/sql.ts';
+import { keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevisions } from '../write/revisions.ts';
 import { deviceBody } from './body.ts';
 import { fieldsOf } from './fields.ts';
@@ -29,7 +30,8 @@ export const handOver = statement<{ id: string; revision: number }>(
      UPDATE devices d SET user_id = n.user_id, security_groups = n.security_groups, updated_at = n.updated_at, revision = n.revision,
        body = ${deviceBody('n')}
      FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identityIfChanged('n', 'd')}),
-   identities AS (${keepIdentities('new')})
+   identities AS (${keepIdentities('new')}),
+   kept AS (${keepStates({ kind: 'device', type: 'change', from: 'new', owner: '$3::uuid', by: '$3::uuid', at: '$4::timestamptz' })})
    ${logChanges({ kind: 'device', type: 'change', from: 'new', identity: 'new.identity' })} RETURNING id, revision`,
 );
 

@@ -2,9 +2,10 @@
 import { found, inOrg, statement } from '../postgres/sql.ts';
 import { isMember, isOwner, noteRevoked } from '../schema/fragments.ts';
 import { quickOperation, type QuickOperation } from '../write/quick.ts';
+import { byQuickWrite, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { deviceBody, identityBody, identityColumns } from './body.ts';
-import { fieldColumns, fields, fieldsOf } from './fields.ts';
+import { fieldColumns, fields, fieldsOf, policyColumns } from './fields.ts';
 import { identityIfChanged, keepIdentities } from './identity.ts';
 
 interface BodyRow {
@@ -81,6 +82,7 @@ export const createDevice = quickOperation('create_device', {
     RETURNING org_id, id, revision, body, ${identityBody('devices')} AS identity)`,
   log: `log AS (${log('change', 'new')}),
     identities AS (${keepIdentities('new')}),
+    kept AS (${keepStates({ ...byQuickWrite, kind: 'device', type: 'change', owner: 'n.user_id' })}),
     token AS (
       INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, created_at)
       SELECT token_id, token_digest, user_id, org_id, id, token_name, 'full', created_at FROM numbered WHERE token_digest IS NOT NULL)`,
@@ -151,11 +153,12 @@ export const updateEndpoint = deviceUpdate('update_endpoint', {
 
 /** What the device is, or which groups it has, too. Labels, and the addresses of a device that has labels, are for owners to change (reference 5 (14)). */
 export const updateDevice = deviceUpdate('update_device', {
-  flag: `, ${isChanged(...identityColumns)} AS identity_changed`,
+  flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
   refusals: `WHEN ${isChanged('labels')} AND NOT ${isOwner('n.actor')} THEN 'labels_by_owner'
     WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND NOT ${isOwner('n.actor')} THEN 'address_by_owner'`,
   column: identityIfChanged('n', 'd'),
-  keep: `, identities AS (${keepIdentities('new')})`,
+  keep: `, identities AS (${keepIdentities('new')}),
+    kept AS (${keepStates({ ...byQuickWrite, kind: 'device', type: 'change', owner: 'n.user_id', where: 'n.policy_changed' })})`,
 });
 
 /** Careful. Values: devices, their lists as JSON arrays. */
@@ -194,14 +197,16 @@ export const revokeOrganizationDeviceTokens = statement<RevokedRow>(
 
 const fewer = { of: 'devices', by: '-' } as const;
 const deleteDevices = (which: string, revisions: string): string =>
-  `WITH gone AS (DELETE FROM devices d WHERE ${which} RETURNING d.org_id, d.id, d.body, ${identityBody('d')} AS identity, ${headVersion}),
-   ${revisions} ${log('delete', 'numbered')} RETURNING id, revision, body`;
-/** Careful. Values: organization, id. */
+  `WITH gone AS (DELETE FROM devices d WHERE ${which} RETURNING d.org_id, d.id, d.user_id, d.body, ${identityBody('d')} AS identity, ${headVersion}),
+   ${revisions},
+   kept AS (${keepStates({ kind: 'device', type: 'delete', from: 'numbered', owner: 'numbered.user_id', by: '$3::uuid', at: '$4::timestamptz' })})
+   ${log('delete', 'numbered')} RETURNING id, revision, body`;
+/** Careful. Values: organization, id, who, now. */
 export const deleteDevice = statement<BodyRow>(
   'delete_device',
   deleteDevices(`d.id = $2 AND ${inOrg('d')}`, takeRevision('gone', fewer)),
 );
-/** Careful. Values: organization, user. */
+/** Careful. Values: organization, user, who, now. */
 export const deleteMemberDevices = statement<BodyRow>(
   'delete_member_devices',
   deleteDevices('d.org_id = $1 AND d.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id', fewer)),

@@ -4,16 +4,17 @@ import { countRanges } from '../../../policy/normalize.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
-import type { GroupOwner, Groups } from '../contract/groups.ts';
+import type { GroupOwner, Groups, NewGroup } from '../contract/groups.ts';
 import type { Expected } from '../contract/page.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
 import { relink, updateDevice } from '../devices/statements.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
 import { quickItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { asItem, readRow, stored, type QuickRow } from '../write/quick.ts';
+import { asItem, readRow, runOne, stored, type QuickRow } from '../write/quick.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
+import { careful } from '../write/writer.ts';
 import { makeDefaultGroup } from './default-group.ts';
 import * as sql from './statements.ts';
 
@@ -36,6 +37,25 @@ async function detach(
   const items = holders.map(({ id }, index) => ({ id, at, actor: by.user_id, security_groups: lists[index] }));
   await tx.run(updateDevice.many, [org, JSON.stringify(items)]);
   await tx.run(relink, [holders.map(({ id }) => id), lists.map((list) => JSON.stringify(list))]);
+}
+
+function newItem(context: Context, by: Actor, owner: GroupOwner, id: string, group: NewGroup) {
+  // reference 8 (1): the default group is the one group there is.
+  if (context.phase === 1) return refuse({ code: 'phase_forbids' });
+  const asked = {
+    user_id: owner === 'organization' ? null : owner,
+    group_name: group.group_name,
+    group_description: group.group_description,
+    inbound_rules: rulesText(group.inbound_rules),
+    outbound_rules: rulesText(group.outbound_rules),
+    inbound_ranges: countRanges(group.inbound_rules),
+    outbound_ranges: countRanges(group.outbound_rules),
+    most_ranges: context.quotas.group_ranges,
+    most: context.quotas.groups,
+    at: now(context),
+    actor: by.user_id,
+  };
+  return asItem(id, asked, quickItem(context, by.audit));
 }
 
 interface Removal {
@@ -68,7 +88,7 @@ async function remove(
   await detach(context, locked, by, id, holders);
   // Without the group a key would admit devices that nothing closes: it ends with the group.
   if (keys.length > 0) await tx.run(sql.endKeys, [org, keys.map((key) => key.id)]);
-  const [gone] = await tx.run(sql.deleteGroup, [org, id]);
+  const [gone] = await tx.run(sql.deleteGroup, [org, id, by.user_id, now(context)]);
   if (group.is_default) await makeDefaultGroup(context, tx, org, by.user_id);
   return gone === undefined ? refuse({ code: 'unexpected' }) : stored(gone);
 }
@@ -94,23 +114,18 @@ export function groupsIn(context: Context): Groups {
     },
 
     async create(org, by, owner, group) {
-      // reference 8 (1): the default group is the one group there is.
-      if (context.phase === 1) return refuse({ code: 'phase_forbids' });
-      const asked = {
-        user_id: owner === 'organization' ? null : owner,
-        group_name: group.group_name,
-        group_description: group.group_description,
-        inbound_rules: rulesText(group.inbound_rules),
-        outbound_rules: rulesText(group.outbound_rules),
-        inbound_ranges: countRanges(group.inbound_rules),
-        outbound_ranges: countRanges(group.outbound_rules),
-        most_ranges: quotas.group_ranges,
-        most: quotas.groups,
-        at: now(context),
-        actor: by.user_id,
-      };
-      const item = asItem(context.newId(), asked, quickItem(context, by.audit));
+      const item = newItem(context, by, owner, context.newId(), group);
       return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, conflictKeys: [], decode: read });
+    },
+
+    async recreate(org, by, owner, id, group) {
+      const item = newItem(context, by, owner, id, group);
+      const write = careful(async (tx) => {
+        if ((await tx.run(sql.findGroup, [org, id])).length > 0) return refuse({ code: 'group_exists' });
+        const row = await runOne(tx, org, sql.createGroup, item);
+        return row === undefined ? refuse({ code: 'unexpected' }) : read(row);
+      });
+      return writer.write(org, write);
     },
 
     async update(org, by, owner, id, patch, options = {}) {

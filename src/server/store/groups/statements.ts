@@ -2,6 +2,7 @@
 import { inOrg, statement } from '../postgres/sql.ts';
 import { isMember, isVisible, onlyFor } from '../schema/fragments.ts';
 import { quickOperation, type QuickOperation } from '../write/quick.ts';
+import { byQuickWrite, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { groupBody } from './body.ts';
 
@@ -31,6 +32,10 @@ export const getGroup = statement<BodyRow>(
 const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({ kind: 'security-groups', type, from, onlyFor: onlyFor(from), leftAt: `${from}.left_at` });
 
+/** Beside the log, which forgets soon, the history. */
+const logAndKeep = `log AS (${log('change', 'new')}),
+  kept AS (${keepStates({ ...byQuickWrite, kind: 'security-groups', type: 'change', owner: 'new.user_id', onlyFor: onlyFor('new') })})`;
+
 const columns =
   'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, inbound_ranges, outbound_ranges, created_at, updated_at, revision';
 
@@ -58,7 +63,7 @@ export const createGroup = quickOperation('create_group', {
   refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
   write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
-  log: `log AS (${log('change', 'new')})`,
+  log: logAndKeep,
   oldBody: 'NULL',
   standing: 'NULL::bigint',
 });
@@ -110,7 +115,7 @@ const groupUpdate = (name: string, rangeRefusals: string): QuickOperation =>
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
     FROM numbered n WHERE g.id = n.id RETURNING g.*)`,
-    log: `log AS (${log('change', 'new')})`,
+    log: logAndKeep,
     oldBody: 'g.body',
     standing: 'g.revision',
   });
@@ -152,13 +157,15 @@ export const endKeys = statement<never>(
 const fewer = { of: 'groups', by: '-' } as const;
 const deleteGroups = (which: string, revisions: string): string =>
   `WITH gone AS (DELETE FROM security_groups g WHERE ${which} RETURNING g.org_id, g.id, g.user_id, g.is_applied, g.left_at, g.body, ${headVersion}),
-   ${revisions} ${log('delete', 'numbered')} RETURNING id, revision, body`;
-/** Careful. Values: organization, id. */
+   ${revisions},
+   kept AS (${keepStates({ kind: 'security-groups', type: 'delete', from: 'numbered', owner: 'numbered.user_id', onlyFor: onlyFor('numbered'), by: '$3::uuid', at: '$4::timestamptz' })})
+   ${log('delete', 'numbered')} RETURNING id, revision, body`;
+/** Careful. Values: organization, id, who, now. */
 export const deleteGroup = statement<BodyRow>(
   'delete_group',
   deleteGroups(`g.id = $2 AND ${inOrg('g')}`, takeRevision('gone', fewer)),
 );
-/** Careful. Values: organization, user. */
+/** Careful. Values: organization, user, who, now. */
 export const deleteMemberGroups = statement<BodyRow>(
   'delete_member_groups',
   deleteGroups('g.org_id = $1 AND g.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id', fewer)),

@@ -1,6 +1,7 @@
 /** Proves that a database of any earlier version, or none, is brought to this version by any number of servers, and a later one is left alone. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
 import { StoreError } from '../contract/errors.ts';
 import { migrate } from './migrate.ts';
 import { openStore } from '../open.ts';
@@ -144,6 +145,24 @@ test('devices of version 8, and deletions that are kept, are there by identity',
     ],
     ['delete', { id: '00000000-0000-7000-8000-000000000009', hostname: 'gone ä', tunnel_ip: '', revision: 4 }],
   ]);
+});
+
+test('what stood before there was a history is its first state, by nobody known; what was before that is not to be had', async () => {
+  const url = await postgres.freshUrl();
+  await migrate(url, migrations.slice(0, 8));
+  await query(url, versionOne);
+  const store = await openTestStore(url);
+  const reader = (await store.users.byName('olga'))?.id ?? fail();
+  const org = (await store.organizations.list({ member: reader }))[0]?.id ?? fail();
+  const id = parseGroupId('00000000-0000-7000-8000-000000000003');
+  const states = await store.history.ofGroup(org, id, { reader });
+  expect(states).toEqual([
+    { revision: 1, at: '2026-01-01T00:00:00.000Z', type: 'change', record: { id, revision: 1 } },
+  ]);
+  const device = parseDeviceId('00000000-0000-7000-8000-000000000004');
+  expect(await store.history.ofDevice(org, device)).toMatchObject([{ revision: 3, record: { hostname: 'host' } }]);
+  expect((await store.history.groupsAt(org, 3, { reader })).map((group) => group.id)).toEqual([id]);
+  expect(await problemOf(store.history.groupsAt(org, 2, { reader }))).toEqual({ code: 'revision_gone', oldest: 3 });
 });
 
 function fail(): never {

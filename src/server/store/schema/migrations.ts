@@ -300,4 +300,36 @@ export const migrations: readonly Migration[] = [
         WHERE c.org_id = b.org_id AND c.revision = b.revision;
     `,
   },
+  {
+    version: 10,
+    title: 'history: every state of groups and of what decides the policy of devices',
+    // One index serves the states of a record, newest first, and the newest of every record up to a revision. No references: states outlive what
+    // they tell of. What stands now is the first state of each; who made it so is not known.
+    sql: `
+      CREATE TABLE history (
+        org_id uuid NOT NULL,
+        kind text NOT NULL,
+        id uuid NOT NULL,
+        revision bigint NOT NULL,
+        type text NOT NULL,
+        owner_id uuid,
+        only_for uuid,
+        user_id uuid,
+        at timestamptz NOT NULL,
+        body text NOT NULL
+      );
+      INSERT INTO history SELECT org_id, 'security-groups', id, revision, 'change', user_id,
+        CASE WHEN user_id IS NOT NULL AND NOT is_applied THEN user_id END, NULL, updated_at, body FROM security_groups;
+      INSERT INTO history SELECT org_id, 'device', id, revision, 'change', user_id, NULL, NULL, updated_at, body FROM devices;
+      CREATE UNIQUE INDEX history_states ON history (org_id, kind, id, revision DESC);
+      CREATE INDEX history_time ON history USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
+
+      -- From which revision on the history knows the whole organization.
+      ALTER TABLE heads ADD COLUMN history_start bigint NOT NULL DEFAULT 0;
+      UPDATE heads SET history_start = revision;
+
+      -- What was asked and stood already.
+      ALTER TABLE audit ADD COLUMN unchanged boolean;
+    `,
+  },
 ];

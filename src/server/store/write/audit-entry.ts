@@ -8,7 +8,7 @@ import { statement } from '../postgres/sql.ts';
 import { now, type Stamps } from './stamp.ts';
 
 const auditColumns =
-  'id, at, org_id, operation, subject_id, revision, fields, user_id, credential, credential_id, address, request_id';
+  'id, at, org_id, operation, subject_id, revision, unchanged, fields, user_id, credential, credential_id, address, request_id';
 
 /** Inserts entries that this parameter holds as a JSON array. */
 export const insertEntries = (parameter: string): string =>
@@ -74,12 +74,12 @@ export function quickItem(stamps: Pick<Stamps, 'newId'>, note: AuditNote | undef
   };
 }
 
-const quickEntry = (revision: string): string =>
-  `SELECT audit_id, audit_at, $1::uuid, audit_operation, id, ${revision}, audit_fields, audit_actor, audit_credential, audit_credential_id,
+const quickEntry = (revision: string, unchanged: string): string =>
+  `SELECT audit_id, audit_at, $1::uuid, audit_operation, id, ${revision}, ${unchanged}, audit_fields, audit_actor, audit_credential, audit_credential_id,
      audit_address, audit_request`;
 
 /** A CTE over `seen` and `numbered` of a quick write. What was asked and stood already has an entry too: its caller gets a success. */
 export const quickEntries = `audited AS (
   INSERT INTO audit (${auditColumns})
-  ${quickEntry('revision')} FROM numbered WHERE audit_id IS NOT NULL
-  UNION ALL ${quickEntry('standing')} FROM seen WHERE refusal = 'unchanged' AND audit_id IS NOT NULL)`;
+  ${quickEntry('revision', 'NULL::boolean')} FROM numbered WHERE audit_id IS NOT NULL
+  UNION ALL ${quickEntry('standing', 'true')} FROM seen WHERE refusal = 'unchanged' AND audit_id IS NOT NULL)`;

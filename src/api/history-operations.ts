@@ -1,0 +1,33 @@
+/** Owns the rows of the table of operations that are about the past (reference 4.8). */
+import { SecurityGroup } from './group.ts';
+import { DevicePolicyState, GroupState, RestoreSecurityGroup } from './history.ts';
+import { HistoryQuery } from './list.ts';
+import type { Row } from './operation-row.ts';
+
+export const historyRows = {
+  listDeviceHistory: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'What decided the policy of a device, newest first; of a deleted device too',
+    query: HistoryQuery,
+    answer: DevicePolicyState,
+  },
+  listSecurityGroupHistory: {
+    effect: 'read',
+    tag: 'security groups',
+    summary: 'The states of a group, newest first; of a deleted group too',
+    query: HistoryQuery,
+    answer: GroupState,
+  },
+  restoreSecurityGroup: {
+    effect: 'write',
+    subject: 'standing or deleted group',
+    tag: 'security groups',
+    summary: 'Make a group what it was at a revision; a deleted one comes back',
+    body: RestoreSecurityGroup,
+    answer: SecurityGroup,
+    etag: true,
+    conditional: true,
+    fails: ['revision_gone', 'conflict', 'phase_limit', 'limit_reached'],
+  },
+} as const satisfies Readonly<Record<string, Row>>;

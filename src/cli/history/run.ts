@@ -1,0 +1,162 @@
+/** Owns what the commands about one group's or one device's past do. */
+import type { SecurityGroup } from '../../api/group.ts';
+import type { DevicePolicyState, GroupState } from '../../api/history.ts';
+import { isUuid } from '../../policy/ids.ts';
+import { allGroups, pickGroup } from '../lookup/group.ts';
+import { findDevice } from '../lookup/device.ts';
+import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
+import type { Paint } from '../terminal/screen.ts';
+import { shortTime } from '../terminal/time.ts';
+import { visible } from '../../node/visible.ts';
+import { deviceChanges, groupChanges, paintLine, type Line } from './changes.ts';
+
+export interface HistoryOptions {
+  readonly limit: string;
+}
+
+export function readLimit(text: string): number {
+  if (!/^[1-9]\d{0,3}$/.test(text)) throw usageError(`\`${text}\` is not a number of entries from 1 to 9999`);
+  return Number(text);
+}
+
+function readRevision(text: string): number {
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw usageError(`\`${text}\` is not a revision: give one like 120`);
+  return Number(text);
+}
+
+/** The id of a group that stands, by its name; a deleted one has its id only. */
+async function groupId(session: Session, text: string): Promise<string> {
+  const groups = await allGroups(session);
+  const deleted = isUuid(text) && !groups.some(({ id }) => id === text.toLowerCase());
+  return deleted ? text.toLowerCase() : pickGroup(groups, text).id;
+}
+
+/** Each state with the lines that led to it from the one before, newest first, without the last where it only serves to compare. */
+function withLines<State extends { readonly type: string }>(
+  states: readonly State[],
+  limit: number,
+  lines: (before: State | undefined, after: State) => readonly Line[],
+): readonly { readonly state: State; readonly lines: readonly Line[] }[] {
+  return states.slice(0, limit).map((state, index) => ({ state, lines: lines(states[index + 1], state) }));
+}
+
+type AnyState = GroupState | DevicePolicyState;
+
+function printStates<State extends AnyState>(
+  session: Session,
+  told: readonly { readonly state: State; readonly lines: readonly Line[] }[],
+): Promise<void> {
+  const block = ({ state, lines }: (typeof told)[number], paint: Paint): string => {
+    const { revision, at, username, user_id, type } = state;
+    const who = visible(username ?? user_id ?? 'before there was a history');
+    const head = `${paint('bold', `revision ${revision}`)}  ${shortTime(at)}  ${who}${type === 'delete' ? '  deleted' : ''}`;
+    const none = type === 'delete' ? [] : [paint('dim', 'no rule or field changed')];
+    const shown = type === 'delete' ? [] : lines.map((line) => paintLine(line, paint));
+    return [head, ...(shown.length > 0 ? shown : none).map((line) => `  ${line}`)].map((line) => `${line}\n`).join('');
+  };
+  return session.print({
+    data: told.map(({ state }) => state),
+    ids: told.map(({ state }) => String(state.revision)),
+    table: (paint) => told.map((one) => block(one, paint)).join('\n'),
+  });
+}
+
+/** The record of a state, unless it tells of an end. */
+const standing = <Record>(state: { readonly type: string; readonly record: Record } | undefined): Record | undefined =>
+  state === undefined || state.type === 'delete' ? undefined : state.record;
+
+export async function groupHistory(session: Session, text: string, options: HistoryOptions): Promise<void> {
+  const limit = readLimit(options.limit);
+  const client = await session.client();
+  const organization = await session.organization();
+  // One more than is shown: the oldest is compared with it.
+  const page = { limit: limit + 1, signal: session.signal };
+  const states = await client.history.group(organization, await groupId(session, text), page);
+  const lines = (before: GroupState | undefined, after: GroupState): readonly Line[] =>
+    groupChanges(standing(before), after.record);
+  return printStates(session, withLines(states, limit, lines));
+}
+
+export async function deviceHistory(session: Session, text: string, options: HistoryOptions): Promise<void> {
+  const limit = readLimit(options.limit);
+  const client = await session.client();
+  const organization = await session.organization();
+  const [groups, id] = await Promise.all([
+    allGroups(session),
+    isUuid(text) ? text.toLowerCase() : findDevice(session, text).then((device) => device.id),
+  ]);
+  const nameOf = groupNames(groups);
+  const states = await client.history.device(organization, id, { limit: limit + 1, signal: session.signal });
+  const lines = (before: DevicePolicyState | undefined, after: DevicePolicyState): readonly Line[] =>
+    deviceChanges(standing(before), after.record, nameOf);
+  return printStates(session, withLines(states, limit, lines));
+}
+
+/** Names groups by what they are called now; one that is gone by its id. */
+export const groupNames = (groups: readonly SecurityGroup[]): ((id: string) => string) => {
+  const names = new Map<string, string>(groups.map(({ id, group_name }) => [id, group_name]));
+  return (id) => names.get(id) ?? id;
+};
+
+export async function groupDiff(session: Session, text: string, from?: string, to?: string): Promise<void> {
+  const [older, newer] = [from, to].map((revision) => (revision === undefined ? undefined : readRevision(revision)));
+  const client = await session.client();
+  const organization = await session.organization();
+  const id = await groupId(session, text);
+  const { signal } = session;
+  // A page begins below a revision: the state at N is the first of the page below N + 1.
+  const stateAt = async (revision: number | undefined): Promise<GroupState | undefined> => {
+    const after = revision === undefined ? {} : { after: String(revision + 1) };
+    return (await client.history.group(organization, id, { limit: 1, signal, ...after }))[0];
+  };
+  const last = await stateAt(newer);
+  const first = older !== undefined ? await stateAt(older) : last && (await stateAt(last.revision - 1));
+  const lines = groupChanges(standing(first), standing(last));
+  const name = (last ?? first)?.record.group_name ?? text;
+  return session.print({
+    data: {
+      group_id: id,
+      from: first?.revision ?? null,
+      to: last?.revision ?? null,
+      changes: lines.map(([sign, line]) => ({ sign, text: line })),
+    },
+    ids: [id],
+    table: (paint) =>
+      lines.length === 0
+        ? `Nothing differs in group ${visible(name)}.\n`
+        : [
+            paint(
+              'bold',
+              `group ${visible(name)}, revision ${first?.revision ?? 'none'} → ${last?.revision ?? 'none'}`,
+            ),
+            ...lines.map((line) => `  ${paintLine(line, paint)}`),
+          ]
+            .map((line) => `${line}\n`)
+            .join(''),
+  });
+}
+
+export async function restore(session: Session, text: string, revisionText: string): Promise<void> {
+  const revision = readRevision(revisionText);
+  const client = await session.client();
+  const organization = await session.organization();
+  const id = await groupId(session, text);
+  const { signal } = session;
+  const [now] = await client.history.group(organization, id, { limit: 1, signal });
+  const [then] = await client.history.group(organization, id, { limit: 1, signal, after: String(revision + 1) });
+  const lines = groupChanges(standing(now), standing(then));
+  const name = now?.record.group_name ?? text;
+  for (const [sign, line] of lines) session.say(`  ${sign} ${line}`);
+  const question = `Make group ${visible(name)} what it was at revision ${revision}?`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const group = await client.history.restore(organization, id, revision, {
+    signal,
+    ...(now === undefined ? {} : { ifMatch: now.revision }),
+  });
+  return session.print({
+    data: group,
+    ids: [group.id],
+    table: `Restored group ${group.group_name} (${group.id}) to revision ${revision}; it is revision ${group.revision} now.`,
+  });
+}

@@ -1,0 +1,97 @@
+/** Owns the history operations (reference 4.8): states of groups and devices, and the way back to one. */
+import type { GroupRecord, Stored } from '../../store/contract/records.ts';
+import type { State, StatePage } from '../../store/contract/history.ts';
+import { groupReader } from '../../identity/authenticate.ts';
+import { stored, type Call, type Handler, type ListAnswer } from '../call.ts';
+import { HttpError, invalid, notFound } from '../errors.ts';
+import { expectedRevision } from '../request/conditions.ts';
+import { answerList } from '../request/paging.ts';
+import { ownerOf, readGroupBody } from './groups.ts';
+
+const show = {
+  id: ({ revision }: State<unknown>) => String(revision),
+  json: (state: State<unknown>) => JSON.stringify(state),
+};
+
+/** A list of states. Where there is none at all, the caller never saw such a record. */
+function answerStates(
+  { path, query: { limit, after } }: Pick<Call<'listDeviceHistory'>, 'path' | 'query'>,
+  what: 'device' | 'group',
+  read: (page: StatePage) => Promise<readonly State<unknown>[]>,
+): Promise<ListAnswer> {
+  const start = after === undefined ? undefined : String(after);
+  return answerList(
+    { path, query: { limit, after: start } },
+    async (part) => {
+      const states = await read({
+        limit: part.limit,
+        below: part.after === undefined ? undefined : Number(part.after),
+      });
+      if (part.after === undefined && states.length === 0) throw notFound(what);
+      return states;
+    },
+    show,
+    { first: 16 },
+  );
+}
+
+const ofGroup: Handler<'listSecurityGroupHistory'> = (call, { store }) => {
+  const { org_id, sg_id } = call.params;
+  const reader = groupReader(call.principal);
+  return answerStates(call, 'group', (page) => store.history.ofGroup(org_id, sg_id, { ...page, reader }));
+};
+
+const ofDevice: Handler<'listDeviceHistory'> = (call, { store }) => {
+  const { org_id, device_id } = call.params;
+  return answerStates(call, 'device', (page) => store.history.ofDevice(org_id, device_id, page));
+};
+
+/** The body that would make a group what it was: what a record leaves out when it is empty is said. */
+function bodyOf(past: GroupRecord): object {
+  const { id: _id, org_id: _org, user_id: _user, is_default: _default, ...rest } = past;
+  const { revision: _revision, created_at: _created, updated_at: _updated, ...written } = rest;
+  return { inbound_rules: [], outbound_rules: [], ...written };
+}
+
+/** The old state is written as if somebody had typed it now: every check of an ordinary write is made again. */
+const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
+  const { store } = services;
+  const { org_id, sg_id } = call.params;
+  const { revision } = call.body;
+  const { group, deletedGroup } = call.subjects;
+  const past = await store.history.groupAt(org_id, revision, sg_id, groupReader(call.principal));
+  if (past === undefined) {
+    const detail = `There was no such group at revision ${revision}, or you could not see it.`;
+    throw invalid([{ pointer: '/revision', code: 'no_such_state', detail }]);
+  }
+  const expected = expectedRevision(call.ifMatch, nowOf(call).revision);
+  const written = { params: call.params, body: bodyOf(past.record) };
+  const owner = ownerOf(call);
+  if (group !== undefined) {
+    const patch = readGroupBody(written, services, group);
+    return stored(await store.groups.update(org_id, call.by, owner, sg_id, patch, expected));
+  }
+  if (deletedGroup?.record.is_default === true) {
+    throw new HttpError(
+      'conflict',
+      'The default group was reset, and another one is in its place: restore that one, or write the old rules to it.',
+    );
+  }
+  const { group_name = '', group_description = '', ...rules } = readGroupBody(written, services);
+  const { inbound_rules = [], outbound_rules = [] } = rules;
+  const body = { group_name, group_description, inbound_rules, outbound_rules };
+  return stored(await store.groups.recreate(org_id, call.by, owner, sg_id, body));
+};
+
+/** The group that the guard has found, standing or deleted. */
+function nowOf({ operation, subjects }: Pick<Call<'restoreSecurityGroup'>, 'operation' | 'subjects'>) {
+  const now: Stored<GroupRecord> | undefined = subjects.group ?? subjects.deletedGroup;
+  if (now === undefined) throw new Error(`${operation} was admitted without its group`);
+  return now;
+}
+
+export const historyHandlers = {
+  listSecurityGroupHistory: ofGroup,
+  restoreSecurityGroup: restore,
+  listDeviceHistory: ofDevice,
+} as const;

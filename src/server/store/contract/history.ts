@@ -1,0 +1,55 @@
+/** Owns the interface of the history: every state that a group, or what decides the policy of a device, has had. */
+import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { GroupOwner, GroupReader } from './groups.ts';
+import type { RevisionPage } from './page.ts';
+import type { DevicePolicyRecord, GroupRecord, Stored, Timestamp } from './records.ts';
+
+/** One state. Who could see the record when it stood so may see this. */
+export interface State<T> {
+  readonly revision: number;
+  readonly at: Timestamp;
+  /** Of a deletion, the record as last known. */
+  readonly type: 'change' | 'delete';
+  /** Who made it so; absent for what stood before there was a history. */
+  readonly user_id?: UserId;
+  readonly username?: string;
+  readonly record: T;
+}
+
+export interface StatePage {
+  /** At most this many; absent: all. */
+  readonly limit?: number | undefined;
+  /** Only states below this revision. */
+  readonly below?: number | undefined;
+}
+
+export interface History {
+  /** Newest first; none where the reader could never see the group. */
+  ofGroup(
+    org: OrganizationId,
+    id: GroupId,
+    query: StatePage & { readonly reader: GroupReader },
+  ): Promise<readonly State<GroupRecord>[]>;
+  ofDevice(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
+  /** The groups as they stood at a revision, in the order of ids. Fails with `revision_ahead` or `revision_gone`. */
+  groupsAt(
+    org: OrganizationId,
+    revision: number,
+    query: RevisionPage & { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
+  ): Promise<readonly Stored<GroupRecord>[]>;
+  /** One of them; undefined when it did not exist then or the reader could not see it. */
+  groupAt(
+    org: OrganizationId,
+    revision: number,
+    id: GroupId,
+    reader: GroupReader,
+  ): Promise<Stored<GroupRecord> | undefined>;
+  /** A group that was deleted, as last known, with its owner and the revision of its deletion. */
+  deletedGroup(
+    org: OrganizationId,
+    id: GroupId,
+    reader: GroupReader,
+  ): Promise<{ readonly user_id: UserId | undefined; readonly stored: Stored<GroupRecord> } | undefined>;
+  /** Forgets states that were over before the retention began. What stood then stays, however old it is. */
+  forget(): Promise<void>;
+}

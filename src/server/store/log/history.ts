@@ -1,0 +1,167 @@
+/** Owns the reading side of the history: the states of a record, an organization as it stood at a revision, and the forgetting. */
+import type { WatchKind } from '../../../api/kinds.ts';
+import { parseUserId } from '../../../policy/ids.ts';
+import { refuse } from '../contract/errors.ts';
+import type { GroupReader } from '../contract/groups.ts';
+import type { History, State, StatePage } from '../contract/history.ts';
+import type { DevicePolicyRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
+import { pageValues, statement, withRevision } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { stored } from '../write/quick.ts';
+
+interface StateRow {
+  readonly revision: number;
+  readonly type: State<unknown>['type'];
+  readonly at: string;
+  readonly user_id: string | null;
+  readonly username: string | null;
+  readonly body: string;
+}
+
+/** Whether this reader could see a state when it stood. NULL sees nothing that is only for somebody. */
+export const couldSee = (state: string, reader: string): string =>
+  `(${state}.only_for IS NULL OR ${state}.only_for = ${reader}::uuid)`;
+
+/** Values: organization, kind, id, reader, below this revision, limit. */
+const listStates = statement<StateRow>(
+  'list_states',
+  `SELECT s.revision, s.type, s.at, s.user_id, u.username, s.body FROM history s LEFT JOIN users u ON u.id = s.user_id
+   WHERE s.org_id = $1 AND s.kind = $2 AND s.id = $3 AND ${couldSee('s', '$4')} AND s.revision < coalesce($5::bigint, 9223372036854775807)
+   ORDER BY s.revision DESC LIMIT $6`,
+);
+
+interface AtRow {
+  readonly head: number;
+  readonly history_start: number;
+  /** Null in the one row that there is when nothing stood. */
+  readonly id: string | null;
+  readonly revision: number | null;
+  readonly body: string | null;
+}
+
+/**
+ * The newest state of each group up to a revision, beside what the organization knows: each answer is whole or tells that it cannot be.
+ * Values: organization, revision, reader, owner (null: all, '': the organization), greater than this revision, after this id, limit, one id or null.
+ */
+const groupsAt = statement<AtRow>(
+  'groups_at',
+  `SELECT h.revision AS head, h.history_start, s.id, s.revision, s.body FROM heads h LEFT JOIN LATERAL (
+     SELECT * FROM (
+       SELECT DISTINCT ON (s.id) s.id, s.revision, s.type, s.owner_id, s.only_for, s.body FROM history s
+       WHERE s.org_id = $1 AND s.kind = 'security-groups' AND s.id > $6 AND s.revision <= $2 AND ($8::uuid IS NULL OR s.id = $8)
+       ORDER BY s.id, s.revision DESC) AS s
+     WHERE s.type = 'change' AND ${couldSee('s', '$3')} AND ($4::text IS NULL OR coalesce(s.owner_id::text, '') = $4) AND s.revision > $5
+     ORDER BY s.id LIMIT $7) AS s ON true
+   WHERE h.org_id = $1 ORDER BY s.id`,
+);
+
+/** Values: organization, id. */
+const lastState = statement<StateRow & { readonly owner_id: string | null; readonly only_for: string | null }>(
+  'last_state',
+  `SELECT s.revision, s.type, s.at, s.user_id, NULL AS username, s.body, s.owner_id, s.only_for FROM history s
+   WHERE s.org_id = $1 AND s.kind = 'security-groups' AND s.id = $2 ORDER BY s.revision DESC LIMIT 1`,
+);
+
+/** Organizations in which something passed the border since the last time. Values: the border. */
+const findOld = statement<{ org_id: string; revision: number }>(
+  'find_old_states',
+  `SELECT s.org_id, max(s.revision) AS revision FROM history s JOIN heads h ON h.org_id = s.org_id
+   WHERE s.at < $1 GROUP BY s.org_id, h.history_start HAVING max(s.revision) > h.history_start`,
+);
+/** Before anything goes, readers are told that it may be gone. Values: organization, revision. */
+const markStart = statement<never>(
+  'mark_history_start',
+  'UPDATE heads SET history_start = greatest(history_start, $2) WHERE org_id = $1',
+);
+/** States that another one followed up to the mark, and deletions up to there. Values: organization, mark, how many at once. */
+const dropStates = statement<{ revision: number }>(
+  'drop_states',
+  `DELETE FROM history WHERE ctid = ANY (ARRAY(
+     SELECT s.ctid FROM history s WHERE s.org_id = $1 AND s.revision <= $2 AND (s.type = 'delete' OR EXISTS (
+       SELECT FROM history f WHERE f.org_id = $1 AND f.kind = s.kind AND f.id = s.id AND f.revision > s.revision AND f.revision <= $2))
+     LIMIT $3)) RETURNING revision`,
+);
+const batch = 1_000;
+
+/** A device's record without what changes with where it is reached. */
+export function policyOf(record: DeviceRecord): DevicePolicyRecord {
+  const { id, user_id, organization_id, hostname, tunnel_ip, addresses, labels, security_groups, revision } = record;
+  return {
+    id,
+    user_id,
+    organization_id,
+    hostname,
+    tunnel_ip,
+    ...(addresses === undefined ? {} : { addresses }),
+    ...(labels === undefined ? {} : { labels }),
+    ...(security_groups === undefined ? {} : { security_groups }),
+    revision,
+  };
+}
+
+/** A state's record as readers get it. */
+export function recordOf(kind: WatchKind, body: string, revision: number): GroupRecord | DevicePolicyRecord {
+  const record: unknown = JSON.parse(withRevision(body, revision));
+  return kind === 'device' ? policyOf(record as DeviceRecord) : (record as GroupRecord);
+}
+
+export function historyIn(context: Context, keepMs: number): History {
+  const { reads, writes } = context;
+
+  async function states<T>(
+    kind: WatchKind,
+    [org, id]: readonly [string, string],
+    { reader, below, limit }: StatePage & { readonly reader?: GroupReader },
+  ): Promise<readonly State<T>[]> {
+    const rows = await reads.run(listStates, [org, kind, id, reader ?? null, below ?? null, limit ?? null]);
+    return rows.map(({ revision, type, at, user_id, username, body }) => ({
+      revision,
+      at,
+      type,
+      ...(user_id === null ? {} : { user_id: parseUserId(user_id) }),
+      ...(username === null ? {} : { username }),
+      record: recordOf(kind, body, revision) as T,
+    }));
+  }
+
+  async function groupsStanding(org: string, revision: number, more: readonly (string | number | null)[]) {
+    const rows = await reads.run(groupsAt, [org, revision, ...more]);
+    const [first] = rows;
+    if (first === undefined) return refuse({ code: 'not_found', what: 'organization' });
+    if (revision > first.head) return refuse({ code: 'revision_ahead', head: first.head });
+    if (revision < first.history_start) return refuse({ code: 'revision_gone', oldest: first.history_start });
+    return rows.flatMap(({ id, revision: own, body }) =>
+      id === null || own === null || body === null ? [] : [stored<GroupRecord>({ id, revision: own, body })],
+    );
+  }
+
+  return {
+    ofGroup: (org, id, query) => states<GroupRecord>('security-groups', [org, id], query),
+    ofDevice: (org, id, query = {}) => states<DevicePolicyRecord>('device', [org, id], query),
+
+    async groupsAt(org, revision, { reader, owner, gt_revision, ...page }) {
+      const owned = owner === undefined ? null : owner === 'organization' ? '' : owner;
+      return groupsStanding(org, revision, [reader ?? null, owned, gt_revision ?? 0, ...pageValues(page), null]);
+    },
+
+    async groupAt(org, revision, id, reader) {
+      const [group] = await groupsStanding(org, revision, [reader ?? null, null, 0, ...pageValues({ limit: 1 }), id]);
+      return group;
+    },
+
+    async deletedGroup(org, id, reader) {
+      const [row] = await reads.run(lastState, [org, id]);
+      if (row?.type !== 'delete' || (row.only_for !== null && row.only_for !== reader)) return undefined;
+      const user_id = row.owner_id === null ? undefined : parseUserId(row.owner_id);
+      return { user_id, stored: stored<GroupRecord>({ id, revision: row.revision, body: row.body }) };
+    },
+
+    async forget() {
+      const border = new Date(context.clock() - keepMs).toISOString();
+      for (const { org_id, revision } of await writes.run(findOld, [border])) {
+        await writes.run(markStart, [org_id, revision]);
+        while ((await writes.run(dropStates, [org_id, revision, batch])).length === batch);
+      }
+    },
+  };
+}

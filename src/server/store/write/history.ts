@@ -1,0 +1,34 @@
+/**
+ * Owns how a state is kept: one row of the history for each row that a statement writes, in that statement. So there is neither a state
+ * that stood and was not kept nor a kept one that never stood. Storage grows with changes of policy, not with time.
+ */
+import type { WatchKind } from '../../../api/kinds.ts';
+
+interface Kept {
+  readonly kind: WatchKind;
+  readonly type: 'change' | 'delete';
+  /** Rows with `org_id`, `id`, `revision` and `body`: a name, and what may follow it in FROM. */
+  readonly from: string;
+  readonly join?: string;
+  /** Whose it is; NULL: the organization's. */
+  readonly owner: string;
+  /** Who alone could see it; NULL: every member. */
+  readonly onlyFor?: string;
+  /** Who made it so, and when. */
+  readonly by: string;
+  readonly at: string;
+  readonly where?: string;
+}
+
+export const keepStates = ({ kind, type, from, join = '', onlyFor = 'NULL::uuid', ...rest }: Kept): string => `
+  INSERT INTO history (org_id, kind, id, revision, type, owner_id, only_for, user_id, at, body)
+  SELECT ${from}.org_id, '${kind}', ${from}.id, ${from}.revision, '${type}', ${rest.owner}, ${onlyFor}, ${rest.by}, ${rest.at}, ${from}.body
+  FROM ${from} ${join} ${rest.where === undefined ? '' : `WHERE ${rest.where}`}`;
+
+/** Of a quick write: `new` beside what was asked, which knows who and when. */
+export const byQuickWrite = {
+  from: 'new',
+  join: 'JOIN numbered n ON n.id = new.id',
+  by: 'n.audit_actor',
+  at: 'n.audit_at',
+} as const;

@@ -1,0 +1,192 @@
+/** Proves the history operations against the real server: pages, the past, the way back, and who may do what (reference 4.8). */
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Json } from '../lib/http.ts';
+import { Random } from '../lib/random.ts';
+import { newPerson, newPlace, startTestServer } from '../lib/server.ts';
+import { useServer } from '../lib/stage.ts';
+
+const stage = useServer();
+
+const ssh = { ip_protocol: 'tcp', from_port: 22, to_port: 22 };
+/** What a person writes of a group. */
+const written = ({ group_name, group_description, inbound_rules, outbound_rules }: Json) => ({
+  group_name,
+  group_description,
+  inbound_rules,
+  outbound_rules,
+});
+
+describe('restoring', () => {
+  test('each of many states makes the group what it was then, as a new revision', async () => {
+    const { owner, base } = stage.place;
+    const random = new Random(7);
+    const { id } = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'start' });
+    const path = `${base}/security_groups/${id}`;
+    for (let edit = 0; edit < 60; edit += 1) {
+      const rules = Array.from({ length: random.int(0, 3) }, () => ({ ...ssh, to_port: random.int(22, 99) }));
+      const [field, value] = random.pick([
+        ['group_name', `name ${edit}`],
+        ['group_description', `text ${edit}`],
+        ['inbound_rules', rules],
+        ['outbound_rules', rules],
+      ] as const);
+      await owner.api.expect(200, 'PATCH', path, { [field]: value });
+    }
+    const states: Json[] = await owner.api.expect(200, 'GET', `${path}/history`);
+    expect(states.length).toBeGreaterThan(40);
+    for (const { revision, record } of states) {
+      const before = await owner.api.expect(200, 'GET', path);
+      const answer = await owner.api.ask('POST', `${path}/restore`, {
+        body: { revision },
+        headers: { 'if-match': `"${before.revision}"` },
+      });
+      expect(answer.status).toBe(200);
+      expect(written(answer.json)).toEqual(written(record));
+      const same = JSON.stringify(written(before)) === JSON.stringify(written(record));
+      expect(answer.json.revision).toBe(same ? before.revision : before.revision + 1);
+      expect(answer.headers.etag).toBe(`"${answer.json.revision}"`);
+    }
+    const [entry] = await owner.api.expect(200, 'GET', `${base}/audit?limit=1`);
+    expect(entry).toMatchObject({ operation: 'restoreSecurityGroup', subject_id: id, fields: ['revision'] });
+    expect(written(entry.after)).toEqual(written(states.at(-1).record));
+  });
+
+  test('is refused for another revision than If-Match names, and writes nothing then', async () => {
+    const { owner, base } = stage.place;
+    const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'a' });
+    const path = `${base}/security_groups/${made.id}`;
+    const { revision } = await owner.api.expect(200, 'PATCH', path, { group_name: 'b' });
+    const restore = (ifMatch: number) =>
+      owner.api.status('POST', `${path}/restore`, {
+        body: { revision: made.revision },
+        headers: { 'if-match': `"${ifMatch}"` },
+      });
+    expect(await restore(made.revision)).toBe(412);
+    expect((await owner.api.expect(200, 'GET', path)).group_name).toBe('b');
+    expect(await restore(revision)).toBe(200);
+    expect((await owner.api.expect(200, 'GET', path)).group_name).toBe('a');
+  });
+
+  test('tells what is wrong with a revision', async () => {
+    const { owner, base } = stage.place;
+    const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'a' });
+    const path = `${base}/security_groups/${made.id}/restore`;
+    for (const [body, code] of [
+      [{}, 'missing_field'],
+      [{ revision: 'x' }, 'not_an_integer'],
+      [{ revision: 0 }, 'out_of_range'],
+      [{ revision: 1 }, 'no_such_state'],
+      [{ revision: 9_999_999 }, 'out_of_range'],
+    ] as const) {
+      const problem = await owner.api.expect(422, 'POST', path, body);
+      expect([problem.errors[0].pointer, problem.errors[0].code]).toEqual(['/revision', code]);
+    }
+  });
+
+  test('brings a deleted group back under its id; the default group, once reset, stays reset', async () => {
+    const { owner, member, base, defaultGroup } = await newPlace(stage.server);
+    const body = { group_name: 'web', inbound_rules: [ssh] };
+    const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, body);
+    const path = `${base}/security_groups/${made.id}`;
+    const gone = await owner.api.expect(200, 'DELETE', path);
+    expect(await member.api.status('POST', `${path}/restore`, { body: { revision: made.revision } })).toBe(403);
+    expect((await owner.api.expect(422, 'POST', `${path}/restore`, { revision: gone.revision })).errors[0].code).toBe(
+      'no_such_state',
+    );
+    const back = await owner.api.expect(200, 'POST', `${path}/restore`, { revision: made.revision });
+    expect(back).toMatchObject({ id: made.id, ...body, revision: gone.revision + 1 });
+    expect(await owner.api.expect(200, 'GET', path)).toEqual(back);
+    const states: Json[] = await member.api.expect(200, 'GET', `${path}/history`);
+    expect(states.map(({ type, username }) => [type, username])).toEqual(
+      ['change', 'delete', 'change'].map((type) => [type, owner.username]),
+    );
+
+    await owner.api.expect(200, 'DELETE', `${base}/security_groups/${defaultGroup}`);
+    const problem = await owner.api.expect(409, 'POST', `${base}/security_groups/${defaultGroup}/restore`, {
+      revision: 1,
+    });
+    expect(problem.code).toBe('conflict');
+  });
+
+  test("a user's group is restored by its owner alone, also when it is deleted", async () => {
+    const { owner, member, org, base } = stage.place;
+    const made = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'mine' });
+    const restore = `${base}/security_groups/${made.id}/restore`;
+    const body = { revision: made.revision };
+    expect(await owner.api.status('POST', restore, { body })).toBe(404);
+    await member.api.expect(200, 'DELETE', `/api/user/${org}/security_groups/${made.id}`);
+    expect(await owner.api.status('POST', restore, { body })).toBe(404);
+    expect(await member.api.expect(200, 'POST', restore, body)).toMatchObject({ id: made.id, user_id: member.id });
+  });
+
+  test('makes every check of an ordinary write again', async () => {
+    const { server } = stage;
+    const { owner, base, org } = await newPlace(server);
+    const ip_ranges = ['10.0.0.1', '10.0.0.2'];
+    const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+      group_name: 'a',
+      inbound_rules: [{ ...ssh, ip_ranges }],
+    });
+    await owner.api.expect(200, 'PATCH', `${base}/security_groups/${made.id}`, { inbound_rules: [] });
+    const strict = await startTestServer(stage.postgres, { url: server.databaseUrl, maxRanges: 1 });
+    onTestFinished(() => strict.close());
+    const problem = await strict.nobody
+      .as(owner.token)
+      .expect(422, 'POST', `/api/organizations/${org}/security_groups/${made.id}/restore`, { revision: made.revision });
+    expect(problem.errors[0].code).toBe('too_many_ranges');
+  });
+});
+
+describe('the past', () => {
+  test('of the organization is read by at_revision, in pages too', async () => {
+    const { owner, member, base } = await newPlace(stage.server);
+    const seen: Json[] = [];
+    for (let index = 0; index < 5; index += 1) {
+      await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: `g${index}` });
+      seen.push(await member.api.expect(200, 'GET', `${base}/security_groups`));
+    }
+    for (const [index, groups] of seen.entries()) {
+      expect(await member.api.expect(200, 'GET', `${base}/security_groups?at_revision=${index + 2}`)).toEqual(groups);
+    }
+    const paged: Json[] = [];
+    for (let path: string | undefined = `${base}/security_groups?at_revision=4&limit=2`; path !== undefined;) {
+      const answer = await owner.api.ask('GET', path);
+      paged.push(...answer.json);
+      path = /<([^>]+)>/.exec((answer.headers.link as string | undefined) ?? '')?.[1];
+    }
+    expect(paged).toEqual(seen[2]);
+    for (const revision of ['7', 'x', '0', '']) {
+      const problem = await owner.api.expect(422, 'GET', `${base}/security_groups?at_revision=${revision}`);
+      expect(problem.errors[0].pointer).toBe('/at_revision');
+    }
+  });
+
+  test('of a group comes in pages, newest first, and is 404 for whoever never saw it', async () => {
+    const { owner, member, org, base } = stage.place;
+    const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'n0' });
+    const path = `${base}/security_groups/${made.id}`;
+    for (let index = 1; index < 7; index += 1) await owner.api.expect(200, 'PATCH', path, { group_name: `n${index}` });
+    const names: string[] = [];
+    for (let next: string | undefined = `${path}/history?limit=3`; next !== undefined;) {
+      const answer = await member.api.ask('GET', next);
+      expect(answer.status).toBe(200);
+      names.push(...answer.json.map(({ record }: Json) => record.group_name));
+      next = /<([^>]+)>/.exec((answer.headers.link as string | undefined) ?? '')?.[1];
+    }
+    expect(names).toEqual(['n6', 'n5', 'n4', 'n3', 'n2', 'n1', 'n0']);
+    const mine = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'mine' });
+    expect(await owner.api.status('GET', `${base}/security_groups/${mine.id}/history`)).toBe(404);
+    expect(await member.api.status('GET', `${base}/security_groups/${mine.id}/history`)).toBe(200);
+    const stranger = await newPerson(stage.server);
+    expect(await stranger.api.status('GET', `${path}/history`)).toBe(404);
+  });
+
+  test('is not read by a device token', async () => {
+    const { owner, base } = stage.place;
+    const device = await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: 'reads no history' });
+    const agent = stage.server.nobody.as(device.device_token);
+    expect(await agent.status('GET', `${base}/security_groups`)).toBe(200);
+    expect(await agent.status('GET', `${base}/security_groups?at_revision=1`)).toBe(403);
+    expect(await agent.status('GET', `${base}/devices/${device.id}/history`)).toBe(403);
+  });
+});

@@ -1,0 +1,64 @@
+/** Proves the commands about the past as people use them: what changed, what differs, and the way back. */
+import { expect, it } from 'vitest';
+import { done, json, usePeople } from './people.fixture.ts';
+
+const people = usePeople();
+
+it('a group that was changed and deleted by mistake is found in the log and comes back as it was', async () => {
+  const { owner } = people;
+  await done(owner.run(['group', 'create', 'web', '--in', 'tcp 443']));
+  const good = await json(owner.run(['group', 'allow', 'web', 'in', 'tcp', '22', 'from', '10.0.0.0/8', '-o', 'json']));
+  await done(owner.run(['group', 'revoke', 'web', 'in', 'tcp', '443']));
+  const history = await done(owner.run(['group', 'history', 'web']));
+  expect(history.match(/^revision \d+ {2}\S+ {2}owner-\d+$/gm)).toHaveLength(3);
+  expect(history).toContain('- in tcp 443 from any');
+  expect(history).toContain('+ in tcp 22 from 10.0.0.0/8');
+  expect(await done(owner.run(['group', 'diff', 'web']))).toMatch(/→ \d+\n {2}- in tcp 443 from any\n$/);
+  expect(await done(owner.run(['group', 'diff', 'web', '1', String(good.revision)]))).toContain('+ name web');
+  expect(await done(owner.run(['group', 'diff', 'web', String(good.revision), String(good.revision)]))).toContain(
+    'Nothing differs',
+  );
+
+  await done(owner.run(['group', 'delete', 'web', '--yes']));
+  const log = await done(owner.run(['log']));
+  const lines = log.trimEnd().split('\n');
+  expect(lines.at(-1)).toContain(`deleted group web (${good.id})`);
+  expect(lines.at(-2)).toContain('changed group web: - in tcp 443 from any');
+  expect(lines.at(-4)).toContain('created group web with 1 rule');
+
+  const restored = await done(owner.run(['group', 'restore', good.id, String(good.revision), '--yes']));
+  expect(restored).toContain(`Restored group web (${good.id}) to revision ${good.revision}`);
+  const now = await json(owner.run(['group', 'show', 'web', '-o', 'json']));
+  expect(now.inbound_rules).toEqual(good.inbound_rules);
+  expect(await done(owner.run(['log', '--limit', '1']))).toContain('restored group web with 2 rules');
+});
+
+it("a device's groups are told by name, newest first; what its agent says of its endpoint is not", async () => {
+  const { owner, place } = people;
+  await done(owner.run(['group', 'create', 'web', '--in', 'tcp 443']));
+  const made = await json(owner.run(['device', 'create', 'edge', '--public-key', 'k', '-o', 'json']));
+  await done(owner.run(['device', 'groups', 'set', 'edge', 'web']));
+  const agent = people.server.nobody.as(made.device_token);
+  await agent.expect(200, 'PATCH', `${place.base}/devices/${made.id}`, { local_ip: '10.0.0.1:51820' });
+  const history = await done(owner.run(['device', 'history', 'edge']));
+  expect(history.match(/^revision/gm)).toHaveLength(2);
+  expect(history).toMatch(/~ groups default → web/);
+  const log = await done(owner.run(['log']));
+  expect(log).toContain('changed device edge: groups default → web');
+  expect(log).not.toContain('local_ip');
+  expect(await done(owner.run(['log', '--all']))).toContain(`changed device ${made.id}: local_ip`);
+});
+
+it('a wrong revision or a wrong number is told in a sentence', async () => {
+  const { owner, member } = people;
+  await done(owner.run(['group', 'create', 'web']));
+  const wrong = async (args: readonly string[], who = owner) => {
+    const { code, stderr } = await who.run(args);
+    return `${code} ${stderr}`;
+  };
+  expect(await wrong(['group', 'restore', 'web', 'x', '--yes'])).toMatch(/^2 .*`x` is not a revision/);
+  expect(await wrong(['group', 'restore', 'web', '999999', '--yes'])).toMatch(/newest revision of the organization is/);
+  expect(await wrong(['group', 'history', 'web', '--limit', '0'])).toMatch(/^2 .*not a number of entries/);
+  expect(await wrong(['group', 'history', '00000000-0000-4000-8000-000000000000'])).toMatch(/^3 /);
+  expect(await wrong(['log'], member)).toMatch(/^4 /);
+});
