@@ -6,7 +6,7 @@ import { forwardPolicy } from '../../nft/compile.ts';
 import { decompile } from '../../nft/decompile.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, serverAccess, written } from '../../nft/policies.fixture.ts';
-import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import type { CanonicalPolicy, DirectionPolicy } from '../../policy/canonical.ts';
 import { Enforcer, type Target } from './enforcer.ts';
 import { FakeNft } from './fake-nft.fixture.ts';
 import type { TableChange } from './drift.ts';
@@ -25,7 +25,8 @@ const judged = ({ policy, forwarding }: Target): CanonicalPolicy | undefined =>
 async function enforced(nft: FakeNft): Promise<CanonicalPolicy | undefined> {
   const installed = await nft.list('service-forward');
   const policy = installed && decompile(installed, 'service-forward').enforced?.policy;
-  return policy?.inbound.kind === 'open' && policy.outbound.kind === 'open' ? undefined : policy;
+  const isOpen = ({ kind, forbid }: DirectionPolicy): boolean => kind === 'open' && forbid === undefined;
+  return policy !== undefined && isOpen(policy.inbound) && isOpen(policy.outbound) ? undefined : policy;
 }
 
 /** Remembers what both tables enforced after each transaction. */
