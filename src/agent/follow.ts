@@ -10,6 +10,7 @@ import { LinkMonitor } from './host/link-monitor.ts';
 import { lineLog, type Log } from './host/log.ts';
 import { readMachineId } from './host/machine-id.ts';
 import { revokeFlows } from './host/revoke-flows.ts';
+import { commandFlowTable } from './host/command-flow-table.ts';
 import { commandRunner } from './host/run-command.ts';
 import { FilterMonitor } from './kernel/filter-monitor.ts';
 import { RealNft } from './kernel/real-nft.ts';
@@ -21,6 +22,8 @@ import { MetricsFile } from './report/metrics-file.ts';
 import { Reporter } from './report/reporter.ts';
 import { statusDocument, type StatusDocument } from './report/status-document.ts';
 import { openStatusSocket } from './report/status-socket.ts';
+import { NetlinkChannel } from './netlink/channel.ts';
+import { netlinkFlowTable } from './netlink/flow-table.ts';
 import { createServerSource } from './server-source.ts';
 import { BadIdentity, IdentityFolder } from './source/identity.ts';
 import { claimIdentity, refuseForeignIdentity, type MachineCheck } from './source/machine-check.ts';
@@ -38,6 +41,9 @@ export async function follow(config: AgentConfig, { version, signal }: { version
   process.umask(0o077);
   const lock = await lockState(state, (why) => log('error', why));
   if (config.proof.kind !== 'token') await claimIdentity(check, log);
+  const run = commandRunner([]);
+  const netlink = new NetlinkChannel({ clock });
+  const table = netlinkFlowTable(netlink, commandFlowTable(run));
   const nft = new RealNft({ clock, scratch: await scratchFolder(state) });
   const stateFolder = new StateFolder({ folder: state });
   await Promise.all([stateFolder.removeUnfinished(), folder.removeUnfinished()]);
@@ -80,7 +86,7 @@ export async function follow(config: AgentConfig, { version, signal }: { version
     state: stateFolder,
     ...(serverAccess && { serverAccess }),
     ...(config.containers === 'guard' && { forwarding: () => readForwarding() }),
-    ...(!keepEstablished && { revoke: (revocation) => revokeFlows(commandRunner([]), revocation) }),
+    ...(!keepEstablished && { revoke: (revocation) => revokeFlows({ run, table }, revocation) }),
     monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
     links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
     onStatus: (status) => {
@@ -106,7 +112,7 @@ export async function follow(config: AgentConfig, { version, signal }: { version
     log('info', 'the agent stops; its rules stay in force');
   } finally {
     await Promise.all([file?.stop(), socket?.close()]);
-    await nft.close();
+    await Promise.all([nft.close(), netlink.close()]);
     await lock.release();
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Keeps connections open inside a namespace. `serve PORT…` listens, says something on every connection all the time and
- * repeats what it hears; `call ADDRESS PORT` connects and says something all the time. Each writes a line to its output
+ * repeats what it hears; `call ADDRESS PORT [FROM]` connects and says something all the time. Each writes a line to its output
  * for what it hears, and one when a connection ends. Both end with their input.
  */
 import { createServer, connect } from 'node:net';
@@ -28,7 +28,7 @@ if (mode === 'serve') {
     );
   }
 } else {
-  const [address = '', port = ''] = args;
-  const socket = connect(Number(port), address, () => say('connected'));
+  const [address = '', port = '', localAddress] = args;
+  const socket = connect({ port: Number(port), host: address, localAddress }, () => say('connected'));
   keepTalking(socket, `${port} ${address}`);
 }

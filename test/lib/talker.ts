@@ -27,8 +27,13 @@ export class Talker {
   }
 
   /** Connects, and waits until the far end was heard. */
-  static async call(namespace: Namespace, address: string, port: number, within = 20_000): Promise<Talker> {
-    const talker = new Talker(namespace, ['call', address, String(port)]);
+  static async call(
+    namespace: Namespace,
+    address: string,
+    port: number,
+    { within = 20_000, from }: { readonly within?: number; readonly from?: string } = {},
+  ): Promise<Talker> {
+    const talker = new Talker(namespace, ['call', address, String(port), ...(from === undefined ? [] : [from])]);
     const heard = await talker.next((line) => line.startsWith('heard'), 0, within);
     if (heard === undefined) throw new Error(`${address} port ${port} was never heard: ${talker.lines.join(', ')}`);
     return talker;

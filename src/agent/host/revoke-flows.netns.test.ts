@@ -10,6 +10,10 @@ import { parseInterfaceName } from '../../nft/names.ts';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
+import { NetlinkChannel } from '../netlink/channel.ts';
+import { netlinkFlowTable } from '../netlink/flow-table.ts';
+import { commandFlowTable } from './command-flow-table.ts';
+import type { FlowTable } from './flow-table.ts';
 import { parseFlows } from './flows.ts';
 import { RealNft } from '../kernel/real-nft.ts';
 import { revokeFlows, type Revoked } from './revoke-flows.ts';
@@ -22,12 +26,15 @@ const webOutToo = policyOf([written('tcp', 8_000, 8_000)], [written('tcp', 8_000
 /** Long enough for dozens of packets and several retransmissions. */
 const aWhile = 1_500;
 
-describe('a withdrawn rule', () => {
+const ways = ['programs', 'netlink'] as const;
+
+describe.each(ways)('a withdrawn rule, by %s', (way) => {
   let device: Namespace;
   let peer: Namespace;
   let scratch: string;
   let nft: RealNft;
   let enforcer: Enforcer;
+  let channel: NetlinkChannel;
   beforeEach(async () => {
     [device, peer] = await Promise.all([Namespace.create(), Namespace.create()]);
     await connect(
@@ -41,18 +48,27 @@ describe('a withdrawn rule', () => {
     scratch = await mkdtemp(join(tmpdir(), 'ringfence-revoke-'));
     nft = new RealNft({ clock: systemClock, scratch, prefix: device.inside([]) });
     enforcer = new Enforcer({ nft, random: Math.random });
+    channel = new NetlinkChannel({ clock: systemClock, prefix: device.inside([]) });
     await put(both);
   });
   afterEach(async () => {
-    await nft.close();
+    await Promise.all([nft.close(), channel.close()]);
     await Promise.all([device.close(), peer.close()]);
     await rm(scratch, { recursive: true, force: true });
   });
 
   const put = (policy: CanonicalPolicy) =>
     enforcer.apply({ policy, interface: parseInterfaceName('rf0'), neighbourDiscovery: true });
-  const revoke = (before: CanonicalPolicy, after: CanonicalPolicy): Promise<Revoked> =>
-    revokeFlows(commandRunner(device.inside([])), { interface: 'rf0', before, after });
+  const never: FlowTable = {
+    list: () => Promise.reject(new Error('the programs were not to be asked')),
+    abort: () => Promise.reject(new Error('the programs were not to be asked')),
+    forget: () => Promise.reject(new Error('the programs were not to be asked')),
+  };
+  const revoke = (before: CanonicalPolicy, after: CanonicalPolicy, remotes?: readonly string[]): Promise<Revoked> => {
+    const run = commandRunner(device.inside([]));
+    const table = way === 'programs' ? commandFlowTable(run) : netlinkFlowTable(channel, never);
+    return revokeFlows({ run, table }, { interface: 'rf0', before, after, remotes });
+  };
   const tracked = async (): Promise<number[]> => {
     const { stdout } = await device.run(['conntrack', '-L']);
     return parseFlows(stdout)
@@ -104,6 +120,17 @@ describe('a withdrawn rule', () => {
     expect(await talker.isHeard(aWhile)).toBe(false);
   });
 
+  test('ends only connections with the far ends that may have lost something, where these are given', async () => {
+    await Talker.serve(device, 2_200);
+    await Talker.serve(peer, 2_200);
+    const talkers = [await Talker.call(peer, '100.64.0.1', 2_200), await Talker.call(peer, 'fd7f::1', 2_200)];
+    const outward = await Talker.call(device, '100.64.0.2', 2_200);
+    await put(webOutToo);
+    expect(await revoke(both, webOutToo, ['fd7f::2', '100.64.0.9'])).toEqual({ count: way === 'netlink' ? 1 : 3 });
+    expect(await revoke(both, webOutToo, ['100.64.0.2'])).toEqual({ count: way === 'netlink' ? 2 : 0 });
+    for (const talker of [...talkers, outward]) expect(await talker.isHeard(aWhile)).toBe(false);
+  });
+
   test('has nothing to end where there is no connection', async () => {
     await put(web);
     expect(await revoke(both, web)).toEqual({ count: 0 });
@@ -114,8 +141,14 @@ describe('a withdrawn rule', () => {
     await Talker.call(peer, '100.64.0.1', 2_200);
     await put(web);
     const run = commandRunner(device.inside([]));
-    const without = (missing: string) => (argv: readonly string[], input?: string) =>
-      run(argv[0] === missing ? [`no-such-${missing}`, ...argv.slice(1)] : argv, input);
+    const without = (missing: string) => {
+      const crippled = (argv: readonly string[], input?: string) =>
+        run(argv[0] === missing ? [`no-such-${missing}`, ...argv.slice(1)] : argv, input);
+      // A channel whose helper is not there leaves everything to the programs.
+      const absent = new NetlinkChannel({ clock: systemClock, argv: ['no-such-perl'] });
+      const table = commandFlowTable(crippled);
+      return { run: crippled, table: way === 'programs' ? table : netlinkFlowTable(absent, table) };
+    };
     const revocation = { interface: 'rf0', before: both, after: web };
     await expect(revokeFlows(without('conntrack'), revocation)).rejects.toMatchObject({ code: 'cannot_run' });
     expect(await revokeFlows(without('ss'), revocation)).toMatchObject({

@@ -1,8 +1,9 @@
 /** Owns the end of connections that a change of policy no longer admits: on the driver interface, and for good. */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
-import { isRevoked, localFlows, parseFlows, type Flow, type LocalFlow } from './flows.ts';
-import { CannotRun, type Run } from './run-command.ts';
+import type { FlowTable } from './flow-table.ts';
+import { isRevoked, localFlows, type LocalFlow } from './flows.ts';
+import type { Run } from './run-command.ts';
 
 export interface Revocation {
   readonly interface: string;
@@ -12,6 +13,8 @@ export interface Revocation {
   readonly serverAccess?: ServerAccess | undefined;
   /** Whether connections that the device translates for others end too; they do unless told. */
   readonly containers?: 'guard' | 'ignore';
+  /** The only far ends that may have lost anything, where that is known: spares looking at the others. */
+  readonly remotes?: readonly string[] | undefined;
 }
 
 export interface Revoked {
@@ -21,18 +24,20 @@ export interface Revoked {
   readonly trouble?: string;
 }
 
-/** conntrack ends so when there was nothing to delete: a connection may have ended by itself meanwhile. */
-const nothingDeleted = 1;
+export interface RevocationPorts {
+  readonly run: Run;
+  readonly table: FlowTable;
+}
 
 /**
  * Ends every connection over the interface that the old policy admitted and the new one does not. The new rules are in
  * force already. Local sockets go first: a socket that still sends would have the connection tracked again, from this
  * side. Then the kernel forgets the connection, and what still comes of it is new, and judged by the rules.
  */
-export async function revokeFlows(run: Run, revocation: Revocation): Promise<Revoked> {
-  const { interface: name, before, after, serverAccess, containers = 'guard' } = revocation;
-  const addresses = await localAddresses(run);
-  const candidates = (await listFlows(run))
+export async function revokeFlows({ run, table }: RevocationPorts, revocation: Revocation): Promise<Revoked> {
+  const { interface: name, before, after, serverAccess, containers = 'guard', remotes } = revocation;
+  const [{ addresses, index }, flows] = await Promise.all([localAddresses(run, name), table.list(remotes)]);
+  const candidates = flows
     .flatMap((flow) => localFlows(flow, (address) => addresses.has(address)))
     .filter((flow) => isRevoked(flow, before, after, { serverAccess, containers }));
   if (candidates.length === 0) return { count: 0 };
@@ -43,29 +48,35 @@ export async function revokeFlows(run: Run, revocation: Revocation): Promise<Rev
     (flow) => ways.get(wayOf(flow)) === name || (addresses.get(flow.local) === name && isLinkLocal(flow.remote)),
   );
   if (revoked.length === 0) return { count: 0 };
-  const trouble = await endSockets(run, revoked);
-  await forget(run, revoked);
+  const trouble = await table.abort(revoked, index);
+  const ended = new Set(revoked.map(({ flow }) => flow));
+  await table.forget(
+    [...ended],
+    flows.filter((flow) => !ended.has(flow)),
+  );
   return { count: revoked.length, ...(trouble === undefined ? {} : { trouble }) };
 }
 
-async function listFlows(run: Run): Promise<readonly Flow[]> {
-  const { code, stdout, stderr } = await run(['conntrack', '-L']);
-  if (code !== 0) throw new CannotRun(`conntrack does not list connections: ${firstLine(stderr)}`);
-  return parseFlows(stdout);
+interface LocalAddresses {
+  /** Every address of this device, with the interface that it is on. */
+  readonly addresses: ReadonlyMap<string, string>;
+  /** The number of the driver interface; 0 where it is not there. */
+  readonly index: number;
 }
 
-/** Every address of this device, with the interface that it is on. */
-async function localAddresses(run: Run): Promise<ReadonlyMap<string, string>> {
+async function localAddresses(run: Run, driver: string): Promise<LocalAddresses> {
   const { stdout } = await run(['ip', '-j', 'address', 'show']);
   const links = JSON.parse(stdout.trim() === '' ? '[]' : stdout) as readonly {
+    readonly ifindex?: number;
     readonly ifname?: string;
     readonly addr_info?: readonly { readonly local?: string }[];
   }[];
-  return new Map(
+  const addresses = new Map(
     links.flatMap(({ ifname, addr_info }) =>
       (addr_info ?? []).flatMap(({ local }) => (local === undefined ? [] : [[local, ifname ?? ''] as const])),
     ),
   );
+  return { addresses, index: links.find(({ ifname }) => ifname === driver)?.ifindex ?? 0 };
 }
 
 const isLinkLocal = (address: string): boolean => /^fe[89ab][0-9a-f]:/i.test(address);
@@ -88,50 +99,3 @@ function note(found: Map<string, string>, way: string, answer: string): void {
   const name = /(?:^|\s)dev (\S+)/.exec(answer)?.[1];
   if (name !== undefined) found.set(way, name);
 }
-
-/** Filters that one call of ss takes together. */
-const together = 50;
-
-/** Aborts the local sockets of TCP connections. Answers with what went wrong. */
-async function endSockets(run: Run, flows: readonly LocalFlow[]): Promise<string | undefined> {
-  const filters = flows
-    .filter(({ flow, forwarded }) => flow.protocol === 6 && forwarded === undefined)
-    .map(socketFilter);
-  for (let at = 0; at < filters.length; at += together) {
-    const filter = filters.slice(at, at + together).join(' or ');
-    try {
-      const { code, stderr } = await run(['ss', '--kill', '--tcp', '--numeric', '--no-header', filter]);
-      if (code !== 0) return `a revoked connection may come back: ss cannot end its socket: ${firstLine(stderr)}`;
-    } catch (error) {
-      if (!(error instanceof CannotRun)) throw error;
-      return `a revoked connection may come back: ${error.message}`;
-    }
-  }
-  return undefined;
-}
-
-function socketFilter({ flow: { original, reply }, direction, local, remote }: LocalFlow): string {
-  const [here, there] = direction === 'inbound' ? [reply.sport, original.sport] : [original.sport, reply.sport];
-  return `( src ${inSs(local)} and sport = ${here} and dst ${inSs(remote)} and dport = ${there} )`;
-}
-
-const inSs = (address: string): string => (address.includes(':') ? `[${address}]` : address);
-
-async function forget(run: Run, flows: readonly LocalFlow[]): Promise<void> {
-  const lines = flows.map(({ flow: { family, protocol, original, icmp } }) =>
-    [
-      `-D -f ipv${family} -p ${protocol} -s ${original.src} -d ${original.dst}`,
-      ...(protocol === 6 || protocol === 17 ? [`--sport ${original.sport} --dport ${original.dport}`] : []),
-      ...(icmp === undefined ? [] : [`--icmp${family === 6 ? 'v6' : ''}-id ${icmp.id}`]),
-    ].join(' '),
-  );
-  // conntrack opens its input anew, which only a true pipe allows.
-  const { code, stderr } = await run(
-    ['sh', '-c', 'cat | conntrack --load-file -'],
-    lines.map((line) => `${line}\n`).join(''),
-  );
-  if (code !== 0 && code !== nothingDeleted)
-    throw new CannotRun(`conntrack does not forget connections: ${firstLine(stderr)}`);
-}
-
-const firstLine = (text: string): string => text.trim().split('\n')[0]?.slice(0, 200) ?? '';

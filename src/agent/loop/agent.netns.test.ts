@@ -222,11 +222,11 @@ describe('packets', () => {
     world.start();
     await inForce(world);
     await Talker.serve(world.device, 2_200, 8_000);
-    await expect(Talker.call(world.peer, device4, 2_200, 1_500)).rejects.toThrow('never heard');
+    await expect(Talker.call(world.peer, device4, 2_200, { within: 1_500 })).rejects.toThrow('never heard');
     world.source.know(1, ssh);
     await inForce(world, ssh);
     const calls = [await Talker.call(world.peer, device4, 2_200), await Talker.call(world.peer, device6, 2_200)];
-    await expect(Talker.call(world.peer, device4, 8_000, 1_500)).rejects.toThrow('never heard');
+    await expect(Talker.call(world.peer, device4, 8_000, { within: 1_500 })).rejects.toThrow('never heard');
     world.source.know(2, ssh, web);
     await inForce(world, ssh, web);
     calls.push(await Talker.call(world.peer, device4, 8_000));

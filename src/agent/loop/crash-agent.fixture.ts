@@ -11,7 +11,10 @@ import { Agent } from './agent.ts';
 import { parseSelector } from '../host/driver-interface.ts';
 import { FilterMonitor } from '../kernel/filter-monitor.ts';
 import { LinkMonitor } from '../host/link-monitor.ts';
+import { NetlinkChannel } from '../netlink/channel.ts';
+import { netlinkFlowTable } from '../netlink/flow-table.ts';
 import { RealNft } from '../kernel/real-nft.ts';
+import { commandFlowTable } from '../host/command-flow-table.ts';
 import { revokeFlows } from '../host/revoke-flows.ts';
 import { commandRunner } from '../host/run-command.ts';
 import type { Knowledge, PolicySource } from '../source/policy-source.ts';
@@ -54,6 +57,9 @@ class LineSource implements PolicySource {
 const clock = systemClock;
 const source = new LineSource();
 const nft = new RealNft({ clock, scratch: folder });
+const netlink = new NetlinkChannel({ clock });
+const run = commandRunner([]);
+const table = netlinkFlowTable(netlink, commandFlowTable(run));
 const end = new AbortController();
 const agent = new Agent({
   nft,
@@ -67,7 +73,7 @@ const agent = new Agent({
   state: new StateFolder({ folder: join(folder, 'state'), failpoint }),
   revoke: async (revocation) => {
     failpoint('before-revoke');
-    const revoked = await revokeFlows(commandRunner([]), revocation);
+    const revoked = await revokeFlows({ run, table }, revocation);
     failpoint('revoked');
     return revoked;
   },
@@ -83,4 +89,4 @@ createInterface({ input: process.stdin })
   .on('line', (line) => source.say(line))
   .on('close', () => end.abort());
 await agent.run({ signal: end.signal });
-await nft.close();
+await Promise.all([nft.close(), netlink.close()]);

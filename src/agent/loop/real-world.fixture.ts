@@ -13,7 +13,10 @@ import { parseSelector } from '../host/driver-interface.ts';
 import { FilterMonitor } from '../kernel/filter-monitor.ts';
 import { LinkMonitor } from '../host/link-monitor.ts';
 import { printLine } from '../host/log.ts';
+import { NetlinkChannel } from '../netlink/channel.ts';
+import { netlinkFlowTable } from '../netlink/flow-table.ts';
 import { RealNft } from '../kernel/real-nft.ts';
+import { commandFlowTable } from '../host/command-flow-table.ts';
 import { revokeFlows } from '../host/revoke-flows.ts';
 import { commandRunner } from '../host/run-command.ts';
 import { StateFolder } from '../state/state-folder.ts';
@@ -68,6 +71,9 @@ export class RealWorld {
     const prefix = this.device.inside([]);
     const clock = systemClock;
     const nft = new RealNft({ clock, scratch: this.folder, prefix });
+    const run = commandRunner(prefix);
+    const netlink = new NetlinkChannel({ clock, prefix });
+    const table = netlinkFlowTable(netlink, commandFlowTable(run));
     const agent = new Agent({
       nft,
       clock,
@@ -78,7 +84,7 @@ export class RealWorld {
       random: Math.random,
       log: (level, message, fields) => this.logged.push(`${level} ${printLine(message, fields)}`),
       state: new StateFolder({ folder: join(this.folder, 'state') }),
-      revoke: (revocation) => revokeFlows(commandRunner(prefix), revocation),
+      revoke: (revocation) => revokeFlows({ run, table }, revocation),
       monitor: (onEvent) => new FilterMonitor({ clock, prefix, onEvent }),
       links: (onChange) => new LinkMonitor({ clock, prefix, onChange, onLost: () => {} }),
       ...this.#overrides,
@@ -88,7 +94,7 @@ export class RealWorld {
     const stop = async (): Promise<void> => {
       end.abort();
       await running;
-      await nft.close();
+      await Promise.all([nft.close(), netlink.close()]);
     };
     this.#running = { agent, stop };
     return agent;

@@ -1,0 +1,73 @@
+/** Owns tracked connections through the programs `conntrack` and `ss`: the way that works everywhere, and is slow for many. */
+import { parseFlows, type Flow, type LocalFlow } from './flows.ts';
+import type { FlowTable } from './flow-table.ts';
+import { CannotRun, type Run } from './run-command.ts';
+
+/** conntrack ends so when there was nothing to delete: a connection may have ended by itself meanwhile. */
+const nothingDeleted = 1;
+/** Filters that one call of ss takes together. */
+const together = 50;
+
+export const commandFlowTable = (run: Run): FlowTable => ({
+  async list() {
+    const { code, stdout, stderr } = await run(['conntrack', '-L']);
+    if (code !== 0) throw new CannotRun(`conntrack does not list connections: ${firstLine(stderr)}`);
+    return parseFlows(stdout);
+  },
+  abort: (flows) => endSockets(run, flows),
+  async forget(flows, kept) {
+    const lines = deletions(flows, kept);
+    // conntrack opens its input anew, which only a true pipe allows.
+    const { code, stderr } = await run(
+      ['sh', '-c', 'cat | conntrack --load-file -'],
+      lines.map((line) => `${line}\n`).join(''),
+    );
+    if (code !== 0 && code !== nothingDeleted)
+      throw new CannotRun(`conntrack does not forget connections: ${firstLine(stderr)}`);
+  },
+});
+
+/** The connection without the port that its beginner chose. */
+const wayOf = ({ family, protocol, original: { src, dst, dport }, icmp }: Flow): string =>
+  `-D -f ipv${family} -p ${protocol} -s ${src} -d ${dst}${protocol === 6 || protocol === 17 ? ` --dport ${dport}` : ''}` +
+  (icmp === undefined ? '' : ` --icmp${family === 6 ? 'v6' : ''}-id ${icmp.id}`);
+
+/**
+ * The lines that delete these and no others: conntrack goes through all connections once a line, so one line stands for all
+ * connections to the same port of the same pair of addresses, where none of them is kept.
+ */
+export function deletions(flows: readonly Flow[], kept: readonly Flow[]): readonly string[] {
+  const mixed = new Set(kept.map(wayOf));
+  const lines = flows.map((flow) => {
+    const way = wayOf(flow);
+    const { protocol, original } = flow;
+    return mixed.has(way) && (protocol === 6 || protocol === 17) ? `${way} --sport ${original.sport}` : way;
+  });
+  return [...new Set(lines)];
+}
+
+async function endSockets(run: Run, flows: readonly LocalFlow[]): Promise<string | undefined> {
+  const filters = flows
+    .filter(({ flow, forwarded }) => flow.protocol === 6 && forwarded === undefined)
+    .map(socketFilter);
+  for (let at = 0; at < filters.length; at += together) {
+    const filter = filters.slice(at, at + together).join(' or ');
+    try {
+      const { code, stderr } = await run(['ss', '--kill', '--tcp', '--numeric', '--no-header', filter]);
+      if (code !== 0) return `a revoked connection may come back: ss cannot end its socket: ${firstLine(stderr)}`;
+    } catch (error) {
+      if (!(error instanceof CannotRun)) throw error;
+      return `a revoked connection may come back: ${error.message}`;
+    }
+  }
+  return undefined;
+}
+
+function socketFilter({ flow: { original, reply }, direction, local, remote }: LocalFlow): string {
+  const [here, there] = direction === 'inbound' ? [reply.sport, original.sport] : [original.sport, reply.sport];
+  return `( src ${inSs(local)} and sport = ${here} and dst ${inSs(remote)} and dport = ${there} )`;
+}
+
+const inSs = (address: string): string => (address.includes(':') ? `[${address}]` : address);
+
+const firstLine = (text: string): string => text.trim().split('\n')[0]?.slice(0, 200) ?? '';

@@ -1,0 +1,267 @@
+/** Owns the channel to the kernel's netlink sockets: a helper process that is started when needed, and one question at a time. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { endianness } from 'node:os';
+import type { Clock } from '../../client/clock.ts';
+import { helperEnvironment } from '../host/supervised-process.ts';
+import { FrameReader, writeFrame } from './frames.ts';
+import { helperArgv } from './helper-script.ts';
+import { concat, controlType, errorNumber, flag, readMessages, writeMessage, type Message } from './message.ts';
+
+export type ChannelErrorCode =
+  /** The helper cannot be started here. */
+  | 'missing'
+  /** It ended in the middle. */
+  | 'interrupted'
+  /** The kernel did not answer in time. */
+  | 'timed_out'
+  /** The kernel refuses; `errno` says why. */
+  | 'refused'
+  | 'closed';
+
+export class ChannelError extends Error {
+  readonly code: ChannelErrorCode;
+  readonly errno: number | undefined;
+  constructor(code: ChannelErrorCode, message: string, { errno }: { readonly errno?: number } = {}) {
+    super(message);
+    this.code = code;
+    this.errno = errno;
+  }
+}
+
+export interface ChannelOptions {
+  readonly clock: Clock;
+  /** The command line that the helper is started through, such as one that enters a network namespace. */
+  readonly prefix?: readonly string[];
+  /** The helper itself. */
+  readonly argv?: readonly string[];
+  /** Milliseconds for an answer; 10 seconds unless given. */
+  readonly patience?: number;
+}
+
+/** One request, without its place in the order. */
+export interface Request {
+  readonly type: number;
+  readonly flags?: number;
+  readonly payload: Uint8Array;
+}
+
+interface Question {
+  readonly protocol: number;
+  /** Sees each message of the protocol; true ends the question. */
+  readonly hear: (message: Message) => boolean;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+  readonly cancel: () => void;
+}
+
+/** Requests of one write: few enough that their answers fit into the socket. */
+const together = 256;
+/** A helper that could not be started is not tried again before this many milliseconds. */
+const restartAfter = 60_000;
+const longestSaying = 300;
+
+/**
+ * It promises that questions are asked one after the other, in the order in which they were put; that a question which
+ * fails leaves the channel usable, with a new helper if need be; and that no helper outlives `close`.
+ */
+export class NetlinkChannel {
+  readonly #options: Required<ChannelOptions>;
+  readonly #pids = new Set<number>();
+  #child: ChildProcess | undefined;
+  #pid: number | undefined;
+  #ended: Promise<void> = Promise.resolve();
+  #question: Question | undefined;
+  #queue: Promise<unknown> = Promise.resolve();
+  #sequence = 0;
+  #missingUntil = Number.NEGATIVE_INFINITY;
+  #closed = false;
+
+  constructor(options: ChannelOptions) {
+    this.#options = { prefix: [], argv: helperArgv, patience: 10_000, ...options };
+  }
+
+  /** The helper that was started last. */
+  get pid(): number | undefined {
+    return this.#pid;
+  }
+
+  /** Whether the process, as the kernel names the author of a change, is one of this channel. */
+  owns(process: number): boolean {
+    return this.#pids.has(process);
+  }
+
+  /** Sends the requests, many at a time, and answers with the kernel's error number for each; 0 where it was done. */
+  send(protocol: number, requests: readonly Request[]): Promise<readonly number[]> {
+    return this.#inTurn(async () => {
+      const numbers = Array.from(requests, () => 0);
+      for (let at = 0; at < requests.length; at += together) {
+        const part = requests.slice(at, at + together);
+        const first = this.#take(part.length);
+        const last = first + part.length - 1;
+        // Success is silent, except the last one's: it tells that all were dealt with.
+        const bytes = part.map(({ type, flags = 0, payload }, i) => {
+          const ack = first + i === last ? flag.ack : 0;
+          return writeMessage({ type, flags: flags | flag.request | ack, sequence: first + i, payload });
+        });
+        await this.#ask(protocol, concat(bytes), (message) => {
+          if (message.type !== controlType.error || message.sequence < first || message.sequence > last) return false;
+          numbers[at + message.sequence - first] = errorNumber(message);
+          return message.sequence === last;
+        });
+      }
+      return numbers;
+    });
+  }
+
+  /** Asks for a listing and sees each of its messages. Their payloads are only good during the call. */
+  dump(protocol: number, { type, payload }: Request, visit: (message: Message) => void): Promise<void> {
+    return this.#inTurn(() => {
+      const sequence = this.#take(1);
+      const bytes = writeMessage({ type, flags: flag.request | flag.dump, sequence, payload });
+      return this.#ask(protocol, bytes, (message) => {
+        if (message.sequence !== sequence) return false;
+        if (message.type === controlType.done) return true;
+        if (message.type === controlType.error) throw refusal(errorNumber(message));
+        visit(message);
+        return false;
+      });
+    });
+  }
+
+  /**
+   * Sends the requests as one transaction between these two marks. Resolves when the kernel has committed it; rejects with `refused`
+   * where it has not, and then nothing has changed.
+   */
+  transact(protocol: number, marks: { readonly begin: Request; readonly end: Request }, requests: readonly Request[]) {
+    return this.#inTurn(async () => {
+      if (requests.length === 0) return;
+      const first = this.#take(requests.length + 2);
+      const last = first + requests.length;
+      const all = [marks.begin, ...requests, marks.end];
+      const bytes = all.map(({ type, flags = 0, payload }, i) => {
+        // What the kernel says of the last request, it says after the commit.
+        const ack = first + i === last ? flag.ack : 0;
+        return writeMessage({ type, flags: flags | flag.request | ack, sequence: first + i, payload });
+      });
+      let failed: number | undefined;
+      await this.#ask(protocol, concat(bytes), (message) => {
+        if (message.type !== controlType.error || message.sequence < first || message.sequence > last) return false;
+        const number = errorNumber(message);
+        if (number !== 0) failed ??= number;
+        return message.sequence === last || (message.sequence === first && number !== 0);
+      });
+      if (failed !== undefined) throw refusal(failed);
+    });
+  }
+
+  /** Ends the helper. Later calls fail with `closed`. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#queue;
+    this.#child?.stdin?.end();
+    this.#child?.kill('SIGKILL');
+    await this.#ended;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closed) return Promise.reject(new ChannelError('closed', 'the netlink channel is closed'));
+    const result = this.#queue.then(work);
+    this.#queue = result.catch(() => {});
+    return result;
+  }
+
+  /** So many numbers in a row that no earlier request had; the kernel's own messages have 0. */
+  #take(count: number): number {
+    if (this.#sequence + count > 0xffff_ffff) this.#sequence = 0;
+    const first = this.#sequence + 1;
+    this.#sequence += count;
+    return first;
+  }
+
+  #ask(protocol: number, bytes: Uint8Array, hear: Question['hear']): Promise<void> {
+    return new Promise((resolve, reject) => {
+      try {
+        const child = this.#running();
+        const cancel = this.#options.clock.after(this.#options.patience, () => {
+          this.#fail(new ChannelError('timed_out', 'the kernel has not answered over netlink'));
+          child.kill('SIGKILL');
+        });
+        this.#question = { protocol, hear, resolve, reject, cancel };
+        child.stdin?.write(writeFrame({ protocol, bytes }));
+      } catch (error) {
+        reject(error);
+      }
+    });
+  }
+
+  #running(): ChildProcess {
+    if (this.#child !== undefined) return this.#child;
+    const { prefix, argv, clock } = this.#options;
+    if (clock.now() < this.#missingUntil || endianness() !== 'LE') {
+      throw new ChannelError('missing', 'the netlink helper cannot be started');
+    }
+    const [command = '', ...args] = [...prefix, ...argv];
+    const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], env: helperEnvironment });
+    const frames = new FrameReader();
+    let said = '';
+    let heard = false;
+    this.#child = child;
+    // The one before may still be named as an author by events that are under way; older ones may have other owners by now.
+    const [before, { pid }] = [this.#pid, child];
+    this.#pid = pid;
+    this.#pids.clear();
+    for (const own of [before, pid]) if (own !== undefined) this.#pids.add(own);
+    child.stdin.on('error', () => {}); // A process that is gone shows by its end.
+    child.stdout.on('data', (chunk: Uint8Array) => {
+      heard = true;
+      this.#hear(child, frames, chunk);
+    });
+    child.stderr.setEncoding('utf8').on('data', (words: string) => (said = `${said}${words}`.slice(0, longestSaying)));
+    this.#ended = new Promise((resolve) => {
+      const end = (code: ChannelErrorCode, why: string): void => {
+        if (this.#child === child) this.#child = undefined;
+        if (code === 'missing') this.#missingUntil = clock.now() + restartAfter;
+        this.#fail(new ChannelError(code, why));
+        resolve();
+      };
+      child.once('error', (error) => end('missing', `the netlink helper cannot be started: ${error.message}`));
+      child.once('close', (code, signal) => {
+        const reason = said.trim() === '' ? '' : `: ${said.trim()}`;
+        const why = `the netlink helper ended by ${signal ?? `itself with code ${code}`}${reason}`;
+        // One that ends by itself before it has given anything does not work here: no interpreter, or no right to a socket.
+        end(heard || signal !== null ? 'interrupted' : 'missing', why);
+      });
+    });
+    return child;
+  }
+
+  #hear(child: ChildProcess, frames: FrameReader, chunk: Uint8Array): void {
+    try {
+      for (const { protocol, bytes } of frames.push(chunk)) {
+        for (const message of readMessages(bytes)) {
+          const question = this.#question;
+          if (question === undefined || question.protocol !== protocol) continue;
+          if (question.hear(message)) this.#settle()?.resolve();
+        }
+      }
+    } catch (error) {
+      // What is left of the answer is not waited for: a new helper has a new socket.
+      this.#settle()?.reject(error);
+      if (!(error instanceof ChannelError && error.code === 'refused')) child.kill('SIGKILL');
+    }
+  }
+
+  #settle(): Question | undefined {
+    const question = this.#question;
+    this.#question = undefined;
+    question?.cancel();
+    return question;
+  }
+
+  #fail(error: ChannelError): void {
+    this.#settle()?.reject(error);
+  }
+}
+
+const refusal = (errno: number): ChannelError =>
+  new ChannelError('refused', `the kernel refuses a request over netlink (error ${errno})`, { errno });

@@ -1,0 +1,46 @@
+/** Owns tracked connections over netlink, with the programs as the way that works where the channel does not. */
+import type { FlowTable } from '../host/flow-table.ts';
+import type { Flow } from '../host/flows.ts';
+import { ChannelError, type NetlinkChannel } from './channel.ts';
+import { abortSockets, forgetConnections, listConnections, type KernelFlow } from './connections.ts';
+
+const isKernelFlow = (flow: Flow): flow is KernelFlow => 'key' in flow;
+const notPermitted = 1;
+/** Above this many far ends one listing of all is less work than one for each. */
+const mostRemotes = 8;
+
+/** Connections by netlink. What the channel cannot do, `otherwise` does. */
+export const netlinkFlowTable = (channel: NetlinkChannel, otherwise: FlowTable): FlowTable => ({
+  list: (remotes) =>
+    orElse(
+      () => listConnections(channel, remotes !== undefined && remotes.length <= mostRemotes ? remotes : undefined),
+      () => otherwise.list(remotes),
+    ),
+  abort: (flows, index) =>
+    orElse(
+      async () => {
+        const errno = await abortSockets(channel, flows, index);
+        // A kernel that does not end sockets: the program says so in its words.
+        return errno === undefined ? undefined : otherwise.abort(flows, index);
+      },
+      () => otherwise.abort(flows, index),
+    ),
+  forget: (flows, kept) =>
+    orElse(
+      async () => {
+        const known = flows.filter(isKernelFlow);
+        const errno = known.length < flows.length ? notPermitted : await forgetConnections(channel, known);
+        if (errno !== undefined) await otherwise.forget(flows, kept);
+      },
+      () => otherwise.forget(flows, kept),
+    ),
+});
+
+async function orElse<T>(work: () => Promise<T>, otherwise: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ChannelError) || error.code === 'closed') throw error;
+    return otherwise();
+  }
+}

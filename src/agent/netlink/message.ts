@@ -1,0 +1,122 @@
+/** Owns the wire form of netlink: messages and their attributes, written and read (little endian machines). */
+
+/** Flags of a request. */
+export const flag = { request: 0x1, ack: 0x4, create: 0x400, dump: 0x300 } as const;
+/** Types of messages that every protocol of netlink has. */
+export const controlType = { error: 2, done: 3 } as const;
+
+const headerSize = 16;
+const attributeHeaderSize = 4;
+const nestedFlag = 0x8000;
+const typeMask = 0x3fff;
+
+/** Thrown where the kernel's bytes are no netlink messages. */
+export class Malformed extends Error {
+  readonly code = 'malformed';
+}
+
+const aligned = (length: number): number => (length + 3) & ~3;
+
+export function concat(parts: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+export const u8 = (value: number): Uint8Array => Uint8Array.of(value);
+export const be16 = (value: number): Uint8Array => Uint8Array.of(value >>> 8, value & 0xff);
+export const be32 = (value: number): Uint8Array =>
+  Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
+export const le32 = (value: number): Uint8Array => be32(value).toReversed();
+/** A name as the kernel reads it: with a zero at its end. */
+export const text = (value: string): Uint8Array => new TextEncoder().encode(`${value}\0`);
+
+/** The bytes of an address in the order of the network. */
+export function addressBytes(family: 4 | 6, value: bigint): Uint8Array {
+  const bytes = new Uint8Array(family === 4 ? 4 : 16);
+  for (let [i, rest] = [bytes.length - 1, value]; i >= 0; i -= 1, rest >>= 8n) bytes[i] = Number(rest & 0xffn);
+  return bytes;
+}
+
+export function addressValue(bytes: Uint8Array): bigint {
+  let value = 0n;
+  for (const byte of bytes) value = (value << 8n) | BigInt(byte);
+  return value;
+}
+
+/** One attribute, padded. */
+export function attribute(type: number, payload: Uint8Array): Uint8Array {
+  const length = attributeHeaderSize + payload.length;
+  const bytes = new Uint8Array(aligned(length));
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, length, true);
+  view.setUint16(2, type, true);
+  bytes.set(payload, attributeHeaderSize);
+  return bytes;
+}
+
+/** An attribute that holds attributes. */
+export const nested = (type: number, ...inner: readonly Uint8Array[]): Uint8Array =>
+  attribute(type | nestedFlag, concat(inner));
+
+export interface Message {
+  readonly type: number;
+  readonly flags: number;
+  readonly sequence: number;
+  readonly payload: Uint8Array;
+}
+
+export function writeMessage({ type, flags, sequence, payload }: Message): Uint8Array {
+  const length = headerSize + payload.length;
+  const bytes = new Uint8Array(aligned(length));
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, length, true);
+  view.setUint16(4, type, true);
+  view.setUint16(6, flags, true);
+  view.setUint32(8, sequence, true);
+  bytes.set(payload, headerSize);
+  return bytes;
+}
+
+const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
+  new DataView(buffer, byteOffset, byteLength);
+
+/** The messages in what one read from the kernel gave. Their payloads are windows on it. */
+export function* readMessages(bytes: Uint8Array): Generator<Message, void, undefined> {
+  const view = viewOf(bytes);
+  for (let at = 0; at + headerSize <= bytes.length;) {
+    const length = view.getUint32(at, true);
+    if (length < headerSize || at + length > bytes.length) throw new Malformed('a message is longer than what came');
+    yield {
+      type: view.getUint16(at + 4, true),
+      flags: view.getUint16(at + 6, true),
+      sequence: view.getUint32(at + 8, true),
+      payload: bytes.subarray(at + headerSize, at + length),
+    };
+    at += aligned(length);
+  }
+}
+
+/** Calls with the type and payload of each attribute, nested ones whole. */
+export function eachAttribute(bytes: Uint8Array, visit: (type: number, payload: Uint8Array) => void): void {
+  // By bytes: a listing has a million attributes, and a view of each would be most of the work.
+  const half = (at: number): number => (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
+  for (let at = 0; at + attributeHeaderSize <= bytes.length;) {
+    const length = half(at);
+    if (length < attributeHeaderSize || at + length > bytes.length) {
+      throw new Malformed('an attribute is longer than its message');
+    }
+    visit(half(at + 2) & typeMask, bytes.subarray(at + attributeHeaderSize, at + length));
+    at += aligned(length);
+  }
+}
+
+/** What the kernel says of a request: 0 where it was done, else the number of the error. */
+export function errorNumber({ payload }: Message): number {
+  if (payload.length < 4) throw new Malformed('an answer without a number');
+  return Math.abs(viewOf(payload).getInt32(0, true));
+}
