@@ -299,7 +299,7 @@ const rooms: Rooms = {
     why: 'how commands and options are declared; it knows no command',
   },
   'cli/lookup': {
-    may: ['cli/session', 'api'],
+    may: ['cli/session', 'cli/terminal', 'node', 'client', 'api'],
     npm: [],
     node: true,
     why: 'devices and groups by name or id, for every noun that names them',
@@ -311,7 +311,7 @@ const rooms: Rooms = {
   'cli/member': noun([], 'members of an organization'),
   'cli/key': noun(['cli/lookup'], 'enrollment keys, which name groups'),
   'cli/audit': noun([], 'the audit log'),
-  'cli/device': noun(['cli/lookup'], 'devices, which have groups'),
+  'cli/device': noun(['cli/lookup', 'node'], 'devices, which have groups'),
   'cli/group/editor.ts': {
     may: [],
     npm: [],
@@ -328,6 +328,7 @@ const rooms: Rooms = {
   'cli/watch': noun(['cli/group', 'node'], 'changes, told with the rules as people write them'),
   'cli/completion': noun(['node', 'cli/lookup'], 'what may follow a half-typed command line'),
   'cli/reference': noun([], 'docs/cli.md'),
+  'cli/doctor': noun(['agent', 'agent/report', 'node'], 'what is wrong between this machine and its server'),
   'cli/agent': {
     may: ['cli/command-line', 'cli/session', 'cli/terminal', 'agent', 'agent/report', 'node'],
     npm: ['commander'],
@@ -361,6 +362,7 @@ const rooms: Rooms = {
       'cli/history',
       'cli/policy',
       'cli/watch',
+      'cli/doctor',
       'cli/completion',
       'cli/reference',
       'cli/command-line',

@@ -5,6 +5,7 @@ import { addAuditCommand } from './audit/command.ts';
 import type { Family } from './command-line/family.ts';
 import { addCompletionCommands } from './completion/command.ts';
 import { addDeviceCommands } from './device/command.ts';
+import { addDoctorCommand } from './doctor/command.ts';
 import { addGroupCommands } from './group/command.ts';
 import { addDeviceHistoryCommands, addGroupHistoryCommands, addLogCommand } from './history/command.ts';
 import { addKeyCommands } from './key/command.ts';
@@ -37,6 +38,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
   { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
   { words: ['watch'], add: addWatchCommand },
+  { words: ['doctor'], add: addDoctorCommand },
   // These describe all commands, so they need all of them.
   { words: [], add: addCompletionCommands },
   { words: [], add: addReferenceCommand },

@@ -256,5 +256,15 @@ export function printRange(family: Family, range: Range): string {
   return `${printAddress(family, range.first)}-${printAddress(family, range.last)}`;
 }
 
+/** The prefix that a text means whose address has bits behind it: `10.0.0.0/8` for `10.1.2.3/8`; undefined where it has none. */
+export function maskedPrefix(written: string): string | undefined {
+  const text = written.trim();
+  const slash = text.indexOf('/');
+  const range = slash < 0 ? undefined : parseRange(text);
+  if (range === undefined || 'fault' in range) return undefined;
+  const address = parseAddress(text.slice(0, slash));
+  return 'fault' in address || address.value === range.first ? undefined : printRange(range.family, range);
+}
+
 /** Whether the number is an address of the family at all. */
 export const isAddress = (family: Family, value: bigint): boolean => value >= 0n && value <= lastAddress(family);

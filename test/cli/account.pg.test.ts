@@ -158,7 +158,7 @@ describe('org and member', () => {
     const organization = JSON.parse(made.stdout);
     expect(organization).toMatchObject({ name: 'globex', description: 'Globex, all sites', owner_id: someone.id });
     expect((await person.run(['org', 'show', 'globex', '-q'])).stdout).toBe(`${organization.id}\n`);
-    expect((await person.run(['org', 'list'])).stdout).toMatch(/NAME +ID +GROUPS +REVISION +DESCRIPTION\n.*globex/);
+    expect((await person.run(['org', 'list'])).stdout).toMatch(/NAME +ID +GROUPS +DESCRIPTION\n.*globex/);
     expect((await person.run(['org', 'edit', 'globex', '--name', 'Globex Inc.'])).stdout).toContain('Globex Inc.');
     await person.run(['org', 'create', 'other']);
     const unsure = await person.run(['group', 'list']);
@@ -250,7 +250,14 @@ describe('user, token and key', () => {
     await owner.run(['group', 'create', 'audited']);
     const shown = await owner.run(['audit', '--limit', '5']);
     expect(shown).toMatchObject({ code: 0, stderr: '' });
-    expect(shown.stdout).toMatch(/TIME +WHO +DID +WHAT.*\n\S+Z +\S*owner\S* +createSecurityGroup +\S+/);
+    expect(shown.stdout).toMatch(/TIME +WHO +DID\n\S+Z +\S*owner\S* +created group audited\n/);
+    await owner.run(['group', 'allow', 'audited', 'in', 'tcp', '22']);
+    await owner.run(['group', 'edit', 'audited', '--name', 'seen', '--description', 'x']);
+    const wide = (await owner.run(['audit', '--limit', '2', '-o', 'wide'])).stdout;
+    expect(wide).toMatch(/changed group seen: description, name +\d+ +[0-9a-f-]{36} +user token +127\.0\.0\.1\n/);
+    expect(wide).toMatch(/changed group seen: inbound rules +\d+ /);
+    await owner.run(['group', 'delete', 'seen', '--yes']);
+    expect((await owner.run(['audit', '--limit', '1'])).stdout).toMatch(/deleted group [0-9a-f]{8}\n/);
     expect(await (await signedIn(stage.place.member.token)).run(['audit'])).toMatchObject({ code: 4 });
     const admin = await signedIn(stage.server.adminToken);
     expect((await admin.run(['audit', '--all-organizations', '-o', 'json'])).stdout).toContain('createUser');

@@ -89,7 +89,7 @@ describe('help', () => {
     [['grop', 'list'], /unknown command 'grop' \(Did you mean group\?\)/],
     [['group', 'lst'], /unknown command 'lst' \(Did you mean one of list, ls\?\)/],
     [['group', 'list', '--outptu', 'json'], /unknown option '--outptu' \(Did you mean --output\?\)/],
-    [['group', 'list', '-o', 'xml'], /Allowed choices are table, json, yaml/],
+    [['group', 'list', '-o', 'xml'], /Allowed choices are table, wide, json, yaml/],
     [['group', 'show'], /missing required argument 'group'/],
     [['group', 'list', 'extra'], /too many arguments/],
     [['completion', 'tcsh'], /Allowed choices are bash, zsh, fish/],

@@ -105,10 +105,11 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'token rotate', args: [`token-${tag}`], asks: true, shows: /rf_user_/, data: true },
   { path: 'token delete', args: [`token-${tag}`], asks: true, shows: /token-/ },
   { path: 'log', shows: /created device host-/, data: true },
-  { path: 'audit', shows: /createDevice|device/, data: true },
+  { path: 'audit', shows: /createDevice|registered device/, data: true },
   { path: 'device delete', args: [`host-${tag}`], asks: true, shows: /host-/ },
   { path: 'group restore', args: [`web-${tag}`, headWord], asks: true, shows: /Restored group web-/ },
   { path: 'group delete', args: [`web-${tag}`], asks: true, shows: /web-/ },
+  { path: 'doctor', args: ['--state', 'nowhere'], shows: /organization/, data: true },
   { path: 'completion', args: ['bash'], shows: /_ringfence/ },
   { path: 'logout', shows: /./ },
 ];

@@ -186,15 +186,15 @@ things: []
     const outcome = await people.owner.run(['apply', '--yes', '-f', '-'], { input });
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
     for (const part of [
-      /stdin groups\[0\]: \/inbound_rules\/0\/from_port: from_port must lie between/,
-      /stdin groups\[0\]: \/inbound_rules\/1\/from_port: A rule needs from_port/,
-      /stdin groups\[1\]: organization group a stands in stdin groups\[0\] already/,
-      /stdin groups\[2\]: owner must be/,
-      /stdin groups\[2\]: \/colour: /,
-      /stdin groups\[3\]: `tpc` is not a protocol/,
-      /stdin devices\[0\]: `device` must be/,
-      /stdin devices\[1\]: `groups` must be a list/,
-      /there is no field `things`/,
+      /^ {2}stdin:3: `tcp 99999`: from_port must lie between/m,
+      /^ {2}stdin:3: A rule needs from_port/m,
+      /^ {2}stdin:4: organization group a stands in stdin:2 already/m,
+      /^ {2}stdin:5: `owner` must be/m,
+      /^ {2}stdin:5: .*colour/m,
+      /^ {2}stdin:6: `tpc 1`: `tpc` is not a protocol/m,
+      /^ {2}stdin:8: `device` must be/m,
+      /^ {2}stdin:9: `groups` must be a list/m,
+      /^ {2}stdin:10: there is no field `things`/m,
     ]) {
       expect(outcome.stderr).toMatch(part);
     }
@@ -206,6 +206,18 @@ things: []
     ).toMatchObject({
       code: 3,
     });
+    const broken = await people.owner.file('broken.yaml', 'groups:\n  - name: x\n    inbound: [tcp 1\n');
+    const unknown = await people.owner.file(
+      'unknown.yaml',
+      'groups: []\ndevices:\n  - device: ghost\n  - device: spectre\n    groups: []\n',
+    );
+    const several = await people.owner.run(['apply', '--yes', broken, unknown]);
+    expect(several).toMatchObject({ code: 2, stdout: '' });
+    expect(several.stderr).toMatch(/broken\.yaml:\d: this is no YAML: /);
+    const ghosts = await people.owner.run(['apply', '--yes', unknown]);
+    expect(ghosts.code).toBe(3);
+    expect(ghosts.stderr).toMatch(/unknown\.yaml:3: no device is called ghost/);
+    expect(ghosts.stderr).toMatch(/unknown\.yaml:4: no device is called spectre/);
     const bomb = `a: &a [x,x]\n${'b: &b [*a,*a]\n'.repeat(2)}`;
     expect(await people.owner.run(['apply', '--yes', '-f', '-'], { input: bomb })).toMatchObject({ code: 2 });
   });

@@ -6,7 +6,7 @@ import { CliError, usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
 import { profileName, readProfiles, writeProfiles, type Profile } from '../session/profile.ts';
 import { clientOf, readServer, readTokenFile, type Session } from '../session/session.ts';
-import { renderFields, renderTable } from '../terminal/table.ts';
+import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 
 /** How `login` is to sign in; without any of these by whatever the server offers and the terminal allows. */
 export interface LoginOptions {
@@ -115,7 +115,7 @@ export async function whoami(session: Session): Promise<void> {
   await session.print({
     data: me,
     ids: [me.id],
-    table: (paint) =>
+    table: (layout) =>
       renderFields(
         [
           ['user', me.username],
@@ -126,7 +126,7 @@ export async function whoami(session: Session): Promise<void> {
           ...(me.organization_id === undefined ? [] : [['organization', me.organization_id] as const]),
           ['server', client.transport.url],
         ],
-        paint,
+        layout,
       ),
   });
 }
@@ -142,16 +142,16 @@ export async function listProfiles(session: Session): Promise<void> {
   await session.print({
     data: rows,
     ids: rows.map(({ name }) => name),
-    table: (paint) =>
+    table: (layout) =>
       renderTable(
         [
           { head: '', text: (row) => (row.current ? '*' : '') },
           { head: 'NAME', text: ({ name }) => name },
           { head: 'SERVER', text: ({ server }) => server },
-          { head: 'ORGANIZATION', text: ({ organization }) => organization ?? '' },
+          idColumn<(typeof rows)[number]>('ORGANIZATION', ({ organization = '' }) => organization, layout),
         ],
-        rows,
-        paint,
+        sortByName(rows, ({ name }) => name),
+        layout,
       ),
   });
 }

@@ -6,8 +6,7 @@ import type { StatusDocument } from '../../agent/report/status-document.ts';
 import { CliError, exitCodes } from '../terminal/exit.ts';
 import { runAction } from '../session/run.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
-import { renderFields } from '../terminal/table.ts';
-import type { Paint } from '../terminal/screen.ts';
+import { renderFields, type Layout } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export const runStatus = (values: GlobalValues, given: string | undefined): Promise<void> =>
@@ -61,7 +60,7 @@ function policyLine({ policy, held }: StatusDocument): string {
 
 const table =
   (status: StatusDocument) =>
-  (paint: Paint): string => {
+  (layout: Layout): string => {
     const { policy, stream, interface: link, drift } = status;
     const good = status.troubles.length === 0 && status.held === undefined && !policy.pending;
     const interfaceLine = [
@@ -121,7 +120,7 @@ const table =
           ? []
           : ([['last break', `${stream.last_error.message} (${shortTime(stream.last_error.at)})`]] as const)),
       ],
-      paint,
+      layout,
     );
   };
 
@@ -192,7 +191,7 @@ const kernelLine = ({ kernel, interface: name }: InactiveAgent): string => {
 
 const inactiveTable =
   (inactive: InactiveAgent) =>
-  (paint: Paint): string => {
+  (layout: Layout): string => {
     const { kept, damaged, state } = inactive;
     const keptLine =
       kept === undefined
@@ -204,6 +203,6 @@ const inactiveTable =
         ['kernel', kernelLine(inactive)],
         ['kept', keptLine],
       ],
-      paint,
+      layout,
     );
   };

@@ -1,12 +1,23 @@
-/** Owns the reading of the audit: who changed what. */
+/** Owns the reading of the audit: who changed what, as sentences. */
+import type { AuditEntry } from '../../api/audit.ts';
+import { actionText, changedFields } from '../../client/audit-text.ts';
 import { usageError } from '../terminal/exit.ts';
 import type { Session } from '../session/session.ts';
-import { renderTable } from '../terminal/table.ts';
+import { idColumn, renderTable, shortId } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
+import { subjectNames } from './subject-names.ts';
 
 export interface AuditOptions {
   readonly limit: string;
   readonly allOrganizations?: boolean;
+}
+
+/** `changed group web: inbound rules`; what is gone has no name any more. */
+export function didText(entry: AuditEntry, nameOf: (id: string) => string | undefined): string {
+  const { subject_id } = entry;
+  const subject = subject_id === undefined ? [] : [nameOf(subject_id) ?? shortId(subject_id)];
+  const fields = changedFields(entry);
+  return `${[actionText(entry), ...subject].join(' ')}${fields.length === 0 ? '' : `: ${fields.join(', ')}`}`;
 }
 
 export async function list(session: Session, { limit, allOrganizations }: AuditOptions): Promise<void> {
@@ -17,23 +28,23 @@ export async function list(session: Session, { limit, allOrganizations }: AuditO
     allOrganizations === true
       ? await client.audit.server(options)
       : await client.audit.list(await session.organization(), options);
+  const nameOf = await subjectNames(session, { isWholeServer: allOrganizations === true });
   await session.print({
     data: entries,
     ids: entries.map(({ id }) => id),
-    table: (paint) =>
+    table: (layout) =>
       renderTable(
         [
-          { head: 'TIME', text: ({ at }) => shortTime(at) },
+          { head: 'TIME', text: ({ at }) => shortTime(at), whole: true },
           { head: 'WHO', text: ({ username }) => username },
-          { head: 'DID', text: ({ operation }) => operation },
-          { head: 'WHAT', text: ({ subject_id }) => subject_id ?? '' },
-          { head: 'FIELDS', text: ({ fields = [] }) => fields.join(', ') },
-          { head: 'REVISION', text: ({ revision }) => String(revision ?? ''), align: 'right' },
-          { head: 'WITH', text: ({ credential }) => credential.kind.replace('_', ' ') },
-          { head: 'FROM', text: ({ address }) => address },
+          { head: 'DID', text: (entry) => didText(entry, nameOf) },
+          { head: 'REVISION', text: ({ revision }) => String(revision ?? ''), align: 'right', wide: true },
+          { ...idColumn<AuditEntry>('WHAT', ({ subject_id = '' }) => subject_id, layout), wide: true },
+          { head: 'WITH', text: ({ credential }) => credential.kind.replace('_', ' '), wide: true },
+          { head: 'FROM', text: ({ address }) => address, wide: true },
         ],
         entries,
-        paint,
+        layout,
       ),
   });
 }

@@ -19,7 +19,11 @@ const globalOptions: readonly Option[] = [
   ),
   new Option('--org <name|id>', 'the organization (default: from the profile)').env('RINGFENCE_ORG'),
   new Option('--profile <name>', 'the profile that `ringfence login` stored').env('RINGFENCE_PROFILE'),
-  new Option('-o, --output <format>', 'output format').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
+  new Option('-o, --output <format>', 'output format; `wide` is a table with every column and ids in full')
+    .choices(outputs)
+    .default('table')
+    .env('RINGFENCE_OUTPUT'),
+  new Option('--no-headers', 'tables without their heads'),
   new Option('-q, --quiet', 'print only ids, or only the secret of something new').env('RINGFENCE_QUIET'),
   new Option('--no-color', 'no colours (like NO_COLOR; pipes never get colours)'),
 ].map((option) => option.helpGroup(heading));

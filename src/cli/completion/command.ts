@@ -7,20 +7,30 @@ const addCommand = commandsOf(() => import('./names.ts'));
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
+/** How each shell is made to know the script from its next start on. */
+const installHelp: { readonly [S in (typeof shells)[number]]: string } = {
+  bash: 'To install it: ringfence completion bash > ~/.local/share/bash-completion/completions/ringfence',
+  zsh: 'To install it: ringfence completion zsh > "${fpath[1]}/_ringfence", and start a new shell',
+  fish: 'To install it: ringfence completion fish > ~/.config/fish/completions/ringfence.fish',
+};
+
 export function addCompletionCommands(program: Command): void {
   const completion = program
     .command('completion')
     .summary('print the completion script of a shell')
     .description(
-      'Print the completion script of a shell.\n\nNames of groups, devices, organizations, members, tokens and keys are asked of the server while you type; one that does not answer at once costs nothing but them.',
+      'Print the completion script of a shell. On a terminal it tells how to install it.\n\nNames of groups, devices, organizations, members, tokens and keys are asked of the server while you type; one that does not answer at once costs nothing but them.',
     )
     .addArgument(new Argument('<shell>', 'which shell').choices(shells))
     .action(async (shell: (typeof shells)[number]) => {
       const { completionScript } = await import('./script.ts');
       process.stdout.write(completionScript(shell, readTree(program)));
+      // Whoever sees the script on the screen wanted to have it installed.
+      if (process.stdout.isTTY) process.stderr.write(`\n${installHelp[shell]}\n`);
     });
   addExamples(completion, [
     'source <(ringfence completion bash)',
+    'ringfence completion bash > ~/.local/share/bash-completion/completions/ringfence',
     'ringfence completion zsh > "${fpath[1]}/_ringfence"',
     'ringfence completion fish > ~/.config/fish/completions/ringfence.fish',
   ]);

@@ -1,9 +1,11 @@
 /** Owns the commands about devices and the groups applied to them. */
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
-import type { DeviceFields, DeviceGroups } from './run.ts';
+import type { ListChange } from './change-each.ts';
+import type { DeviceFields } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
+const addGroupsCommand = commandsOf(() => import('./groups.ts'));
 
 const fieldOptions = (): readonly Option[] => [
   new Option('--tunnel-ip <address>', 'address inside the tunnel'),
@@ -15,6 +17,8 @@ const fieldOptions = (): readonly Option[] => [
   new Option('--discovery <yes|no>', 'whether it is a discovery node'),
   new Option('--symmetric-nat <yes|no>', 'whether it stands behind a symmetric NAT'),
 ];
+
+const manyDevices = 'A pattern such as `web-*` (in quotes, for the shell) means every device whose host name matches.';
 
 export function addDeviceCommands(program: Command): void {
   const device = addNoun(program, 'device', 'devices, and the groups applied to them');
@@ -63,8 +67,9 @@ export function addDeviceCommands(program: Command): void {
     {
       usage: 'delete <device>',
       summary: 'delete a device and revoke its device token',
+      about: manyDevices,
       destructive: true,
-      examples: ['ringfence device delete edge-1'],
+      examples: ['ringfence device delete edge-1', "ringfence device delete 'old-*'"],
     },
     (run, session, { args: [text = ''] }) => run.remove(session, text),
   );
@@ -79,15 +84,20 @@ export function addDeviceCommands(program: Command): void {
   );
 
   const groups = addNoun(device, 'groups', 'the groups applied to a device; with none, the default group applies');
-  const change = (way: DeviceGroups, usage: string, summary: string, examples: readonly string[]) =>
-    addCommand(groups, { usage, summary, examples }, (run, session, { args: [text = '', ...names] }) =>
-      run.changeGroups(session, way, text, names),
+  const change = (way: ListChange, usage: string, summary: string, examples: readonly string[]) =>
+    addGroupsCommand(
+      groups,
+      { usage, summary, about: manyDevices, examples },
+      (run, session, { args: [text = '', ...names] }) => run.changeGroups(session, way, text, names),
     );
   change('set', 'set <device> [groups...]', 'set the groups of a device; with none, the default group applies', [
     'ringfence device groups set edge-1 web ssh',
     'ringfence device groups set edge-1',
   ]);
-  change('add', 'add <device> <groups...>', 'add groups to a device', ['ringfence device groups add edge-1 web']);
+  change('add', 'add <device> <groups...>', 'add groups to a device', [
+    'ringfence device groups add edge-1 web',
+    "ringfence device groups add 'web-*' web ssh",
+  ]);
   change('remove', 'remove <device> <groups...>', 'remove groups from a device', [
     'ringfence device groups remove edge-1 ssh',
   ]);

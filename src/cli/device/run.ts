@@ -1,14 +1,15 @@
 /** Owns what the device commands do. */
 import type { Device, UpdateDevice } from '../../api/device.ts';
-import type { SecurityGroup } from '../../api/group.ts';
 import { usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
-import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
-import { renderFields, renderTable } from '../terminal/table.ts';
+import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
-import { allDevices, deviceName, findDevice } from '../lookup/device.ts';
-import { allGroups, groupIds } from '../lookup/group.ts';
+import { allDevices, deviceName, findDevice, pickDevices } from '../lookup/device.ts';
+import { groupIds } from '../lookup/group.ts';
+import { userNames } from '../lookup/member.ts';
+import { changeEach } from './change-each.ts';
+import { groupNames, groupsForTable } from './group-names.ts';
 
 export interface DeviceFields {
   readonly hostname?: string;
@@ -55,50 +56,48 @@ function wireFields(options: DeviceFields): UpdateDevice {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-/** The names of the groups that bind a device; one that the reader may not see is shown by its id. */
-function groupNames({ security_groups = [] }: Device, groups: readonly SecurityGroup[]): readonly string[] {
-  if (security_groups.length === 0) {
-    return [`${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`];
-  }
-  return security_groups.map((id) => groups.find((group) => group.id === id)?.group_name ?? id);
-}
-
 export async function list(session: Session): Promise<void> {
-  const [devices, groups] = await Promise.all([allDevices(session), groupsForTable(session)]);
+  const [devices, groups, nameOf] = await Promise.all([
+    allDevices(session),
+    groupsForTable(session),
+    userNames(session),
+  ]);
   await session.print({
     data: devices,
     ids: devices.map(({ id }) => id),
-    table: (paint) =>
+    table: (layout) =>
       renderTable(
         [
           { head: 'HOSTNAME', text: ({ hostname }) => hostname },
-          { head: 'ID', text: ({ id }) => id },
+          idColumn<Device>('ID', ({ id }) => id, layout),
           { head: 'TUNNEL IP', text: ({ tunnel_ip }) => tunnel_ip },
           { head: 'GROUPS', text: (device) => groupNames(device, groups).join(', ') },
-          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right' },
+          { head: 'USER', text: ({ user_id }) => nameOf(user_id), wide: true },
+          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
+          { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
         ],
-        devices,
-        paint,
+        sortByName(devices, ({ hostname }) => hostname),
+        layout,
       ),
   });
 }
 
-/** Only a table shows groups by name. */
-const groupsForTable = async (session: Session): Promise<readonly SecurityGroup[]> =>
-  session.values.output === 'table' && session.values.quiet !== true ? allGroups(session) : [];
-
 export async function show(session: Session, text: string): Promise<void> {
-  const [device, groups] = await Promise.all([findDevice(session, text), groupsForTable(session)]);
+  const [device, groups, nameOf] = await Promise.all([
+    findDevice(session, text),
+    groupsForTable(session),
+    userNames(session),
+  ]);
   const flag = (value: boolean): string => (value ? 'yes' : 'no');
   await session.print({
     data: device,
     ids: [device.id],
-    table: (paint) =>
+    table: (layout) =>
       renderFields(
         [
           ['hostname', device.hostname],
           ['id', device.id],
-          ['user', device.user_id],
+          ['user', nameOf(device.user_id)],
           ['public key', device.public_key],
           ['tunnel ip', device.tunnel_ip],
           ['local ip', device.local_ip],
@@ -113,7 +112,7 @@ export async function show(session: Session, text: string): Promise<void> {
           ['created', shortTime(device.created_at)],
           ['updated', shortTime(device.updated_at)],
         ],
-        paint,
+        layout,
       ),
   });
 }
@@ -138,14 +137,14 @@ export async function create(session: Session, hostname: string, options: Device
   await session.print({
     data: device,
     ids: [device.device_token],
-    table: (paint) =>
+    table: (layout) =>
       renderFields(
         [
           ['hostname', device.hostname],
           ['id', device.id],
           ['device token', device.device_token],
         ],
-        paint,
+        layout,
       ),
   });
   session.say('Save the device token now: it is not shown again.');
@@ -169,61 +168,26 @@ export async function edit(session: Session, text: string, options: DeviceFields
 
 export async function remove(session: Session, text: string): Promise<void> {
   const client = await session.client();
-  const found = await findDevice(session, text);
-  if (!(await session.confirm(`Delete device ${deviceName(found)}?`))) return session.say('Nothing was changed.');
-  const device = await client.devices.delete(found.organization_id, found.id, { signal: session.signal });
-  return printChange(session, 'Deleted', device);
+  const { devices, isMany } = pickDevices(await allDevices(session), text);
+  const names = devices.map(deviceName).join(', ');
+  const question = isMany ? `Delete ${devices.length} devices: ${names}?` : `Delete device ${names}?`;
+  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  return changeEach(
+    session,
+    { devices, isMany },
+    {
+      change: ({ organization_id, id }) => client.devices.delete(organization_id, id, { signal: session.signal }),
+      line: (device) => `Deleted device ${deviceName(device)} (${device.id}).`,
+    },
+  );
 }
 
-const printChange = (session: Session, verb: string, device: Device): Promise<void> =>
+const printChange = (session: Session, verb: 'Changed', device: Device): Promise<void> =>
   session.print({
     data: device,
     ids: [device.id],
     table: `${verb} device ${deviceName(device)} (${device.id}).`,
   });
-
-export type DeviceGroups = 'set' | 'add' | 'remove';
-
-function listAfter(way: DeviceGroups, now: readonly string[], named: readonly string[]): readonly string[] {
-  switch (way) {
-    case 'set':
-      return named;
-    case 'add':
-      return [...now, ...named.filter((id) => !now.includes(id))];
-    case 'remove':
-      return now.filter((id) => !named.includes(id));
-    default:
-      return way satisfies never;
-  }
-}
-
-export async function changeGroups(
-  session: Session,
-  way: DeviceGroups,
-  text: string,
-  names: readonly string[],
-): Promise<void> {
-  const { signal } = session;
-  const client = await session.client();
-  const found = await findDevice(session, text);
-  const named = names.length === 0 ? [] : await groupIds(session, names);
-  const read = (): Promise<Device> => client.devices.get(found.organization_id, found.id, { signal });
-  const device = await changeSafely(found, read, async (newest) => {
-    const now = newest.security_groups ?? [];
-    const after = listAfter(way, now, named);
-    if (after.join() === now.join()) return undefined;
-    const { organization_id, id, revision } = newest;
-    return client.devices.update(organization_id, id, { security_groups: after }, { signal, ifMatch: revision });
-  });
-  if (device === undefined) session.say('Nothing to change: it is so already.');
-  const shown = device ?? found;
-  const groups = await groupsForTable(session);
-  await session.print({
-    data: shown,
-    ids: [shown.id],
-    table: `Groups of device ${deviceName(shown)}: ${groupNames(shown, groups).join(', ')}.`,
-  });
-}
 
 export async function status(session: Session): Promise<void> {
   const client = await session.client();
@@ -236,7 +200,7 @@ export async function status(session: Session): Promise<void> {
   await session.print({
     data: statuses,
     ids: statuses.map(({ device_id }) => device_id),
-    table: (paint) =>
+    table: (layout) =>
       renderTable(
         [
           { head: 'DEVICE', text: ({ device_id }) => nameOf(device_id) },
@@ -245,8 +209,8 @@ export async function status(session: Session): Promise<void> {
           { head: 'REPORTED', text: ({ reported_at }) => shortTime(reported_at) },
           { head: 'DETAIL', text: ({ status: { detail } }) => detail ?? '' },
         ],
-        statuses,
-        paint,
+        sortByName(statuses, ({ device_id }) => nameOf(device_id)),
+        layout,
       ),
   });
 }

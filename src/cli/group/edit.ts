@@ -6,8 +6,10 @@ import type { SecurityGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { GroupInput } from '../../policy/group.ts';
 import { openEditor } from './editor.ts';
+import { sayHostBits } from './host-bits.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { problemLines, readOrRefuse, readWritten, sameRule, writeGroup } from './text.ts';
+import { problemLines, sameRule, writeGroup } from './text.ts';
+import { pathText, problemLine, readOrRefuse, readWritten } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
 import { toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
@@ -26,7 +28,7 @@ export async function edit(session: Session, text: string, options: EditOptions)
   if (name === undefined && description === undefined && file === undefined) return editByHand(session, group);
   const input = file === undefined ? undefined : await readOneInput(file, session);
   const body: GroupInput = {
-    ...(input === undefined ? {} : readOrRefuse(input.value, 'update', input.where)),
+    ...(input === undefined ? {} : readOrRefuse(input, 'update')),
     ...(name !== undefined && { group_name: name }),
     ...(description !== undefined && { group_description: description }),
   };
@@ -37,6 +39,7 @@ async function write(session: Session, group: SecurityGroup, body: GroupInput): 
   const { signal } = session;
   const news = differing(group, body);
   if (Object.keys(news).length === 0) return session.say('Nothing to change: it is so already.');
+  sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
   const changed = await updateGroup(await session.client(), group, news, { signal, ifMatch: group.revision });
   return printChange(session, 'Changed', changed);
 }
@@ -112,8 +115,8 @@ async function tryOut(session: Session, group: SecurityGroup, text: string): Pro
     } catch (error) {
       return [error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)];
     }
-    const { group: body, ...found } = readWritten(value, 'update');
-    if (found.problems.length > 0) return problemLines(found);
+    const { group: body, problems } = readWritten(value, 'update');
+    if (problems.length > 0) return problems.map((problem) => problemLine(problem, pathText(problem.path)));
     await write(session, group, { inbound_rules: [], outbound_rules: [], ...body });
     return undefined;
   } catch (error) {

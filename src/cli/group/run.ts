@@ -4,69 +4,76 @@ import type { Client, WriteOptions } from '../../client/http.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { describeRules, problemLines, readOrRefuse, rulesInWords, sameRule } from './text.ts';
+import { describeRules, problemLines, rulesInWords, sameRule } from './text.ts';
+import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
 import { changeSafely } from '../session/retry.ts';
 import { readDirection, readRuleWords, ruleWords } from './rule-text.ts';
+import { sayHostBits } from './host-bits.ts';
 import type { Session } from '../session/session.ts';
-import { renderFields, renderTable } from '../terminal/table.ts';
+import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups, findGroup, pickGroup } from '../lookup/group.ts';
+import { userNames } from '../lookup/member.ts';
 
-const ownerWords = ({ is_default, user_id }: SecurityGroup): string =>
-  is_default === true ? 'default' : user_id === undefined ? 'organization' : `user ${user_id}`;
+const ownerWords = ({ is_default, user_id }: SecurityGroup, nameOf: (user: string) => string): string =>
+  is_default === true ? 'default' : user_id === undefined ? 'organization' : `user ${nameOf(user_id)}`;
 
 const rulesField = { inbound: 'inbound_rules', outbound: 'outbound_rules' } as const;
 const rulesOf = (group: SecurityGroup, direction: Direction): readonly StoredRule[] =>
   group[rulesField[direction]] ?? [];
 
 export async function list(session: Session): Promise<void> {
-  const groups = await allGroups(session);
+  const [groups, nameOf] = await Promise.all([allGroups(session), userNames(session)]);
   await session.print({
     data: groups,
     ids: groups.map(({ id }) => id),
-    table: (paint) =>
+    table: (layout) =>
       renderTable(
         [
           { head: 'NAME', text: ({ group_name }) => group_name },
-          { head: 'ID', text: ({ id }) => id },
-          { head: 'OWNER', text: ownerWords },
+          idColumn<SecurityGroup>('ID', ({ id }) => id, layout),
+          { head: 'OWNER', text: (group) => ownerWords(group, nameOf) },
           { head: 'IN', text: (group) => String(rulesOf(group, 'inbound').length), align: 'right' },
           { head: 'OUT', text: (group) => String(rulesOf(group, 'outbound').length), align: 'right' },
-          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right' },
+          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
+          { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
           { head: 'DESCRIPTION', text: ({ group_description }) => group_description },
         ],
-        groups,
-        paint,
+        sortByName(groups, ({ group_name }) => group_name),
+        layout,
       ),
   });
 }
 
 export async function show(session: Session, text: string): Promise<void> {
-  const wantsTable = session.values.output === 'table' && session.values.quiet !== true;
-  const [group, devices] = await Promise.all([findGroup(session, text), wantsTable ? allDevices(session) : []]);
+  const [group, devices, nameOf] = await Promise.all([
+    findGroup(session, text),
+    session.isForPeople ? allDevices(session) : [],
+    userNames(session),
+  ]);
   const users = devices.filter(({ security_groups = [] }) =>
     group.is_default === true ? security_groups.length === 0 : security_groups.includes(group.id),
   );
   await session.print({
     data: group,
     ids: [group.id],
-    table: (paint) =>
+    table: (layout) =>
       renderFields(
         [
           ['name', group.group_name],
           ['id', group.id],
           ['description', group.group_description],
-          ['owner', ownerWords(group)],
+          ['owner', ownerWords(group, nameOf)],
           ['in', describeRules('inbound', group.inbound_rules)],
           ['out', describeRules('outbound', group.outbound_rules)],
-          ['devices', users.map(deviceName)],
+          ['devices', sortByName(users.map(deviceName), (name) => name)],
           ['revision', String(group.revision)],
           ['created', shortTime(group.created_at)],
           ['updated', shortTime(group.updated_at)],
         ],
-        paint,
+        layout,
       ),
   });
 }
@@ -86,6 +93,7 @@ export async function create(session: Session, name: string, options: NewGroup):
   if (found.problems.length > 0) throw usageError('the group is not valid:', problemLines(found));
   const api = options.mine === true ? client.userGroups : client.groups;
   const organization = await session.organization();
+  sayHostBits(session, [...(group.inbound_rules ?? []), ...(group.outbound_rules ?? [])]);
   const made = await api.create(organization, { group_name: name, ...group }, { signal: session.signal });
   await printChange(session, 'Created', made);
 }
@@ -99,7 +107,7 @@ async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Rec
     throw usageError('rules come from --file or from --in and --out, not from both');
   }
   const input = file === undefined ? undefined : await readOneInput(file, session);
-  const fromFile: GroupInput = input === undefined ? {} : readOrRefuse(input.value, 'update', input.where);
+  const fromFile: GroupInput = input === undefined ? {} : readOrRefuse(input, 'update');
   const inbound_rules = words('inbound', options.in);
   const outbound_rules = words('outbound', options.out);
   return {
@@ -153,6 +161,7 @@ export async function changeRules(
   const { signal } = session;
   const direction = readDirection(directionWord);
   const named = way === 'revoke' && words.join(' ').toLowerCase() === 'all' ? 'all' : readNamed(direction, words);
+  if (named !== 'all' && way === 'allow') sayHostBits(session, named);
   const client = await session.client();
   const found = await findGroup(session, text);
   const read = (): Promise<SecurityGroup> => client.groups.get(found.org_id, found.id, { signal });
@@ -212,13 +221,13 @@ async function sayRules(session: Session, direction: Direction, group: SecurityG
   await session.print({
     data: group,
     ids: [group.id],
-    table: (paint) =>
+    table: (layout) =>
       renderFields(
         [
           ['group', group.group_name],
           [direction === 'inbound' ? 'in' : 'out', describeRules(direction, rulesOf(group, direction))],
         ],
-        paint,
+        layout,
       ),
   });
 }

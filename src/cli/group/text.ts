@@ -1,73 +1,12 @@
-/** Owns groups as people write and read them in files: short YAML with rules in words, or the records of the wire. */
+/** Owns groups in words: as they are shown, and as they are written into files. */
 import type { SecurityGroup } from '../../api/group.ts';
-import { readGroup, type GroupInput } from '../../policy/group.ts';
-import { isObject, type JsonObject } from '../../policy/json.ts';
 import type { Found, Problem } from '../../policy/problem.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
-import { usageError } from '../terminal/exit.ts';
-import { readRuleWords, ruleWords } from './rule-text.ts';
-
-/** A group in a file. */
-export interface WrittenGroup {
-  readonly name?: unknown;
-  readonly description?: unknown;
-  readonly inbound?: unknown;
-  readonly outbound?: unknown;
-}
-
-const wireNames: Readonly<Record<string, string>> = {
-  name: 'group_name',
-  description: 'group_description',
-  inbound: 'inbound_rules',
-  outbound: 'outbound_rules',
-};
-/** What a record of the server carries besides: it may be given back as it came. */
-const recordOnly = new Set(['id', 'org_id', 'user_id', 'is_default', 'revision', 'created_at', 'updated_at']);
-
-export interface ReadText extends Found<Problem> {
-  readonly group: GroupInput;
-}
-
-/** Rules in words become rules; everything else is left for the validation to judge. */
-function expandRules(value: unknown, direction: Direction): unknown {
-  if (!Array.isArray(value)) return value ?? [];
-  return (value as readonly unknown[]).flatMap<unknown>((entry) =>
-    typeof entry === 'string' ? readRuleWords(direction, withoutDirection(entry)) : [entry],
-  );
-}
-
-const withoutDirection = (text: string): readonly string[] => [text.replace(/^\s*(in|inbound|out|outbound)\s+/i, '')];
-
-/** The body that the server would get. */
-export function toBody(written: JsonObject): JsonObject {
-  const body: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(written)) {
-    if (recordOnly.has(name)) continue;
-    const wire = wireNames[name] ?? name;
-    if (Object.hasOwn(body, wire)) throw usageError(`\`${name}\` and \`${wire}\` mean the same: give one of them`);
-    if (wire === 'inbound_rules') body[wire] = expandRules(value, 'inbound');
-    else if (wire === 'outbound_rules') body[wire] = expandRules(value, 'outbound');
-    else body[wire] = value === null && wire === 'group_description' ? '' : value;
-  }
-  return body;
-}
-
-/** Reads a group out of a file and judges it as the server would. */
-export function readWritten(written: unknown, mode: 'create' | 'update'): ReadText {
-  if (!isObject(written)) return readGroup(written, { mode });
-  return readGroup(toBody(written), { mode });
-}
+import { ruleWords } from './rule-text.ts';
 
 export function problemLines({ problems, more }: Found<Pick<Problem, 'pointer' | 'detail'>>): readonly string[] {
   const lines = problems.map(({ pointer, detail }) => `${pointer === '' ? '' : `${pointer}: `}${detail}`);
   return more === 0 ? lines : [...lines, `and ${more} more`];
-}
-
-/** The group that a file holds, or all that is wrong with it. */
-export function readOrRefuse(written: unknown, mode: 'create' | 'update', what: string): GroupInput {
-  const { group, ...found } = readWritten(written, mode);
-  if (found.problems.length > 0) throw usageError(`${what} is not valid:`, problemLines(found));
-  return group;
 }
 
 /** A group as it is written into a file: what `readWritten` reads as the same group. */

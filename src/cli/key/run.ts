@@ -3,20 +3,20 @@ import type { EnrollmentKey } from '../../api/user.ts';
 import { usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { renderFields, renderTable, type Column } from '../terminal/table.ts';
+import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 import { groupIds } from '../lookup/group.ts';
 
-const columns: readonly Column<EnrollmentKey>[] = [
+const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [
   { head: 'NAME', text: ({ name }) => name },
-  { head: 'ID', text: ({ id }) => id },
+  idColumn('ID', ({ id }) => id, layout),
   { head: 'USES LEFT', text: ({ uses_left }) => String(uses_left), align: 'right' },
   { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
   { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) },
 ];
 
-const fieldsOf = (key: EnrollmentKey): readonly (readonly [string, string])[] =>
-  columns.map(({ head, text }) => [head.toLowerCase(), text(key)]);
+const fieldsOf = (key: EnrollmentKey, layout: Layout): readonly (readonly [string, string])[] =>
+  columns({ ...layout, wide: true }).map(({ head, text }) => [head.toLowerCase(), text(key)]);
 
 async function all(session: Session): Promise<readonly EnrollmentKey[]> {
   const client = await session.client();
@@ -31,13 +31,18 @@ export async function list(session: Session): Promise<void> {
   await session.print({
     data: keys,
     ids: keys.map(({ id }) => id),
-    table: (paint) => renderTable(columns, keys, paint),
+    table: (layout) =>
+      renderTable(
+        columns(layout),
+        sortByName(keys, ({ name }) => name),
+        layout,
+      ),
   });
 }
 
 export async function show(session: Session, text: string): Promise<void> {
   const key = await find(session, text);
-  await session.print({ data: key, ids: [key.id], table: (paint) => renderFields(fieldsOf(key), paint) });
+  await session.print({ data: key, ids: [key.id], table: (layout) => renderFields(fieldsOf(key, layout), layout) });
 }
 
 export interface NewKey {
@@ -62,7 +67,7 @@ export async function create(session: Session, name: string | undefined, options
   await session.print({
     data: key,
     ids: [key.key],
-    table: (paint) => renderFields([...fieldsOf(key), ['key', key.key]], paint),
+    table: (layout) => renderFields([...fieldsOf(key, layout), ['key', key.key]], layout),
   });
   session.say(
     'Save the key now: it is not shown again. On a device with the package ringfence-agent, run this and type the key:',

@@ -2,6 +2,9 @@
 import type { Device } from '../../api/device.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
+import { CliError } from '../terminal/exit.ts';
+import { visible } from '../../node/visible.ts';
+import { isPattern, matchesPattern } from './pattern.ts';
 
 export async function allDevices(session: Session): Promise<readonly Device[]> {
   const client = await session.client();
@@ -16,6 +19,21 @@ export const pickDevice = (devices: readonly Device[], text: string): Device =>
 
 export async function findDevice(session: Session, text: string): Promise<Device> {
   return pickDevice(await allDevices(session), text);
+}
+
+/** The devices that a command is about. */
+export interface Devices {
+  readonly devices: readonly Device[];
+  /** Whether the person meant several, however many there are. */
+  readonly isMany: boolean;
+}
+
+/** One device by any of its names, or all whose host name matches a pattern such as `web-*`. */
+export function pickDevices(devices: readonly Device[], text: string): Devices {
+  if (!isPattern(text)) return { devices: [pickDevice(devices, text)], isMany: false };
+  const found = devices.filter(({ hostname }) => matchesPattern(text, hostname));
+  if (found.length === 0) throw new CliError('notFound', `no device has a host name like ${visible(text)}`);
+  return { devices: found, isMany: true };
 }
 
 export const deviceName = ({ hostname, id }: { readonly hostname: string; readonly id: string }): string =>

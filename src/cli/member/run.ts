@@ -4,12 +4,12 @@ import { isUuid } from '../../policy/ids.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { renderFields, renderTable, type Column } from '../terminal/table.ts';
+import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
-const columns: readonly Column<Member>[] = [
+const columns = (layout: Layout): readonly Column<Member>[] => [
   { head: 'USERNAME', text: ({ username }) => username },
-  { head: 'ID', text: ({ user_id }) => user_id },
+  idColumn('ID', ({ user_id }) => user_id, layout),
   { head: 'ROLE', text: ({ role }) => role },
   { head: 'SINCE', text: ({ created_at }) => shortTime(created_at) },
 ];
@@ -27,7 +27,12 @@ export async function list(session: Session): Promise<void> {
   await session.print({
     data: members,
     ids: members.map(({ user_id }) => user_id),
-    table: (paint) => renderTable(columns, members, paint),
+    table: (layout) =>
+      renderTable(
+        columns(layout),
+        sortByName(members, ({ username }) => username),
+        layout,
+      ),
   });
 }
 
@@ -36,10 +41,10 @@ export async function show(session: Session, text: string): Promise<void> {
   await session.print({
     data: member,
     ids: [member.user_id],
-    table: (paint) =>
+    table: (layout) =>
       renderFields(
-        columns.map(({ head, text: cell }) => [head.toLowerCase(), cell(member)]),
-        paint,
+        columns({ ...layout, wide: true }).map(({ head, text: cell }) => [head.toLowerCase(), cell(member)]),
+        layout,
       ),
   });
 }

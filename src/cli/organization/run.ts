@@ -3,7 +3,7 @@ import type { Organization } from '../../api/organization.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readProfiles, writeProfiles } from '../session/profile.ts';
 import type { Session } from '../session/session.ts';
-import { renderFields, renderTable } from '../terminal/table.ts';
+import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export async function list(session: Session): Promise<void> {
@@ -12,18 +12,18 @@ export async function list(session: Session): Promise<void> {
   await session.print({
     data: all,
     ids: all.map(({ id }) => id),
-    table: (paint) =>
+    table: (layout) =>
       renderTable(
         [
           { head: '', text: ({ id }) => (id === profile?.organization ? '*' : '') },
           { head: 'NAME', text: ({ name }) => name },
-          { head: 'ID', text: ({ id }) => id },
+          idColumn<Organization>('ID', ({ id }) => id, layout),
           { head: 'GROUPS', text: ({ security_groups }) => String(security_groups.length), align: 'right' },
-          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right' },
+          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
           { head: 'DESCRIPTION', text: ({ description }) => description },
         ],
-        all,
-        paint,
+        sortByName(all, ({ name }) => name),
+        layout,
       ),
   });
 }
@@ -31,23 +31,29 @@ export async function list(session: Session): Promise<void> {
 export async function show(session: Session, text: string | undefined): Promise<void> {
   const client = await session.client();
   const id = text === undefined ? await session.organization() : (await session.findOrganization(text)).id;
-  const organization = await client.organizations.get(id, { signal: session.signal });
+  const { signal } = session;
+  const [organization, members, groups] = await Promise.all([
+    client.organizations.get(id, { signal }),
+    session.isForPeople ? client.members.list(id, { signal }) : [],
+    session.isForPeople ? client.groups.list(id, { signal }) : [],
+  ]);
+  const owners = members.filter(({ role }) => role === 'owner').map(({ username }) => username);
   await session.print({
     data: organization,
     ids: [organization.id],
-    table: (paint) =>
+    table: (layout) =>
       renderFields(
         [
           ['name', organization.name],
           ['id', organization.id],
           ['description', organization.description],
-          ['owner', organization.owner_id],
-          ['groups', organization.security_groups],
+          ['owners', owners],
+          ['groups', groups.map(({ group_name }) => group_name)],
           ['revision', String(organization.revision)],
           ['created', shortTime(organization.created_at)],
           ['updated', shortTime(organization.updated_at)],
         ],
-        paint,
+        layout,
       ),
   });
 }

@@ -62,7 +62,7 @@ export async function explain(session: Session, options: ExplainOptions): Promis
   await session.print({
     data: { verdict: passes ? 'allowed' : 'refused', from: endData(from), to: endData(to), sides: sides.map(sideData) },
     ids: [passes ? 'allowed' : 'refused'],
-    table: (paint) => render({ from, to, options, passes, sides, paint }),
+    table: ({ paint }) => render({ from, to, options, passes, sides, paint }),
   });
   if (options.exitCode === true && !passes) process.exitCode = exitCodes.failed;
 }

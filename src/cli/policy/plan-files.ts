@@ -1,6 +1,7 @@
 /** Owns the plan that policy files make: what would change on the server, and how it is reported. */
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
+import { sayHostBits } from '../group/host-bits.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readInput } from '../terminal/input-file.ts';
@@ -22,8 +23,15 @@ export async function planFiles(
   const files = [...file, ...given];
   if (files.length === 0) throw usageError('no policy file given: name a file, a folder, or - for stdin');
   if (files.filter((name) => name === '-').length > 1) throw usageError('stdin can be read only once');
-  const documents = (await Promise.all(files.map((name) => readInput(name, session)))).flat();
-  const desired = readPolicy(documents);
+  const inputs = await Promise.all(files.map((name) => readInput(name, session)));
+  const desired = readPolicy({
+    documents: inputs.flatMap(({ documents }) => documents),
+    faults: inputs.flatMap(({ faults }) => faults),
+  });
+  sayHostBits(
+    session,
+    desired.groups.flatMap(({ inbound, outbound }) => [...inbound, ...outbound]),
+  );
   if (desired.groups.length + desired.devices.length === 0) throw usageError('the files name no group and no device');
   const client = await session.client();
   const [groups, devices, me] = await Promise.all([
@@ -52,7 +60,7 @@ export function report(
       changes: lines.map(([sign, text]) => `${sign} ${text}`),
     })),
     ids: steps.map(({ name }) => name),
-    table: (paint) =>
+    table: ({ paint }) =>
       [...(isShown ? [] : stepLines(steps, paint)), summary(steps, mood)].map((line) => `${line}\n`).join(''),
   });
 }

@@ -4,7 +4,7 @@ import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../..
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { pickDevice } from '../lookup/device.ts';
 import { pickGroup } from '../lookup/group.ts';
-import { usageError } from '../terminal/exit.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
 import { sameRule } from '../group/text.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
 import { ruleWords } from '../group/rule-text.ts';
@@ -57,20 +57,42 @@ const scopeOf = (group: SecurityGroup, me: string): Scope | 'other' => {
 
 /** The steps, groups first, so that devices can have them, and deletions last, when nothing has them any more. */
 export function planPolicy(desired: Desired, actual: Actual, { prune }: { readonly prune: boolean }): readonly Step[] {
-  const found = new Map(desired.groups.map((group) => [group, findGroup(group, actual)]));
+  const faults: CliError[] = [];
+  const found = new Map(desired.groups.map((group) => [group, attempt(group, () => findGroup(group, actual), faults)]));
   const groups = desired.groups.flatMap((group) => groupStep(group, found.get(group)));
-  const devices = desired.devices.flatMap((device) => deviceStep(device, desired, found, actual));
+  const devices = desired.devices.flatMap(
+    (device) => attempt(device, () => deviceStep(device, desired, found, actual), faults) ?? [],
+  );
+  const [fault] = faults;
+  if (fault !== undefined) {
+    throw new CliError(
+      fault.exit,
+      'the files name what is not here:',
+      faults.flatMap(({ message, details }) => [message, ...details]),
+    );
+  }
   return [...groups, ...devices, ...(prune ? pruneSteps(desired, found, actual) : [])];
 }
 
-function findGroup({ where, scope, id, name }: DesiredGroup, { groups, me }: Actual): SecurityGroup | undefined {
+/** Goes on after a name that nothing has, so that all of them are told at once. */
+function attempt<T>({ where }: { readonly where: string }, find: () => T, faults: CliError[]): T | undefined {
+  try {
+    return find();
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    faults.push(new CliError(error.exit, `${where}: ${error.message}`, error.details));
+    return undefined;
+  }
+}
+
+function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: Actual): SecurityGroup | undefined {
   const inScope = groups.filter((group) => scopeOf(group, me) === scope);
   if (scope === 'default') return inScope[0];
   const byId = inScope.find((group) => group.id === id);
   if (byId !== undefined) return byId;
   const [only, second] = inScope.filter(({ group_name }) => group_name === name);
   if (second !== undefined)
-    throw usageError(`${where}: several groups are called ${visible(name)}; add the \`id\` of the one you mean`);
+    throw usageError(`several groups are called ${visible(name)}; add the \`id\` of the one you mean`);
   return only;
 }
 

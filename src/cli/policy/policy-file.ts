@@ -1,14 +1,16 @@
 /** Owns policy files: which groups and devices they name, and what they say about them. */
 import type { GroupInput } from '../../policy/group.ts';
-import { isObject } from '../../policy/json.ts';
+import { isObject, type JsonObject } from '../../policy/json.ts';
 import { usageError } from '../terminal/exit.ts';
-import { problemLines, readWritten } from '../group/text.ts';
-import type { InputDocument } from '../terminal/input-file.ts';
+import { problemLine, readWritten } from '../group/written-group.ts';
+import type { Input, InputDocument } from '../terminal/input-file.ts';
+import type { YamlPath } from '../terminal/yaml.ts';
 
 /** Whose group it is: the default group, one of the organization, or one of the person who applies the file. */
 export type Scope = 'default' | 'organization' | 'me';
 
 export interface DesiredGroup {
+  /** File and line. */
   readonly where: string;
   readonly scope: Scope;
   /** The group that the file means, where it was exported with its id. */
@@ -34,92 +36,93 @@ export interface Desired {
 
 const topFields = ['groups', 'devices'];
 
+/** One entry of a file, and how what is wrong with it is told. */
+interface Entry {
+  readonly value: unknown;
+  readonly where: string;
+  readonly report: (path: YamlPath, detail: string, words?: string) => void;
+}
+
 /** Reads every document; all that is wrong anywhere is reported at once. */
-export function readPolicy(documents: readonly InputDocument[]): Desired {
-  const problems: string[] = [];
+export function readPolicy({ documents, faults }: Input): Desired {
+  const problems: string[] = [...faults];
   const groups: DesiredGroup[] = [];
   const devices: DesiredDevice[] = [];
-  const report = (where: string, lines: readonly string[]): void => {
-    for (const line of lines) problems.push(`${where}: ${line}`);
-  };
-  for (const { where, value } of documents) {
-    if (!isObject(value)) {
-      report(where, ['a policy is a mapping with `groups` and `devices`']);
-      continue;
+  const entryAt = ({ value, place }: InputDocument, path: YamlPath, entry: unknown = value): Entry => ({
+    value: entry,
+    where: place(path),
+    report: (inside, detail, words) =>
+      problems.push(
+        problemLine({ path: inside, detail, ...(words !== undefined && { words }) }, place([...path, ...inside])),
+      ),
+  });
+  for (const document of documents) {
+    const { value } = document;
+    const whole = entryAt(document, []);
+    if (!isObject(value)) whole.report([], 'a policy is a mapping with `groups` and `devices`');
+    else if (isLoneGroup(value)) readGroupEntry(whole, groups);
+    else {
+      for (const name of Object.keys(value)) {
+        if (!topFields.includes(name))
+          whole.report([name], `there is no field \`${name}\` here; known: ${topFields.join(', ')}`);
+      }
+      for (const [path, entry] of entries(value, 'groups', whole))
+        readGroupEntry(entryAt(document, path, entry), groups);
+      for (const [path, entry] of entries(value, 'devices', whole))
+        readDeviceEntry(entryAt(document, path, entry), devices);
     }
-    if (isLoneGroup(value)) {
-      readGroupEntry(value, where, groups, report);
-      continue;
-    }
-    for (const name of Object.keys(value)) {
-      if (!topFields.includes(name))
-        report(where, [`there is no field \`${name}\` here; known: ${topFields.join(', ')}`]);
-    }
-    entries(value['groups'], `${where} groups`, report).forEach((entry, index) =>
-      readGroupEntry(entry, `${where} groups[${index}]`, groups, report),
-    );
-    entries(value['devices'], `${where} devices`, report).forEach((entry, index) =>
-      readDeviceEntry(entry, `${where} devices[${index}]`, devices, report),
-    );
   }
-  for (const line of [
+  problems.push(
     ...twice(groups, ({ scope, name, id }) => `${scope} group ${id ?? name}`),
     ...twice(devices, ({ device }) => `device ${device}`),
-  ]) {
-    problems.push(line);
-  }
+  );
   if (problems.length > 0) throw usageError('the policy is not valid:', problems);
   return { groups, devices };
 }
 
-type Report = (where: string, lines: readonly string[]) => void;
-
 /** A record as `group show -o yaml` prints it, or one group in the short form. */
-const isLoneGroup = (value: Readonly<Record<string, unknown>>): boolean =>
+const isLoneGroup = (value: JsonObject): boolean =>
   ['group_name', 'name', 'default', 'is_default'].some((field) => Object.hasOwn(value, field));
 
-function entries(value: unknown, where: string, report: Report): readonly unknown[] {
+function entries(policy: JsonObject, name: string, { report }: Entry): readonly (readonly [YamlPath, unknown])[] {
+  const value = policy[name];
   if (value === undefined || value === null) return [];
-  if (Array.isArray(value)) return value;
-  report(where, ['must be a list']);
+  if (Array.isArray(value)) return value.map((entry, index) => [[name, index], entry]);
+  report([name], `\`${name}\` must be a list`);
   return [];
 }
 
-function readGroupEntry(entry: unknown, where: string, groups: DesiredGroup[], report: Report): void {
-  if (!isObject(entry)) return report(where, ['a group is a mapping with `name`, `inbound` and `outbound`']);
-  const { owner, default: marked, ...rest } = entry;
-  const isDefault = marked === true || entry['is_default'] === true;
-  if (marked !== undefined && typeof marked !== 'boolean') report(where, ['default must be true or false']);
+function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[]): void {
+  if (!isObject(value)) return report([], 'a group is a mapping with `name`, `inbound` and `outbound`');
+  const { owner, default: marked, ...rest } = value;
+  const isDefault = marked === true || value['is_default'] === true;
+  if (marked !== undefined && typeof marked !== 'boolean') report(['default'], '`default` must be true or false');
   if (owner !== undefined && owner !== 'organization' && owner !== 'me') {
-    report(where, ['owner must be `organization` or `me`']);
+    report(['owner'], '`owner` must be `organization` or `me`');
   }
-  let read: ReturnType<typeof readWritten>;
-  try {
-    read = readWritten(isDefault ? { name: 'default', ...rest } : rest, 'create');
-  } catch (error) {
-    return report(where, [error instanceof Error ? error.message : String(error)]);
-  }
-  report(where, problemLines(read));
+  const read = readWritten(isDefault ? { name: 'default', ...rest } : rest, 'create');
+  for (const { path, detail, words } of read.problems) report(path, detail, words);
   const { group_name = '', group_description, inbound_rules = [], outbound_rules = [] } = read.group;
   groups.push({
     where,
-    scope: isDefault ? 'default' : owner === 'me' || entry['user_id'] !== undefined ? 'me' : 'organization',
-    ...(typeof entry['id'] === 'string' && { id: entry['id'].toLowerCase() }),
+    scope: isDefault ? 'default' : owner === 'me' || value['user_id'] !== undefined ? 'me' : 'organization',
+    ...(typeof value['id'] === 'string' && { id: value['id'].toLowerCase() }),
     name: isDefault && !Object.hasOwn(rest, 'name') && !Object.hasOwn(rest, 'group_name') ? '' : group_name,
     ...(group_description !== undefined && { description: group_description }),
     inbound: inbound_rules,
     outbound: outbound_rules,
   });
+  return undefined;
 }
 
-function readDeviceEntry(entry: unknown, where: string, devices: DesiredDevice[], report: Report): void {
-  if (!isObject(entry)) return report(where, ['a device is a mapping with `device` and `groups`']);
-  const { device, groups, ...rest } = entry;
-  for (const name of Object.keys(rest)) report(where, [`there is no field \`${name}\` here; known: device, groups`]);
-  if (typeof device !== 'string' || device === '') return report(where, ['`device` must be a host name or an id']);
+function readDeviceEntry({ value, where, report }: Entry, devices: DesiredDevice[]): void {
+  if (!isObject(value)) return report([], 'a device is a mapping with `device` and `groups`');
+  const { device, groups, ...rest } = value;
+  for (const name of Object.keys(rest)) report([name], `there is no field \`${name}\` here; known: device, groups`);
+  if (typeof device !== 'string' || device === '') return report(['device'], '`device` must be a host name or an id');
   const names = groups ?? [];
   if (!Array.isArray(names) || !names.every((name): name is string => typeof name === 'string')) {
-    return report(where, ['`groups` must be a list of names or ids']);
+    return report(['groups'], '`groups` must be a list of names or ids');
   }
   devices.push({ where, device, groups: names });
   return undefined;

@@ -4,6 +4,9 @@ import { CliError, usageError } from '../terminal/exit.ts';
 import { nearest } from '../../node/nearest.ts';
 import { visible } from '../../node/visible.ts';
 
+/** As tables show an id: its last eight digits, or more of them. */
+const isEndOf = (id: string, text: string): boolean => /^[0-9a-f-]{8,}$/i.test(text) && id.endsWith(text.toLowerCase());
+
 export interface Named {
   readonly id: string;
   /** What it is called, most telling first. */
@@ -18,12 +21,13 @@ export function findOne<T>(what: string, text: string, things: readonly T[], rea
   const byId = named.find(({ id }) => id === given.toLowerCase());
   if (byId !== undefined) return byId.thing;
   const byName = named.filter(({ names }) => names.includes(given));
-  const [only, second] = byName;
+  const found = byName.length > 0 ? byName : named.filter(({ id }) => isEndOf(id, given));
+  const [only, second] = found;
   if (only !== undefined && second === undefined) return only.thing;
   if (second !== undefined) {
     throw usageError(
-      `${byName.length} ${what}s are called ${visible(given)}; name the one you mean by its id:`,
-      byName.map(({ id, names }) => `${id}  ${visible(names.join('  '))}`),
+      `${found.length} ${what}s are called ${visible(given)}; name the one you mean by its id:`,
+      found.map(({ id, names }) => `${id}  ${visible(names.join('  '))}`),
     );
   }
   const near = nearest(

@@ -7,7 +7,7 @@ import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { nodeFetch } from '../../node/fetch.ts';
 import { findOne } from './find-one.ts';
-import { print, type Answer, type Output } from '../terminal/output.ts';
+import { isForPeople, print, type Answer, type Output } from '../terminal/output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
 import { TokenRefresh } from './token-refresh.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -22,6 +22,7 @@ export interface GlobalValues {
   readonly output: Output;
   readonly quiet?: boolean;
   readonly color: boolean;
+  readonly headers?: boolean;
   readonly yes?: boolean;
 }
 
@@ -50,12 +51,18 @@ export class Session {
   }
 
   print(answer: Answer): Promise<void> {
-    return print(this.terminal, { output: this.values.output, quiet: this.values.quiet === true }, answer);
+    const { output, quiet, headers } = this.values;
+    return print(this.terminal, { output, quiet: quiet === true, headers: headers !== false }, answer);
+  }
+
+  /** Whether a person reads the answer: only then is it worth asking for names that only people need. */
+  get isForPeople(): boolean {
+    return isForPeople({ output: this.values.output, quiet: this.values.quiet === true });
   }
 
   /** A sentence for a person who looks on; programs that asked for data get data only. */
   say(sentence: string): void {
-    if (this.values.output === 'table' && this.values.quiet !== true) this.terminal.note(sentence);
+    if (this.isForPeople) this.terminal.note(sentence);
   }
 
   confirm(question: string): Promise<boolean> {

@@ -3,11 +3,19 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { usageError } from './exit.ts';
 import type { Terminal } from './terminal.ts';
+import type { YamlPath } from './yaml.ts';
 
 export interface InputDocument {
-  /** File, and which document in it where there are several. */
-  readonly where: string;
+  readonly file: string;
   readonly value: unknown;
+  /** Where something stands, as editors and compilers tell it: `policy.yaml:12`. */
+  readonly place: (path: YamlPath) => string;
+}
+
+/** What was read, and what cannot be read: the rest may hold problems too. */
+export interface Input {
+  readonly documents: readonly InputDocument[];
+  readonly faults: readonly string[];
 }
 
 export interface InputOptions {
@@ -34,22 +42,25 @@ async function textsOf(
 }
 
 /** Every document; empty ones are left out. JSON is YAML too. */
-export async function readInput(path: string, options: InputOptions): Promise<readonly InputDocument[]> {
+export async function readInput(path: string, options: InputOptions): Promise<Input> {
   const texts = await textsOf(path, options);
   const { readAllYaml } = await import('./yaml.ts');
-  return texts.flatMap(([name, text]) => {
-    const documents = readAllYaml(text);
-    return documents.flatMap(({ value, fault }, index) => {
-      const where = documents.length > 1 ? `${name} (document ${index + 1})` : name;
-      if (fault !== undefined) throw usageError(`${where} is no YAML: ${fault}`);
-      return value === null || value === undefined ? [] : [{ where, value }];
-    });
-  });
+  const read = texts.flatMap(([file, text]) => readAllYaml(text).map((document) => ({ file, ...document })));
+  return {
+    documents: read
+      .filter(({ value }) => value !== null && value !== undefined)
+      .map(({ file, value, lineOf }) => ({ file, value, place: (at) => `${file}:${lineOf(at)}` })),
+    faults: read.flatMap(({ file, faults }) =>
+      faults.map(({ line, message }) => `${file}:${line}: this is no YAML: ${message}`),
+    ),
+  };
 }
 
 /** The one document that is expected. */
 export async function readOneInput(path: string, options: InputOptions): Promise<InputDocument> {
-  const [only, second] = await readInput(path, options);
+  const { documents, faults } = await readInput(path, options);
+  if (faults.length > 0) throw usageError('the file cannot be read:', faults);
+  const [only, second] = documents;
   if (only === undefined) throw usageError(`${path === '-' ? 'stdin' : path} holds nothing`);
   if (second !== undefined) throw usageError(`${path} holds several documents; one is expected here`);
   return only;

@@ -1,9 +1,9 @@
 /** Owns the forms in which an answer is printed: a table for people, JSON and YAML for programs, bare ids for pipes. */
 import type { Terminal } from './terminal.ts';
 import { visible, visibleJson } from '../../node/visible.ts';
-import type { Paint } from './screen.ts';
+import type { Layout } from './table.ts';
 
-export const outputs = ['table', 'json', 'yaml'] as const;
+export const outputs = ['table', 'wide', 'json', 'yaml'] as const;
 export type Output = (typeof outputs)[number];
 
 /** One answer in all its forms. */
@@ -13,16 +13,22 @@ export interface Answer {
   /** What `--quiet` prints, one a line. */
   readonly ids: readonly string[];
   /** What a person sees: a sentence, or lines. */
-  readonly table: string | ((paint: Paint) => string);
+  readonly table: string | ((layout: Layout) => string);
 }
 
 export interface Form {
   readonly output: Output;
   readonly quiet: boolean;
+  readonly headers: boolean;
 }
 
-export async function print(terminal: Terminal, { output, quiet }: Form, answer: Answer): Promise<void> {
-  terminal.out(await render(output, quiet, answer, terminal.paint));
+/** Whether a person reads the answer, and no program. */
+export const isForPeople = ({ output, quiet }: Pick<Form, 'output' | 'quiet'>): boolean =>
+  !quiet && (output === 'table' || output === 'wide');
+
+export async function print(terminal: Terminal, { output, quiet, headers }: Form, answer: Answer): Promise<void> {
+  const layout: Layout = { paint: terminal.paint, wide: output === 'wide', headers, width: terminal.width };
+  terminal.out(await render(output, quiet, answer, layout));
 }
 
 export const toJson = (data: unknown, indent?: number): string =>
@@ -33,7 +39,7 @@ export async function toYaml(data: unknown): Promise<string> {
   return writeYaml(data);
 }
 
-async function render(output: Output, quiet: boolean, answer: Answer, paint: Paint): Promise<string> {
+async function render(output: Output, quiet: boolean, answer: Answer, layout: Layout): Promise<string> {
   if (quiet) return answer.ids.map((id) => `${id}\n`).join('');
   switch (output) {
     case 'json':
@@ -41,7 +47,8 @@ async function render(output: Output, quiet: boolean, answer: Answer, paint: Pai
     case 'yaml':
       return toYaml(answer.data);
     case 'table':
-      return typeof answer.table === 'string' ? `${visible(answer.table)}\n` : answer.table(paint);
+    case 'wide':
+      return typeof answer.table === 'string' ? `${visible(answer.table)}\n` : answer.table(layout);
     default:
       return output satisfies never;
   }

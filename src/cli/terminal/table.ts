@@ -1,5 +1,5 @@
-/** Owns tables: rows of text under heads, as wide as they need to be. */
-import { widthOf } from './text.ts';
+/** Owns tables and records for people: rows of text under heads, which fit the terminal where there is one. */
+import { cutTo, widthOf } from './text.ts';
 import { visible } from '../../node/visible.ts';
 import type { Paint } from './screen.ts';
 
@@ -7,31 +7,89 @@ export interface Column<Row> {
   readonly head: string;
   readonly text: (row: Row) => string;
   readonly align?: 'right';
+  /** Only in a wide table. */
+  readonly wide?: true;
+  /** Never cut short: half of it would be of no use. */
+  readonly whole?: true;
 }
+
+/** How an answer is laid out for the person who reads it. */
+export interface Layout {
+  readonly paint: Paint;
+  /** Every column, ids in full, nothing cut. */
+  readonly wide: boolean;
+  readonly headers: boolean;
+  /** How much a line may take; none in a pipe, where nothing is cut. */
+  readonly width: number | undefined;
+}
+
+/** The end of an id. Ids begin with the time they were made at, so that those of one day begin alike. */
+export const shortId = (id: string): string => id.slice(-8);
+
+/** Short in a table that has to fit, in full in a wide one. */
+export const idColumn = <Row>(head: string, idOf: (row: Row) => string, { wide }: Layout): Column<Row> => ({
+  head,
+  text: (row) => (wide ? idOf(row) : shortId(idOf(row))),
+  whole: true,
+});
+
+const byName = new Intl.Collator('en', { numeric: true });
+/** As a person looks for a name: `web-2` stands before `web-10`. */
+export const sortByName = <T>(things: readonly T[], nameOf: (thing: T) => string): readonly T[] =>
+  things.toSorted((a, b) => byName.compare(nameOf(a), nameOf(b)));
 
 const pad = (text: string, width: number, align: 'right' | undefined): string => {
   const space = ' '.repeat(Math.max(0, width - widthOf(text)));
   return align === 'right' ? space + text : text + space;
 };
 
+const gap = '  ';
+/** A column that is cut keeps so much: less would tell nothing. */
+const least = 6;
+
+/** What each column may take so that a line fits: the widest give way first. */
+function fit(wanted: readonly number[], canShrink: readonly boolean[], room: number | undefined): readonly number[] {
+  const widths = [...wanted];
+  if (room === undefined) return widths;
+  const total = (): number => widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1));
+  while (total() > room) {
+    const widest = Math.max(0, ...widths.filter((width, index) => canShrink[index] === true && width > least));
+    const at = widths.findIndex((width, index) => canShrink[index] === true && width === widest);
+    if (at === -1) break;
+    widths[at] = widest - 1;
+  }
+  return widths;
+}
+
 /** Lines without trailing blanks; a cell never spans lines. */
-export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[], paint: Paint): string {
-  const cells = rows.map((row) => columns.map(({ text }) => visible(text(row))));
-  const widths = columns.map(({ head }, index) =>
-    Math.max(widthOf(head), ...cells.map((line) => widthOf(line[index] ?? ''))),
+export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[], layout: Layout): string {
+  const { paint, wide, headers } = layout;
+  const shown = columns.filter((column) => wide || column.wide !== true);
+  const cells = rows.map((row) => shown.map(({ text }) => visible(text(row))));
+  const wanted = shown.map(({ head }, index) =>
+    cells.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), headers ? widthOf(head) : 0),
+  );
+  const widths = fit(
+    wanted,
+    shown.map(({ whole }) => whole !== true),
+    wide ? undefined : layout.width,
   );
   const line = (texts: readonly string[]): string =>
-    columns
-      .map(({ align }, index) => pad(texts[index] ?? '', widths[index] ?? 0, align))
-      .join('  ')
+    shown
+      .map(({ align }, index) => {
+        const width = widths[index] ?? 0;
+        return pad(cutTo(texts[index] ?? '', width), width, align);
+      })
+      .join(gap)
       .trimEnd();
-  return [paint('bold', line(columns.map(({ head }) => head))), ...cells.map(line)].map((text) => `${text}\n`).join('');
+  const head = headers ? [paint('bold', line(shown.map((column) => column.head)))] : [];
+  return [...head, ...cells.map(line)].map((text) => `${text}\n`).join('');
 }
 
 /** A record as one line for each of its fields; a field with several lines has them below its name. */
 export function renderFields(
   fields: readonly (readonly [name: string, value: string | readonly string[]])[],
-  paint: Paint,
+  { paint }: Pick<Layout, 'paint'>,
 ): string {
   const width = Math.max(0, ...fields.map(([name]) => widthOf(name)));
   return fields

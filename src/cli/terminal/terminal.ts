@@ -32,6 +32,11 @@ export class Terminal {
     return process.stdin.isTTY && process.stderr.isTTY;
   }
 
+  /** How many characters fit on a line of stdout; nobody counts them in a pipe. A terminal that does not tell is as wide as terminals were. */
+  get width(): number | undefined {
+    return process.stdout.isTTY ? process.stdout.columns || 80 : undefined;
+  }
+
   /** For stdout: a pipe gets no colours. */
   get paint(): Paint {
     return this.#stdout.paint;

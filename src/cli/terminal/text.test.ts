@@ -1,6 +1,6 @@
 /** Proves what reaches a terminal: widths, tables, and nothing that speaks to it. */
 import { describe, expect, it } from 'vitest';
-import { renderFields, renderTable } from './table.ts';
+import { idColumn, renderFields, renderTable, sortByName, type Layout } from './table.ts';
 import { widthOf } from './text.ts';
 import { isVisible, visible, visibleJson } from '../../node/visible.ts';
 import { createScreen } from './screen.ts';
@@ -8,6 +8,7 @@ import { readYaml, writeYaml } from './yaml.ts';
 
 const secret = (): string => 'secret';
 const { paint: plain } = createScreen({ colour: false, secret });
+const layout: Layout = { paint: plain, wide: false, headers: true, width: undefined };
 
 describe('text for a terminal', () => {
   it('is as wide as its characters are', () => {
@@ -61,9 +62,54 @@ describe('a table', () => {
         { head: 'NOTE', text: ({ note }) => note },
       ],
       rows,
-      plain,
+      layout,
     );
     expect(text).toBe('NAME  COUNT  NOTE\n日本      5\nweb     123  evil\\u001b[2J\n');
+  });
+
+  const devices = [
+    { id: '019a8f00-0000-7000-8000-0000aaaa1111', name: 'web-10', note: 'a long sentence about this device' },
+    { id: '019a8f00-0000-7000-8000-0000bbbb2222', name: 'web-2', note: '日本日本日本日本日本日本日本' },
+  ];
+  const shown = (look: Partial<Layout>): readonly string[] => {
+    const full = { ...layout, ...look };
+    return renderTable(
+      [
+        { head: 'NAME', text: ({ name }) => name },
+        idColumn<(typeof devices)[number]>('ID', ({ id }) => id, full),
+        { head: 'NOTE', text: ({ note }) => note },
+        { head: 'MORE', text: () => 'more', wide: true },
+      ],
+      sortByName(devices, ({ name }) => name),
+      full,
+    ).split('\n');
+  };
+
+  it('fits the terminal: the widest columns are cut and say so, ids are not', () => {
+    const lines = shown({ width: 30 });
+    expect(lines).toEqual([
+      'NAME    ID        NOTE',
+      'web-2   bbbb2222  日本日本日…',
+      'web-10  aaaa1111  a long sent…',
+      '',
+    ]);
+    expect(lines.map(widthOf).every((width) => width <= 30)).toBe(true);
+    expect(shown({ width: 200 })[2]).toContain('a long sentence about this device');
+  });
+
+  it('shows ids by their ends, which differ, sorted as people count; a wide one shows everything and cuts nothing', () => {
+    expect(shown({}).map((line) => line.slice(0, 16))).toEqual([
+      'NAME    ID      ',
+      'web-2   bbbb2222',
+      'web-10  aaaa1111',
+      '',
+    ]);
+    expect(shown({ wide: true, width: 30 })[2]).toContain(`${devices[0]?.id}  a long sentence about this device`);
+    expect(shown({ wide: true })[0]).toMatch(/MORE$/);
+  });
+
+  it('has no heads where none are wanted', () => {
+    expect(shown({ headers: false })[0]).toMatch(/^web-2 /);
   });
 
   it('of fields puts further lines below the first', () => {
@@ -74,7 +120,7 @@ describe('a table', () => {
           ['long', ['one', 'two']],
           ['none', []],
         ],
-        plain,
+        layout,
       ),
     ).toBe('a     x\nlong  one\n      two\nnone\n');
   });

@@ -1,4 +1,4 @@
-/** Owns text for terminals: how wide it is. */
+/** Owns text for terminals: how wide it is, and how it is cut to fit. */
 
 const zeroWidth = /^(?:\p{Mn}|\p{Me}|[\u200b-\u200d])$/u;
 const doubleWidth =
@@ -9,4 +9,17 @@ export function widthOf(text: string): number {
   let width = 0;
   for (const character of text) width += zeroWidth.test(character) ? 0 : doubleWidth.test(character) ? 2 : 1;
   return width;
+}
+
+/** The text if it fits, else as much of it as does, with a sign that there is more. */
+export function cutTo(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  let shown = '';
+  let used = 0;
+  for (const character of text) {
+    used += widthOf(character);
+    if (used > width - 1) break;
+    shown += character;
+  }
+  return `${shown}…`;
 }

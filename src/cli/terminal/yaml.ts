@@ -1,5 +1,5 @@
 /** Owns YAML, in a file of its own so that it is loaded only by commands that read or write it. */
-import { Document, parse, parseAllDocuments, visit } from 'yaml';
+import { Document, isAlias, isMap, isScalar, isSeq, LineCounter, parse, parseAllDocuments, visit } from 'yaml';
 import { needsQuotes, visibleYaml } from '../../node/visible.ts';
 
 export function writeYaml(data: unknown): string {
@@ -15,12 +15,51 @@ export function writeYaml(data: unknown): string {
 /** One document; throws an error whose first line says what is wrong and where. */
 export const readYaml = (text: string): unknown => parse(text);
 
-/** Every document with its first fault, if it has one. A few aliases are fine, a bomb of them is not. */
-export function readAllYaml(text: string): readonly { readonly value: unknown; readonly fault: string | undefined }[] {
-  const documents = parseAllDocuments(text, { prettyErrors: true, uniqueKeys: true });
+/** The way into a document: names of fields, and places in lists. */
+export type YamlPath = readonly (string | number)[];
+
+export interface YamlDocument {
+  /** Undefined where the document has faults. */
+  readonly value: unknown;
+  readonly faults: readonly { readonly line: number; readonly message: string }[];
+  /** The line on which what the path leads to stands; of what is not there, the line of what should hold it. */
+  readonly lineOf: (path: YamlPath) => number;
+}
+
+/** Every document with all its faults. A few aliases are fine, a bomb of them is not. */
+export function readAllYaml(text: string): readonly YamlDocument[] {
+  const lines = new LineCounter();
+  const documents = parseAllDocuments(text, { prettyErrors: true, uniqueKeys: true, lineCounter: lines });
   if (!Array.isArray(documents)) return [];
-  return documents.map((document) => {
-    const fault = document.errors[0]?.message.split('\n')[0];
-    return { fault, value: fault === undefined ? document.toJS({ maxAliasCount: 100 }) : undefined };
-  });
+  return documents.map((document) => ({
+    faults: document.errors.map(({ message, linePos }) => ({
+      line: linePos?.[0].line ?? 1,
+      message: (message.split('\n')[0] ?? '').replace(/ at line \d+, column \d+:?$/, ''),
+    })),
+    value: document.errors.length === 0 ? document.toJS({ maxAliasCount: 100 }) : undefined,
+    lineOf: (path) => lines.linePos(offsetOf(document, path)).line,
+  }));
+}
+
+function offsetOf(document: Document.Parsed, path: YamlPath): number {
+  let node: unknown = document.contents;
+  let offset = document.range[0];
+  const enter = (next: unknown): void => {
+    node = isAlias(next) ? next.resolve(document) : next;
+    if (typeof next === 'object' && next !== null && 'range' in next && Array.isArray(next.range)) {
+      offset = Number(next.range[0]);
+    }
+  };
+  enter(node);
+  for (const step of path) {
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && key.value === step);
+      if (pair === undefined) break;
+      // A list or mapping begins below its name, which is where people look.
+      enter(pair.value);
+      if (isScalar(pair.key) && !isScalar(pair.value)) offset = pair.key.range?.[0] ?? offset;
+    } else if (isSeq(node) && typeof step === 'number' && step < node.items.length) enter(node.items[step]);
+    else break;
+  }
+  return offset;
 }

@@ -2,28 +2,33 @@
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { renderFields, renderTable, type Column } from '../terminal/table.ts';
+import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 
-const columns: readonly Column<Token>[] = [
+const columns = (layout: Layout): readonly Column<Token>[] => [
   { head: 'NAME', text: ({ name }) => name },
-  { head: 'ID', text: ({ id }) => id },
+  idColumn('ID', ({ id }) => id, layout),
   { head: 'SCOPE', text: ({ scope }) => scope },
-  { head: 'DEVICE', text: ({ device_id }) => device_id ?? '' },
-  { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
+  { ...idColumn<Token>('DEVICE', ({ device_id = '' }) => device_id, layout), wide: true },
+  { head: 'CREATED', text: ({ created_at }) => shortTime(created_at), wide: true },
   { head: 'LAST USED', text: ({ last_used_at }) => shortTime(last_used_at) || 'never' },
   { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) || 'never' },
 ];
 
-const fieldsOf = (token: Token): readonly (readonly [string, string])[] =>
-  columns.map(({ head, text }) => [head.toLowerCase(), text(token)]);
+const fieldsOf = (token: Token, layout: Layout): readonly (readonly [string, string])[] =>
+  columns({ ...layout, wide: true }).map(({ head, text }) => [head.toLowerCase(), text(token)]);
 
 export async function list(session: Session): Promise<void> {
   const tokens = await (await session.client()).tokens.list({ signal: session.signal });
   await session.print({
     data: tokens,
     ids: tokens.map(({ id }) => id),
-    table: (paint) => renderTable(columns, tokens, paint),
+    table: (layout) =>
+      renderTable(
+        columns(layout),
+        sortByName(tokens, ({ name }) => name),
+        layout,
+      ),
   });
 }
 
@@ -34,7 +39,11 @@ async function find(session: Session, text: string): Promise<Token> {
 
 export async function show(session: Session, text: string): Promise<void> {
   const token = await find(session, text);
-  await session.print({ data: token, ids: [token.id], table: (paint) => renderFields(fieldsOf(token), paint) });
+  await session.print({
+    data: token,
+    ids: [token.id],
+    table: (layout) => renderFields(fieldsOf(token, layout), layout),
+  });
 }
 
 export interface NewToken {
@@ -62,7 +71,7 @@ async function showSecret(session: Session, token: IssuedToken): Promise<void> {
   await session.print({
     data: token,
     ids: [token.token],
-    table: (paint) => renderFields([...fieldsOf(token), ['token', token.token]], paint),
+    table: (layout) => renderFields([...fieldsOf(token, layout), ['token', token.token]], layout),
   });
   session.say('Save the token now: it is not shown again.');
 }

@@ -1,7 +1,8 @@
 /** Owns what the user commands do. */
+import type { User } from '../../api/user.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { renderTable } from '../terminal/table.ts';
+import { idColumn, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export async function list(session: Session): Promise<void> {
@@ -9,16 +10,16 @@ export async function list(session: Session): Promise<void> {
   await session.print({
     data: users,
     ids: users.map(({ id }) => id),
-    table: (paint) =>
+    table: (layout) =>
       renderTable(
         [
           { head: 'USERNAME', text: ({ username }) => username },
-          { head: 'ID', text: ({ id }) => id },
+          idColumn<User>('ID', ({ id }) => id, layout),
           { head: 'RIGHTS', text: ({ is_administrator }) => (is_administrator ? 'administrator' : '') },
           { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
         ],
-        users,
-        paint,
+        sortByName(users, ({ username }) => username),
+        layout,
       ),
   });
 }

@@ -87,6 +87,7 @@ async function render(session: Session, change: Change, now: Date): Promise<stri
     case 'yaml':
       return `---\n${await toYaml(document(change))}`;
     case 'table':
+    case 'wide':
       return session.values.quiet === true ? `${change.id}\n` : line(session, change, now);
     default:
       return session.values.output satisfies never;

@@ -1,0 +1,59 @@
+/** Owns one change made to several devices: one after the other, each told of, and what was done before a failure. */
+import type { Device } from '../../api/device.ts';
+import { deviceName, type Devices } from '../lookup/device.ts';
+import type { Session } from '../session/session.ts';
+import { visible } from '../../node/visible.ts';
+
+/** How a list is changed: replaced, or by some of its entries. */
+export type ListChange = 'set' | 'add' | 'remove';
+
+export function listAfter(way: ListChange, now: readonly string[], named: readonly string[]): readonly string[] {
+  switch (way) {
+    case 'set':
+      return named;
+    case 'add':
+      return [...now, ...named.filter((entry) => !now.includes(entry))];
+    case 'remove':
+      return now.filter((entry) => !named.includes(entry));
+    default:
+      return way satisfies never;
+  }
+}
+
+export interface Work {
+  /** Undefined: it is so already. */
+  readonly change: (device: Device) => Promise<Device | undefined>;
+  /** What a person reads of a device after the change. */
+  readonly line: (device: Device) => string;
+}
+
+export async function changeEach(
+  session: Session,
+  { devices, isMany }: Devices,
+  { change, line }: Work,
+): Promise<void> {
+  const after: Device[] = [];
+  let changed = 0;
+  try {
+    for (const device of devices) {
+      session.signal.throwIfAborted();
+      const made = await change(device);
+      if (made !== undefined) changed += 1;
+      after.push(made ?? device);
+    }
+  } catch (error) {
+    if (isMany) {
+      const stuck = devices[after.length];
+      const where = stuck === undefined ? '' : `, until ${visible(deviceName(stuck))}`;
+      session.terminal.note(`${changed} of ${devices.length} devices were changed${where}.`);
+    }
+    throw error;
+  }
+  if (changed === 0) session.say('Nothing to change: it is so already.');
+  const [first] = after;
+  await session.print({
+    data: isMany ? after : first,
+    ids: after.map(({ id }) => id),
+    table: () => after.map((device) => `${visible(line(device))}\n`).join(''),
+  });
+}

@@ -1,0 +1,17 @@
+/** Owns the groups of a device by name, for people. */
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import { allGroups } from '../lookup/group.ts';
+import type { Session } from '../session/session.ts';
+
+/** Only people read groups by name. */
+export const groupsForTable = async (session: Session): Promise<readonly SecurityGroup[]> =>
+  session.isForPeople ? allGroups(session) : [];
+
+/** The names of the groups that bind a device; one that the reader may not see is shown by its id. */
+export function groupNames({ security_groups = [] }: Device, groups: readonly SecurityGroup[]): readonly string[] {
+  if (security_groups.length === 0) {
+    return [`${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`];
+  }
+  return security_groups.map((id) => groups.find((group) => group.id === id)?.group_name ?? id);
+}

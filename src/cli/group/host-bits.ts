@@ -1,0 +1,16 @@
+/** Owns the hint at prefixes whose address says more than the prefix: perhaps a single address was meant. */
+import { maskedPrefix } from '../../policy/address.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import type { Session } from '../session/session.ts';
+
+export function hostBitNotes(rules: readonly StoredRule[]): readonly string[] {
+  const ranges = new Set(rules.flatMap(({ ip_ranges }) => ip_ranges ?? []));
+  return [...ranges].flatMap((range) => {
+    const meant = maskedPrefix(range);
+    return meant === undefined ? [] : [`${range} means ${meant}: what stands behind the prefix does not count.`];
+  });
+}
+
+export function sayHostBits(session: Session, rules: readonly StoredRule[]): void {
+  for (const note of hostBitNotes(rules)) session.say(note);
+}

@@ -1,0 +1,161 @@
+/** Owns groups as people write them in files: read whole, with everything that is wrong and where in the file it stands. */
+import { readGroup, type GroupInput } from '../../policy/group.ts';
+import { isObject, type JsonObject } from '../../policy/json.ts';
+import type { Direction } from '../../policy/rule.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+import type { InputDocument } from '../terminal/input-file.ts';
+import type { YamlPath } from '../terminal/yaml.ts';
+import { readRuleWords } from './rule-text.ts';
+
+const wireNames: Readonly<Record<string, string>> = {
+  name: 'group_name',
+  description: 'group_description',
+  inbound: 'inbound_rules',
+  outbound: 'outbound_rules',
+};
+const directions: Readonly<Record<string, Direction>> = { inbound_rules: 'inbound', outbound_rules: 'outbound' };
+/** What a record of the server carries besides: it may be given back as it came. */
+const recordOnly = new Set(['id', 'org_id', 'user_id', 'is_default', 'revision', 'created_at', 'updated_at']);
+
+export interface WrittenProblem {
+  /** Where it stands in what was written. */
+  readonly path: YamlPath;
+  /** A rule in words, as it was written. */
+  readonly words?: string;
+  readonly detail: string;
+}
+
+export interface ReadText {
+  readonly group: GroupInput;
+  readonly problems: readonly WrittenProblem[];
+}
+
+/** One entry of a list of rules, and the rules that it means: words with several ports mean several. */
+interface Entry {
+  readonly path: YamlPath;
+  readonly words: string | undefined;
+}
+
+interface Body {
+  readonly body: JsonObject;
+  /** For each field of the body its name in the file. */
+  readonly names: ReadonlyMap<string, string>;
+  /** For each rule of a direction the entry that it comes from. */
+  readonly entries: ReadonlyMap<string, readonly Entry[]>;
+  readonly problems: readonly WrittenProblem[];
+}
+
+const withoutDirection = (text: string): string => text.replace(/^\s*(in|inbound|out|outbound)\s+/i, '');
+
+/** Rules in words become rules; everything else is left for the validation to judge. */
+function expandRules(
+  value: readonly unknown[],
+  direction: Direction,
+  name: string,
+): {
+  readonly rules: readonly unknown[];
+  readonly entries: readonly Entry[];
+  readonly problems: readonly WrittenProblem[];
+} {
+  const rules: unknown[] = [];
+  const entries: Entry[] = [];
+  const problems: WrittenProblem[] = [];
+  for (const [index, entry] of value.entries()) {
+    const path = [name, index];
+    const words = typeof entry === 'string' ? entry : undefined;
+    try {
+      for (const rule of words === undefined ? [entry] : readRuleWords(direction, [withoutDirection(words)])) {
+        rules.push(rule);
+        entries.push({ path, words });
+      }
+    } catch (error) {
+      if (!(error instanceof CliError)) throw error;
+      problems.push({ path, detail: error.message, ...(words !== undefined && { words }) });
+    }
+  }
+  return { rules, entries, problems };
+}
+
+/** The body that the server would get. */
+function toBody(written: JsonObject): Body {
+  const body: Record<string, unknown> = {};
+  const names = new Map<string, string>();
+  const entries = new Map<string, readonly Entry[]>();
+  const problems: WrittenProblem[] = [];
+  for (const [name, value] of Object.entries(written)) {
+    if (recordOnly.has(name)) continue;
+    const wire = (Object.hasOwn(wireNames, name) ? wireNames[name] : undefined) ?? name;
+    const other = names.get(wire);
+    if (other !== undefined) {
+      problems.push({ path: [name], detail: `\`${other}\` and \`${name}\` mean the same: give one of them` });
+      continue;
+    }
+    names.set(wire, name);
+    const direction = Object.hasOwn(directions, wire) ? directions[wire] : undefined;
+    if (direction === undefined) body[wire] = value === null && wire === 'group_description' ? '' : value;
+    else if (!Array.isArray(value)) body[wire] = value ?? [];
+    else {
+      const read = expandRules(value, direction, name);
+      body[wire] = read.rules;
+      entries.set(wire, read.entries);
+      problems.push(...read.problems);
+    }
+  }
+  return { body, names, entries, problems };
+}
+
+const stepsOf = (pointer: string): readonly string[] =>
+  pointer === ''
+    ? []
+    : pointer
+        .slice(1)
+        .split('/')
+        .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+
+/** What the validation says of the body, told of the file. */
+function toWritten(pointer: string, detail: string, { names, entries }: Body): WrittenProblem {
+  const [field = '', index = '', ...rest] = stepsOf(pointer);
+  const entry = index === '' ? undefined : entries.get(field)?.[Number(index)];
+  if (entry === undefined) return { path: field === '' ? [] : [names.get(field) ?? field], detail };
+  const { path, words } = entry;
+  if (words !== undefined) return { path, words, detail };
+  return { path: [...path, ...rest.map((step) => (/^\d+$/.test(step) ? Number(step) : step))], detail };
+}
+
+const key = ({ path, detail }: WrittenProblem): string => `${path.join('/')} ${detail}`;
+
+/** Reads a group out of a file and judges it as the server would. */
+export function readWritten(written: unknown, mode: 'create' | 'update'): ReadText {
+  if (!isObject(written)) {
+    return {
+      group: {},
+      problems: [{ path: [], detail: 'a group is a mapping with `name`, `inbound` and `outbound`' }],
+    };
+  }
+  const body = toBody(written);
+  const { group, problems, more } = readGroup(body.body, { mode });
+  const found = [...body.problems, ...problems.map(({ pointer, detail }) => toWritten(pointer, detail, body))];
+  const once = [...new Map(found.map((problem) => [key(problem), problem])).values()];
+  return { group, problems: more === 0 ? once : [...once, { path: [], detail: `and ${more} problems more` }] };
+}
+
+/** `policy.yaml:12: tcp 70000: from_port must lie between 0 and 65535, got 70000.` */
+export const problemLine = ({ words, detail }: WrittenProblem, place: string): string =>
+  `${place}: ${words === undefined ? '' : `\`${words}\`: `}${detail}`;
+
+/** `inbound[2].from_port`: where something stands, for a text whose lines nobody sees. */
+export const pathText = (path: YamlPath): string =>
+  path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('') ||
+  'the group';
+
+/** The group that a file holds, or all that is wrong with it. */
+export function readOrRefuse({ file, value, place }: InputDocument, mode: 'create' | 'update'): GroupInput {
+  const { group, problems } = readWritten(value, mode);
+  if (problems.length > 0) {
+    throw usageError(
+      `${file} is not valid:`,
+      problems.map((problem) => problemLine(problem, place(problem.path))),
+    );
+  }
+  return group;
+}

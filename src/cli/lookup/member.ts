@@ -1,0 +1,18 @@
+/** Owns the names of users, for tables and sentences that people read. */
+import { RingfenceError } from '../../client/error.ts';
+import type { Session } from '../session/session.ts';
+
+/** Tells a user's name by id; one who is no member any more stays an id. Programs that asked for data need no names. */
+export async function userNames(session: Session): Promise<(userId: string) => string> {
+  if (!session.isForPeople) return (userId) => userId;
+  const client = await session.client();
+  try {
+    const members = await client.members.list(await session.organization(), { signal: session.signal });
+    const names = new Map<string, string>(members.map(({ user_id, username }) => [user_id, username]));
+    return (userId) => names.get(userId) ?? userId;
+  } catch (error) {
+    // Who may see the thing and not the members reads an id.
+    if (error instanceof RingfenceError && error.status === 403) return (userId) => userId;
+    throw error;
+  }
+}

@@ -1,0 +1,53 @@
+/** Owns the audit in words: what an operation did, as a person would say it. */
+import type { AuditEntry } from '../api/audit.ts';
+
+/** `ada` + `changed group` + `web`. */
+const phrases: Readonly<Record<string, string>> = {
+  createUser: 'created user',
+  removeUser: 'deleted user',
+  createMyToken: 'created token',
+  createUserToken: 'created token',
+  rotateToken: 'rotated token',
+  revokeToken: 'revoked token',
+  createOrganization: 'created organization',
+  updateOrganization: 'changed organization',
+  deleteOrganization: 'deleted organization',
+  addMember: 'added member',
+  updateMember: 'changed member',
+  removeMember: 'removed member',
+  createDevice: 'registered device',
+  updateDevice: 'changed device',
+  deleteDevice: 'deleted device',
+  createEnrollmentKey: 'created enrollment key',
+  revokeEnrollmentKey: 'revoked enrollment key',
+  createSecurityGroup: 'created group',
+  updateSecurityGroup: 'changed group',
+  deleteSecurityGroup: 'deleted group',
+  createUserSecurityGroup: 'created own group',
+  updateUserSecurityGroup: 'changed own group',
+  deleteUserSecurityGroup: 'deleted own group',
+  signIn: 'signed in',
+  signOut: 'signed out',
+};
+
+/** `updateSomethingNew` becomes `update something new`: a newer server's operations are readable too. */
+const spelled = (operation: string): string => operation.replaceAll(/([a-z])([A-Z])/g, '$1 $2').toLowerCase();
+
+export function actionText({ operation, credential }: Pick<AuditEntry, 'operation' | 'credential'>): string {
+  if (operation === 'createDevice' && credential.kind === 'enrollment_key') return 'enrolled device';
+  return (Object.hasOwn(phrases, operation) ? phrases[operation] : undefined) ?? spelled(operation);
+}
+
+const fieldNames: Readonly<Record<string, string>> = {
+  group_name: 'name',
+  group_description: 'description',
+  security_groups: 'groups',
+};
+
+/** What a change touched, in words; a creation names everything, which tells nothing. */
+export function changedFields({ operation, fields = [] }: Pick<AuditEntry, 'operation' | 'fields'>): readonly string[] {
+  if (!operation.startsWith('update')) return [];
+  return fields.map(
+    (name) => (Object.hasOwn(fieldNames, name) ? fieldNames[name] : undefined) ?? name.replaceAll('_', ' '),
+  );
+}
