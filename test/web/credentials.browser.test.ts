@@ -95,19 +95,19 @@ test('the owner reads who did what with which credential, searches it and goes b
   await expectShown(newest.getByText('of-a-member'));
   const text = await newest.innerText();
   expect(text).toContain(place.member.username);
-  expect(text).toContain('create device');
+  expect(text).toContain('registered device');
   expect(text).toContain('from 127.0.0.1 with token');
   expect(text).toContain(`r${made.revision}`);
   expect(await entries.count()).toBe(100);
   await page.getByRole('button', { name: 'Load older entries' }).click();
   await page.getByRole('button', { name: 'Load older entries' }).waitFor({ state: 'detached' });
   expect(await entries.count()).toBeGreaterThan(105);
-  await page.getByRole('textbox', { name: 'Search the audit' }).fill(`${place.member.username} create device`);
+  await page.getByRole('textbox', { name: 'Search the audit' }).fill(`${place.member.username} registered device`);
   await expectShown(page.getByText(/^[12] of \d+ entries/));
   await page.getByRole('textbox', { name: 'Search the audit' }).fill('');
   await page.getByText('Ended', { exact: true }).click();
   await expectShown(page.getByText(/\d+ of \d+ entries/));
-  expect(await entries.filter({ hasText: 'update' }).count()).toBe(0);
+  expect(await entries.filter({ hasText: 'changed group' }).count()).toBe(0);
 
   const member = await open(place.member.token, '/audit');
   await expectShown(member.getByText('Something went wrong'));

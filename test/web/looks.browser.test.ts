@@ -31,6 +31,16 @@ const places: readonly Place[] = [
   { name: 'device', path: ({ org, devices }) => `/o/${org}/devices/${devices[3]}`, heading: 'db-primary' },
   { name: 'device-default', path: ({ org, devices }) => `/o/${org}/devices/${devices[0]}`, heading: 'bastion' },
   { name: 'groups', path: ({ org }) => `/o/${org}/groups`, heading: 'Groups' },
+  {
+    name: 'palette',
+    path: ({ org }) => `/o/${org}/devices`,
+    heading: 'Devices',
+    act: async (page) => {
+      await page.keyboard.press('Control+k');
+      await page.getByRole('combobox', { name: /^Find/ }).fill('web');
+      await page.getByRole('option', { name: /web-1/ }).waitFor();
+    },
+  },
   { name: 'group', path: ({ org, groups }) => `/o/${org}/groups/${groups.web}`, heading: 'web servers' },
   {
     name: 'group-wrong',

@@ -225,4 +225,86 @@ describe('addresses', () => {
     expect(await page.getByRole('region', { name: 'Yours' }).innerText()).toContain('personal');
     expect(await page.getByRole('region', { name: "The organization's" }).innerText()).toContain('shared');
   });
+
+  test('groups stand on a line each with their rules in short, and are found by name, port and address', async () => {
+    const place = await newPlace(stage.server);
+    const make = (group_name: string, port: number, range: string): Promise<unknown> =>
+      place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+        group_name,
+        inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port, ip_ranges: [range] }],
+      });
+    await make('database', 5432, '10.1.0.0/16');
+    await make('mail', 25, '192.0.2.0/24');
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups` });
+    const rows = page.getByRole('region', { name: "The organization's" }).getByRole('listitem');
+    await expectShown(rows.first());
+    const [first] = await rows.allInnerTexts();
+    expect(first).toMatch(/database.*tcp 5432 ←.*10\.1\.0\.0\/16.*everything goes out.*not in use/s);
+    const search = page.getByRole('textbox', { name: 'Search groups' });
+    for (const [text, found] of [
+      ['5432', 'database'],
+      ['192.0.2', 'mail'],
+      ['MAI', 'mail'],
+    ] as const) {
+      await search.fill(text);
+      await expectShown(page.getByText('1 of 3 groups'));
+      expect(await page.getByRole('listitem').getByRole('link').allInnerTexts()).toEqual([found]);
+    }
+    await search.fill('nowhere');
+    await page.getByRole('button', { name: 'Show every group' }).click();
+    await expectShown(page.getByText('3 groups.'));
+  });
+});
+
+describe('the command palette', () => {
+  test('opens under Ctrl+K, finds devices, groups, pages and actions by keyboard, and goes there', async () => {
+    const place = await newPlace(stage.server);
+    await addDevice(place, 'edge-7', { tunnel_ip: '100.64.0.77' });
+    await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'edges' });
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices` });
+    await expectShown(page.getByRole('link', { name: 'edge-7' }));
+    const finder = page.getByRole('combobox', { name: 'Find a page, an action, a group or a device' });
+    const go = async (text: string, ...keys: readonly string[]): Promise<void> => {
+      await page.keyboard.press('Control+k');
+      await finder.fill(text);
+      await page.getByRole('option').first().waitFor();
+      for (const press of [...keys, 'Enter']) await page.keyboard.press(press);
+    };
+    await go('0.77');
+    await expectShown(page.getByRole('heading', { name: 'edge-7', level: 1 }));
+    await go('edge', 'ArrowDown', 'ArrowUp');
+    await expectShown(page.getByRole('heading', { name: 'edges', level: 1 }));
+    await go('reach');
+    await expectShown(page.getByRole('heading', { name: 'Reachability', level: 1 }));
+    await page.getByRole('button', { name: /Find/ }).click();
+    await finder.fill('no such thing at all');
+    await expectShown(page.getByText('Nothing is called so.'));
+    await page.keyboard.press('Escape');
+    await go('new group');
+    await expectShown(page.getByRole('heading', { name: 'New group', level: 1 }));
+  });
+});
+
+describe('the frame', () => {
+  test('stays while a long page scrolls: the menu and the account are always in sight', async () => {
+    const place = await newPlace(stage.server);
+    const rule = { ip_protocol: 'tcp', from_port: 1, to_port: 1 };
+    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+      group_name: 'long',
+      inbound_rules: Array.from({ length: 60 }, (_, port) => ({ ...rule, from_port: port + 1, to_port: port + 1 })),
+    });
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}` });
+    await expectShown(page.getByLabel('Ports of inbound rule 60'));
+    await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+    await page.waitForFunction('scrollY > 500');
+    for (const inSight of [
+      page.getByRole('link', { name: 'Ringfence, devices' }),
+      page.getByRole('link', { name: 'Devices', exact: true }),
+      page.getByRole('button', { name: `${place.owner.username}: account` }),
+    ]) {
+      const box = await inSight.boundingBox();
+      const height = page.viewportSize()?.height ?? 0;
+      expect(box !== null && box.y >= 0 && box.y + box.height <= height).toBe(true);
+    }
+  });
 });

@@ -1,5 +1,6 @@
 /** Owns the audit in words: operations as people would say them. */
 import type { AuditEntry } from '../../api/audit.ts';
+import { actionText } from '../../client/audit-text.ts';
 
 export type ActionKind = 'made' | 'changed' | 'ended' | 'entered';
 
@@ -11,13 +12,6 @@ const beginnings: readonly (readonly [RegExp, ActionKind])[] = [
 
 export const actionKind = (operation: string): ActionKind =>
   beginnings.find(([beginning]) => beginning.test(operation))?.[1] ?? 'changed';
-
-/** `updateSecurityGroup` becomes `update security group`: a newer server's operations are readable too. */
-export const actionName = (operation: string): string =>
-  operation
-    .replace(/([a-z])([A-Z])/g, '$1 $2')
-    .toLowerCase()
-    .replace(/^(\w+) user security group$/, '$1 own security group');
 
 const credentials: Readonly<Record<string, string>> = {
   user_token: 'token',
@@ -33,7 +27,7 @@ export const auditText = (entry: AuditEntry): string =>
   [
     entry.username,
     entry.operation,
-    actionName(entry.operation),
+    actionText(entry),
     entry.address,
     entry.subject_id ?? '',
     entry.request_id,

@@ -5,7 +5,8 @@ import { Link, useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { AuditEntry } from '../../api/audit.ts';
 import { AuditIcon, SearchIcon } from '../components/icons.tsx';
-import { auditText, credentialName, actionKind, actionName, hasWords, type ActionKind } from '../model/audit.ts';
+import { actionText, changedFields } from '../../client/audit-text.ts';
+import { auditText, credentialName, actionKind, hasWords, type ActionKind } from '../model/audit.ts';
 import { plural } from '../model/rule-text.ts';
 import { Empty, Failed, Loading } from '../components/placeholders.tsx';
 import { Tag, type Tone } from '../components/tag.tsx';
@@ -15,6 +16,8 @@ import { useMembers, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 const pageSize = 100;
+/** The end of an id: ids begin with the time they were made at, so that those of one day begin alike. */
+const shortId = (id: string): string => id.slice(-8);
 const tones: { readonly [K in ActionKind]: Tone } = { made: 'good', changed: 'accent', ended: 'bad', entered: 'plain' };
 
 /** What was touched, by its name where it still has one. */
@@ -43,13 +46,13 @@ function Subject({ entry, org }: { readonly entry: AuditEntry; readonly org: str
   if (member !== undefined) return <strong>{member.username}</strong>;
   return (
     <span className="mono small" title={id}>
-      {id.slice(0, 8)}
+      {shortId(id)}
     </span>
   );
 }
 
 function Entry({ entry, org }: { readonly entry: AuditEntry; readonly org: string }): ReactNode {
-  const fields = entry.fields ?? [];
+  const fields = changedFields(entry);
   return (
     <li>
       <span className="small dimmed feed-time">
@@ -58,13 +61,13 @@ function Entry({ entry, org }: { readonly entry: AuditEntry; readonly org: strin
       <div className="grow stack tight">
         <p className="row">
           <strong>{entry.username}</strong>
-          <Tag tone={tones[actionKind(entry.operation)]}>{actionName(entry.operation)}</Tag>
+          <Tag tone={tones[actionKind(entry.operation)]}>{actionText(entry)}</Tag>
           <Subject entry={entry} org={org} />
-          {fields.length === 0 ? null : <span className="small dimmed">{fields.join(', ').replaceAll('_', ' ')}</span>}
+          {fields.length === 0 ? null : <span className="small dimmed">{fields.join(', ')}</span>}
         </p>
         <p className="small dimmed">
           from <span className="mono">{entry.address}</span> with {credentialName(entry.credential.kind)}
-          {entry.credential.id === undefined ? '' : ` ${entry.credential.id.slice(0, 8)}`} · request{' '}
+          {entry.credential.id === undefined ? '' : ` ${shortId(entry.credential.id)}`} · request{' '}
           <span className="mono">{entry.request_id}</span>
         </p>
       </div>

@@ -22,7 +22,7 @@ type Column = 'name' | 'address' | 'groups' | 'user' | 'seen';
 const columns: readonly (readonly [Column, string])[] = [
   ['name', 'Name'],
   ['address', 'Address'],
-  ['groups', 'In force'],
+  ['groups', 'Groups'],
   ['user', 'User'],
   ['seen', 'Agent'],
 ];
@@ -142,7 +142,7 @@ function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly 
   const rows = useVirtualizer({
     count: devices.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => (narrow ? 64 : 52),
+    estimateSize: () => (narrow ? 60 : 40),
     overscan: 8,
   });
   const now = Date.now();
@@ -209,7 +209,7 @@ export function DevicesPage(): ReactNode {
   const filter = (next: { group?: string; user?: string }): void => void navigate({ search: next, replace: true });
   const total = snapshot.devices.length;
   return (
-    <div className="page page-wide">
+    <div className="page">
       <div className="page-head">
         <div>
           <h1>Devices</h1>

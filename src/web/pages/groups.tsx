@@ -1,15 +1,52 @@
-/** Owns the list of groups: the default one, the organization's, one's own, and those of others that are in use. */
-import { Button } from '@mantine/core';
+/** Owns the list of groups: the default one, one's own, the organization's, and those of others that are in use; a line each. */
+import { Button, CloseButton, TextInput } from '@mantine/core';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
-import { useMemo, type ReactNode } from 'react';
+import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
-import { GroupIcon, PlusIcon } from '../components/icons.tsx';
+import { GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { countUses } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
+import { summaryText } from '../model/rule-summary.ts';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
+import { RulesInShort } from '../group/rules-in-short.tsx';
 import { useNames, useSnapshot, useRights } from '../state/organization.ts';
+
+function Row({
+  group,
+  org,
+  used,
+  owner,
+}: {
+  readonly group: SecurityGroup;
+  readonly org: string;
+  readonly used: number;
+  readonly owner: string | undefined;
+}): ReactNode {
+  return (
+    <li className="group-row">
+      <span className="clip">
+        <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
+          <strong>{group.group_name}</strong>
+        </Link>{' '}
+        <span className="small dimmed">{group.group_description}</span>
+      </span>
+      {(['inbound', 'outbound'] as const).map((direction) => (
+        <span key={direction} className="clip small briefs">
+          <RulesInShort direction={direction} rules={group[`${direction}_rules`] ?? []} />
+        </span>
+      ))}
+      <span className="group-row-end">
+        {owner === undefined ? null : <span className="small dimmed clip">{owner}</span>}
+        <span className="small dimmed group-row-time">
+          <Ago at={group.updated_at} />
+        </span>
+        <Tag tone={used > 0 ? 'accent' : 'plain'}>{used === 0 ? 'not in use' : plural(used, 'device')}</Tag>
+      </span>
+    </li>
+  );
+}
 
 function Section({
   title,
@@ -25,56 +62,63 @@ function Section({
   readonly uses: ReadonlyMap<string, number>;
 }): ReactNode {
   const nameOf = useNames();
+  const { me } = useRights();
   if (groups.length === 0) return null;
   return (
     <section className="card" aria-label={title}>
-      <div className="card-head">
+      <div className="card-head card-head-dense">
         <h2>{title}</h2>
         <span className="small dimmed">{hint}</span>
       </div>
-      <ul className="group-list">
-        {groups.map((group) => {
-          const used = uses.get(group.id) ?? 0;
-          const inbound = group.inbound_rules?.length ?? 0;
-          const outbound = group.outbound_rules?.length ?? 0;
-          return (
-            <li key={group.id}>
-              <div className="grow stack tight">
-                <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
-                  <strong>{group.group_name}</strong>
-                </Link>
-                {group.group_description === '' ? null : <p className="small dimmed clip">{group.group_description}</p>}
-                <p className="small dimmed">
-                  {inbound === 0 ? 'inbound closed' : plural(inbound, 'inbound rule')},{' '}
-                  {outbound === 0 ? 'outbound open' : plural(outbound, 'outbound rule')}
-                  {group.user_id === undefined ? '' : ` · ${nameOf(group.user_id)}`} · changed{' '}
-                  <Ago at={group.updated_at} />
-                </p>
-              </div>
-              <Tag tone={used > 0 ? 'accent' : 'plain'}>{used === 0 ? 'not in use' : plural(used, 'device')}</Tag>
-            </li>
-          );
-        })}
+      <ul className="group-rows">
+        {groups.map((group) => (
+          <Row
+            key={group.id}
+            group={group}
+            org={org}
+            used={uses.get(group.id) ?? 0}
+            owner={group.user_id === undefined || group.user_id === me.id ? undefined : nameOf(group.user_id)}
+          />
+        ))}
       </ul>
     </section>
   );
 }
 
+/** Everything of a group that a search looks at. */
+const searchText = ({
+  group_name,
+  group_description,
+  inbound_rules = [],
+  outbound_rules = [],
+}: SecurityGroup): string =>
+  [group_name, group_description, summaryText(inbound_rules), summaryText(outbound_rules)].join(' ').toLowerCase();
+
 export function GroupsPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/groups' });
-  const { groups, devices, defaultGroup } = useSnapshot();
+  const { groups: all, devices, defaultGroup } = useSnapshot();
   const { me, mayWrite } = useRights();
   const navigate = useNavigate();
+  const [text, setText] = useState('');
+  const wanted = useDeferredValue(text).trim().toLowerCase();
   const uses = useMemo(() => countUses({ devices, defaultGroup }), [devices, defaultGroup]);
+  const groups = useMemo(
+    () => (wanted === '' ? all : all.filter((group) => searchText(group).includes(wanted))),
+    [all, wanted],
+  );
   const shared = { org, uses };
-  const mine = groups.filter(({ user_id }) => user_id === me.id);
   const rest = groups.filter(({ is_default }) => is_default !== true);
   return (
     <div className="page">
       <div className="page-head">
         <div>
           <h1>Groups</h1>
-          <p className="dimmed">A group says what may come in and go out. Each device has a list of them.</p>
+          <p className="dimmed">
+            {groups.length === all.length
+              ? plural(all.length, 'group')
+              : `${groups.length.toLocaleString('en')} of ${plural(all.length, 'group')}`}
+            . A group says what may come in and go out.
+          </p>
         </div>
         {mayWrite ? (
           <Button
@@ -85,16 +129,33 @@ export function GroupsPage(): ReactNode {
           </Button>
         ) : null}
       </div>
+      {all.length > 1 ? (
+        <TextInput
+          aria-label="Search groups"
+          placeholder="Search by name, description, port or address"
+          leftSection={<SearchIcon size={16} />}
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          rightSection={
+            text === '' ? null : <CloseButton size="sm" aria-label="Clear the search" onClick={() => setText('')} />
+          }
+        />
+      ) : null}
       <Section
         title="Default group"
         hint="Applies to every device that carries no group."
         groups={groups.filter(({ is_default }) => is_default === true)}
         {...shared}
       />
-      <Section title="Yours" hint="Only you change these." groups={mine} {...shared} />
+      <Section
+        title="Yours"
+        hint="Only you change these."
+        groups={groups.filter(({ user_id }) => user_id === me.id)}
+        {...shared}
+      />
       <Section
         title="The organization's"
-        hint="The owner changes these; every device may carry them."
+        hint="Owners change these; every device may carry them."
         groups={rest.filter(({ user_id }) => user_id === undefined)}
         {...shared}
       />
@@ -104,7 +165,21 @@ export function GroupsPage(): ReactNode {
         groups={rest.filter(({ user_id }) => user_id !== undefined && user_id !== me.id)}
         {...shared}
       />
-      {rest.length === 0 ? (
+      {groups.length === 0 ? (
+        <div className="card">
+          <Empty
+            title="No group matches"
+            action={
+              <Button variant="default" onClick={() => setText('')}>
+                Show every group
+              </Button>
+            }
+          >
+            Search looks at names, descriptions, protocols, ports and addresses.
+          </Empty>
+        </div>
+      ) : null}
+      {all.length <= 1 ? (
         <div className="card">
           <Empty icon={<GroupIcon size={40} />} title="Only the default group so far">
             Write a group for a kind of device, such as web servers, and attach it. The default group then no longer

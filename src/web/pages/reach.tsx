@@ -73,7 +73,7 @@ export function ReachPage(): ReactNode {
   const graphFits = endpoints.length <= graphDevices;
 
   return (
-    <div className="page page-wide">
+    <div className="page">
       <div className="page-head">
         <div>
           <h1>Reachability</h1>

@@ -1,19 +1,8 @@
 /** Owns the frame around every page of an organization: navigation, connection, and the live snapshot behind them. */
 import { ActionIcon, Menu } from '@mantine/core';
 import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router';
-import { useEffect, useMemo, useState, type ReactNode } from 'react';
-import {
-  AuditIcon,
-  DeviceIcon,
-  EventsIcon,
-  GroupIcon,
-  KeyIcon,
-  Logo,
-  MenuIcon,
-  OutIcon,
-  PeopleIcon,
-  ReachIcon,
-} from '../components/icons.tsx';
+import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 'react';
+import { KeyIcon, Logo, MenuIcon, OutIcon, SearchIcon } from '../components/icons.tsx';
 import { Empty, Failed, Loading } from '../components/placeholders.tsx';
 import { LiveOrganization } from '../state/live.ts';
 import { LiveContext, useSnapshot, useRights } from '../state/organization.ts';
@@ -21,16 +10,9 @@ import { useSession } from '../state/session.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
 import { Switcher } from './organization-switcher.tsx';
+import { places } from './places.ts';
 
-const places = [
-  { to: '/o/$org/devices', name: 'Devices', Icon: DeviceIcon },
-  { to: '/o/$org/groups', name: 'Groups', Icon: GroupIcon },
-  { to: '/o/$org/reach', name: 'Reachability', Icon: ReachIcon },
-  { to: '/o/$org/events', name: 'Events', Icon: EventsIcon },
-  { to: '/o/$org/keys', name: 'Enrollment keys', Icon: KeyIcon },
-  { to: '/o/$org/members', name: 'Organization', Icon: PeopleIcon },
-  { to: '/o/$org/audit', name: 'Audit', Icon: AuditIcon, forOwner: true },
-] as const;
+const CommandPalette = lazy(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette }));
 
 function Pages({ org }: { readonly org: string }): ReactNode {
   const { isOwner } = useRights();
@@ -129,6 +111,39 @@ function Content(): ReactNode {
   return <Outlet />;
 }
 
+/** Opens under Ctrl+K, wherever one is; loaded when it is first wanted. */
+function Palette({ org }: { readonly org: string }): ReactNode {
+  const [opened, setOpened] = useState(false);
+  const [wanted, setWanted] = useState(false);
+  const open = (): void => {
+    setWanted(true);
+    setOpened(true);
+  };
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== 'k') return;
+      event.preventDefault();
+      open();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
+  return (
+    <>
+      <button type="button" className="find" onClick={open}>
+        <SearchIcon size={16} />
+        <span className="grow">Find…</span>
+        <kbd>Ctrl K</kbd>
+      </button>
+      {wanted ? (
+        <Suspense>
+          <CommandPalette org={org} opened={opened} close={() => setOpened(false)} />
+        </Suspense>
+      ) : null}
+    </>
+  );
+}
+
 export function OrganizationFrame(): ReactNode {
   const { org } = useParams({ from: '/o/$org' });
   const { client, round } = useSession();
@@ -169,6 +184,7 @@ export function OrganizationFrame(): ReactNode {
         </div>
         <div id="side" className={open ? 'side side-open' : 'side'}>
           <Switcher current={org} />
+          <Palette org={org} />
           <Pages org={org} />
           <div className="side-end">
             <Account org={org} />

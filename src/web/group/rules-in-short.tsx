@@ -1,0 +1,29 @@
+/** Owns a group's rules in one line, for lists. */
+import type { ReactNode } from 'react';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { meaningInShort, summarize } from '../model/rule-summary.ts';
+
+const shown = 3;
+
+export function RulesInShort({
+  direction,
+  rules,
+}: {
+  readonly direction: Direction;
+  readonly rules: readonly StoredRule[];
+}): ReactNode {
+  if (rules.length === 0) return <span className="dimmed">{meaningInShort[direction]}</span>;
+  const all = summarize(rules);
+  const [arrow, word] = direction === 'inbound' ? ['←', 'from'] : ['→', 'to'];
+  return (
+    <>
+      {all.slice(0, shown).map(({ what, farEnd }) => (
+        <span key={`${what} ${farEnd}`} className="brief">
+          {what} <span aria-hidden="true">{arrow}</span>
+          <span className="visually-hidden">{word}</span> {farEnd}
+        </span>
+      ))}
+      {all.length > shown ? <span className="dimmed">+{all.length - shown}</span> : null}
+    </>
+  );
+}

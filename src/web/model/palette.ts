@@ -1,0 +1,44 @@
+/** Owns the search of the command palette: what matches a few letters, the best first. */
+
+export interface Command {
+  readonly id: string;
+  readonly kind: 'page' | 'action' | 'device' | 'group';
+  readonly name: string;
+  /** What also finds it: an address, other words. */
+  readonly keywords: string;
+}
+
+const kindOrder: { readonly [K in Command['kind']]: number } = { page: 0, action: 1, group: 2, device: 3 };
+
+/** Smaller is better; undefined where some word stands nowhere. */
+function rank({ name, keywords, kind }: Command, words: readonly string[]): number | undefined {
+  const lower = name.toLowerCase();
+  const text = `${lower} ${keywords.toLowerCase()}`;
+  let score = kindOrder[kind];
+  for (const word of words) {
+    const at = text.indexOf(word);
+    if (at === -1) return undefined;
+    if (lower === word) score -= 40;
+    else if (at === 0) score -= 20;
+    else if (lower.includes(word)) score -= 10;
+  }
+  return score;
+}
+
+/** At most so many, the best first; with nothing typed, pages and actions. */
+export function findCommands(commands: Iterable<Command>, text: string, most: number): readonly Command[] {
+  const words = text
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '');
+  const found: { readonly command: Command; readonly score: number }[] = [];
+  for (const command of commands) {
+    if (words.length === 0 && (command.kind === 'device' || command.kind === 'group')) continue;
+    const score = rank(command, words);
+    if (score !== undefined) found.push({ command, score });
+  }
+  return found
+    .toSorted((a, b) => a.score - b.score)
+    .slice(0, most)
+    .map(({ command }) => command);
+}

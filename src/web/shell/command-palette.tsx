@@ -1,0 +1,172 @@
+/** Owns the command palette: every page, action, group and device under a few letters, by keyboard. */
+import { Modal, TextInput, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import { useNavigate } from '@tanstack/react-router';
+import { useDeferredValue, useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
+import { findCommands, type Command } from '../model/palette.ts';
+import { DeviceIcon, GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
+import { deviceName } from '../state/live.ts';
+import { useSnapshot, useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+import { places } from './places.ts';
+
+const most = 12;
+
+interface Runnable extends Command {
+  readonly run: () => void;
+}
+
+function useCommands(org: string): readonly Runnable[] {
+  const { devices, groups } = useSnapshot();
+  const { isOwner, mayWrite } = useRights();
+  const { end } = useSession();
+  const navigate = useNavigate();
+  const { setColorScheme } = useMantineColorScheme({ keepTransitions: true });
+  const next = useComputedColorScheme('light') === 'dark' ? 'light' : 'dark';
+  return useMemo(() => {
+    const pages = places
+      .filter((place) => isOwner || !('forOwner' in place))
+      .map(({ to, name }): Runnable => ({
+        id: to,
+        kind: 'page',
+        name,
+        keywords: 'go to',
+        run: () => void navigate({ to, params: { org } }),
+      }));
+    const action = (id: string, name: string, keywords: string, run: () => void): Runnable => ({
+      id,
+      kind: 'action',
+      name,
+      keywords,
+      run,
+    });
+    return [
+      ...pages,
+      ...(mayWrite
+        ? [
+            action(
+              'new-group',
+              'New group',
+              'create add rules',
+              () => void navigate({ to: '/o/$org/groups/new', params: { org } }),
+            ),
+            action(
+              'add-devices',
+              'Add devices',
+              'enrollment key create new',
+              () => void navigate({ to: '/o/$org/keys', params: { org } }),
+            ),
+          ]
+        : []),
+      action('tokens', 'Your tokens', 'account', () => void navigate({ to: '/o/$org/tokens', params: { org } })),
+      action('scheme', `Use the ${next} colours`, 'dark light theme', () => setColorScheme(next)),
+      action('sign-out', 'Sign out', 'leave log out', () => end()),
+      ...groups.map((group): Runnable => ({
+        id: group.id,
+        kind: 'group',
+        name: group.group_name,
+        keywords: group.group_description,
+        run: () => void navigate({ to: '/o/$org/groups/$group', params: { org, group: group.id } }),
+      })),
+      ...devices.map((device): Runnable => ({
+        id: device.id,
+        kind: 'device',
+        name: deviceName(device),
+        keywords: `${device.tunnel_ip} ${device.id}`,
+        run: () => void navigate({ to: '/o/$org/devices/$device', params: { org, device: device.id } }),
+      })),
+    ];
+  }, [org, devices, groups, isOwner, mayWrite, navigate, next, setColorScheme, end]);
+}
+
+const icons: { readonly [K in Command['kind']]: ReactNode } = {
+  page: <SearchIcon size={16} />,
+  action: <PlusIcon size={16} />,
+  group: <GroupIcon size={16} />,
+  device: <DeviceIcon size={16} />,
+};
+
+function Finder({ org, close }: { readonly org: string; readonly close: () => void }): ReactNode {
+  const commands = useCommands(org);
+  const [text, setText] = useState('');
+  const [at, setAt] = useState(0);
+  const wanted = useDeferredValue(text);
+  const found = useMemo(() => findCommands(commands, wanted, most) as readonly Runnable[], [commands, wanted]);
+  const current = Math.min(at, found.length - 1);
+  const choose = (command: Runnable | undefined): void => {
+    if (command === undefined) return;
+    close();
+    command.run();
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
+    if (step !== 0 && found.length > 0) {
+      event.preventDefault();
+      setAt((current + step + found.length) % found.length);
+    } else if (event.key === 'Enter') {
+      event.preventDefault();
+      choose(found[current]);
+    }
+  };
+  return (
+    <div className="stack tight">
+      <TextInput
+        role="combobox"
+        aria-label="Find a page, an action, a group or a device"
+        aria-expanded={found.length > 0}
+        aria-controls="palette-list"
+        aria-activedescendant={found[current] === undefined ? undefined : `palette-${current}`}
+        placeholder="Find a page, an action, a group or a device"
+        leftSection={<SearchIcon size={16} />}
+        value={text}
+        onChange={(event) => {
+          setText(event.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={onKeyDown}
+        data-autofocus
+      />
+      <ul id="palette-list" role="listbox" aria-label="Found" className="palette">
+        {found.map((command, index) => (
+          <li
+            key={`${command.kind} ${command.id}`}
+            id={`palette-${index}`}
+            role="option"
+            aria-selected={index === current}
+            className={index === current ? 'palette-row palette-on' : 'palette-row'}
+            onMouseMove={() => setAt(index)}
+            onClick={() => choose(command)}
+          >
+            {icons[command.kind]}
+            <span className="clip grow">{command.name}</span>
+            <span className="small dimmed">{command.kind}</span>
+          </li>
+        ))}
+      </ul>
+      {found.length === 0 ? <p className="small dimmed">Nothing is called so.</p> : null}
+    </div>
+  );
+}
+
+export function CommandPalette({
+  org,
+  opened,
+  close,
+}: {
+  readonly org: string;
+  readonly opened: boolean;
+  readonly close: () => void;
+}): ReactNode {
+  return (
+    <Modal
+      opened={opened}
+      onClose={close}
+      title="Go to"
+      size="lg"
+      yOffset="10vh"
+      centered={false}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <Finder org={org} close={close} />
+    </Modal>
+  );
+}
