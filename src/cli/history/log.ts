@@ -25,16 +25,16 @@ export async function log(session: Session, options: LogOptions): Promise<void> 
   await session.print({
     data: told.map(({ entry, sentence }) => ({ ...entry, sentence })),
     ids: told.map(({ entry }) => entry.id),
-    table: (paint) =>
+    table: (layout) =>
       renderTable(
         [
-          { head: 'TIME', text: ({ entry }) => shortTime(entry.at) },
+          { head: 'TIME', text: ({ entry }) => shortTime(entry.at), whole: true },
           { head: 'REVISION', text: ({ entry }) => String(entry.revision ?? ''), align: 'right' },
           { head: 'WHO', text: ({ entry }) => entry.username },
           { head: 'WHAT', text: ({ sentence }) => sentence },
         ],
         told,
-        paint,
+        layout,
       ),
   });
 }

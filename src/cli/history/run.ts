@@ -58,7 +58,7 @@ function printStates<State extends AnyState>(
   return session.print({
     data: told.map(({ state }) => state),
     ids: told.map(({ state }) => String(state.revision)),
-    table: (paint) => told.map((one) => block(one, paint)).join('\n'),
+    table: ({ paint }) => told.map((one) => block(one, paint)).join('\n'),
   });
 }
 
@@ -122,7 +122,7 @@ export async function groupDiff(session: Session, text: string, from?: string, t
       changes: lines.map(([sign, line]) => ({ sign, text: line })),
     },
     ids: [id],
-    table: (paint) =>
+    table: ({ paint }) =>
       lines.length === 0
         ? `Nothing differs in group ${visible(name)}.\n`
         : [
