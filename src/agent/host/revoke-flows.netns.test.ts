@@ -120,6 +120,17 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     expect(await talker.isHeard(aWhile)).toBe(false);
   });
 
+  test('leaves sockets alone that listen, also where a connection has ended and is still tracked', async () => {
+    const server = await Talker.serve(device, 2_200);
+    const talker = await Talker.call(peer, '100.64.0.1', 2_200);
+    talker.hangUp();
+    await server.next((line) => line.startsWith('closed'), 0);
+    await put(web);
+    expect(await revoke(both, web)).toEqual({ count: 1 });
+    await put(both);
+    expect(await (await Talker.call(peer, '100.64.0.1', 2_200)).isHeard()).toBe(true);
+  });
+
   test('ends only connections with the far ends that may have lost something, where these are given', async () => {
     await Talker.serve(device, 2_200);
     await Talker.serve(peer, 2_200);

@@ -90,8 +90,15 @@ export class NetlinkChannel {
     return this.#pids.has(process);
   }
 
-  /** Sends the requests, many at a time, and answers with the kernel's error number for each; 0 where it was done. */
-  send(protocol: number, requests: readonly Request[]): Promise<readonly number[]> {
+  /**
+   * Sends the requests, many at a time, and answers with the kernel's error number for each; 0 where it was done. `visit` sees what
+   * the kernel answers to each besides, during the call.
+   */
+  send(
+    protocol: number,
+    requests: readonly Request[],
+    visit: (index: number, message: Message) => void = () => {},
+  ): Promise<readonly number[]> {
     return this.#inTurn(async () => {
       const numbers = Array.from(requests, () => 0);
       for (let at = 0; at < requests.length; at += together) {
@@ -104,8 +111,13 @@ export class NetlinkChannel {
           return writeMessage({ type, flags: flags | flag.request | ack, sequence: first + i, payload });
         });
         await this.#ask(protocol, concat(bytes), (message) => {
-          if (message.type !== controlType.error || message.sequence < first || message.sequence > last) return false;
-          numbers[at + message.sequence - first] = errorNumber(message);
+          if (message.sequence < first || message.sequence > last) return false;
+          const index = at + message.sequence - first;
+          if (message.type !== controlType.error) {
+            visit(index, message);
+            return false;
+          }
+          numbers[index] = errorNumber(message);
           return message.sequence === last;
         });
       }

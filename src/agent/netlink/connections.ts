@@ -139,6 +139,8 @@ export async function listConnections(
 }
 
 const gone = 2;
+/** The socket has another cookie: it is another one by now. */
+const stale = 116;
 
 /** Makes the kernel forget these connections; one that has ended by itself meanwhile is none the worse. Answers with the first other error. */
 export async function forgetConnections(
@@ -155,16 +157,17 @@ export async function forgetConnections(
   return numbers.find((errno) => errno !== 0 && errno !== gone);
 }
 
-const destroySocket = 21;
+const socketRequest = { get: 20, destroy: 21 } as const;
 const tcp = 6;
+const listening = 10;
 const everyState = 0xffff_ffff;
-const noCookie = new Uint8Array(8).fill(0xff);
+const anyCookie = new Uint8Array(8).fill(0xff);
 
-/** Aborts a socket by its addresses and ports: `struct inet_diag_req_v2`. */
-function socketRequest(
+/** A socket by its addresses and ports: `struct inet_diag_req_v2`, up to the cookie. */
+function socketOf(
   { flow: { family, original, reply }, direction, local, remote }: LocalFlow,
   interfaceIndex: number,
-): Request | undefined {
+): Uint8Array | undefined {
   const [here, there] = direction === 'inbound' ? [reply.sport, original.sport] : [original.sport, reply.sport];
   const [near, far] = [parseAddress(local), parseAddress(remote)];
   if ('fault' in near || 'fault' in far) return undefined;
@@ -173,19 +176,43 @@ function socketRequest(
     room.set(addressBytes(family, value));
     return room;
   };
-  const id = [be16(here), be16(there), padded(near.value), padded(far.value), le32(interfaceIndex), noCookie];
-  const payload = concat([u8(familyNumber(family)), u8(tcp), u8(0), u8(0), le32(everyState), ...id]);
-  return { type: destroySocket, payload };
+  const id = [be16(here), be16(there), padded(near.value), padded(far.value), le32(interfaceIndex)];
+  return concat([u8(familyNumber(family)), u8(tcp), u8(0), u8(0), le32(everyState), ...id]);
 }
 
-/** Aborts the local sockets of these TCP connections. Answers with the first error, other than that there is none. */
+/** The cookie of the socket that an answer tells of (`struct inet_diag_msg`); nothing where it listens. */
+function cookieIn({ payload }: Message): Uint8Array | undefined {
+  return payload.length < 52 || payload[1] === listening ? undefined : payload.slice(44, 52);
+}
+
+/**
+ * Aborts the local sockets of these TCP connections. Answers with the first error, other than that there is none. Where a connection
+ * has no socket any more, the kernel finds the one that listens at its port, which must live: so each socket is
+ * looked at first, and ended by its cookie, which no other socket ever has.
+ */
 export async function abortSockets(
   channel: NetlinkChannel,
   flows: readonly LocalFlow[],
   interfaceIndex: number,
 ): Promise<number | undefined> {
-  const requests = flows
+  const sockets = flows
     .filter(({ flow, forwarded }) => flow.protocol === tcp && forwarded === undefined)
-    .flatMap((flow) => socketRequest(flow, interfaceIndex) ?? []);
-  return (await channel.send(sockDiag, requests)).find((errno) => errno !== 0 && errno !== gone);
+    .flatMap((flow) => socketOf(flow, interfaceIndex) ?? []);
+  const cookies = new Map<number, Uint8Array>();
+  const looked = await channel.send(
+    sockDiag,
+    sockets.map((socket) => ({ type: socketRequest.get, payload: concat([socket, anyCookie]) })),
+    (index, message) => {
+      const cookie = cookieIn(message);
+      if (cookie !== undefined) cookies.set(index, cookie);
+    },
+  );
+  const ended = await channel.send(
+    sockDiag,
+    [...cookies].map(([index, cookie]) => ({
+      type: socketRequest.destroy,
+      payload: concat([sockets[index] ?? new Uint8Array(0), cookie]),
+    })),
+  );
+  return [...looked, ...ended].find((errno) => errno !== 0 && errno !== gone && errno !== stale);
 }
