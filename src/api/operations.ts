@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox';
 import { errors, type ErrorCode } from './codes.ts';
 import type { Row } from './operation-row.ts';
 import { rows } from './operation-table.ts';
-import { paths, type AnswerKind, type Method, type OperationId } from './paths.ts';
+import { operationIds, paths, type AnswerKind, type Method, type OperationId } from './paths.ts';
 import type { Wire } from './scalar.ts';
 
 /** A success as the wire has it. */
@@ -60,10 +60,11 @@ function operation(id: OperationId): Operation {
   };
 }
 
-/** Every operation by its id. */
-export const operations = Object.fromEntries(
-  (Object.keys(rows) as OperationId[]).map((id) => [id, operation(id)]),
-) as Record<OperationId, Operation>;
+/** Every operation by its id, in the order of the paths: rows of several files stand in no order of their own. */
+export const operations = Object.fromEntries(operationIds.map((id) => [id, operation(id)])) as Record<
+  OperationId,
+  Operation
+>;
 
 type Rows = typeof rows;
 
