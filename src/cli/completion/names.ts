@@ -14,6 +14,7 @@ const unnamed = ({ id, name }: { readonly id: string; readonly name: string }): 
 
 const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly string[]> } = {
   device: async (session) => (await allDevices(session)).map(deviceName),
+  label: async (session) => (await allDevices(session)).flatMap(({ labels = [] }) => labels),
   group: async (session) => (await allGroups(session)).map(({ group_name }) => group_name),
   org: async (session) => (await (await session.client()).organizations.list({ signal: session.signal })).map(unnamed),
   token: async (session) => (await (await session.client()).tokens.list({ signal: session.signal })).map(unnamed),

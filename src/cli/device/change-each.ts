@@ -1,7 +1,9 @@
 /** Owns one change made to several devices: one after the other, each told of, and what was done before a failure. */
 import type { Device } from '../../api/device.ts';
-import { deviceName, type Devices } from '../lookup/device.ts';
+import { allDevices, deviceName, pickDevices, pickLabelled, type Devices } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
+import { readLabels } from '../terminal/label.ts';
 import { visible } from '../../node/visible.ts';
 
 /** How a list is changed: replaced, or by some of its entries. */
@@ -18,6 +20,28 @@ export function listAfter(way: ListChange, now: readonly string[], named: readon
     default:
       return way satisfies never;
   }
+}
+
+export interface LabelFilter {
+  readonly label?: readonly string[];
+}
+
+/** The devices that a command names, and the words that follow: with `--label`, the first word is one of these. */
+export async function readTarget(
+  session: Session,
+  args: readonly string[],
+  { label = [] }: LabelFilter,
+): Promise<{ readonly picked: Devices; readonly words: readonly string[] }> {
+  const wanted = readLabels(label);
+  const [text, ...rest] = args;
+  if (wanted.length > 0) return { picked: pickLabelled(await allDevices(session), wanted), words: args };
+  if (text === undefined) throw usageError('no device given: name one, or every device with --label');
+  return { picked: pickDevices(await allDevices(session), text), words: rest };
+}
+
+/** Taking and adding nothing is a slip of the pen; setting to nothing is not. */
+export function requireWords(way: ListChange, words: readonly string[], what: string): void {
+  if (way !== 'set' && words.length === 0) throw usageError(`no ${what} given to ${way}`);
 }
 
 export interface Work {

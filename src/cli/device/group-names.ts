@@ -1,5 +1,5 @@
 /** Owns the groups of a device by name, for people. */
-import type { Device } from '../../api/device.ts';
+import type { AppliedGroup, Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { allGroups } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
@@ -7,6 +7,14 @@ import type { Session } from '../session/session.ts';
 /** Only people read groups by name. */
 export const groupsForTable = async (session: Session): Promise<readonly SecurityGroup[]> =>
   session.isForPeople ? allGroups(session) : [];
+
+/** Why a group has a say on a device. */
+export const reasonWords: { readonly [By in AppliedGroup['by']]: string } = {
+  list: 'the list of the device names it',
+  label: 'it applies by label',
+  default: 'it is the default group',
+  guardrail: 'it is a guardrail',
+};
 
 /** The names of the groups that bind a device; one that the reader may not see is shown by its id. */
 export function groupNames({ security_groups = [] }: Device, groups: readonly SecurityGroup[]): readonly string[] {

@@ -1,15 +1,16 @@
 /** Owns what the device commands do. */
 import type { Device, UpdateDevice } from '../../api/device.ts';
 import { usageError } from '../terminal/exit.ts';
+import { readLabelOption, readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
-import { allDevices, deviceName, findDevice, pickDevices } from '../lookup/device.ts';
+import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
 import { groupIds } from '../lookup/group.ts';
 import { userNames } from '../lookup/member.ts';
-import { changeEach } from './change-each.ts';
-import { groupNames, groupsForTable } from './group-names.ts';
+import { changeEach, type LabelFilter } from './change-each.ts';
+import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
 
 export interface DeviceFields {
   readonly hostname?: string;
@@ -21,6 +22,8 @@ export interface DeviceFields {
   readonly reflexiveIp4?: string;
   readonly endpointLocalAddressIp4?: string;
   readonly childPrefix?: readonly string[];
+  readonly address?: readonly string[];
+  readonly label?: readonly string[];
   readonly relay?: string;
   readonly discovery?: string;
   readonly symmetricNat?: string;
@@ -33,10 +36,16 @@ function readFlag(option: string, text: string | undefined): boolean | undefined
   throw usageError(`--${option} is \`yes\` or \`no\`, not \`${text}\``);
 }
 
-function readPrefixes(texts: readonly string[] | undefined): readonly string[] | null | undefined {
+/** Entries with or without commas; `none` for an empty list. */
+function readList(texts: readonly string[] | undefined): readonly string[] | undefined {
   if (texts === undefined) return undefined;
-  const prefixes = texts.flatMap((text) => text.split(',')).filter((text) => text !== '');
-  return prefixes.length === 0 || prefixes.includes('none') ? null : prefixes;
+  const entries = texts.flatMap((text) => text.split(',')).filter((text) => text !== '');
+  return entries.includes('none') ? [] : entries;
+}
+
+function readPrefixes(texts: readonly string[] | undefined): readonly string[] | null | undefined {
+  const prefixes = readList(texts);
+  return prefixes?.length === 0 ? null : prefixes;
 }
 
 /** What the options say in the words of the wire; nothing about what they do not name. */
@@ -49,6 +58,8 @@ function wireFields(options: DeviceFields): UpdateDevice {
     reflexive_ip4: options.reflexiveIp4,
     endpoint_local_address_ip4: options.endpointLocalAddressIp4,
     child_prefix: readPrefixes(options.childPrefix),
+    addresses: readList(options.address),
+    labels: options.label === undefined ? undefined : readLabelOption(options.label),
     relay: readFlag('relay', options.relay),
     discovery: readFlag('discovery', options.discovery),
     symmetric_nat: readFlag('symmetric-nat', options.symmetricNat),
@@ -56,9 +67,10 @@ function wireFields(options: DeviceFields): UpdateDevice {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-export async function list(session: Session): Promise<void> {
+export async function list(session: Session, { label = [] }: LabelFilter): Promise<void> {
+  const wanted = readLabels(label);
   const [devices, groups, nameOf] = await Promise.all([
-    allDevices(session),
+    allDevices(session).then((all) => withLabels(all, wanted)),
     groupsForTable(session),
     userNames(session),
   ]);
@@ -71,6 +83,8 @@ export async function list(session: Session): Promise<void> {
           { head: 'HOSTNAME', text: ({ hostname }) => hostname },
           idColumn<Device>('ID', ({ id }) => id, layout),
           { head: 'TUNNEL IP', text: ({ tunnel_ip }) => tunnel_ip },
+          { head: 'ADDRESSES', text: ({ addresses = [] }) => addresses.join(', '), wide: true },
+          { head: 'LABELS', text: ({ labels = [] }) => labels.join(', ') },
           { head: 'GROUPS', text: (device) => groupNames(device, groups).join(', ') },
           { head: 'USER', text: ({ user_id }) => nameOf(user_id), wide: true },
           { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
@@ -88,6 +102,11 @@ export async function show(session: Session, text: string): Promise<void> {
     groupsForTable(session),
     userNames(session),
   ]);
+  const client = await session.client();
+  const applied = session.isForPeople
+    ? await client.devices.groups(device.organization_id, device.id, { signal: session.signal })
+    : [];
+  const groupName = (id: string): string => groups.find((group) => group.id === id)?.group_name ?? id;
   const flag = (value: boolean): string => (value ? 'yes' : 'no');
   await session.print({
     data: device,
@@ -99,7 +118,9 @@ export async function show(session: Session, text: string): Promise<void> {
           ['id', device.id],
           ['user', nameOf(device.user_id)],
           ['public key', device.public_key],
+          ['labels', (device.labels ?? []).join(', ')],
           ['tunnel ip', device.tunnel_ip],
+          ['addresses', (device.addresses ?? []).join(', ')],
           ['local ip', device.local_ip],
           ['reflexive ip4', device.reflexive_ip4],
           ['endpoint local address ip4', device.endpoint_local_address_ip4],
@@ -107,7 +128,7 @@ export async function show(session: Session, text: string): Promise<void> {
           ['relay', flag(device.relay)],
           ['discovery', flag(device.discovery)],
           ['symmetric nat', flag(device.symmetric_nat)],
-          ['groups', groupNames(device, groups)],
+          ['groups', applied.map(({ group_id, by }) => `${groupName(group_id)} (${reasonWords[by]})`)],
           ['revision', String(device.revision)],
           ['created', shortTime(device.created_at)],
           ['updated', shortTime(device.updated_at)],

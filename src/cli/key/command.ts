@@ -30,8 +30,13 @@ export function addKeyCommands(program: Command): void {
         new Option('--uses <number>', 'how many devices it admits').default('1'),
         new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now'),
         repeated('--group <name|id>', 'a group that every device it admits starts with'),
+        repeated('--label <label>', 'a label that every device it admits gets (owners only)'),
       ],
-      examples: ['ringfence key create lab --uses 10 --expires 7d', 'KEY=$(ringfence key create lab -q)'],
+      examples: [
+        'ringfence key create lab --uses 10 --expires 7d',
+        'ringfence key create app-servers --label app --label prod --uses 20',
+        'KEY=$(ringfence key create lab -q)',
+      ],
     },
     (run, session, { args: [name], options }) => run.create(session, name, options),
   );

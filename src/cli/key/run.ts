@@ -1,6 +1,7 @@
 /** Owns what the enrollment key commands do. */
 import type { EnrollmentKey } from '../../api/user.ts';
 import { usageError } from '../terminal/exit.ts';
+import { readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
@@ -10,8 +11,9 @@ import { groupIds } from '../lookup/group.ts';
 const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [
   { head: 'NAME', text: ({ name }) => name },
   idColumn('ID', ({ id }) => id, layout),
+  { head: 'LABELS', text: ({ labels = [] }) => labels.join(', ') },
   { head: 'USES LEFT', text: ({ uses_left }) => String(uses_left), align: 'right' },
-  { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
+  { head: 'CREATED', text: ({ created_at }) => shortTime(created_at), wide: true },
   { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) },
 ];
 
@@ -49,11 +51,13 @@ export interface NewKey {
   readonly uses?: string;
   readonly expires?: string;
   readonly group?: readonly string[];
+  readonly label?: readonly string[];
 }
 
 export async function create(session: Session, name: string | undefined, options: NewKey): Promise<void> {
-  const { uses = '1', expires, group = [] } = options;
+  const { uses = '1', expires, group = [], label = [] } = options;
   if (!/^\d{1,9}$/.test(uses)) throw usageError(`\`${uses}\` is not a number of uses`);
+  const labels = readLabels(label);
   const client = await session.client();
   const organization = await session.organization();
   const security_groups = group.length === 0 ? [] : await groupIds(session, group);
@@ -62,6 +66,7 @@ export async function create(session: Session, name: string | undefined, options
     ...(name !== undefined && { name }),
     ...(expires !== undefined && { expires_at: readExpiry(expires, Date.now()) }),
     ...(security_groups.length > 0 && { security_groups }),
+    ...(labels.length > 0 && { labels }),
   };
   const key = await client.enrollmentKeys.create(organization, body, { signal: session.signal });
   await session.print({

@@ -36,5 +36,18 @@ export function pickDevices(devices: readonly Device[], text: string): Devices {
   return { devices: found, isMany: true };
 }
 
+export const withLabels = (devices: readonly Device[], wanted: readonly string[]): readonly Device[] =>
+  devices.filter(({ labels = [] }) => wanted.every((label) => labels.includes(label)));
+
+/** Every device that carries all of these labels. */
+export function pickLabelled(devices: readonly Device[], wanted: readonly string[]): Devices {
+  const found = withLabels(devices, wanted);
+  if (found.length === 0) throw new CliError('notFound', `no device has the ${labelWords(wanted)}`);
+  return { devices: found, isMany: true };
+}
+
+const labelWords = (labels: readonly string[]): string =>
+  labels.length === 1 ? `label ${labels.join()}` : `labels ${labels.join(' and ')}`;
+
 export const deviceName = ({ hostname, id }: { readonly hostname: string; readonly id: string }): string =>
   hostname || id;

@@ -65,8 +65,11 @@ function takeStep(
     case 'update': {
       if (step.kind === 'group') return updateGroup(client, step.group, step.body, { ifMatch: step.group.revision });
       const { organization_id, id, revision } = step.device;
-      const security_groups = step.groups.map((group) => idOf(group, made));
-      return client.devices.update(organization_id, id, { security_groups }, { ifMatch: revision });
+      const body = {
+        ...(step.groups && { security_groups: step.groups.map((group) => idOf(group, made)) }),
+        ...(step.labels && { labels: step.labels }),
+      };
+      return client.devices.update(organization_id, id, body, { ifMatch: revision });
     }
     default:
       return step satisfies never;

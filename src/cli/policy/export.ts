@@ -24,12 +24,13 @@ export async function exportPolicy(session: Session): Promise<void> {
   };
   const policy = {
     groups: mine.map((group) => exportGroup(group, names.get(group.group_name) ?? 0)),
-    devices: devices.flatMap(({ id, hostname, security_groups = [] }) =>
-      security_groups.length === 0
+    devices: devices.flatMap(({ id, hostname, security_groups = [], labels = [] }) =>
+      security_groups.length + labels.length === 0
         ? []
         : [
             {
               device: hosts.get(hostname) === 1 && hostname !== '' ? hostname : id,
+              ...(labels.length > 0 && { labels }),
               groups: security_groups.map(groupName),
             },
           ],

@@ -45,7 +45,9 @@ export type Step =
       readonly action: 'update';
       readonly kind: 'device';
       readonly device: Device;
-      readonly groups: readonly GroupReference[];
+      /** Absent: as they are. */
+      readonly groups?: readonly GroupReference[];
+      readonly labels?: readonly string[];
     })
   | (Common & { readonly action: 'delete'; readonly kind: 'group'; readonly group: SecurityGroup });
 
@@ -152,18 +154,40 @@ function deviceStep(
   actual: Actual,
 ): readonly Step[] {
   const device = pickDevice(actual.devices, desired.device);
-  const groups = [...new Set(desired.groups)].map((name) => reference(name, policy, found, actual));
-  const now = (device.security_groups ?? []).map((id) => ({ id }));
+  const now = (device.security_groups ?? []).map((id): GroupReference => ({ id }));
+  const groups =
+    desired.groups === undefined
+      ? now
+      : [...new Set(desired.groups)].map((name) => reference(name, policy, found, actual));
   const key = (one: GroupReference): string => ('id' in one ? one.id : `${one.scope} ${one.name}`);
   const nameOf = (one: GroupReference): string =>
     'id' in one ? (actual.groups.find(({ id }) => id === one.id)?.group_name ?? one.id) : one.name;
   const [before, after] = [new Set(now.map(key)), new Set(groups.map(key))];
-  const lines: readonly Line[] = [
+  const groupLines: readonly Line[] = [
     ...now.filter((one) => !after.has(key(one))).map((one) => ['-', `group ${nameOf(one)}`] as const),
     ...groups.filter((one) => !before.has(key(one))).map((one) => ['+', `group ${nameOf(one)}`] as const),
   ];
-  if (lines.length === 0) return [];
-  return [{ action: 'update', kind: 'device', name: device.hostname || device.id, device, groups, lines }];
+  const labelled = labelLines(device.labels ?? [], desired.labels);
+  if (groupLines.length + labelled.length === 0) return [];
+  return [
+    {
+      action: 'update',
+      kind: 'device',
+      name: device.hostname || device.id,
+      device,
+      ...(groupLines.length > 0 && { groups }),
+      ...(labelled.length > 0 && { labels: desired.labels }),
+      lines: [...groupLines, ...labelled],
+    },
+  ];
+}
+
+function labelLines(now: readonly string[], then: readonly string[] | undefined): readonly Line[] {
+  if (then === undefined) return [];
+  return [
+    ...now.filter((label) => !then.includes(label)).map((label) => ['-', `label ${label}`] as const),
+    ...then.filter((label) => !now.includes(label)).map((label) => ['+', `label ${label}`] as const),
+  ];
 }
 
 /** What a file names is meant first; then what the server has. */

@@ -1,6 +1,7 @@
 /** Owns policy files: which groups and devices they name, and what they say about them. */
 import type { GroupInput } from '../../policy/group.ts';
 import { isObject, type JsonObject } from '../../policy/json.ts';
+import { parseLabel } from '../../policy/label.ts';
 import { usageError } from '../terminal/exit.ts';
 import { problemLine, readWritten } from '../group/written-group.ts';
 import type { Input, InputDocument } from '../terminal/input-file.ts';
@@ -25,8 +26,10 @@ export interface DesiredDevice {
   readonly where: string;
   /** Host name or id. */
   readonly device: string;
-  /** Names or ids; none means that the default group applies. */
-  readonly groups: readonly string[];
+  /** Names or ids; none means that the default group applies. Absent: as they are. */
+  readonly groups?: readonly string[];
+  /** Absent: as they are. */
+  readonly labels?: readonly string[];
 }
 
 export interface Desired {
@@ -116,17 +119,30 @@ function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[])
 }
 
 function readDeviceEntry({ value, where, report }: Entry, devices: DesiredDevice[]): void {
-  if (!isObject(value)) return report([], 'a device is a mapping with `device` and `groups`');
-  const { device, groups, ...rest } = value;
-  for (const name of Object.keys(rest)) report([name], `there is no field \`${name}\` here; known: device, groups`);
+  if (!isObject(value)) return report([], 'a device is a mapping with `device`, `groups` and `labels`');
+  const { device, groups, labels, ...rest } = value;
+  for (const name of Object.keys(rest))
+    report([name], `there is no field \`${name}\` here; known: device, groups, labels`);
   if (typeof device !== 'string' || device === '') return report(['device'], '`device` must be a host name or an id');
-  const names = groups ?? [];
-  if (!Array.isArray(names) || !names.every((name): name is string => typeof name === 'string')) {
-    return report(['groups'], '`groups` must be a list of names or ids');
+  // A file that says nothing but the device means the default group; one that says only labels means only these.
+  const names = groups ?? (labels === undefined ? [] : undefined);
+  if (!isTexts(names)) return report(['groups'], '`groups` must be a list of names or ids');
+  if (!isTexts(labels)) return report(['labels'], '`labels` must be a list of labels');
+  for (const [index, text] of (labels ?? []).entries()) {
+    const label = parseLabel(text);
+    if (typeof label !== 'string') report(['labels', index], `the label ${JSON.stringify(text)} ${label.reason}`);
   }
-  devices.push({ where, device, groups: names });
+  devices.push({
+    where,
+    device,
+    ...(names !== undefined && { groups: names }),
+    ...(labels !== undefined && { labels: [...new Set(labels)].toSorted() }),
+  });
   return undefined;
 }
+
+const isTexts = (value: unknown): value is readonly string[] | undefined =>
+  value === undefined || (Array.isArray(value) && value.every((entry) => typeof entry === 'string'));
 
 function twice<T extends { readonly where: string }>(
   things: readonly T[],

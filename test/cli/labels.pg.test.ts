@@ -1,0 +1,93 @@
+/** Proves labels in the command line: who sets them, what they find, and what files say of them. */
+import { expect, it } from 'vitest';
+import { done, json, usePeople } from './people.fixture.ts';
+
+const people = usePeople();
+
+const device = (name: string, ...more: readonly string[]) =>
+  json(people.owner.run(['device', 'create', name, '--public-key', name, ...more, '-o', 'json']));
+
+it('labels are set, added, removed and shown, on one device and on many', async () => {
+  const made = await device('app-1', '--label', 'app', '--label', 'prod', '--address', '192.0.2.1,2001:db8::1');
+  expect(made).toMatchObject({ labels: ['app', 'prod'], addresses: ['192.0.2.1', '2001:db8::1'] });
+  await device('app-2');
+  await device('db-1', '--label', 'db');
+  expect(await done(people.owner.run(['device', 'label', 'add', 'app-*', 'web', 'app']))).toBe(
+    'Labels of device app-1: app, prod, web.\nLabels of device app-2: app, web.\n',
+  );
+  expect(await done(people.owner.run(['device', 'label', 'remove', '--label', 'app', 'web']))).toContain(
+    'Labels of device app-2: app.',
+  );
+  const again = await people.owner.run(['device', 'label', 'set', 'app-2', 'app']);
+  expect(again.stderr).toContain('Nothing to change');
+  const listed = await done(people.owner.run(['device', 'list', '--label', 'app', '--no-headers']));
+  expect(listed.split('\n').map((line) => line.split(' ')[0])).toEqual(['app-1', 'app-2', '']);
+  expect(await json(people.owner.run(['device', 'list', '--label', 'app+prod', '-o', 'json']))).toHaveLength(1);
+  const shown = await done(people.owner.run(['device', 'show', 'app-1']));
+  expect(shown).toMatch(/labels +app, prod\n/);
+  expect(shown).toMatch(/addresses +192\.0\.2\.1, 2001:db8::1\n/);
+  expect(await done(people.owner.run(['device', 'label', 'set', 'app-1']))).toContain('Labels of device app-1: none.');
+  const edited = await json(people.owner.run(['device', 'edit', 'app-1', '--address', 'none', '-o', 'json']));
+  expect(edited).not.toHaveProperty('addresses');
+});
+
+it('only an owner sets them, also by an enrollment key; wrong ones are refused with the reason', async () => {
+  await done(people.member.run(['device', 'create', 'mine', '--public-key', 'mine', '-q']));
+  const refused = await people.member.run(['device', 'label', 'add', 'mine', 'db']);
+  expect(refused).toMatchObject({ code: 4, stdout: '' });
+  expect(await people.member.run(['key', 'create', '--label', 'db'])).toMatchObject({ code: 4 });
+  const key = await json(people.owner.run(['key', 'create', 'rack', '--label', 'db,prod', '-o', 'json']));
+  expect(key.labels).toEqual(['db', 'prod']);
+  expect(await done(people.owner.run(['key', 'list']))).toMatch(/rack +\S+ +db, prod /);
+  for (const [label, why] of [
+    ['DB', /upper-case/],
+    ['db-', /begin and end with/],
+    ['d b', /other characters/],
+  ] as const) {
+    const outcome = await people.owner.run(['device', 'label', 'add', 'mine', label]);
+    expect(outcome).toMatchObject({ code: 2, stdout: '' });
+    expect(outcome.stderr).toMatch(why);
+  }
+  expect(await people.owner.run(['device', 'label', 'add', 'mine'])).toMatchObject({ code: 2 });
+  expect(await people.owner.run(['device', 'list', '--label', 'nobody', '-q'])).toMatchObject({ code: 0, stdout: '' });
+  expect(await people.owner.run(['device', 'groups', 'add', '--label', 'nobody', 'default'])).toMatchObject({
+    code: 3,
+  });
+});
+
+it('groups are attached by label, and a device tells why each group is in effect', async () => {
+  await device('app-1', '--label', 'app');
+  await device('db-1');
+  await done(people.owner.run(['group', 'create', 'web']));
+  expect(await done(people.owner.run(['device', 'groups', 'add', '--label', 'app', 'web']))).toBe(
+    'Groups of device app-1: web.\n',
+  );
+  expect(await done(people.owner.run(['device', 'groups', 'list', 'app-1']))).toMatch(
+    /web +\S+ +the list of the device/,
+  );
+  expect(await done(people.owner.run(['device', 'show', 'db-1']))).toMatch(/groups +\S+ \(it is the default group\)\n/);
+});
+
+it('a policy file carries labels there and back, and leaves alone what it does not name', async () => {
+  await device('app-1', '--label', 'app');
+  await done(people.owner.run(['group', 'create', 'web']));
+  await done(people.owner.run(['device', 'groups', 'set', 'app-1', 'web']));
+  const saved = await done(people.owner.run(['export']));
+  expect(saved).toContain('labels:\n      - app\n');
+  const file = await people.owner.file('saved.yaml', saved);
+  await done(people.owner.run(['device', 'label', 'set', 'app-1', 'other']));
+  const plan = await done(people.owner.run(['diff', file]));
+  expect(plan).toMatch(/- label other\n +\+ label app\n/);
+  await done(people.owner.run(['apply', file, '--yes']));
+  expect(await done(people.owner.run(['export']))).toBe(saved);
+  const labels = await people.owner.file('labels.yaml', 'devices: [{device: app-1, labels: [app, prod]}]');
+  await done(people.owner.run(['apply', labels, '--yes']));
+  expect(await json(people.owner.run(['device', 'show', 'app-1', '-o', 'json']))).toMatchObject({
+    labels: ['app', 'prod'],
+    security_groups: [expect.any(String)],
+  });
+  const wrong = await people.owner.run(['apply', '-f', '-', '--yes'], {
+    input: 'devices:\n  - device: app-1\n    labels: [app, DB]\n',
+  });
+  expect(wrong.stderr).toMatch(/stdin:3: the label "DB" has upper-case letters/);
+});
