@@ -51,10 +51,14 @@ export async function newFleet(server: TestServer): Promise<Fleet> {
   });
   const rows: readonly (readonly [string, string, Json])[] = [
     ['bastion', '100.64.0.2', {}],
-    ['web-1', '100.64.0.17', { security_groups: [web, operations] }],
-    ['web-2', '100.64.0.18', { security_groups: [web, operations] }],
-    ['db-primary', '100.64.0.33', { security_groups: [database, operations] }],
-    ['db-replica', '100.64.0.34', { security_groups: [database, operations] }],
+    ['web-1', '100.64.0.17', { security_groups: [web, operations], labels: ['app', 'prod'] }],
+    ['web-2', '100.64.0.18', { security_groups: [web, operations], labels: ['app', 'canary'] }],
+    [
+      'db-primary',
+      '100.64.0.33',
+      { security_groups: [database, operations], labels: ['db', 'eu/fra', 'primary', 'prod'] },
+    ],
+    ['db-replica', '100.64.0.34', { security_groups: [database, operations], labels: ['db', 'prod'] }],
     ['build', '100.64.0.40', {}],
     ['laptop-kim', '100.64.0.90', { user_id: member.id, security_groups: [mine] }],
   ];

@@ -197,6 +197,46 @@ describe('devices', () => {
     expect(await listOf()).toEqual([ssh.id, web.id]);
   });
 
+  test('labels are set by an owner on the device and by a key, wrong ones are told, and the list is filtered by them', async () => {
+    const place = await newPlace(stage.server);
+    const device = await addDevice(place, 'one', { user_id: place.member.id });
+    await addDevice(place, 'two', { labels: ['app'] });
+    const labelsOf = async (): Promise<unknown> =>
+      (await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`)).labels;
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices/${device.id}` });
+    const field = page.getByLabel('What is this device?').first();
+    await field.fill('DB');
+    await page.keyboard.press('Enter');
+    await expectShown(page.getByText('“DB” has upper-case letters'));
+    expect(await labelsOf()).toBeUndefined();
+    await page.keyboard.press('Backspace');
+    await field.fill('prod, app');
+    await page.keyboard.press('Enter');
+    await expectShown(page.getByText('Labels of one: app, prod.'));
+    expect(await labelsOf()).toEqual(['app', 'prod']);
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await expectShown(page.getByText('Undone.'));
+    expect(await labelsOf()).toBeUndefined();
+
+    const member = await open({ token: place.member.token, path: `/o/${place.org}/devices/${device.id}` });
+    await expectShown(member.getByText('Only an owner sets labels.'));
+    expect(await member.getByLabel('What is this device?').count()).toBe(0);
+
+    await page.goto(`${stage.server.url}/ui/o/${place.org}/devices`);
+    await page.getByRole('combobox', { name: 'Filter by label' }).click();
+    await page.getByRole('option', { name: 'app' }).click();
+    await expectShown(page.getByText('1 of 2 devices'));
+    expect(page.url()).toContain('label=app');
+    await page.getByRole('button', { name: 'Add devices' }).first().click();
+    await page.getByLabel('Labels that the devices get').first().fill('web');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Tab');
+    await page.getByRole('button', { name: 'Make the key' }).click();
+    await expectShown(page.getByText('The key is shown only now.'));
+    const [issued] = await place.owner.api.expect(200, 'GET', `${place.base}/enrollment_keys`);
+    expect(issued.labels).toEqual(['web']);
+  });
+
   test("a member sees another's device but is offered no change; the owner deletes it after a question", async () => {
     const place = await newPlace(stage.server);
     const device = await addDevice(place, 'not-yours');

@@ -4,8 +4,10 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { endOf, lengthChoices } from '../model/expiry.ts';
-import { useSnapshot } from '../state/organization.ts';
+import { labelFault } from '../model/labels.ts';
+import { useRights, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { LabelInput } from './label-input.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { sentence } from '../components/placeholders.tsx';
 
@@ -57,6 +59,9 @@ export function AddDevice({
   const [uses, setUses] = useState<number>(1);
   const [lasts, setLasts] = useState('day');
   const [chosen, setChosen] = useState<string[]>([]);
+  const [labels, setLabels] = useState<readonly string[]>([]);
+  const { governs } = useRights();
+  const wrongLabel = labelFault(labels);
   const [made, setMade] = useState<IssuedEnrollmentKey>();
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);
@@ -71,6 +76,7 @@ export function AddDevice({
           name: name.trim() || 'made in the web UI',
           ...(expires_at === undefined ? {} : { expires_at }),
           ...(chosen.length === 0 ? {} : { security_groups: chosen }),
+          ...(labels.length === 0 ? {} : { labels }),
         }),
       );
       await queries.invalidateQueries({ queryKey: keysKey(org) });
@@ -150,6 +156,15 @@ export function AddDevice({
               clearButtonProps={{ 'aria-label': 'No groups' }}
             />
           )}
+          {governs ? (
+            <LabelInput
+              label="Labels that the devices get"
+              description="What the devices are. Rules and groups name labels."
+              labels={labels}
+              onChange={setLabels}
+              error={wrongLabel}
+            />
+          ) : null}
           {fault === undefined ? null : (
             <p className="fault" role="alert">
               {fault}
@@ -159,7 +174,7 @@ export function AddDevice({
             <Button variant="default" onClick={leave}>
               Cancel
             </Button>
-            <Button type="submit" loading={busy}>
+            <Button type="submit" loading={busy} disabled={wrongLabel !== undefined}>
               Make the key
             </Button>
           </div>

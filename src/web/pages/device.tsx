@@ -10,6 +10,7 @@ import { Compiled } from '../components/ruleset.tsx';
 import { Confirm, type Question } from '../components/confirm.tsx';
 import { DeviceAgent } from '../device/agent-status.tsx';
 import { DeviceGroups } from '../device/device-groups.tsx';
+import { DeviceLabels } from '../device/device-labels.tsx';
 import { RuleTable } from '../group/rules.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
@@ -23,6 +24,10 @@ function Facts({ device }: { readonly device: Device }): ReactNode {
   const facts: readonly (readonly [string, ReactNode])[] = [
     ['User', nameOf(device.user_id)],
     ['Tunnel address', device.tunnel_ip === '' ? '–' : <span className="mono">{device.tunnel_ip}</span>],
+    [
+      'Other addresses',
+      (device.addresses ?? []).length === 0 ? '–' : <span className="mono">{(device.addresses ?? []).join(', ')}</span>,
+    ],
     ['Local address', device.local_ip === '' ? '–' : <span className="mono">{device.local_ip}</span>],
     ['Seen from outside', device.reflexive_ip4 === '' ? '–' : <span className="mono">{device.reflexive_ip4}</span>],
     [
@@ -164,6 +169,7 @@ export function DevicePage(): ReactNode {
         </div>
         <div className="stack">
           <DeviceAgent device={device} />
+          <DeviceLabels key={device.id} device={device} />
           <Facts device={device} />
         </div>
       </div>

@@ -7,6 +7,7 @@ import type { Device, DeviceStatus } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { deviceStateOf, type DeviceState } from '../model/device-state.ts';
 import { applies } from '../model/device-policy.ts';
+import { countLabels } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice } from '../device/add-device.tsx';
 import { DeviceStateTag } from '../device/device-state.tsx';
@@ -18,10 +19,11 @@ import { useMembers, useNames, useSnapshot, useRights, useStatuses } from '../st
 
 const none: readonly Device[] = [];
 
-type Column = 'name' | 'address' | 'groups' | 'user' | 'seen';
+type Column = 'name' | 'address' | 'labels' | 'groups' | 'user' | 'seen';
 const columns: readonly (readonly [Column, string])[] = [
   ['name', 'Name'],
   ['address', 'Address'],
+  ['labels', 'Labels'],
   ['groups', 'Groups'],
   ['user', 'User'],
   ['seen', 'Agent'],
@@ -31,22 +33,24 @@ interface Wanted {
   readonly text: string;
   readonly group: string | undefined;
   readonly user: string | undefined;
+  readonly label: string | undefined;
 }
 
 const matches = (device: Device, text: string): boolean =>
   [device.hostname, device.tunnel_ip, device.local_ip, device.public_key, device.id].some((value) =>
     value.toLowerCase().includes(text),
-  );
+  ) || [...(device.labels ?? []), ...(device.addresses ?? [])].some((value) => value.includes(text));
 
 type Fleet = Pick<Snapshot, 'devices' | 'groupById'>;
 
-function select({ devices, groupById }: Fleet, { text, group, user }: Wanted): readonly Device[] {
+function select({ devices, groupById }: Fleet, { text, group, user, label }: Wanted): readonly Device[] {
   const wanted = text.trim().toLowerCase();
   const chosen = group === undefined ? undefined : groupById.get(group);
   return devices.filter(
     (device) =>
       (wanted === '' || matches(device, wanted)) &&
       (user === undefined || device.user_id === user) &&
+      (label === undefined || device.labels?.includes(label) === true) &&
       (group === undefined || (chosen !== undefined && applies(chosen, device))),
   );
 }
@@ -61,6 +65,7 @@ function sortBy(
   if (column === 'name') return devices;
   const keys: { readonly [C in Exclude<Column, 'name'>]: (device: Device) => string } = {
     address: ({ tunnel_ip }) => tunnel_ip,
+    labels: ({ labels = [] }) => labels.join(),
     groups: ({ security_groups = [] }) => String(security_groups.length),
     user: ({ user_id }) => nameOf(user_id),
     seen: ({ id }) => statuses?.get(id)?.reported_at ?? '',
@@ -124,6 +129,12 @@ const Row = memo(function Row({
         <strong>{deviceName(device)}</strong>
       </Link>
       <span className="mono clip">{device.tunnel_ip || '–'}</span>
+      <span className="tags row-labels">
+        {(device.labels ?? []).slice(0, 3).map((label) => (
+          <Tag key={label}>{label}</Tag>
+        ))}
+        {(device.labels ?? []).length > 3 ? <Tag>+{(device.labels ?? []).length - 3}</Tag> : null}
+      </span>
       <span className="tags">
         <GroupTags list={device.security_groups} groupById={groupById} defaultName={defaultName} />
       </span>
@@ -180,7 +191,8 @@ function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly 
 
 export function DevicesPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/devices' });
-  const { group, user } = useSearch({ from: '/o/$org/devices' });
+  const search = useSearch({ from: '/o/$org/devices' });
+  const { group, user, label } = search;
   const navigate = useNavigate({ from: '/o/$org/devices' });
   const snapshot = useSnapshot();
   const statuses = useStatuses();
@@ -195,10 +207,15 @@ export function DevicesPage(): ReactNode {
   const { devices, groupById } = snapshot;
   const reports = column === 'seen' ? statuses : undefined;
   const shown = useMemo(() => {
-    const sorted = sortBy(select({ devices, groupById }, { text: wanted, group, user }), column, reports, nameOf);
+    const sorted = sortBy(
+      select({ devices, groupById }, { text: wanted, group, user, label }),
+      column,
+      reports,
+      nameOf,
+    );
     return reversed ? sorted.toReversed() : sorted;
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- names change with members only
-  }, [devices, groupById, wanted, group, user, column, reversed, reports, members.data]);
+  }, [devices, groupById, wanted, group, user, label, column, reversed, reports, members.data]);
   // The first rows are drawn after the page around them, so that neither waits for the other.
   const isDrawn = useDeferredValue(true, false);
 
@@ -206,7 +223,12 @@ export function DevicesPage(): ReactNode {
     setReversed(next === column ? !reversed : false);
     setColumn(next);
   };
-  const filter = (next: { group?: string; user?: string }): void => void navigate({ search: next, replace: true });
+  const labels = useMemo(() => [...countLabels(devices).keys()], [devices]);
+  /** Other filters stay; one that is given nothing goes. */
+  const filter = (next: { readonly [Name in 'group' | 'user' | 'label']?: string | null }): void => {
+    const all = Object.entries({ ...search, ...next }).filter(([, value]) => value !== null);
+    void navigate({ search: Object.fromEntries(all), replace: true });
+  };
   const total = snapshot.devices.length;
   return (
     <div className="page">
@@ -243,7 +265,7 @@ export function DevicesPage(): ReactNode {
               className="grow"
               miw={200}
               aria-label="Search devices"
-              placeholder="Search by name, address or key"
+              placeholder="Search by name, address, label or key"
               leftSection={<SearchIcon size={16} />}
               value={text}
               onChange={(event) => setText(event.currentTarget.value)}
@@ -259,9 +281,7 @@ export function DevicesPage(): ReactNode {
               searchable
               data={snapshot.groups.map(({ id, group_name }) => ({ value: id, label: group_name }))}
               value={group ?? null}
-              onChange={(id) =>
-                filter({ ...(id === null ? {} : { group: id }), ...(user === undefined ? {} : { user }) })
-              }
+              onChange={(id) => filter({ group: id })}
               clearButtonProps={{ 'aria-label': 'Every group' }}
             />
             <Select
@@ -272,11 +292,22 @@ export function DevicesPage(): ReactNode {
               searchable
               data={(members.data ?? []).map(({ user_id, username }) => ({ value: user_id, label: username }))}
               value={user ?? null}
-              onChange={(id) =>
-                filter({ ...(id === null ? {} : { user: id }), ...(group === undefined ? {} : { group }) })
-              }
+              onChange={(id) => filter({ user: id })}
               clearButtonProps={{ 'aria-label': 'Every user' }}
             />
+            {labels.length === 0 && label === undefined ? null : (
+              <Select
+                className="filter"
+                aria-label="Filter by label"
+                placeholder="Every label"
+                clearable
+                searchable
+                data={labels}
+                value={label ?? null}
+                onChange={(value) => filter({ label: value })}
+                clearButtonProps={{ 'aria-label': 'Every label' }}
+              />
+            )}
           </div>
           <div className="card list">
             <div className="list-head">
@@ -301,14 +332,14 @@ export function DevicesPage(): ReactNode {
                     variant="default"
                     onClick={() => {
                       setText('');
-                      filter({});
+                      filter({ group: null, user: null, label: null });
                     }}
                   >
                     Show every device
                   </Button>
                 }
               >
-                Search looks at names, addresses, keys and ids.
+                Search looks at names, addresses, labels, keys and ids.
               </Empty>
             ) : (
               <Rows devices={isDrawn ? shown : none} org={org} />

@@ -26,6 +26,7 @@ function Entry({
   const nameOf = useNames();
   const over = Date.parse(entry.expires_at) <= Date.now();
   const groups = entry.security_groups ?? [];
+  const labels = entry.labels ?? [];
   return (
     <li>
       <div className="grow stack tight">
@@ -56,6 +57,16 @@ function Entry({
               ))
             )}
           </span>
+          {labels.length === 0 ? null : (
+            <>
+              labelled{' '}
+              <span className="tags">
+                {labels.map((label) => (
+                  <Tag key={label}>{label}</Tag>
+                ))}
+              </span>
+            </>
+          )}
         </div>
       </div>
       {revoke === undefined ? null : (

@@ -29,9 +29,10 @@ const inside = () => organization;
 const devices = createRoute({
   getParentRoute: inside,
   path: '/devices',
-  validateSearch: (search: Record<string, unknown>): { group?: string; user?: string } => ({
+  validateSearch: (search: Record<string, unknown>): { group?: string; user?: string; label?: string } => ({
     ...(typeof search['group'] === 'string' ? { group: search['group'] } : {}),
     ...(typeof search['user'] === 'string' ? { user: search['user'] } : {}),
+    ...(typeof search['label'] === 'string' ? { label: search['label'] } : {}),
   }),
   component: lazyRouteComponent(() => import('../pages/devices.tsx'), 'DevicesPage'),
 });

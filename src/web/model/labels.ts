@@ -1,0 +1,24 @@
+/** Owns the labels of a fleet: which are in use, on how many devices, and what is wrong with one that is typed. */
+import type { Device } from '../../api/device.ts';
+import { parseLabel } from '../../policy/label.ts';
+
+/** How many devices carry each label, by name. */
+export function countLabels(devices: readonly Device[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { labels = [] } of devices) for (const label of labels) counts.set(label, (counts.get(label) ?? 0) + 1);
+  return new Map([...counts].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** What was typed or pasted, each label once. */
+export const splitLabels = (texts: readonly string[]): readonly string[] => [
+  ...new Set(texts.flatMap((text) => text.split(/[\s,;]+/)).filter((text) => text !== '')),
+];
+
+/** Why these are no labels, in one sentence; undefined where they are. */
+export function labelFault(labels: readonly string[]): string | undefined {
+  for (const text of labels) {
+    const label = parseLabel(text);
+    if (typeof label !== 'string') return `“${text}” ${label.reason}.`;
+  }
+  return undefined;
+}
