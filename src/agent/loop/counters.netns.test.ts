@@ -43,7 +43,7 @@ async function counts(): Promise<Record<string, number>> {
   const found: Record<string, number> = {};
   for (const [direction, each] of Object.entries(world.agent.status.counts)) {
     const way = direction === 'inbound' ? 'in' : 'out';
-    for (const [id, { packets }] of each.admitted) found[`${way} ${id === web.id ? 'web' : 'dns'}`] = packets;
+    for (const [id, { packets }] of each.matched) found[`${way} ${id === web.id ? 'web' : 'dns'}`] = packets;
     for (const fate of ['established', 'refused'] as const) found[`${way} ${fate}`] = each.fates[fate].packets;
   }
   return found;

@@ -2,6 +2,7 @@
 import { samePolicy } from '../../policy/same.ts';
 import { sameServerAccess, type ServerAccess } from '../../policy/server-access.ts';
 import type { Target } from '../kernel/enforcer.ts';
+import { madeOfSameGroups } from '../source/peer-devices.ts';
 import type { Knowledge } from '../source/policy-source.ts';
 import { desiredPolicyFrom, type DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
@@ -29,10 +30,7 @@ function desiredFrom(
 ): DesiredPolicy {
   const seen = { revision, ...(own !== undefined && { own }) };
   const before = old?.policy;
-  const same =
-    before?.source === policy.source &&
-    before.groups.length === policy.groups.length &&
-    before.groups.every((group, i) => group === policy.groups[i]);
+  const same = before !== undefined && madeOfSameGroups(before, policy);
   if (old !== undefined && same && old.origin === 'server') return { ...old, ...seen };
   const desired = desiredPolicyFrom('server', policy, revision);
   // Groups written otherwise that mean the same change no rule.

@@ -1,27 +1,33 @@
 /** Owns the packet counts of the status: from totals by counter name to what each group and each fate has counted. */
 import { isCounted } from '../../nft/compile.ts';
 import { fateCounter, groupCounter, type Fate } from '../../nft/counters.ts';
-import type { Direction } from '../../policy/rule.ts';
+import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import type { Count, CounterTotals } from '../kernel/counter-totals.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 
 /** What one direction has counted. */
 export interface DirectionCounts {
-  /** By the group's id: packets that its rules admitted, which are the first of their connections. */
-  readonly admitted: ReadonlyMap<string, Count>;
+  /** By the group's id: packets that its rules matched, which are the first of their connections. Guardrails have theirs too. */
+  readonly matched: ReadonlyMap<string, Count>;
   readonly fates: { readonly [F in Fate]: Count };
 }
 
 export type PacketCounts = { readonly [D in Direction]?: DirectionCounts };
+
+/** The groups that count packets, and the guardrails above them. */
+const countingGroups = ({ policy }: Pick<DesiredPolicy, 'policy'>): readonly PolicyGroup[] => [
+  ...(policy?.guardrails?.forbid ?? []),
+  ...(policy?.guardrails?.require ?? []),
+  ...(policy?.groups ?? []),
+];
 
 /** The directions in which this policy counts, with what was counted there so far. */
 export function packetCounts(totals: CounterTotals, desired: DesiredPolicy | undefined): PacketCounts {
   const of = (direction: Direction): DirectionCounts | undefined => {
     if (desired === undefined || !isCounted(direction, desired.canonical[direction])) return undefined;
     const fate = (what: Fate): Count => totals.total(fateCounter(direction, what));
-    const groups = desired.policy?.groups ?? [];
     return {
-      admitted: new Map(groups.map(({ id }) => [id, totals.total(groupCounter(direction, id))])),
+      matched: new Map(countingGroups(desired).map(({ id }) => [id, totals.total(groupCounter(direction, id))])),
       fates: {
         established: fate('established'),
         discovery: fate('discovery'),
@@ -37,6 +43,6 @@ export function packetCounts(totals: CounterTotals, desired: DesiredPolicy | und
 /** Forgets what groups counted that are not in force any more. Where no group is known, none has left. */
 export function forgetOtherGroups(totals: CounterTotals, { policy }: DesiredPolicy): void {
   if (policy === undefined) return;
-  const ids = new Set(policy.groups.map(({ id }) => id));
+  const ids = new Set(countingGroups({ policy }).map(({ id }) => id));
   totals.keepOnly(({ what }) => typeof what === 'string' || ids.has(what.group));
 }

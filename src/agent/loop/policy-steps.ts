@@ -3,6 +3,8 @@ import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
+import { remotesOfChange } from './membership-change.ts';
+import type { InForce, LoopState } from './state.ts';
 import { collectAfter } from './table-steps.ts';
 
 export async function applyPolicy({ state, enforcer, options }: Loop): Promise<void> {
@@ -15,7 +17,7 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   };
   const changed = await enforcer.apply(target, noteIntent);
   state.inForce = { desired, driver, target };
-  if (before !== undefined && before.target.policy !== target.policy) state.revokeFrom ??= before.target.policy;
+  if (before !== undefined && before.target.policy !== target.policy) noteRevocation(state, before, desired);
   state.applies++;
   state.appliedAt = clock.now();
   state.unverified = true;
@@ -31,13 +33,23 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   });
 }
 
+/** Marks that connections may stand on the policy before; on that before it too, where these were not ended yet. */
+function noteRevocation(state: LoopState, before: InForce, after: DesiredPolicy): void {
+  const { revokeFrom, revokeRemotes } = state;
+  const narrowed = remotesOfChange(before.desired.policy, after.policy);
+  const waiting = revokeFrom === undefined ? [] : revokeRemotes;
+  state.revokeFrom ??= before.target.policy;
+  state.revokeRemotes = waiting && narrowed && [...new Set([...waiting, ...narrowed])];
+}
+
 export async function revokeConnections({ state, options: { revoke, log } }: Loop): Promise<void> {
-  const { revokeFrom: before, inForce } = state;
+  const { revokeFrom: before, revokeRemotes: remotes, inForce } = state;
   if (before === undefined || inForce === undefined || revoke === undefined) return;
   const { policy: after, interface: name, serverAccess, forwarding } = inForce.target;
   const containers = forwarding === undefined ? 'ignore' : 'guard';
-  const { count, trouble } = await revoke({ interface: name, before, after, serverAccess, containers });
+  const { count, trouble } = await revoke({ interface: name, before, after, serverAccess, containers, remotes });
   state.revokeFrom = undefined;
+  state.revokeRemotes = undefined;
   state.revokedConnections += count;
   if (count > 0) log('info', 'connections were ended whose rule is gone', { count });
   if (trouble !== undefined) log('warn', trouble);

@@ -64,6 +64,8 @@ export interface LoopState {
   saved: { readonly policy: EffectivePolicy | undefined; readonly interface: InterfaceName } | undefined;
   /** Connections may still stand on this older policy. */
   revokeFrom: CanonicalPolicy | undefined;
+  /** The only far ends that may have lost anything since then; absent where it may be anybody. */
+  revokeRemotes: readonly string[] | undefined;
   held: Held | undefined;
 
   // Marks: what handlers and finished steps leave for the next step.
@@ -102,6 +104,7 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   inForce: undefined,
   saved: undefined,
   revokeFrom: undefined,
+  revokeRemotes: undefined,
   held: undefined,
   started: false,
   linksChanged: true,

@@ -1,9 +1,13 @@
 /** Owns the status document for operators: the answer of the agent's socket and of `ringfence agent status`. */
 import type { Fate } from '../../nft/counters.ts';
 import { printAddress } from '../../policy/address.ts';
-import type { Direction } from '../../policy/rule.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { peersOf } from '../../policy/fleet/resolve.ts';
+import { mergeRanges, type RangeSet } from '../../policy/range.ts';
+import type { Direction, GuardrailKind, PolicyGroup } from '../../policy/rule.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { Trouble } from '../loop/state.ts';
+import type { PacketCounts } from '../loop/packet-counts.ts';
 import type { AgentStatus } from '../loop/status.ts';
 import { printSelector, type Selector } from '../host/driver-interface.ts';
 import { stepWords } from '../loop/step.ts';
@@ -59,6 +63,19 @@ export interface StatusDocument {
       readonly admitted_inbound?: Count;
       readonly admitted_outbound?: Count;
     }[];
+    /** What the organization forbids or requires above all groups; absent where nothing. */
+    readonly guardrails?: readonly {
+      readonly id: string;
+      readonly name: string;
+      readonly guardrail: 'forbid' | 'require';
+      readonly inbound_rules: number;
+      readonly outbound_rules: number;
+      /** Packets that it refused, or admitted. Absent where nothing is counted. */
+      readonly matched_inbound?: Count;
+      readonly matched_outbound?: Count;
+    }[];
+    /** Devices that rules name: by how many names, and how many addresses these stand for now. Absent where none is named. */
+    readonly peers?: { readonly named: number; readonly addresses: number };
     readonly applied_at?: string;
     readonly verified_at?: string;
     /** Something else should be in force. */
@@ -130,6 +147,38 @@ export const accessDocument = ({
   resolvers: texts(resolvers),
 });
 
+const size = (ranges: RangeSet): number => ranges.reduce((sum, { first, last }) => sum + Number(last - first) + 1, 0);
+
+/** What the policy says by name: guardrails, and the devices that rules name. */
+function namedDocument(
+  policy: EffectivePolicy,
+  { inbound: into, outbound: out }: PacketCounts,
+): Pick<StatusDocument['policy'], 'guardrails' | 'peers'> {
+  const { forbid = [], require: required = [] } = policy.guardrails ?? {};
+  const of = (groups: readonly PolicyGroup[], guardrail: GuardrailKind) =>
+    groups.map(({ id, name, inbound, outbound }) => ({
+      id,
+      name,
+      guardrail,
+      inbound_rules: inbound.length,
+      outbound_rules: outbound.length,
+      ...(into && { matched_inbound: into.matched.get(id) ?? nothing }),
+      ...(out && { matched_outbound: out.matched.get(id) ?? nothing }),
+    }));
+  const guardrails = [...of(forbid, 'forbid'), ...of(required, 'require')];
+  const rules = [...forbid, ...required, ...policy.groups].flatMap(({ inbound, outbound }) => [
+    ...inbound,
+    ...outbound,
+  ]);
+  const all = rules.flatMap(({ members }) => (members === undefined ? [] : [members]));
+  const addresses =
+    size(mergeRanges(all.flatMap(({ v4 }) => [...v4]))) + size(mergeRanges(all.flatMap(({ v6 }) => [...v6])));
+  return {
+    ...(guardrails.length > 0 && { guardrails }),
+    ...(all.length > 0 && { peers: { named: peersOf(policy).length, addresses } }),
+  };
+}
+
 export function statusDocument(
   status: AgentStatus,
   { config, device, version, pid, warnings }: StatusDocumentOptions,
@@ -165,9 +214,10 @@ export function statusDocument(
         name,
         inbound_rules: inbound.length,
         outbound_rules: outbound.length,
-        ...(into && { admitted_inbound: into.admitted.get(id) ?? nothing }),
-        ...(out && { admitted_outbound: out.admitted.get(id) ?? nothing }),
+        ...(into && { admitted_inbound: into.matched.get(id) ?? nothing }),
+        ...(out && { admitted_outbound: out.matched.get(id) ?? nothing }),
       })),
+      ...(inForce?.policy && namedDocument(inForce.policy, status.counts)),
       ...(appliedAt !== undefined && { applied_at: time(appliedAt) }),
       ...(verifiedAt !== undefined && { verified_at: time(verifiedAt) }),
       pending: status.pending,

@@ -1,13 +1,19 @@
 /** Owns the choice of groups that an agent holds in memory: those that concern its device, and others while they are small. */
-import type { Device } from '../../api/device.ts';
+import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { unknownGroupField } from './read-group.ts';
+import { matchesAny } from '../../policy/fleet/selector.ts';
+import { NotUnderstood } from '../../policy/fleet/group-record.ts';
+import { readApplication } from './read-group.ts';
+
+/** What a device says about its groups. */
+export type GroupsOfDevice = Pick<DeviceIdentity, 'security_groups' | 'labels'>;
 
 /** Whether the group may be part of this device's policy, by what device and group say now. */
-export const mayConcern = (group: SecurityGroup, device: Device | undefined): boolean =>
-  group.is_default === true ||
-  (device?.security_groups ?? []).includes(group.id) ||
-  unknownGroupField(group) !== undefined;
+export function mayConcern(group: SecurityGroup, device: GroupsOfDevice | undefined): boolean {
+  if (group.is_default === true || (device?.security_groups ?? []).includes(group.id)) return true;
+  const application = readApplication(group);
+  return application instanceof NotUnderstood || matchesAny(application.appliesTo, device?.labels ?? []);
+}
 
 /** What a group takes in memory, roughly, in ranges. */
 export function sizeOf({ inbound_rules = [], outbound_rules = [] }: SecurityGroup): number {
@@ -31,7 +37,7 @@ export class GroupSelection {
   }
 
   /** Whether to hold this state of the group. */
-  take(group: SecurityGroup, device: Device | undefined): boolean {
+  take(group: SecurityGroup, device: GroupsOfDevice | undefined): boolean {
     this.forget(group.id);
     if (mayConcern(group, device)) return true;
     const size = sizeOf(group);

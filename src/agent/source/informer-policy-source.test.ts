@@ -142,17 +142,16 @@ describe('the policy of the device', () => {
     await list([device(1, 2, { security_groups: [groupId(2)] })], [everyone, group(2, 3), group(3, 4, odd)]);
     expect(known()).toBe('4 list group-2');
     await send(change('security-groups', group(2, 5, odd)));
-    expect(known()).toMatch(/^unknown: the group .* holds a rule that is not understood: .*quic/);
+    expect(known()).toMatch(/^unknown: the group .* holds something that is not understood: .*quic/);
     await send(change('security-groups', group(2, 6)));
     expect(known()).toBe('6 list group-2');
     expect(faults).toEqual([]);
   });
 
   test.each<[string, object]>([
-    ['a rule with peers', { inbound_rules: [{ ...ssh, peers: [{ all_devices: true }] }] }],
-    ['a group that applies by label', { applies_to: [{ all_devices: true }] }],
-    ['a guardrail', { guardrail: 'forbid', applies_to: [{ all_devices: true }] }],
-    ['a field of the future', { mode: 'observe' }],
+    ['a rule that ends', { inbound_rules: [{ ...ssh, expires_at: '2030-01-01T00:00:00Z' }] }],
+    ['a peer of another kind', { inbound_rules: [{ ...ssh, peers: [{ users: ['ada'] }] }] }],
+    ['a group that is only watched', { mode: 'observe' }],
   ])('is not read without a field that this agent does not know: %s', async (_, fields) => {
     const { list, send, known, source } = follow();
     await list([device(1, 2, { security_groups: [groupId(2)] })], [everyone, group(2, 3, { inbound_rules: [ssh] })]);
@@ -166,11 +165,9 @@ describe('the policy of the device', () => {
   test('is not understood while any group has such a field, because it may say to whom the group applies', async () => {
     const { list, send, known, source } = follow();
     await list([device(1, 2)], [everyone]);
-    await send(change('security-groups', { ...group(7, 3), applies_to: [{ labels: ['db'] }] }));
+    await send(change('security-groups', { ...group(7, 3), mode: 'observe' }));
     expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood' });
-    expect(known()).toBe(
-      `unknown: the group ${groupId(7)} has a field that this agent does not know: "applies_to"; update the agent`,
-    );
+    expect(known()).toMatch(/^unknown: the group .* holds something that is not understood: .*"mode"/);
     await send(gone('security-groups', group(7, 4)));
     expect(known()).toBe('4 default group-1');
   });
@@ -200,7 +197,7 @@ describe('the policy of the device', () => {
     stream().end();
     await clock.advance(2_000);
     expect(streams).toHaveLength(3);
-    expect(seen.at(-1)?.body).toEqual([{ kind: 'device' }, { kind: 'security-groups' }]);
+    expect(seen.at(-1)?.body).toEqual([{ kind: 'device', view: 'identity' }, { kind: 'security-groups' }]);
     await send(change('device', device(1, 3)), tail('device'));
     expect(known()).toBe('21 list group-2');
     // A server restored from a backup knows less, and has it right.

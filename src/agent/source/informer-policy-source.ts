@@ -1,14 +1,17 @@
 /** Owns the policy of this device as the server's stream gives it. */
-import type { Device } from '../../api/device.ts';
+import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import type { WatchedByIdentity } from '../../api/watch.ts';
 import type { Client } from '../../client/http.ts';
 import { createInformer, type Informer } from '../../client/informer.ts';
-import { effectivePolicy } from '../../policy/effective.ts';
-import { DroppedGroups } from './dropped-groups.ts';
-import { GroupSelection } from './group-selection.ts';
+import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
+import { NotUnderstood } from '../../policy/fleet/group-record.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { groupNotUnderstood, NotUnderstood, readGroup, unknownGroupField } from './read-group.ts';
+import { DroppedGroups } from './dropped-groups.ts';
+import { GroupSelection } from './group-selection.ts';
+import { KnownGroups, outlineOf } from './known-groups.ts';
+import { identityOf, PeerDevices } from './peer-devices.ts';
 import type { Connection, Knowledge, PolicySource } from './policy-source.ts';
 
 export interface InformerSourceOptions {
@@ -23,14 +26,12 @@ export interface InformerSourceOptions {
 
 export class InformerSource implements PolicySource {
   readonly #options: InformerSourceOptions;
-  readonly #informer: Informer;
-  /** Records never change, so each is read once. */
-  readonly #groups = new WeakMap<SecurityGroup, PolicyGroup | NotUnderstood>();
-  /** Groups that have a field which is not understood, by id. They may concern any device. */
-  readonly #unknownFields = new Map<string, string>();
+  readonly #informer: Informer<'device' | 'security-groups', WatchedByIdentity>;
   readonly #handlers = new Set<() => void>();
   readonly #selection: GroupSelection;
   readonly #dropped: DroppedGroups;
+  readonly #groups = new KnownGroups();
+  readonly #peers = new PeerDevices();
   #publishing = false;
   #listed = 0;
   #mostListed = 0;
@@ -51,19 +52,22 @@ export class InformerSource implements PolicySource {
       client: options.client,
       organization: options.organization,
       kinds: ['device', 'security-groups'],
+      // Where devices can be reached changes all the time, and is none of an agent's business.
+      deviceView: 'identity',
       // An organization may have very many devices and groups; few of them concern this one.
-      keep: (kind, record) => (kind === 'device' ? this.#isOwn(record.id) : this.#isHeld(record as SecurityGroup)),
+      keep: (kind, record) =>
+        kind === 'device' ? this.#keepDevice(record as DeviceIdentity) : this.#keepGroup(record as SecurityGroup),
       // A revoked token may be made valid again, a lost organization restored: the rules stay, and so does the agent.
       giveUp: () => false,
       onFault: options.onFault,
     });
     this.#informer.onChange((changes) => {
-      for (const each of changes) {
-        if (each.kind !== 'security-groups') continue;
-        if (each.type === 'deleted') this.#selection.forget(each.id);
-        const field = each.type === 'deleted' ? undefined : unknownGroupField(each.new);
-        if (field === undefined) this.#unknownFields.delete(each.id);
-        else this.#unknownFields.set(each.id, field);
+      for (const change of changes) {
+        if (change.kind === 'device') this.#peers.see(change);
+        else {
+          if (change.type === 'deleted') this.#selection.forget(change.id);
+          this.#groups.see(change);
+        }
       }
       this.#publish();
     });
@@ -118,42 +122,44 @@ export class InformerSource implements PolicySource {
     });
   }
 
-  #isOwn(id: string): boolean {
+  /** Called for every state of a device that the stream shows. */
+  #keepDevice(record: DeviceIdentity): boolean | DeviceIdentity {
     if (this.#informer.state.phase === 'live') this.#listed = 0;
     else this.#mostListed = Math.max(this.#mostListed, ++this.#listed);
-    if (id === this.#options.device) return true;
+    if (record.id === this.#options.device) return true;
+    if (this.#peers.wanted) return identityOf(record);
     this.#publishSoon();
     return false;
   }
 
   /** Called for every state of a group that the stream shows. */
-  #isHeld(group: SecurityGroup): boolean {
+  #keepGroup(group: SecurityGroup): boolean | SecurityGroup {
     const held = this.#selection.take(group, this.#informer.view('device').get(this.#options.device));
     this.#dropped.see(group.id, held);
-    if (!held) this.#publishSoon();
-    return held;
+    if (held) return true;
+    const outline = outlineOf(group);
+    if (outline === undefined) this.#publishSoon();
+    return outline ?? false;
   }
 
   #readNow(): Knowledge {
-    const device: Device | undefined = this.#informer.view('device').get(this.#options.device);
+    const device = this.#informer.view('device').get(this.#options.device);
     if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device' };
-    const groups = this.#informer.view('security-groups');
     try {
-      for (const [id, field] of this.#unknownFields) throw groupNotUnderstood(id, field);
-      const list = (device.security_groups ?? []).map(parseGroupId);
-      this.#dropped.need(list.filter((id) => groups.get(id) === undefined));
-      const policy = effectivePolicy({
-        list,
-        find: (id: GroupId) => this.#group(groups.get(id) ?? this.#dropped.find(id, this.#informer.revision)),
-        // Looked at only where it applies: trouble with it is none of the others' business.
-        defaultGroup:
-          list.length > 0 ? undefined : this.#group([...groups].find(({ is_default }) => is_default === true)),
-      });
-      if (!('missing' in policy)) {
-        return { kind: 'known', policy, revision: this.#informer.revision, own: device.revision };
+      if (this.#groups.unclear !== undefined) throw this.#groups.unclear;
+      const policy = this.#policyOf(device);
+      if ('missing' in policy) {
+        const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
+        return { kind: 'unknown', why: `${missing} is missing` };
       }
-      const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
-      return { kind: 'unknown', why: `${missing} is missing` };
+      const resolved = this.#peers.resolve(policy);
+      if (resolved === undefined) {
+        // Other devices were not kept so far: they are listed once more, and then followed.
+        this.#peers.want(device);
+        this.#informer.relist();
+        return { kind: 'unknown', why: 'the devices that rules name are being listed', early: true };
+      }
+      return { kind: 'known', policy: resolved, revision: this.#informer.revision, own: device.revision };
     } catch (error) {
       // Whatever it is, the rules stay: an agent that ends here would end again at every start.
       const why = error instanceof Error ? error.message : String(error);
@@ -161,14 +167,27 @@ export class InformerSource implements PolicySource {
     }
   }
 
-  #group(record: SecurityGroup | undefined): PolicyGroup | undefined {
-    if (record === undefined) return undefined;
-    let group = this.#groups.get(record);
-    if (group === undefined) {
-      group = readGroup(record);
-      this.#groups.set(record, group);
-    }
-    if (group instanceof NotUnderstood) throw group;
-    return group;
+  #policyOf({ security_groups = [], labels = [] }: DeviceIdentity): EffectivePolicy | MissingGroups {
+    const records = this.#informer.view('security-groups');
+    const list = security_groups.map(parseGroupId);
+    const applying = this.#groups.applyingTo(labels);
+    const wanted = [...list, ...applying.map(({ id }) => id)];
+    this.#dropped.need(wanted.filter((id) => !this.#groups.isWhole(records.get(id))));
+    const find = (id: GroupId): PolicyGroup | undefined => {
+      const record = records.get(id);
+      return this.#groups.read(this.#groups.isWhole(record) ? record : this.#dropped.find(id, this.#informer.revision));
+    };
+    const byLabel = applying.map(({ id }) => find(id) ?? id);
+    const missing = byLabel.filter((group) => typeof group === 'string');
+    if (missing.length > 0) return { missing };
+    // The default group is looked at only where it applies: trouble with it is none of the others' business.
+    const replaced = list.length > 0 || applying.some(({ guardrail }) => !guardrail);
+    return effectivePolicy({
+      list,
+      find,
+      defaultGroup: replaced ? undefined : this.#groups.read(this.#groups.defaultGroup),
+      labels,
+      byLabel: byLabel.filter((group) => typeof group !== 'string'),
+    });
   }
 }

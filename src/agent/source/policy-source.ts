@@ -5,6 +5,7 @@ import type { EffectivePolicy } from '../../policy/effective.ts';
 export type Knowledge =
   | {
       readonly kind: 'known';
+      /** With the addresses of all devices that its rules name. */
       readonly policy: EffectivePolicy;
       /** Newest revision of the organization that it reflects. */
       readonly revision: number;

@@ -1,66 +1,38 @@
-/** Owns the reading of a group's record by the agent: every field of it is understood, or the group is not. */
+/** Owns the reading of a group's record in two steps: to whom it applies, which may concern anybody, and its rules, which concern those that have it. */
 import type { SecurityGroup } from '../../api/group.ts';
-import { isObject } from '../../policy/json.ts';
-import { parseGroupId } from '../../policy/ids.ts';
-import { show } from '../../policy/problem.ts';
+import { NotUnderstood, readGroupRecord } from '../../policy/fleet/group-record.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { soundRules } from '../state/last-good-policy.ts';
 
-/** A group that holds what this agent does not understand: a field of a newer server, say. */
-export class NotUnderstood extends Error {
-  readonly code = 'not_understood';
+/** To whom a group applies besides those that name it, and how. */
+export type Application = Pick<PolicyGroup, 'appliesTo' | 'guardrail'>;
+
+const read = new WeakMap<SecurityGroup, Application | NotUnderstood>();
+
+/** The record without its rules. */
+export function withoutRules(record: SecurityGroup): SecurityGroup {
+  const { inbound_rules: _in, outbound_rules: _out, ...outline } = record;
+  return outline;
 }
-
-/** What the agent knows to do about, and nothing else: a name may stand here only once the agent does what its field says. */
-const groupFields: readonly string[] = [
-  'id',
-  'group_name',
-  'group_description',
-  'org_id',
-  'user_id',
-  'is_default',
-  'inbound_rules',
-  'outbound_rules',
-  'revision',
-  'created_at',
-  'updated_at',
-];
-const ruleFields: readonly string[] = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges'];
-
-const unknownIn = (record: object, known: readonly string[]): string | undefined =>
-  Object.keys(record).find((name) => !known.includes(name));
 
 /**
- * The field of the group itself that is not understood. It may say to whom the group applies, so such a group concerns
- * every device; what is not understood in a rule concerns only those that have the group.
+ * What the group says about itself, its rules aside. Where that is not understood, it may say that the group applies to anybody,
+ * so such a group concerns every device. Records never change, so each is read once.
  */
-export const unknownGroupField = (group: SecurityGroup): string | undefined => unknownIn(group, groupFields);
-
-export const groupNotUnderstood = (id: string, field: string): NotUnderstood =>
-  new NotUnderstood(`the group ${id} has a field that this agent does not know: ${show(field)}; update the agent`);
-
-/** A rule that is not understood must not be skipped, nor read without a part of it: the rest would be another policy. */
-function readRules(value: unknown): PolicyGroup['inbound'] {
-  for (const rule of Array.isArray(value) ? (value as readonly unknown[]) : []) {
-    const unknown = isObject(rule) ? unknownIn(rule, ruleFields) : undefined;
-    if (unknown !== undefined) throw new Error(`there is a field ${show(unknown)}, which this agent does not know`);
+export function readApplication(record: SecurityGroup): Application | NotUnderstood {
+  let application = read.get(record);
+  if (application === undefined) {
+    application = understood(withoutRules(record));
+    read.set(record, application);
   }
-  return soundRules(value ?? []);
+  return application;
 }
 
-export function readGroup(record: SecurityGroup): PolicyGroup | NotUnderstood {
-  const { id, group_name, inbound_rules, outbound_rules } = record;
-  const unknown = unknownGroupField(record);
-  if (unknown !== undefined) return groupNotUnderstood(id, unknown);
+/** The group, rules and all. */
+export function understood(record: SecurityGroup): PolicyGroup | NotUnderstood {
   try {
-    return {
-      id: parseGroupId(id),
-      name: group_name,
-      inbound: readRules(inbound_rules),
-      outbound: readRules(outbound_rules),
-    };
+    return readGroupRecord(record);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    return new NotUnderstood(`the group ${id} holds a rule that is not understood: ${message}`);
+    if (error instanceof NotUnderstood) return error;
+    throw error;
   }
 }

@@ -1,10 +1,12 @@
 /** Owns the last good policy, saved for the next start: what it holds, its text, and whether a text can be trusted. */
 import { createHash } from 'node:crypto';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
+import { parseRange, printRange } from '../../policy/address.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { Limits } from '../../policy/limits.ts';
-import type { PolicyGroup } from '../../policy/rule.ts';
+import { mergeRanges, type RangeSet } from '../../policy/range.ts';
+import type { Family, GuardrailKind, Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { Problems } from '../../policy/problem.ts';
 import { field, isObject, type JsonObject } from '../../policy/json.ts';
 import { readRules } from '../../policy/validate.ts';
@@ -23,7 +25,12 @@ export class UnusablePolicy extends Error {
   readonly code = 'unusable_policy';
 }
 
-const format = 1;
+/**
+ * Policies that say all in ranges are written as they always were. One with guardrails, or with rules that name devices, has a format of
+ * its own: an agent that does not know these refuses it, and never reads the rest without them.
+ */
+const plainFormat = 1;
+const format = 2;
 
 /** The server's own limits may be wider than the usual ones; what it gave us was within them. */
 export const noLimits: Limits = {
@@ -31,14 +38,56 @@ export const noLimits: Limits = {
   rangesPerGroup: Number.POSITIVE_INFINITY,
   nameLength: Number.POSITIVE_INFINITY,
   descriptionLength: Number.POSITIVE_INFINITY,
+  peersPerRule: Number.POSITIVE_INFINITY,
+  selectorsPerGroup: Number.POSITIVE_INFINITY,
 };
 
 const digest = (content: string): string => createHash('sha256').update(content).digest('hex');
 
+const allGroups = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGroup[] => [
+  ...groups,
+  ...(guardrails?.forbid ?? []),
+  ...(guardrails?.require ?? []),
+];
+
+const isPlain = (policy: EffectivePolicy): boolean =>
+  policy.guardrails === undefined &&
+  allGroups(policy).every(({ inbound, outbound }) =>
+    [...inbound, ...outbound].every(({ peers }) => peers === undefined),
+  );
+
+/** The addresses of a rule's peers stand beside it: without the server nobody else can tell who they are. */
+const writeRule = ({ members, ...rule }: StoredRule): object =>
+  members === undefined
+    ? rule
+    : {
+        ...rule,
+        members: [
+          ...members.v4.map((range) => printRange(4, range)),
+          ...members.v6.map((range) => printRange(6, range)),
+        ],
+      };
+
+const writeGroup = ({ id, name, inbound, outbound }: PolicyGroup): object => ({
+  id,
+  name,
+  inbound: inbound.map(writeRule),
+  outbound: outbound.map(writeRule),
+});
+
 /** Two lines: the checksum of the second, and the policy itself. */
 export function printLastGoodPolicy({ policy, ...rest }: LastGoodPolicy): string {
-  const groups = policy.groups.map(({ id, name, inbound, outbound }) => ({ id, name, inbound, outbound }));
-  const content = JSON.stringify({ format, ...rest, source: policy.source, groups });
+  const { source, guardrails } = policy;
+  const groups = policy.groups.map(writeGroup);
+  const content = JSON.stringify({
+    format: isPlain(policy) ? plainFormat : format,
+    ...rest,
+    source,
+    groups,
+    ...(guardrails && {
+      guardrails: { forbid: guardrails.forbid.map(writeGroup), require: guardrails.require.map(writeGroup) },
+    }),
+  });
   return `sha256 ${digest(content)}\n${content}\n`;
 }
 
@@ -47,7 +96,9 @@ export function parseLastGoodPolicy(text: string): LastGoodPolicy {
   if (rest.length !== 1 || rest[0] !== '') throw new UnusablePolicy('it is not complete');
   if (head !== `sha256 ${digest(content)}`) throw new UnusablePolicy('its checksum does not match');
   const value: unknown = JSON.parse(content);
-  if (!isObject(value) || field(value, 'format') !== format) throw new UnusablePolicy('it is of another version');
+  const said = isObject(value) ? field(value, 'format') : undefined;
+  if (!isObject(value) || (said !== plainFormat && said !== format))
+    throw new UnusablePolicy('it is of another version');
   try {
     return readRecord(value);
   } catch (error) {
@@ -56,16 +107,32 @@ export function parseLastGoodPolicy(text: string): LastGoodPolicy {
 }
 
 function readRecord(value: JsonObject): LastGoodPolicy {
-  const [source, groups, revision] = [field(value, 'source'), field(value, 'groups'), field(value, 'revision')];
-  if ((source !== 'default' && source !== 'list') || !Array.isArray(groups))
-    throw new UnusablePolicy('it names no groups');
+  const [source, revision] = [field(value, 'source'), field(value, 'revision')];
+  if (source !== 'default' && source !== 'list') throw new UnusablePolicy('it names no groups');
   if (typeof revision !== 'number') throw new UnusablePolicy('it names no revision');
+  const guardrails = field(value, 'guardrails');
   return {
-    policy: { source, groups: groups.map(readGroup) },
+    policy: {
+      source,
+      groups: readGroups(field(value, 'groups')),
+      ...(guardrails !== undefined && { guardrails: readGuardrails(guardrails) }),
+    },
     revision,
     interface: parseInterfaceName(field(value, 'interface')),
     neighbourDiscovery: field(value, 'neighbourDiscovery') === true,
   };
+}
+
+function readGuardrails(value: unknown): NonNullable<EffectivePolicy['guardrails']> {
+  if (!isObject(value)) throw new UnusablePolicy('its guardrails are no object');
+  const of = (guardrail: GuardrailKind): readonly PolicyGroup[] =>
+    readGroups(field(value, guardrail)).map((group) => ({ ...group, guardrail }));
+  return { forbid: of('forbid'), require: of('require') };
+}
+
+function readGroups(value: unknown): readonly PolicyGroup[] {
+  if (!Array.isArray(value)) throw new UnusablePolicy('it names no groups');
+  return value.map(readGroup);
 }
 
 function readGroup(value: unknown): PolicyGroup {
@@ -74,9 +141,39 @@ function readGroup(value: unknown): PolicyGroup {
   return {
     id: parseGroupId(field(value, 'id')),
     name: typeof name === 'string' ? name : '',
-    inbound: soundRules(field(value, 'inbound')),
-    outbound: soundRules(field(value, 'outbound')),
+    inbound: readSavedRules(field(value, 'inbound')),
+    outbound: readSavedRules(field(value, 'outbound')),
   };
+}
+
+/** Rules as they were saved: those that name devices have the addresses of these beside them. */
+function readSavedRules(value: unknown): PolicyGroup['inbound'] {
+  if (!Array.isArray(value)) return soundRules(value);
+  const members: (Members | undefined)[] = [];
+  const written = (value as readonly unknown[]).map((rule) => {
+    if (!isObject(rule)) return rule;
+    const { members: texts, ...rest } = rule;
+    members.push(texts === undefined ? undefined : readMembers(texts));
+    return rest;
+  });
+  const rules = soundRules(written);
+  if (rules.length !== written.length) throw new UnusablePolicy('a rule is not as it is stored');
+  return rules.map((rule, i) => {
+    const own = members[i];
+    if ((rule.peers === undefined) !== (own === undefined)) throw new UnusablePolicy('a rule names nobody by address');
+    return own === undefined ? rule : { ...rule, members: own };
+  });
+}
+
+function readMembers(value: unknown): Members {
+  if (!Array.isArray(value)) throw new UnusablePolicy('the members of a rule are no list');
+  const ranges = (value as readonly unknown[]).map((text) => {
+    const range = typeof text === 'string' ? parseRange(text) : undefined;
+    if (range === undefined || 'fault' in range) throw new UnusablePolicy('a member of a rule is no address');
+    return range;
+  });
+  const of = (family: Family): RangeSet => mergeRanges(ranges.filter((range) => range.family === family));
+  return { v4: of(4), v6: of(6) };
 }
 
 /** Rules from outside, all of them sound; throws with the first problem. A rule that is not understood is never skipped. */

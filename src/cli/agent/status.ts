@@ -35,7 +35,7 @@ async function showStatus(session: Session, given: string | undefined): Promise<
   }
 }
 
-const count = (number: number, word: string): string => `${number} ${word}${number === 1 ? '' : 's'}`;
+const count = (number: number, word: string, many = `${word}s`): string => `${number} ${number === 1 ? word : many}`;
 
 function policyLine({ policy, held }: StatusDocument): string {
   const { origin, source, revision } = policy;
@@ -85,6 +85,25 @@ const table =
                   (group) =>
                     `${group.name} (${count(group.inbound_rules, 'rule')} in, ${group.outbound_rules} out)  ${group.id}`,
                 ),
+              ],
+            ] as const)),
+        ...(policy.guardrails === undefined
+          ? []
+          : ([
+              [
+                'guardrails',
+                policy.guardrails.map(
+                  (group) =>
+                    `${group.name} (${group.guardrail}; ${count(group.inbound_rules, 'rule')} in, ${group.outbound_rules} out)  ${group.id}`,
+                ),
+              ],
+            ] as const)),
+        ...(policy.peers === undefined
+          ? []
+          : ([
+              [
+                'peers',
+                `${count(policy.peers.addresses, 'address', 'addresses')} of ${count(policy.peers.named, 'peer')}`,
               ],
             ] as const)),
         ...(policy.applied_at === undefined ? [] : ([['in force', `since ${shortTime(policy.applied_at)}`]] as const)),

@@ -1,0 +1,67 @@
+/** Proves which far ends are looked at when devices join and leave: all that may have lost something, or no list at all. */
+import { describe, expect, test } from 'vitest';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { Fleet } from '../../policy/fleet/fleet.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import { resolvePolicy } from '../../policy/fleet/resolve.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import { groupOf } from './agent.fixture.ts';
+import { remotesOfChange } from './membership-change.ts';
+
+const rule = (label: string): StoredRule => ({
+  ip_protocol: 'tcp',
+  from_port: 22,
+  to_port: 22,
+  peers: [{ labels: [label] }],
+});
+const policy: EffectivePolicy = {
+  source: 'list',
+  groups: [groupOf(1, [rule('app')], [rule('db')])],
+  guardrails: { forbid: [groupOf(2, [rule('bad')])], require: [] },
+};
+
+/** The policy before and after one change of a fleet of neighbours. */
+function around(change: (fleet: Fleet) => void, size = 4): readonly [EffectivePolicy, EffectivePolicy] {
+  const fleet = new Fleet(
+    Array.from({ length: size }, (_, i) =>
+      deviceIdentity({ id: `d${i}`, tunnel_ip: `100.64.0.${i + 1}`, labels: ['app'] }),
+    ),
+  );
+  const before = resolvePolicy(policy, fleet);
+  change(fleet);
+  return [before, resolvePolicy(policy, fleet)];
+}
+
+describe('the far ends of a change', () => {
+  test.each<[string, (fleet: Fleet) => void, readonly string[]]>([
+    ['who leaves, out of neighbours', (fleet) => void fleet.delete('d1'), ['100.64.0.2']],
+    [
+      'who joins, of both families',
+      (fleet) => void fleet.set(deviceIdentity({ id: 'n', addresses: ['fd7f::9', '10.0.0.9'], labels: ['db'] })),
+      ['10.0.0.9', 'fd7f::9'],
+    ],
+    [
+      'whom a guardrail comes to name',
+      (fleet) => void fleet.set(deviceIdentity({ id: 'd0', tunnel_ip: '100.64.0.1', labels: ['app', 'bad'] })),
+      ['100.64.0.1'],
+    ],
+    ['nobody', () => {}, []],
+  ])('are %s', (_, change, remotes) => {
+    expect([...(remotesOfChange(...around(change)) ?? ['anybody'])].toSorted()).toEqual(remotes);
+  });
+
+  test('are not told one by one where they are many', () => {
+    const [before, after] = around((fleet) => {
+      for (let i = 0; i < 20; i += 1) fleet.delete(`d${i}`);
+    }, 40);
+    expect(remotesOfChange(before, after)).toBeUndefined();
+  });
+
+  test('may be anybody where more than the devices changed', () => {
+    const [before] = around(() => {});
+    expect(remotesOfChange(before, { ...before, groups: [groupOf(1, [rule('app')], [])] })).toBeUndefined();
+    expect(remotesOfChange(before, { ...before, groups: [] })).toBeUndefined();
+    expect(remotesOfChange(before, { source: 'list', groups: before.groups })).toBeUndefined();
+    expect(remotesOfChange(undefined, before)).toBeUndefined();
+  });
+});

@@ -1,0 +1,75 @@
+/** Owns the groups of an organization as an agent knows them: each read once, and which of them apply by label. */
+import type { SecurityGroup } from '../../api/group.ts';
+import type { Change } from '../../client/cache.ts';
+import { NotUnderstood } from '../../policy/fleet/group-record.ts';
+import { matchesAny } from '../../policy/fleet/selector.ts';
+import type { GroupId } from '../../policy/ids.ts';
+import type { PolicyGroup } from '../../policy/rule.ts';
+import { readApplication, understood, withoutRules, type Application } from './read-group.ts';
+
+/** A group whose rules were dropped: what is left tells to whom it applies. */
+const outlines = new WeakSet<SecurityGroup>();
+
+/** The group without its rules, where it may come to apply to this device by label; nothing otherwise. */
+export function outlineOf(group: SecurityGroup): SecurityGroup | undefined {
+  const application = readApplication(group);
+  if (application instanceof NotUnderstood || (application.appliesTo ?? []).length === 0) return undefined;
+  const outline = withoutRules(group);
+  outlines.add(outline);
+  return outline;
+}
+
+export class KnownGroups {
+  /** Records never change, so each is read once. */
+  readonly #read = new WeakMap<SecurityGroup, PolicyGroup | NotUnderstood>();
+  /** Groups that apply by label, guardrails among them. */
+  readonly #applying = new Map<GroupId, Application>();
+  /** Groups that may concern any device, because what they say of themselves is not understood. */
+  readonly #unclear = new Map<GroupId, NotUnderstood>();
+  #default: SecurityGroup | undefined;
+
+  see(change: Change<'security-groups'>): void {
+    this.#applying.delete(change.id);
+    this.#unclear.delete(change.id);
+    if (this.#default?.id === change.id) this.#default = undefined;
+    if (change.type === 'deleted') return;
+    if (change.new.is_default === true) this.#default = change.new;
+    const application = readApplication(change.new);
+    if (application instanceof NotUnderstood) this.#unclear.set(change.id, application);
+    else if ((application.appliesTo ?? []).length > 0) this.#applying.set(change.id, application);
+  }
+
+  get defaultGroup(): SecurityGroup | undefined {
+    return this.#default;
+  }
+
+  /** Why no policy can be known; nothing where all groups say clearly to whom they apply. */
+  get unclear(): NotUnderstood | undefined {
+    const [first] = this.#unclear.values();
+    return first;
+  }
+
+  /** The groups that apply to a device with these labels, guardrails among them. */
+  applyingTo(labels: readonly string[]): readonly { readonly id: GroupId; readonly guardrail: boolean }[] {
+    return [...this.#applying].flatMap(([id, { appliesTo, guardrail }]) =>
+      matchesAny(appliesTo, labels) ? [{ id, guardrail: guardrail !== undefined }] : [],
+    );
+  }
+
+  /** Whether the record holds the group's rules. */
+  isWhole(record: SecurityGroup | undefined): record is SecurityGroup {
+    return record !== undefined && !outlines.has(record);
+  }
+
+  /** The group that the record tells of. Throws where it is not understood. */
+  read(record: SecurityGroup | undefined): PolicyGroup | undefined {
+    if (record === undefined) return undefined;
+    let group = this.#read.get(record);
+    if (group === undefined) {
+      group = understood(record);
+      this.#read.set(record, group);
+    }
+    if (group instanceof NotUnderstood) throw group;
+    return group;
+  }
+}
