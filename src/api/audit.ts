@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { OrganizationId, UserId } from '../policy/ids.ts';
 import { SecurityGroup } from './group.ts';
-import { DevicePolicy } from './history.ts';
+import { DevicePolicy } from './history/states.ts';
 import { id, Revision, strict, Timestamp, type Wire } from './scalar.ts';
 import { CredentialKind } from './user.ts';
 

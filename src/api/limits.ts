@@ -18,6 +18,7 @@ export const limits = {
   groupsPerOrganization: 10_000,
   devicesPerOrganization: 100_000,
   enrollmentKeysPerOrganization: 1_000,
+  webhooksPerOrganization: 16,
   membersPerOrganization: 10_000,
   childPrefixes: 256,
   /** Labels of a device or an enrollment key, and own addresses of a device besides `tunnel_ip`. */

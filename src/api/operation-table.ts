@@ -2,7 +2,7 @@
 import { AuditEntry } from './audit.ts';
 import { deviceRows } from './device-operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from './group.ts';
-import { historyRows } from './history-operations.ts';
+import { historyRows } from './history/operations.ts';
 import { DeleteGroupQuery, GroupPageQuery, PageQuery, RemoveMemberQuery } from './list.ts';
 import {
   AddMember,
@@ -17,6 +17,7 @@ import type { Row } from './operation-row.ts';
 import type { OperationId } from './paths.ts';
 import { AddToken, AddUser, IssuedToken, Token, User, WhoAmI } from './user.ts';
 import { WatchDocument, WatchRequest } from './watch.ts';
+import { webhookRows } from './alerts/operations.ts';
 
 const createGroup = {
   body: AddSecurityGroup,
@@ -231,6 +232,8 @@ export const rows = {
   },
 
   ...historyRows,
+
+  ...webhookRows,
 
   listAudit: {
     effect: 'read',

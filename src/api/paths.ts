@@ -61,6 +61,14 @@ export const paths = {
   updateUserSecurityGroup: ['PATCH', '/api/user/{org_id}/security_groups/{sg_id}', 'record'],
   deleteUserSecurityGroup: ['DELETE', '/api/user/{org_id}/security_groups/{sg_id}', 'deleted'],
 
+  createWebhook: ['POST', '/api/organizations/{org_id}/webhooks', 'created'],
+  listWebhooks: ['GET', '/api/organizations/{org_id}/webhooks', 'list'],
+  readWebhook: ['GET', '/api/organizations/{org_id}/webhooks/{webhook_id}', 'record'],
+  updateWebhook: ['PATCH', '/api/organizations/{org_id}/webhooks/{webhook_id}', 'record'],
+  deleteWebhook: ['DELETE', '/api/organizations/{org_id}/webhooks/{webhook_id}', 'deleted'],
+  testWebhook: ['POST', '/api/organizations/{org_id}/webhooks/{webhook_id}/test', 'record'],
+  listWebhookDeliveries: ['GET', '/api/organizations/{org_id}/webhooks/{webhook_id}/deliveries', 'list'],
+
   listAudit: ['GET', '/api/organizations/{org_id}/audit', 'list'],
   listServerAudit: ['GET', '/api/audit', 'list'],
 

@@ -16,6 +16,7 @@ import { addReferenceCommand } from './reference/command.ts';
 import { addTokenCommands } from './token/command.ts';
 import { addUserCommands } from './user/command.ts';
 import { addWatchCommand } from './watch/command.ts';
+import { addWebhookCommands } from './webhook/command.ts';
 
 /** Commands of two rooms under one word. */
 function both(first: Family['add'], second: Family['add']): Family['add'] {
@@ -37,6 +38,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['device'], add: both(addDeviceCommands, addDeviceHistoryCommands) },
   { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
   { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
+  { words: ['webhook'], add: addWebhookCommands },
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },
   // These describe all commands, so they need all of them.

@@ -9,7 +9,7 @@ import type {
   RegisteredDevice,
   UpdateDevice,
 } from '../api/device.ts';
-import type { DevicePolicyState, GroupState, RestoreSecurityGroup } from '../api/history.ts';
+import type { DevicePolicyState, GroupState, RestoreSecurityGroup } from '../api/history/states.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type {
   AddMember,
@@ -32,6 +32,8 @@ import type {
   User,
   WhoAmI,
 } from '../api/user.ts';
+
+import type { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from '../api/alerts/webhook.ts';
 
 /** An operation by its answer, its body and its query. */
 interface Call<Answer, Body = undefined, Query = object> {
@@ -106,6 +108,14 @@ export interface Calls {
   readonly listEnrollmentKeys: Call<readonly EnrollmentKey[], undefined, Page>;
   readonly readEnrollmentKey: Call<EnrollmentKey>;
   readonly revokeEnrollmentKey: Call<EnrollmentKey>;
+
+  readonly createWebhook: Call<MadeWebhook, AddWebhook>;
+  readonly listWebhooks: Call<readonly Webhook[], undefined, Page>;
+  readonly readWebhook: Call<Webhook>;
+  readonly updateWebhook: Call<Webhook, UpdateWebhook>;
+  readonly deleteWebhook: Call<Webhook>;
+  readonly testWebhook: Call<WebhookDelivery>;
+  readonly listWebhookDeliveries: Call<readonly WebhookDelivery[], undefined, Page>;
 
   readonly listAudit: Call<readonly AuditEntry[], undefined, Page>;
   readonly listServerAudit: Call<readonly AuditEntry[], undefined, Page>;

@@ -61,6 +61,22 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
   listEnrollmentKeys: [(c) => c.enrollmentKeys.list(org), { org_id: org }],
   readEnrollmentKey: [(c) => c.enrollmentKeys.get(org, id), { org_id: org, key_id: id }],
   revokeEnrollmentKey: [(c) => c.enrollmentKeys.revoke(org, id), { org_id: org, key_id: id }],
+  createWebhook: [
+    (c) => c.webhooks.create(org, { url: 'https://x', events: ['device.failed'] }),
+    { org_id: org, body: { url: 'https://x', events: ['device.failed'] } },
+  ],
+  listWebhooks: [(c) => c.webhooks.list(org), { org_id: org }],
+  readWebhook: [(c) => c.webhooks.get(org, id), { org_id: org, webhook_id: id }],
+  updateWebhook: [
+    (c) => c.webhooks.update(org, id, { name: 'y' }),
+    { org_id: org, webhook_id: id, body: { name: 'y' } },
+  ],
+  deleteWebhook: [(c) => c.webhooks.delete(org, id), { org_id: org, webhook_id: id }],
+  testWebhook: [(c) => c.webhooks.test(org, id), { org_id: org, webhook_id: id }],
+  listWebhookDeliveries: [
+    (c) => c.webhooks.deliveries(org, id, { limit: 2 }),
+    { org_id: org, webhook_id: id, query: 'limit=2' },
+  ],
   listAudit: [(c) => c.audit.list(org), { org_id: org }],
   listServerAudit: [(c) => c.audit.server(), {}],
   listDeviceHistory: [(c) => c.history.device(org, id, { limit: 2 }), { org_id: org, device_id: id, query: 'limit=2' }],

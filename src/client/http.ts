@@ -9,7 +9,7 @@ import type {
   RegisteredDevice,
   UpdateDevice,
 } from '../api/device.ts';
-import type { DevicePolicyState, GroupState } from '../api/history.ts';
+import type { DevicePolicyState, GroupState } from '../api/history/states.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
 import type {
   AddMember,
@@ -43,6 +43,7 @@ import type {
   RemoveMember,
   RevisionPage,
 } from './calls.ts';
+import type { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from '../api/alerts/webhook.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { entityTag, nextPage } from './headers.ts';
 import { badAnswer, send, withSignal, type Credential, type Fetch, type Transport } from './request.ts';
@@ -287,6 +288,27 @@ export class Client {
       this.#value('readEnrollmentKey', { params: { org_id, key_id }, ...options }),
     revoke: (org_id: string, key_id: string, options: CallOptions = {}): Promise<EnrollmentKey> =>
       this.#value('revokeEnrollmentKey', { params: { org_id, key_id }, ...options }),
+  };
+
+  /** Where alerts go: for owners. */
+  readonly webhooks = {
+    create: (org_id: string, body: AddWebhook, options: CallOptions = {}): Promise<MadeWebhook> =>
+      this.#value('createWebhook', { params: { org_id }, body, ...options }),
+    list: (org_id: string, options: CallOptions & Page = {}): Promise<readonly Webhook[]> =>
+      this.#list('listWebhooks', { org_id }, options),
+    get: (org_id: string, webhook_id: string, options: CallOptions = {}): Promise<Webhook> =>
+      this.#value('readWebhook', { params: { org_id, webhook_id }, ...options }),
+    update: (org_id: string, webhook_id: string, body: UpdateWebhook, options: CallOptions = {}): Promise<Webhook> =>
+      this.#value('updateWebhook', { params: { org_id, webhook_id }, body, ...options }),
+    delete: (org_id: string, webhook_id: string, options: CallOptions = {}): Promise<Webhook> =>
+      this.#value('deleteWebhook', { params: { org_id, webhook_id }, ...options }),
+    test: (org_id: string, webhook_id: string, options: CallOptions = {}): Promise<WebhookDelivery> =>
+      this.#value('testWebhook', { params: { org_id, webhook_id }, ...options }),
+    deliveries: (
+      org_id: string,
+      webhook_id: string,
+      options: CallOptions & Page = {},
+    ): Promise<readonly WebhookDelivery[]> => this.#list('listWebhookDeliveries', { org_id, webhook_id }, options),
   };
 
   /** Who changed what, newest first: in an organization, for its owner; on the whole server, for its administrator. */

@@ -9,6 +9,7 @@ export type GroupId = Id<'GroupId'>;
 export type DeviceId = Id<'DeviceId'>;
 export type TokenId = Id<'TokenId'>;
 export type EnrollmentKeyId = Id<'EnrollmentKeyId'>;
+export type WebhookId = Id<'WebhookId'>;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -36,3 +37,4 @@ export const parseGroupId = door<GroupId>('a security group id');
 export const parseDeviceId = door<DeviceId>('a device id');
 export const parseTokenId = door<TokenId>('a token id');
 export const parseEnrollmentKeyId = door<EnrollmentKeyId>('an enrollment key id');
+export const parseWebhookId = door<WebhookId>('a webhook id');

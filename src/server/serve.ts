@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
+import { limits } from '../api/limits.ts';
 import { defaultLimits } from '../policy/limits.ts';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
@@ -29,6 +30,7 @@ import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
 import { LocalStreamPlaces, SharedStreamPlaces, type StreamCounter, type StreamLimits } from './stream-places.ts';
 import { startWatch, type WatchService } from './watch/service.ts';
+import { startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
 import type { WatchSettings } from './watch/settings.ts';
 
 /** Where the server takes its time, randomness and log from. */
@@ -40,6 +42,8 @@ export interface Surroundings {
   readonly say?: (line: string) => void;
   /** Goes before what the options say about streams. */
   readonly watch?: Partial<WatchSettings>;
+  /** When webhooks are looked at and tried again. */
+  readonly webhooks?: Partial<WebhookSettings>;
   /** How often the certificate's files are looked at. */
   readonly renewalMs?: number;
   /** When the keys of identity providers are fetched. */
@@ -114,6 +118,7 @@ const quotasOf = (config: ServerConfig): Quotas => ({
   devices: config.maxDevices,
   enrollment_keys: config.maxEnrollmentKeys,
   members: config.maxMembers,
+  webhooks: limits.webhooksPerOrganization,
   group_ranges: config.maxRanges,
   device_ranges: config.maxDeviceRanges,
 });
@@ -250,6 +255,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const compacting = setInterval(() => {
       store.log.compact().catch((error: unknown) => log.warn({ err: error }, 'old changes were not forgotten'));
       store.history.forget().catch((error: unknown) => log.warn({ err: error }, 'old states were not forgotten'));
+      store.webhooks
+        .forget(webhookSettings.keepMs)
+        .catch((error: unknown) => log.warn({ err: error }, 'old deliveries were not forgotten'));
       store.audit.forget().catch((error: unknown) => log.warn({ err: error }, 'old audit entries were not forgotten'));
       store.sessions.forget().catch((error: unknown) => log.warn({ err: error }, 'old sessions were not forgotten'));
     }, compactEveryMs).unref();
@@ -274,6 +282,18 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       onWarning: (message, cause) => log.warn({ err: cause }, message),
     });
     undo.push(() => watch.close());
+    if (config.webhookHosts.length > 0) {
+      const webhooks = startWebhooks({
+        store,
+        hosts: config.webhookHosts,
+        clock,
+        random: Math.random,
+        outcomes: metrics.webhookDeliveries,
+        onWarning: (message, cause) => log.warn({ err: cause }, message),
+        settings: around.webhooks,
+      });
+      undo.push(() => webhooks.close());
+    }
     const tls = await tlsOf(config, around);
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
     const identity = { clock, random, onWarning, settings: around.issuer };
@@ -288,6 +308,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         store,
         clock,
         random,
+        webhookHosts: config.webhookHosts,
         limits: {
           ...defaultLimits,
           rulesPerDirection: config.maxRules,

@@ -1,6 +1,7 @@
 /** Proves the table of rights: every role × every operation that the server describes, each on a target of its own. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { OperationId } from '../../src/api/paths.ts';
+import { readWebhookHost } from '../../src/server/webhook-hosts.ts';
 import type { Api } from '../lib/http.ts';
 import { Person } from '../lib/person.ts';
 import { audience, startProvider, webClient, type TestProvider } from '../lib/provider.ts';
@@ -37,6 +38,9 @@ beforeAll(async () => {
     oidcIssuer: [provider.issuer],
     oidcAudience: [audience],
     oidcClientId: webClient.id,
+    // Nothing is sent there: nobody has a name of this kind.
+    webhookHosts: [readWebhookHost('hooks.example.com')],
+    webhooks: { workEveryMs: 3_600_000 },
   });
   provider.serveWeb(server.url, { isPublic: true });
   const [owner, member, stranger] = [await someone('owner'), await someone('member'), await someone('stranger')];
@@ -120,6 +124,17 @@ const aDevice =
     ...more,
   });
 
+/** One that ends again: an organization may have only so many. */
+const webhook =
+  (more: Omit<Target, 'params'> = {}): Scenario =>
+  async () => {
+    const old: { id: string }[] = await place.owner.api.expect(200, 'GET', `${place.base}/webhooks`);
+    for (const { id } of old) await place.owner.api.expect(200, 'DELETE', `${place.base}/webhooks/${id}`);
+    const body = { url: 'https://hooks.example.com/', events: ['device.failed'] };
+    const { id } = await place.owner.api.expect(201, 'POST', `${place.base}/webhooks`, body);
+    return { params: { webhook_id: id }, ...more };
+  };
+
 const scenarios: { readonly [Id in OperationId]: Scenario } = {
   whoAmI: () => ({}),
   createUser: () => ({ body: { username: unique() } }),
@@ -191,6 +206,13 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   readUserSecurityGroup: userScopedGroup(),
   updateUserSecurityGroup: userScopedGroup({ body: { group_name: unique() } }),
   deleteUserSecurityGroup: userScopedGroup({ query: '?detach=true' }),
+  createWebhook: () => ({ body: { url: 'https://hooks.example.com/', events: ['device.failed'] } }),
+  listWebhooks: () => ({}),
+  readWebhook: webhook(),
+  updateWebhook: webhook({ body: { name: 'another' } }),
+  deleteWebhook: webhook(),
+  testWebhook: webhook(),
+  listWebhookDeliveries: webhook(),
   listAudit: () => ({}),
   listServerAudit: () => ({}),
   watchEvents: () => ({ body: [{ kind: 'device' }] }),

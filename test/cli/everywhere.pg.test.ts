@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { useProgram, useServer } from '../lib/stage.ts';
+import { readWebhookHost } from '../../src/server/webhook-hosts.ts';
 import { addClientCommands } from '../../src/cli/client-commands.ts';
 import { readTree } from '../../src/cli/command-line/read-tree.ts';
 import { flatten } from '../../src/cli/command-line/tree.ts';
@@ -10,7 +11,7 @@ import type { Json } from '../lib/http.ts';
 import { newPerson } from '../lib/server.ts';
 import type { Program, RunOptions } from '../lib/program.ts';
 
-const stage = useServer();
+const stage = useServer(() => ({ webhookHosts: [readWebhookHost('http://127.0.0.1:9')] }));
 const installed = useProgram();
 
 interface Row {
@@ -108,6 +109,17 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'token show', args: [`token-${tag}`], shows: /token-/, data: true },
   { path: 'token rotate', args: [`token-${tag}`], asks: true, shows: /rf_user_/, data: true },
   { path: 'token delete', args: [`token-${tag}`], asks: true, shows: /token-/ },
+  {
+    path: 'webhook create',
+    args: ['http://127.0.0.1:9/', '--name', `hook-${tag}`, '--event', 'device.failed'],
+    shows: /whsec_/,
+    data: true,
+  },
+  { path: 'webhook list', shows: /hook-/, data: true },
+  { path: 'webhook edit', args: [`hook-${tag}`, '--offline-after', '1200'], shows: /hook-/, data: true },
+  { path: 'webhook test', args: [`hook-${tag}`], shows: /on its way|"event": "test"/, data: true },
+  { path: 'webhook deliveries', args: [`hook-${tag}`], shows: /test/, data: true },
+  { path: 'webhook delete', args: [`hook-${tag}`], asks: true, shows: /hook-/ },
   { path: 'log', shows: /created device host-/, data: true },
   { path: 'audit', shows: /createDevice|registered device/, data: true },
   { path: 'device delete', args: [`host-${tag}`], asks: true, shows: /host-/ },

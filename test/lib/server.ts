@@ -25,12 +25,13 @@ export interface TestServerOptions extends ServerValues {
   readonly url?: string;
   readonly watch?: Surroundings['watch'];
   readonly issuer?: Surroundings['issuer'];
+  readonly webhooks?: Surroundings['webhooks'];
   readonly renewalMs?: number;
 }
 
 /** A server on a database of its own in this PostgreSQL, or on the one at `url`. */
 export async function startTestServer(postgres: TestPostgres, options: TestServerOptions = {}): Promise<TestServer> {
-  const { clock, watch, issuer, renewalMs, url = await postgres.freshUrl(), ...values } = options;
+  const { clock, watch, issuer, webhooks, renewalMs, url = await postgres.freshUrl(), ...values } = options;
   const data = await temporaryDirectory();
   const lines: string[] = [];
   const sink = new Writable({
@@ -51,6 +52,7 @@ export async function startTestServer(postgres: TestPostgres, options: TestServe
       ...(clock === undefined ? {} : { clock }),
       ...(watch === undefined ? {} : { watch }),
       ...(issuer === undefined ? {} : { issuer }),
+      ...(webhooks === undefined ? {} : { webhooks }),
       ...(renewalMs === undefined ? {} : { renewalMs }),
     });
     const nobody = new Api(server.url);

@@ -60,6 +60,19 @@ export const storeRooms: Rooms = {
     node: true,
     why: 'a deleted group is taken off its devices',
   },
+  'server/store/webhooks': {
+    may: [
+      'server/store/write',
+      'server/store/schema',
+      'server/store/postgres',
+      'server/store/contract',
+      'api',
+      'policy',
+    ],
+    npm: [],
+    node: true,
+    why: 'where alerts go, what was told and what is to be delivered',
+  },
   'server/store/accounts': {
     may: [
       'server/store/groups',
@@ -78,6 +91,7 @@ export const storeRooms: Rooms = {
   'server/store': {
     may: [
       'server/store/accounts',
+      'server/store/webhooks',
       'server/store/groups',
       'server/store/devices',
       'server/store/log',

@@ -1,6 +1,6 @@
 /** Owns the difference between two states in words: one line for each thing that came, went or became something else. */
 import type { SecurityGroup } from '../../api/group.ts';
-import type { DevicePolicy } from '../../api/history.ts';
+import type { DevicePolicy } from '../../api/history/states.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { ruleWords } from '../group/rule-text.ts';
 import { sameRule } from '../group/text.ts';

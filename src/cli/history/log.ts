@@ -1,7 +1,7 @@
 /** Owns the organization's changes as sentences: who did what to which group, device or member. */
 import type { AuditEntry } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import type { DevicePolicy } from '../../api/history.ts';
+import type { DevicePolicy } from '../../api/history/states.ts';
 import { allGroups } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 import { renderTable } from '../terminal/table.ts';

@@ -1,6 +1,6 @@
 /** Owns what the commands about one group's or one device's past do. */
 import type { SecurityGroup } from '../../api/group.ts';
-import type { DevicePolicyState, GroupState } from '../../api/history.ts';
+import type { DevicePolicyState, GroupState } from '../../api/history/states.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allGroups, pickGroup } from '../lookup/group.ts';
 import { findDevice } from '../lookup/device.ts';

@@ -1,6 +1,14 @@
 /** Owns what a handler is given and what it gives back: requests and answers, free of the framework. */
 import type { Limits } from '../../policy/limits.ts';
-import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
+import type {
+  DeviceId,
+  EnrollmentKeyId,
+  GroupId,
+  OrganizationId,
+  TokenId,
+  UserId,
+  WebhookId,
+} from '../../policy/ids.ts';
 import type { BodyOf, QueryOf } from '../../api/operations.ts';
 import type { OperationId, ParamNames } from '../../api/paths.ts';
 import type { TextLengths } from '../../api/validate.ts';
@@ -9,6 +17,7 @@ import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
 import type { Actor } from '../store/contract/actor.ts';
 import type { Store } from '../store/contract/store.ts';
+import type { WebhookHost } from '../webhook-hosts.ts';
 
 /** Every variable that a path may have, each through its door. */
 export interface PathVariables {
@@ -18,6 +27,7 @@ export interface PathVariables {
   readonly user_id: UserId;
   readonly token_id: TokenId;
   readonly key_id: EnrollmentKeyId;
+  readonly webhook_id: WebhookId;
 }
 
 /** The variables of an operation's path. */
@@ -86,6 +96,8 @@ export interface Services {
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;
+  /** Where webhooks may go. */
+  readonly webhookHosts: readonly WebhookHost[];
 }
 
 export type Handler<Id extends OperationId> = (call: Call<Id>, services: Services) => Promise<Answer>;

@@ -61,6 +61,7 @@ const things = {
   member: 'member',
   token: 'token',
   enrollment_key: 'enrollment key',
+  webhook: 'webhook',
 } as const;
 
 export const notFound = (what: keyof typeof things): HttpError =>
@@ -151,6 +152,7 @@ const counted: Readonly<Record<Counted, string>> = {
   devices: 'devices in an organization',
   enrollment_keys: 'enrollment keys in an organization',
   members: 'members of an organization',
+  webhooks: 'webhooks in an organization',
 };
 
 function fromStore(problem: StoreProblem, cause: unknown): HttpError {

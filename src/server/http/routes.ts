@@ -17,6 +17,7 @@ import { groupHandlers } from './handlers/groups.ts';
 import { historyHandlers } from './handlers/history.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { userHandlers } from './handlers/users.ts';
+import { webhookHandlers } from './handlers/webhooks.ts';
 import { auditEntryOf, FirstUses, signInEntryOf } from './observe/audit-entry.ts';
 import { acceptsJson } from './request/accept.ts';
 import { addressOf, subscriberOf } from './request/address.ts';
@@ -37,6 +38,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...groupHandlers,
   ...historyHandlers,
   ...auditHandlers,
+  ...webhookHandlers,
 };
 
 export interface RouteOptions {

@@ -26,6 +26,13 @@ export function mint(kind: SecretKind, random: Random): Minted {
   return { secret, digest: digestOf(secret) };
 }
 
+/** What an owner shares with whoever receives its alerts: `whsec_` and the key in base64, as Standard Webhooks writes it. */
+export function mintWebhookSecret(random: Random): string {
+  const bytes = new Uint8Array(secretBytes);
+  random(bytes);
+  return `whsec_${Buffer.from(bytes).toString('base64')}`;
+}
+
 /** Whether a secret is an enrollment key; every other opaque secret is a token. */
 export const isEnrollmentKey = (secret: string): boolean => secret.startsWith('rf_enroll_');
 
@@ -33,6 +40,7 @@ export const isEnrollmentKey = (secret: string): boolean => secret.startsWith('r
 export const withoutSecrets = (text: string): string =>
   text
     .replace(/rf_(user|device|enroll|session)_[A-Za-z0-9_-]*/g, 'rf_$1_[secret]')
+    .replace(/whsec_[A-Za-z0-9+/=]*/g, 'whsec_[secret]')
     // Whatever begins like one: a pattern that asked for its dots would look for them again from every beginning.
     .replace(/eyJ[\w.-]*/g, '[signed token]')
     .replace(/(\/\/[^/:@\s]*):[^@\s/]*@/g, '$1:[secret]@');

@@ -3,7 +3,8 @@ import { availableParallelism } from 'node:os';
 import { logLevels } from '../log-level.ts';
 import { readDatabaseUrl, readListen, readNetworks, readPublicUrl } from './addresses.ts';
 import type { ServerOption } from './option.ts';
-import { between, oneOf, readPath, whole } from './values.ts';
+import { between, oneOf, readList, readPath, whole } from './values.ts';
+import { readWebhookHost, type WebhookHost } from '../webhook-hosts.ts';
 
 /** Each serves tens of thousands of streams, and each takes memory and connections of the database: many more gain nothing. */
 const mostWorkers = 64;
@@ -13,6 +14,9 @@ const mostByThemselves = 8;
 function readWorkers(text: string): number {
   return text.trim() === 'auto' ? Math.min(availableParallelism(), mostByThemselves) : whole(text, 1, mostWorkers);
 }
+
+const readWebhookHosts = (text: string): readonly WebhookHost[] =>
+  text.trim() === '' ? [] : readList(text).map((entry) => readWebhookHost(entry));
 
 function readPhase(text: string): 1 | 2 | 3 {
   const phase = whole(text, 1, 3);
@@ -90,6 +94,13 @@ export const serviceOptions = {
     env: 'RINGFENCE_PUBLIC_URL',
     help: 'where people reach the web UI (default: the address it listens on)',
     read: readPublicUrl,
+  },
+  webhookHosts: {
+    flags: '--webhook-hosts <host,...>',
+    env: 'RINGFENCE_WEBHOOK_HOSTS',
+    help: 'hosts that owners may send alerts to: hooks.example.com, 10.0.0.5:8443, http://127.0.0.1:9000; *.example.com or * for names with public addresses; none unless given',
+    fallback: '',
+    read: readWebhookHosts,
   },
   answerTimeout: {
     flags: '--answer-timeout <seconds>',

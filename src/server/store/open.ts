@@ -20,6 +20,7 @@ import { defaultQuotas } from './contract/quotas.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
 import { usersIn } from './accounts/users.ts';
+import { webhooksIn } from './webhooks/webhooks.ts';
 import { idMaker } from './write/uuid.ts';
 import { Writer } from './write/writer.ts';
 
@@ -81,6 +82,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     devices: devicesIn(context),
     enrollmentKeys: enrollmentKeysIn(context),
     history: historyIn(context, options.historyRetentionMs ?? 365 * day),
+    webhooks: webhooksIn(context),
     audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
     log: changeLogIn(context, {
       logMs: options.logRetentionMs ?? 600_000,

@@ -9,6 +9,7 @@ import {
   parseOrganizationId,
   parseTokenId,
   parseUserId,
+  parseWebhookId,
 } from '../../../policy/ids.ts';
 import { groupReader, type Principal } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
@@ -25,6 +26,7 @@ const doors: { readonly [Name in keyof PathVariables]: (text: unknown) => PathVa
   user_id: parseUserId,
   token_id: parseTokenId,
   key_id: parseEnrollmentKeyId,
+  webhook_id: parseWebhookId,
 };
 
 const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(doors, name);

@@ -82,6 +82,14 @@ const table: { readonly [Id in OperationId]: string } = {
   updateUserSecurityGroup:   'no      no      yes     -       no      no      hidden  hidden ',
   deleteUserSecurityGroup:   'no      no      yes     -       no      no      hidden  hidden ',
 
+  createWebhook:             'yes     no      -       -       no      no      hidden  hidden ',
+  listWebhooks:              'yes     no      -       -       no      no      hidden  hidden ',
+  readWebhook:               'yes     no      -       -       no      no      hidden  hidden ',
+  updateWebhook:             'yes     no      -       -       no      no      hidden  hidden ',
+  deleteWebhook:             'yes     no      -       -       no      no      hidden  hidden ',
+  testWebhook:               'yes     no      -       -       no      no      hidden  hidden ',
+  listWebhookDeliveries:     'yes     no      -       -       no      no      hidden  hidden ',
+
   listAudit:                 'yes     no      -       -       no      no      hidden  hidden ',
   listServerAudit:           '-       -       -       -       no      no      yes     no     ',
 

@@ -6,6 +6,8 @@ export type Measures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 export interface Metrics {
   readonly registry: Registry;
+  /** Attempts to deliver alerts. */
+  readonly webhookDeliveries: Counter<'outcome'>;
   /** One answered request. */
   request(operation: string, status: number, seconds: number): void;
   /** What this process and the others of this server measure, added up. */
@@ -34,11 +36,19 @@ export function createMetrics(
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [registry],
   });
+  const webhookDeliveries = new Counter({
+    name: 'ringfence_webhook_deliveries_total',
+    help: 'Attempts to deliver alerts to webhooks, by outcome: delivered, failed (tried again), given_up.',
+    labelNames: ['outcome'] as const,
+    registers: [registry],
+  });
+  for (const outcome of ['delivered', 'failed', 'given_up']) webhookDeliveries.inc({ outcome }, 0);
   // Looking a set of labels up costs more than counting.
   const counters = new Map<string, { inc(): void }>();
   const timers = new Map<string, { observe(seconds: number): void }>();
   return {
     registry,
+    webhookDeliveries,
     request(operation, status, took) {
       const key = `${operation} ${status}`;
       let counter = counters.get(key);

@@ -67,9 +67,16 @@ const updateOrganization = statement<{ revision: number }>(
 );
 
 /** The lists of its devices go with the devices. What hangs on an organization, in the order in which it may go. */
-const emptying = ['devices', 'security_groups', 'enrollment_keys', 'members', 'changes', 'history', 'heads'].map(
-  (table) => statement<never>(`empty_${table}`, `DELETE FROM ${table} WHERE org_id = $1`),
-);
+const emptying = [
+  'devices',
+  'security_groups',
+  'enrollment_keys',
+  'webhooks',
+  'members',
+  'changes',
+  'history',
+  'heads',
+].map((table) => statement<never>(`empty_${table}`, `DELETE FROM ${table} WHERE org_id = $1`));
 const deleteOrganization = statement<never>('delete_organization', 'DELETE FROM organizations WHERE id = $1');
 
 const record = (row: OrganizationRow): OrganizationRecord => ({

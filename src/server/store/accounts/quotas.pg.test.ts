@@ -28,6 +28,8 @@ const makers: Readonly<Record<Counted, (world: World) => Promise<unknown>>> = {
   groups: ({ store, org, owner }) => store.groups.create(org, owner, 'organization', group()),
   devices: ({ store, org, owner }) => store.devices.create(org, owner, device(owner.user_id)),
   enrollment_keys: ({ store, org, owner }) => store.enrollmentKeys.issue(org, owner, key()),
+  webhooks: ({ store, org, owner }) =>
+    store.webhooks.create(org, owner, { name: '', url: 'https://x', events: [], offline_after: 900, secret: '' }),
   members: async ({ store, org, owner }) => {
     const { id } = await store.users.create({ username: someDigest().toString('hex') });
     return store.members.add(org, owner, { user_id: id });
@@ -41,6 +43,7 @@ const before: Readonly<Record<Counted, number>> = {
   groups: 1,
   devices: 0,
   enrollment_keys: 0,
+  webhooks: 0,
   members: 2,
 };
 

@@ -24,7 +24,7 @@ export type StoreProblem =
   /** Absent, or not visible to the reader, or of another organization. */
   | {
       readonly code: 'not_found';
-      readonly what: 'organization' | 'device' | 'group' | 'user' | 'member' | 'token' | 'enrollment_key';
+      readonly what: 'organization' | 'device' | 'group' | 'user' | 'member' | 'token' | 'enrollment_key' | 'webhook';
     }
   /** The acting user is not (or no longer) a member of the organization at the moment of the commit. */
   | { readonly code: 'not_a_member' }

@@ -11,6 +11,7 @@ export interface Quotas {
   readonly devices: number;
   readonly enrollment_keys: number;
   readonly members: number;
+  readonly webhooks: number;
   /** Address ranges of a group. */
   readonly group_ranges: number;
   /** Address ranges over all groups of a device. */
@@ -27,6 +28,7 @@ export const defaultQuotas: Quotas = {
   devices: limits.devicesPerOrganization,
   enrollment_keys: limits.enrollmentKeysPerOrganization,
   members: limits.membersPerOrganization,
+  webhooks: limits.webhooksPerOrganization,
   group_ranges: limits.rangesPerGroup,
   device_ranges: limits.rangesPerDevice,
 };

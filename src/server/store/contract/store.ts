@@ -29,6 +29,7 @@ import type { Quotas } from './quotas.ts';
 import type { Sessions } from './sessions.ts';
 import type { Tokens } from './tokens.ts';
 import type { Users } from './users.ts';
+import type { Webhooks } from './webhooks.ts';
 
 export interface Store {
   readonly users: Users;
@@ -42,6 +43,7 @@ export interface Store {
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
   readonly history: History;
+  readonly webhooks: Webhooks;
   readonly audit: Audit;
   /** The same lookups for patient callers, such as streams that reconnect. */
   readonly patient: CallerLookups;

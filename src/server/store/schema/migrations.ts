@@ -332,4 +332,48 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE audit ADD COLUMN unchanged boolean;
     `,
   },
+  {
+    version: 11,
+    title: 'webhooks, what they were told and what is to be delivered',
+    // The secret signs, so it is kept as it is. A condition's row says that it was told and still holds.
+    sql: `
+      CREATE TABLE webhooks (
+        id uuid PRIMARY KEY,
+        org_id uuid NOT NULL REFERENCES organizations,
+        name text NOT NULL,
+        url text NOT NULL,
+        secret text NOT NULL,
+        events text[] NOT NULL,
+        offline_after integer NOT NULL,
+        -- When, how often and whether ever its conditions were looked at.
+        looked_at timestamptz NOT NULL,
+        looks bigint NOT NULL,
+        is_new boolean NOT NULL,
+        created_at timestamptz NOT NULL,
+        updated_at timestamptz NOT NULL
+      );
+      CREATE INDEX webhooks_list ON webhooks (org_id, id);
+      CREATE TABLE webhook_conditions (
+        webhook_id uuid NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+        event text NOT NULL,
+        subject_id uuid NOT NULL,
+        occurrence text NOT NULL,
+        PRIMARY KEY (webhook_id, event, subject_id)
+      );
+      CREATE TABLE webhook_deliveries (
+        id uuid PRIMARY KEY,
+        webhook_id uuid NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+        org_id uuid NOT NULL,
+        event text NOT NULL,
+        body text NOT NULL,
+        state text NOT NULL,
+        attempts integer NOT NULL,
+        failure text,
+        created_at timestamptz NOT NULL,
+        next_at timestamptz NOT NULL
+      );
+      CREATE INDEX webhook_deliveries_list ON webhook_deliveries (webhook_id, id);
+      CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_at) WHERE state = 'pending';
+    `,
+  },
 ];

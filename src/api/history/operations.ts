@@ -1,8 +1,8 @@
 /** Owns the rows of the table of operations that are about the past (reference 4.8). */
-import { SecurityGroup } from './group.ts';
-import { DevicePolicyState, GroupState, RestoreSecurityGroup } from './history.ts';
-import { HistoryQuery } from './list.ts';
-import type { Row } from './operation-row.ts';
+import { SecurityGroup } from '../group.ts';
+import { DevicePolicyState, GroupState, RestoreSecurityGroup } from './states.ts';
+import { HistoryQuery } from '../list.ts';
+import type { Row } from '../operation-row.ts';
 
 export const historyRows = {
   listDeviceHistory: {

@@ -1,10 +1,10 @@
 /** Owns the wire form of the history: states of groups and of what decides the policy of devices (reference 4.8). */
 import { Type, type TSchema } from 'typebox';
-import type { UserId } from '../policy/ids.ts';
-import { Device } from './device.ts';
-import { SecurityGroup } from './group.ts';
-import { largestRevision } from './limits.ts';
-import { id, Revision, strict, Timestamp, type Wire } from './scalar.ts';
+import type { UserId } from '../../policy/ids.ts';
+import { Device } from '../device.ts';
+import { SecurityGroup } from '../group.ts';
+import { largestRevision } from '../limits.ts';
+import { id, Revision, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const {
   id: device_id,

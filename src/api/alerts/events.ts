@@ -1,0 +1,12 @@
+/** Owns the names of what alerts tell of, free of schemas so that small programs can import them. */
+
+export const alertEvents = [
+  'device.failed',
+  'device.drift_repaired',
+  'device.offline',
+  'enrollment_key.expiring',
+] as const;
+export type AlertEvent = (typeof alertEvents)[number];
+
+/** What may be delivered: `test` comes when an owner asks for it. */
+export type DeliveredEvent = AlertEvent | 'test';

@@ -1,0 +1,27 @@
+/** Owns the rows of the table of operations that are about webhooks (reference 4.9). */
+import { PageQuery } from '../list.ts';
+import type { Row } from '../operation-row.ts';
+import { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from './webhook.ts';
+
+export const webhookRows = {
+  createWebhook: {
+    effect: 'write',
+    tag: 'alerts',
+    summary: 'Tell a URL of alerts',
+    body: AddWebhook,
+    answer: MadeWebhook,
+    fails: ['limit_reached'],
+  },
+  listWebhooks: { effect: 'read', tag: 'alerts', summary: 'List webhooks', query: PageQuery, answer: Webhook },
+  readWebhook: { effect: 'read', tag: 'alerts', summary: 'Read a webhook, without its secret', answer: Webhook },
+  updateWebhook: { effect: 'write', tag: 'alerts', summary: 'Change a webhook', body: UpdateWebhook, answer: Webhook },
+  deleteWebhook: { effect: 'write', tag: 'alerts', summary: 'End a webhook', answer: Webhook },
+  testWebhook: { effect: 'write', tag: 'alerts', summary: 'Send a webhook a test', answer: WebhookDelivery },
+  listWebhookDeliveries: {
+    effect: 'read',
+    tag: 'alerts',
+    summary: 'What became of the alerts of a webhook, newest first',
+    query: PageQuery,
+    answer: WebhookDelivery,
+  },
+} as const satisfies Readonly<Record<string, Row>>;

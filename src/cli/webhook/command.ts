@@ -1,0 +1,80 @@
+/** Owns the commands about webhooks: where alerts go. */
+import { Option, type Command } from 'commander';
+import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
+import type { WebhookOptions } from './run.ts';
+
+const addCommand = commandsOf(() => import('./run.ts'));
+
+const fieldOptions = (): readonly Option[] => [
+  repeated(
+    '--event <event>',
+    'device.failed, device.drift_repaired, device.offline or enrollment_key.expiring (default: all)',
+  ),
+  new Option('--name <name>', 'what people call it'),
+  new Option('--offline-after <seconds>', 'silence after which a device counts as offline (default: 900)'),
+];
+
+export function addWebhookCommands(program: Command): void {
+  const webhook = addNoun(
+    program,
+    'webhook',
+    'alerts to a URL: devices that fail, drift or go silent, keys that end (for owners)',
+  );
+  addCommand<WebhookOptions>(
+    webhook,
+    {
+      usage: 'create <url>',
+      summary: 'send alerts to a URL; the secret that signs them is shown only once',
+      about:
+        'The host must be one that the operator of the server allows (`ringfence server --webhook-hosts`). ' +
+        'Deliveries are signed as Standard Webhooks says (webhook-id, webhook-timestamp, webhook-signature).',
+      options: fieldOptions(),
+      examples: ['ringfence webhook create https://hooks.example.com/ringfence --event device.failed'],
+    },
+    (run, session, { args: [url = ''], options }) => run.create(session, url, options),
+  );
+  addCommand(
+    webhook,
+    { usage: 'list', summary: 'list webhooks', examples: ['ringfence webhook list'] },
+    (run, session) => run.list(session),
+  );
+  addCommand<WebhookOptions & { readonly url?: string }>(
+    webhook,
+    {
+      usage: 'edit <webhook>',
+      summary: 'change a webhook, named by its id, its name or its URL',
+      options: [new Option('--url <url>', 'another URL'), ...fieldOptions()],
+      examples: ['ringfence webhook edit pager --offline-after 3600'],
+    },
+    (run, session, { args: [text = ''], options }) => run.edit(session, text, options),
+  );
+  addCommand(
+    webhook,
+    {
+      usage: 'test <webhook>',
+      summary: 'send a test to a webhook',
+      examples: ['ringfence webhook test pager', 'ringfence webhook deliveries pager'],
+    },
+    (run, session, { args: [text = ''] }) => run.test(session, text),
+  );
+  addCommand<{ readonly limit: string }>(
+    webhook,
+    {
+      usage: 'deliveries <webhook>',
+      summary: 'show what became of the alerts of a webhook, newest first',
+      options: [new Option('--limit <number>', 'at most so many').default('20')],
+      examples: ['ringfence webhook deliveries pager'],
+    },
+    (run, session, { args: [text = ''], options }) => run.deliveries(session, text, options),
+  );
+  addCommand(
+    webhook,
+    {
+      usage: 'delete <webhook>',
+      summary: 'end a webhook, with what is still to be delivered to it',
+      destructive: true,
+      examples: ['ringfence webhook delete pager'],
+    },
+    (run, session, { args: [text = ''] }) => run.remove(session, text),
+  );
+}

@@ -1,0 +1,143 @@
+/** Owns what the webhook commands do. */
+import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
+import type { Webhook } from '../../api/alerts/webhook.ts';
+import { findOne } from '../session/find-one.ts';
+import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
+import { renderFields, renderTable } from '../terminal/table.ts';
+import { shortTime } from '../terminal/time.ts';
+
+export interface WebhookOptions {
+  readonly event?: readonly string[];
+  readonly name?: string;
+  readonly offlineAfter?: string;
+}
+
+function readNumber(text: string, what: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw usageError(`\`${text}\` is not ${what}`);
+  return Number(text);
+}
+
+const isEvent = (text: string): text is AlertEvent => alertEvents.some((event) => event === text);
+
+function readEvents(texts: readonly string[]): readonly AlertEvent[] {
+  return texts
+    .flatMap((text) => text.split(','))
+    .map((text) => {
+      if (isEvent(text)) return text;
+      throw usageError(`\`${text}\` is not an event; there are ${alertEvents.join(', ')}`);
+    });
+}
+
+const bodyOf = ({ event, name, offlineAfter }: WebhookOptions) => ({
+  ...(event === undefined ? {} : { events: readEvents(event) }),
+  ...(name === undefined ? {} : { name }),
+  ...(offlineAfter === undefined ? {} : { offline_after: readNumber(offlineAfter, 'a number of seconds') }),
+});
+
+async function find(session: Session, text: string): Promise<Webhook> {
+  const client = await session.client();
+  const all = await client.webhooks.list(await session.organization(), { signal: session.signal });
+  return findOne('webhook', text, all, ({ id, name, url }) => ({ id, names: [name, url].filter((one) => one !== '') }));
+}
+
+const titleOf = ({ name, url }: Webhook): string => name || url;
+
+export async function create(session: Session, url: string, options: WebhookOptions): Promise<void> {
+  const client = await session.client();
+  const body = { url, events: alertEvents, ...bodyOf(options) };
+  const made = await client.webhooks.create(await session.organization(), body, { signal: session.signal });
+  await session.print({
+    data: made,
+    ids: [made.secret],
+    table: (layout) =>
+      renderFields(
+        [
+          ['webhook', titleOf(made)],
+          ['id', made.id],
+          ['events', made.events],
+          ['secret', made.secret],
+          ['', 'The secret is shown only this once: the receiver verifies deliveries with it.'],
+        ],
+        layout,
+      ),
+  });
+}
+
+export async function list(session: Session): Promise<void> {
+  const client = await session.client();
+  const webhooks = await client.webhooks.list(await session.organization(), { signal: session.signal });
+  await session.print({
+    data: webhooks,
+    ids: webhooks.map(({ id }) => id),
+    table: (layout) =>
+      renderTable(
+        [
+          { head: 'NAME', text: ({ name }) => name },
+          { head: 'ID', text: ({ id }) => id },
+          { head: 'URL', text: ({ url }) => url },
+          { head: 'EVENTS', text: ({ events }) => events.join(', ') },
+          { head: 'OFFLINE AFTER', text: ({ offline_after }) => `${offline_after} s`, align: 'right' },
+        ],
+        webhooks,
+        layout,
+      ),
+  });
+}
+
+export async function edit(
+  session: Session,
+  text: string,
+  options: WebhookOptions & { readonly url?: string },
+): Promise<void> {
+  const client = await session.client();
+  const { organization_id, id } = await find(session, text);
+  const { url } = options;
+  const body = { ...bodyOf(options), ...(url === undefined ? {} : { url }) };
+  if (Object.keys(body).length === 0) throw usageError('nothing to change: give an option');
+  const changed = await client.webhooks.update(organization_id, id, body, { signal: session.signal });
+  await session.print({ data: changed, ids: [id], table: `Changed webhook ${titleOf(changed)} (${id}).` });
+}
+
+export async function test(session: Session, text: string): Promise<void> {
+  const client = await session.client();
+  const webhook = await find(session, text);
+  const sent = await client.webhooks.test(webhook.organization_id, webhook.id, { signal: session.signal });
+  const table = `A test is on its way to ${titleOf(webhook)}; \`ringfence webhook deliveries\` shows what becomes of it.`;
+  await session.print({ data: sent, ids: [sent.id], table });
+}
+
+export async function deliveries(session: Session, text: string, options: { readonly limit: string }): Promise<void> {
+  const limit = readNumber(options.limit, 'a number of deliveries');
+  const client = await session.client();
+  const { organization_id, id } = await find(session, text);
+  const all = await client.webhooks.deliveries(organization_id, id, {
+    limit: Math.min(limit, 1000),
+    signal: session.signal,
+  });
+  await session.print({
+    data: all,
+    ids: all.map((delivery) => delivery.id),
+    table: (layout) =>
+      renderTable(
+        [
+          { head: 'TIME', text: ({ created_at }) => shortTime(created_at) },
+          { head: 'EVENT', text: ({ event }) => event },
+          { head: 'STATE', text: ({ state }) => state.replace('_', ' ') },
+          { head: 'ATTEMPTS', text: ({ attempts }) => String(attempts), align: 'right' },
+          { head: 'LAST FAILURE', text: ({ failure = '' }) => failure.replaceAll('_', ' ') },
+          { head: 'NEXT', text: ({ next_attempt_at }) => shortTime(next_attempt_at) },
+        ],
+        all,
+        layout,
+      ),
+  });
+}
+
+export async function remove(session: Session, text: string): Promise<void> {
+  const client = await session.client();
+  const webhook = await find(session, text);
+  if (!(await session.confirm(`End webhook ${titleOf(webhook)}?`))) return session.say('Nothing was changed.');
+  const gone = await client.webhooks.delete(webhook.organization_id, webhook.id, { signal: session.signal });
+  return session.print({ data: gone, ids: [gone.id], table: `Deleted webhook ${titleOf(gone)} (${gone.id}).` });
+}

@@ -1,0 +1,87 @@
+/** Owns what a webhook has been told: which conditions held at the last look, so that each is told once and none is lost. */
+import type { Condition, Webhooks } from '../contract/webhooks.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
+import { deliveryRow, insertDeliveries } from './deliveries.ts';
+import { webhookColumns, webhookRecord, type WebhookRow } from './webhook-row.ts';
+
+/** Values: now, looked at before. */
+const claimScan = statement<WebhookRow & { readonly looks: number; readonly is_new: boolean }>(
+  'claim_scan',
+  `WITH due AS MATERIALIZED (
+     SELECT w.id FROM webhooks w WHERE w.looked_at <= $2 ORDER BY w.looked_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+   UPDATE webhooks w SET looked_at = $1, looks = w.looks + 1 FROM due WHERE w.id = due.id RETURNING ${webhookColumns}, w.looks, w.is_new`,
+);
+/** Only the last look counts: an earlier one that comes late saw what may be over. Values: webhook, which look. No row: another came, or it is gone. */
+const lockWebhook = statement<{ id: string }>(
+  'lock_webhook',
+  'UPDATE webhooks SET is_new = false WHERE id = $1 AND looks = $2 RETURNING id',
+);
+
+/** Values: webhook, what holds as a JSON array. Gives what is new: the position of each in the array. */
+const takeConditions = statement<{ index: number }>(
+  'take_conditions',
+  `WITH held AS MATERIALIZED (
+     SELECT c.event, c.subject_id, c.occurrence, c.index FROM json_to_recordset($2::json) AS c (event text, subject_id uuid, occurrence text, index integer)),
+   ended AS (
+     DELETE FROM webhook_conditions k WHERE k.webhook_id = $1
+       AND NOT EXISTS (SELECT FROM held h WHERE h.event = k.event AND h.subject_id = k.subject_id)),
+   told AS (
+     INSERT INTO webhook_conditions AS k (webhook_id, event, subject_id, occurrence)
+     SELECT $1, event, subject_id, occurrence FROM held
+     ON CONFLICT (webhook_id, event, subject_id) DO UPDATE SET occurrence = excluded.occurrence WHERE k.occurrence <> excluded.occurrence
+     RETURNING k.event, k.subject_id)
+   SELECT h.index FROM told t JOIN held h ON h.event = t.event AND h.subject_id = t.subject_id ORDER BY h.index`,
+);
+
+/** Values: devices. */
+const deviceNames = statement<{ id: string; hostname: string }>(
+  'alert_device_names',
+  'SELECT id, hostname FROM devices WHERE id = ANY ($1::uuid[])',
+);
+
+/** Conditions of devices also tell their names. */
+async function withNames(tx: Runner, conditions: readonly Condition[]): Promise<readonly Condition[]> {
+  const rows = await tx.run(deviceNames, [conditions.map(({ subject_id }) => subject_id)]);
+  const names = new Map(rows.map(({ id, hostname }) => [id, hostname]));
+  return conditions.map((condition) => {
+    const hostname = names.get(condition.subject_id);
+    return hostname === undefined ? condition : { ...condition, data: { ...condition.data, hostname } };
+  });
+}
+
+type Part = Pick<Webhooks, 'claimScan' | 'tell'>;
+
+export function alertsIn(context: Context): Part {
+  const { writes, transactions, clock } = context;
+  return {
+    async claimScan(everyMs) {
+      const border = new Date(clock() - everyMs).toISOString();
+      const [row] = await writes.run(claimScan, [now(context), border]);
+      return row === undefined ? undefined : { ...webhookRecord(row), look: row.looks, is_new: row.is_new };
+    },
+
+    async tell(webhook, conditions, quietly) {
+      const rows = conditions.map(({ event, subject_id, occurrence }, index) => ({
+        event,
+        subject_id,
+        occurrence,
+        index,
+      }));
+      return transactions.run(async (tx) => {
+        if ((await tx.run(lockWebhook, [webhook.id, webhook.look])).length === 0) return 0;
+        const fresh = (await tx.run(takeConditions, [webhook.id, JSON.stringify(rows)])).flatMap(({ index }) => {
+          const condition = conditions[index];
+          return condition === undefined || quietly.includes(condition.event) ? [] : [condition];
+        });
+        if (fresh.length > 0) {
+          const deliveries = (await withNames(tx, fresh)).map((condition) => deliveryRow(context, webhook, condition));
+          await tx.run(insertDeliveries, [JSON.stringify(deliveries)]);
+        }
+        return fresh.length;
+      });
+    },
+  };
+}

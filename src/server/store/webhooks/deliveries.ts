@@ -1,0 +1,126 @@
+/** Owns deliveries in the store: each is in one process's hands at a time, by a lease that a row lock hands out. */
+import type { DeliveredEvent } from '../../../api/alerts/events.ts';
+import type { Condition, DeliveryRecord, WebhookRecord, Webhooks } from '../contract/webhooks.ts';
+import { inOrg, statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { now, type Stamps } from '../write/stamp.ts';
+
+interface DeliveryRow {
+  readonly id: string;
+  readonly event: DeliveredEvent;
+  readonly state: DeliveryRecord['state'];
+  readonly attempts: number;
+  readonly failure: string | null;
+  readonly created_at: string;
+  readonly next_at: string;
+  readonly body: string;
+}
+
+const columns = 'id, webhook_id, org_id, event, body, state, attempts, created_at, next_at';
+
+/** Values: rows as a JSON array. */
+export const insertDeliveries = statement<never>(
+  'insert_deliveries',
+  `INSERT INTO webhook_deliveries (${columns}) SELECT ${columns} FROM json_populate_recordset(NULL::webhook_deliveries, $1::json)`,
+);
+
+/** What is sent, ready: every attempt sends the same bytes. */
+export function deliveryRow(
+  stamps: Stamps,
+  { id: webhook_id, organization_id }: Pick<WebhookRecord, 'id' | 'organization_id'>,
+  { event, data }: Pick<Condition, 'data'> & { readonly event: DeliveredEvent },
+) {
+  const at = now(stamps);
+  const body = JSON.stringify({ type: event, timestamp: at, data: { organization_id, webhook_id, ...data } });
+  const id = stamps.newId();
+  return {
+    id,
+    webhook_id,
+    org_id: organization_id,
+    event,
+    body,
+    state: 'pending',
+    attempts: 0,
+    created_at: at,
+    next_at: at,
+  };
+}
+
+/** Values: organization, webhook, before this id, limit. */
+const listDeliveries = statement<DeliveryRow>(
+  'list_deliveries',
+  `SELECT d.id, d.event, d.state, d.attempts, d.failure, d.created_at, d.next_at, d.body FROM webhook_deliveries d
+   WHERE d.webhook_id = $2 AND ${inOrg('d')} AND d.id < $3 ORDER BY d.id DESC LIMIT $4`,
+);
+/** Values: now, until when they are taken, how many. */
+const claim = statement<{
+  id: string;
+  url: string;
+  secret: string;
+  body: string;
+  attempts: number;
+  created_at: string;
+}>(
+  'claim_deliveries',
+  `WITH due AS MATERIALIZED (
+     SELECT d.id FROM webhook_deliveries d WHERE d.state = 'pending' AND d.next_at <= $1 ORDER BY d.next_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+   UPDATE webhook_deliveries d SET attempts = d.attempts + 1, next_at = $2 FROM due, webhooks w
+   WHERE d.id = due.id AND w.id = d.webhook_id RETURNING d.id, w.url, w.secret, d.body, d.attempts, d.created_at`,
+);
+const markDelivered = statement<never>(
+  'mark_delivered',
+  `UPDATE webhook_deliveries SET state = 'delivered', failure = NULL, next_at = $2 WHERE id = $1 AND state = 'pending'`,
+);
+/** Values: id, why, when next, and whether there is a next time. */
+const markFailed = statement<never>(
+  'mark_failed',
+  `UPDATE webhook_deliveries SET failure = $2, next_at = $3, state = CASE WHEN $4 THEN 'pending' ELSE 'given_up' END
+   WHERE id = $1 AND state = 'pending'`,
+);
+const forgetDeliveries = statement<never>(
+  'forget_deliveries',
+  `DELETE FROM webhook_deliveries WHERE state <> 'pending' AND next_at < $1`,
+);
+
+const newest = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+const record = (row: DeliveryRow): DeliveryRecord => ({
+  id: row.id,
+  event: row.event,
+  state: row.state,
+  attempts: row.attempts,
+  ...(row.failure === null ? {} : { failure: row.failure }),
+  created_at: row.created_at,
+  ...(row.state === 'pending' ? { next_attempt_at: row.next_at } : {}),
+  body: JSON.parse(row.body) as unknown,
+});
+
+type Part = Pick<Webhooks, 'deliveries' | 'claimDeliveries' | 'delivered' | 'failed' | 'forget'>;
+
+export function deliveriesIn(context: Context): Part {
+  const { reads, writes, clock } = context;
+  const inMs = (ms: number): string => new Date(clock() + ms).toISOString();
+  return {
+    async deliveries(org, id, page) {
+      const rows = await reads.run(listDeliveries, [org, id, page?.after ?? newest, page?.limit ?? null]);
+      return rows.map((row) => record(row));
+    },
+
+    async claimDeliveries(limit, leaseMs) {
+      const rows = await writes.run(claim, [now(context), inMs(leaseMs), limit]);
+      return rows.map(({ attempts, ...delivery }) => ({ ...delivery, attempt: attempts }));
+    },
+
+    async delivered(id) {
+      await writes.run(markDelivered, [id, now(context)]);
+    },
+
+    async failed(id, failure, nextInMs) {
+      await writes.run(markFailed, [id, failure, inMs(nextInMs ?? 0), nextInMs !== undefined]);
+    },
+
+    async forget(keepMs) {
+      await writes.run(forgetDeliveries, [inMs(-keepMs)]);
+    },
+  };
+}

@@ -1,0 +1,28 @@
+/** Owns the row of a webhook: what is read of it, without its secret, and the record that it becomes. */
+import type { AlertEvent } from '../../../api/alerts/events.ts';
+import { parseOrganizationId, parseWebhookId } from '../../../policy/ids.ts';
+import type { WebhookRecord } from '../contract/webhooks.ts';
+
+export interface WebhookRow {
+  readonly id: string;
+  readonly org_id: string;
+  readonly name: string;
+  readonly url: string;
+  readonly events: string[];
+  readonly offline_after: number;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+export const webhookColumns = 'w.id, w.org_id, w.name, w.url, w.events, w.offline_after, w.created_at, w.updated_at';
+
+export const webhookRecord = (row: WebhookRow): WebhookRecord => ({
+  id: parseWebhookId(row.id),
+  organization_id: parseOrganizationId(row.org_id),
+  name: row.name,
+  url: row.url,
+  events: row.events as AlertEvent[],
+  offline_after: row.offline_after,
+  created_at: row.created_at,
+  updated_at: row.updated_at,
+});

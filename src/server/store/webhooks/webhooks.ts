@@ -1,0 +1,124 @@
+/** Owns webhooks in the store: their records, changed in the organization's order and told in its audit. */
+import { refuse } from '../contract/errors.ts';
+import type { WebhookRecord, Webhooks } from '../contract/webhooks.ts';
+import { inOrg, pageValues, statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
+import { inOrganization } from '../write/transaction.ts';
+import { alertsIn } from './alerts.ts';
+import { deliveriesIn, deliveryRow, insertDeliveries } from './deliveries.ts';
+import { webhookColumns, webhookRecord, type WebhookRow } from './webhook-row.ts';
+
+/** Values: organization, after this id, limit. */
+const listWebhooks = statement<WebhookRow>(
+  'list_webhooks',
+  `SELECT ${webhookColumns} FROM webhooks w WHERE w.org_id = $1 AND w.id > $2 ORDER BY w.id LIMIT $3`,
+);
+/** Values: organization, id. */
+const getWebhook = statement<WebhookRow>(
+  'get_webhook',
+  `SELECT ${webhookColumns} FROM webhooks w WHERE w.id = $2 AND ${inOrg('w')}`,
+);
+const countWebhooks = statement<{ count: number }>(
+  'count_webhooks',
+  'SELECT count(*) AS count FROM webhooks WHERE org_id = $1',
+);
+/** Values: organization, id, name, URL, events, offline after, secret, now. */
+const insertWebhook = statement<WebhookRow>(
+  'insert_webhook',
+  `INSERT INTO webhooks AS w (org_id, id, name, url, events, offline_after, secret, created_at, updated_at, looked_at, looks, is_new)
+   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, '-infinity', 0, true) RETURNING ${webhookColumns}`,
+);
+/** Null stays. Values: organization, id, name, URL, events, offline after, now. */
+const updateWebhook = statement<WebhookRow>(
+  'update_webhook',
+  `UPDATE webhooks w SET name = coalesce($3, w.name), url = coalesce($4, w.url), events = coalesce($5::text[], w.events),
+     offline_after = coalesce($6, w.offline_after), updated_at = $7
+   WHERE w.id = $2 AND ${inOrg('w')} RETURNING ${webhookColumns}`,
+);
+/** Values: organization, id. */
+const deleteWebhook = statement<WebhookRow>(
+  'delete_webhook',
+  `DELETE FROM webhooks w WHERE w.id = $2 AND ${inOrg('w')} RETURNING ${webhookColumns}`,
+);
+
+const found = (row: WebhookRow | undefined): WebhookRecord =>
+  row === undefined ? refuse({ code: 'not_found', what: 'webhook' }) : webhookRecord(row);
+
+export function webhooksIn(context: Context): Webhooks {
+  const { reads } = context;
+  const subject = ({ id }: { readonly id: string }) => ({ subject_id: id });
+  return {
+    ...alertsIn(context),
+    ...deliveriesIn(context),
+
+    async list(org, page) {
+      return (await reads.run(listWebhooks, [org, ...pageValues(page)])).map((row) => webhookRecord(row));
+    },
+
+    async get(org, id) {
+      return found((await reads.run(getWebhook, [org, id]))[0]);
+    },
+
+    async create(org, by, webhook) {
+      const { name, url, events, offline_after, secret } = webhook;
+      return inOrganization(
+        context,
+        org,
+        by,
+        async ({ tx }) => {
+          const limit = context.quotas.webhooks;
+          if (((await tx.run(countWebhooks, [org]))[0]?.count ?? 0) >= limit)
+            return refuse({ code: 'limit_reached', what: 'webhooks', limit });
+          const values = [org, context.newId(), name, url, events, offline_after, secret, now(context)];
+          return found((await tx.run(insertWebhook, values))[0]);
+        },
+        subject,
+      );
+    },
+
+    async update(org, by, id, { name, url, events, offline_after }) {
+      const given = [name ?? null, url ?? null, events ?? null, offline_after ?? null, now(context)];
+      return inOrganization(
+        context,
+        org,
+        by,
+        async ({ tx }) => found((await tx.run(updateWebhook, [org, id, ...given]))[0]),
+        subject,
+      );
+    },
+
+    async delete(org, by, id) {
+      return inOrganization(
+        context,
+        org,
+        by,
+        async ({ tx }) => found((await tx.run(deleteWebhook, [org, id]))[0]),
+        subject,
+      );
+    },
+
+    async test(org, by, id) {
+      return inOrganization(
+        context,
+        org,
+        by,
+        async ({ tx }) => {
+          const webhook = found((await tx.run(getWebhook, [org, id]))[0]);
+          const row = deliveryRow(context, webhook, { event: 'test', data: {} });
+          await tx.run(insertDeliveries, [JSON.stringify([row])]);
+          return {
+            id: row.id,
+            event: 'test' as const,
+            state: 'pending' as const,
+            attempts: 0,
+            created_at: row.created_at,
+            next_attempt_at: row.next_at,
+            body: JSON.parse(row.body) as unknown,
+          };
+        },
+        () => ({ subject_id: id }),
+      );
+    },
+  };
+}

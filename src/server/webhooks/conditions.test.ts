@@ -1,0 +1,102 @@
+/** Proves what is worth an alert, the signature of one, and how long is waited between attempts. */
+import { createHmac } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { parseDeviceId, parseEnrollmentKeyId, parseOrganizationId, parseUserId } from '../../policy/ids.ts';
+import { conditionsOf, type Scene } from './conditions.ts';
+import { retryAfter, webhookSettings } from './service.ts';
+import { mintWebhookSecret } from '../identity/secret.ts';
+import { signedHeaders } from './sign.ts';
+
+const now = Date.parse('2030-01-01Z');
+const ago = (seconds: number): string => new Date(now - seconds * 1000).toISOString();
+const device = parseDeviceId('00000000-0000-4000-8000-000000000001');
+const organization_id = parseOrganizationId('00000000-0000-4000-8000-000000000002');
+const user_id = parseUserId('00000000-0000-4000-8000-000000000003');
+const scene = (given: Partial<Scene>): Scene => ({ now, statuses: [], keys: [], offlineAfterMs: 900_000, ...given });
+const reported = (status: unknown, seconds = 1) => [{ device_id: device, reported_at: ago(seconds), status }];
+const key = (created: number, ends: number, uses_left = 1) => ({
+  id: parseEnrollmentKeyId('00000000-0000-4000-8000-000000000004'),
+  organization_id,
+  user_id,
+  name: 'k',
+  created_at: ago(created),
+  expires_at: ago(-ends),
+  uses_left,
+});
+
+describe('a condition', () => {
+  it('is a device that failed, with what it says of it', () => {
+    const failed = scene({ statuses: reported({ state: 'failed', detail: 'no nft' }) });
+    expect(conditionsOf(['device.failed'], failed)).toEqual([
+      {
+        event: 'device.failed',
+        subject_id: device,
+        occurrence: 'failed',
+        data: { device_id: device, detail: 'no nft' },
+      },
+    ]);
+    expect(conditionsOf(['device.offline', 'enrollment_key.expiring'], failed)).toEqual([]);
+    for (const status of [{ state: 'applied' }, null, 'failed', { state: 1 }])
+      expect(conditionsOf(['device.failed'], scene({ statuses: reported(status) }))).toEqual([]);
+  });
+
+  it('is a repair of drift, anew with each', () => {
+    const repaired = (drift_repairs: unknown) =>
+      conditionsOf(['device.drift_repaired'], scene({ statuses: reported({ drift_repairs }) })).map(
+        (c) => c.occurrence,
+      );
+    expect([repaired(0), repaired(undefined), repaired('2'), repaired(2), repaired(3)]).toEqual([
+      [],
+      [],
+      [],
+      ['2'],
+      ['3'],
+    ]);
+  });
+
+  it('is a device that was silent for longer than it may be', () => {
+    const silent = (seconds: number) =>
+      conditionsOf(['device.offline'], scene({ statuses: reported({}, seconds) })).length;
+    expect([silent(899), silent(901)]).toEqual([0, 1]);
+  });
+
+  it('is a key that ends within a week, or in the last quarter of a short life; no spent one, and none that ended', () => {
+    const day = 86_400;
+    const ending = (...given: Parameters<typeof key>) =>
+      conditionsOf(['enrollment_key.expiring'], scene({ keys: [key(...given)] })).length;
+    expect(ending(300 * day, 8 * day)).toBe(0);
+    expect(ending(300 * day, 6 * day)).toBe(1);
+    expect(ending(300 * day, 6 * day, 0)).toBe(0);
+    expect(ending(1, day)).toBe(0);
+    expect(ending(0.8 * day, 0.2 * day)).toBe(1);
+    expect(ending(day, -1)).toBe(0);
+  });
+});
+
+it('a delivery is signed over its id, its time and its bytes, with the secret that only its receiver has', () => {
+  const secret = mintWebhookSecret((bytes) => bytes.fill(7));
+  expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+  const headers = signedHeaders(secret, { id: 'msg', body: '{}' }, 1_700_000_000);
+  const hmac = createHmac('sha256', Buffer.alloc(32, 7)).update('msg.1700000000.{}').digest('base64');
+  expect(headers).toEqual({
+    'webhook-id': 'msg',
+    'webhook-timestamp': '1700000000',
+    'webhook-signature': `v1,${hmac}`,
+  });
+  // The example of the standard.
+  expect(
+    signedHeaders(
+      'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+      { id: 'msg_p5jXN8AQM9LWM0D4loKWxJek', body: '{"test": 2432232314}' },
+      1_614_265_330,
+    )['webhook-signature'],
+  ).toBe('v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=');
+});
+
+it('attempts come ever more seldom, spread, and never more than an hour apart', () => {
+  const wait = (attempt: number, random: number) => retryAfter(attempt, random, webhookSettings);
+  expect([wait(1, 0), wait(1, 0.999_999), wait(2, 0.999_999), wait(5, 0.999_999)]).toEqual([
+    2_500, 5_000, 10_000, 80_000,
+  ]);
+  expect(wait(1_000, 0.999_999_999)).toBe(3_600_000);
+});

@@ -1,0 +1,154 @@
+/**
+ * Owns the work behind webhooks in one process: looking for what is to be told, and delivering it. Every process of every server does both; rows are
+ * claimed in the database, so that each delivery is in one hand at a time. What a process that dies had in hand is due again when its lease is over.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Counter } from 'prom-client';
+import type { Store } from '../store/contract/store.ts';
+import type { ClaimedDelivery } from '../store/contract/webhooks.ts';
+import { conditionsOf } from './conditions.ts';
+import type { WebhookHost } from '../webhook-hosts.ts';
+import { send, type SendOptions } from './send.ts';
+import { signedHeaders } from './sign.ts';
+
+export interface WebhookServiceOptions {
+  readonly store: Pick<Store, 'webhooks' | 'devices' | 'enrollmentKeys'>;
+  readonly hosts: readonly WebhookHost[];
+  readonly clock: () => number;
+  /** From 0 up to but not including 1. */
+  readonly random: () => number;
+  readonly outcomes: Pick<Counter<'outcome'>, 'inc'>;
+  readonly onWarning: (message: string, cause: unknown) => void;
+  readonly settings?: Partial<WebhookSettings> | undefined;
+  readonly lookup?: SendOptions['lookup'];
+}
+
+export interface WebhookSettings {
+  /** How often a webhook's conditions are looked at. */
+  readonly scanEveryMs: number;
+  /** How often this process looks for something to do. */
+  readonly workEveryMs: number;
+  readonly timeoutMs: number;
+  /** Longer than an attempt may take: nobody else takes it up meanwhile. */
+  readonly leaseMs: number;
+  readonly firstRetryMs: number;
+  readonly longestRetryMs: number;
+  readonly giveUpAfterMs: number;
+  readonly keepMs: number;
+}
+
+export const webhookSettings: WebhookSettings = {
+  scanEveryMs: 15_000,
+  workEveryMs: 1_000,
+  timeoutMs: 10_000,
+  leaseMs: 60_000,
+  firstRetryMs: 5_000,
+  longestRetryMs: 3_600_000,
+  giveUpAfterMs: 86_400_000,
+  keepMs: 7 * 86_400_000,
+};
+
+export interface WebhookService {
+  /** Ends attempts under way; they are made again, here or elsewhere. */
+  close(): Promise<void>;
+}
+
+/** Deliveries that one process has in hand at a time. */
+const most = 16;
+const page = 5_000;
+
+/** Doubles with each attempt, spread so that receivers which come back are not met by everything at once. */
+export function retryAfter(attempt: number, random: number, settings: WebhookSettings): number {
+  const full = Math.min(settings.longestRetryMs, settings.firstRetryMs * 2 ** Math.min(attempt - 1, 30));
+  return Math.round(full * (0.5 + random / 2));
+}
+
+export function startWebhooks(options: WebhookServiceOptions): WebhookService {
+  const { store, clock, hosts, onWarning } = options;
+  const settings = { ...webhookSettings, ...options.settings };
+  const stopped = new AbortController();
+
+  async function all<T>(
+    read: (after: string | undefined) => Promise<readonly T[]>,
+    idOf: (row: T) => string,
+  ): Promise<T[]> {
+    const rows: T[] = [];
+    for (let after: string | undefined; ;) {
+      const part = await read(after);
+      rows.push(...part);
+      const last = part.at(-1);
+      if (part.length < page || last === undefined) return rows;
+      after = idOf(last);
+    }
+  }
+
+  /** Looks at the webhooks that are due, one after the other. */
+  async function scan(): Promise<void> {
+    for (;;) {
+      const webhook = await store.webhooks.claimScan(settings.scanEveryMs);
+      if (webhook === undefined || stopped.signal.aborted) return;
+      const org = webhook.organization_id;
+      const [statuses, keys] = await Promise.all([
+        all(
+          (after) => store.devices.statuses(org, { limit: page, after }),
+          ({ device_id }) => device_id,
+        ),
+        all(
+          (after) => store.enrollmentKeys.list(org, { limit: page, after }),
+          ({ id }) => id,
+        ),
+      ]);
+      const offlineAfterMs = webhook.offline_after * 1000;
+      const conditions = conditionsOf(webhook.events, { now: clock(), statuses, keys, offlineAfterMs });
+      // Repairs from before somebody wanted to hear of them are no news.
+      await store.webhooks.tell(webhook, conditions, webhook.is_new ? ['device.drift_repaired'] : []);
+    }
+  }
+
+  async function deliver({ id, url, secret, body, attempt, created_at }: ClaimedDelivery): Promise<void> {
+    const headers = signedHeaders(secret, { id, body }, Math.floor(clock() / 1000));
+    const { lookup } = options;
+    const failure = await send(
+      { url, body, headers },
+      { hosts, timeoutMs: settings.timeoutMs, signal: stopped.signal, lookup },
+    );
+    if (failure === undefined) {
+      options.outcomes.inc({ outcome: 'delivered' });
+      return store.webhooks.delivered(id);
+    }
+    // Told to stop: that is no fault of the receiver.
+    if (stopped.signal.aborted) return store.webhooks.failed(id, 'interrupted', 0);
+    const tooOld = clock() - Date.parse(created_at) > settings.giveUpAfterMs;
+    options.outcomes.inc({ outcome: tooOld ? 'given_up' : 'failed' });
+    return store.webhooks.failed(id, failure, tooOld ? undefined : retryAfter(attempt, options.random(), settings));
+  }
+
+  async function deliverAll(): Promise<void> {
+    for (;;) {
+      const claimed = await store.webhooks.claimDeliveries(most, settings.leaseMs);
+      if (claimed.length === 0) return;
+      await Promise.all(claimed.map((delivery) => deliver(delivery)));
+      if (stopped.signal.aborted) return;
+    }
+  }
+
+  /** Does it again and again, a while after each time. The two kinds of work do not wait for each other. */
+  async function repeat(work: () => Promise<void>): Promise<void> {
+    while (!stopped.signal.aborted) {
+      try {
+        await work();
+      } catch (cause) {
+        if (!stopped.signal.aborted) onWarning('webhooks were not looked after', cause);
+      }
+      await sleep(settings.workEveryMs, undefined, { signal: stopped.signal, ref: false }).catch(() => {});
+    }
+  }
+  const working = Promise.all([repeat(scan), repeat(deliverAll)]);
+
+  return {
+    async close() {
+      stopped.abort();
+      await working;
+    },
+  };
+}

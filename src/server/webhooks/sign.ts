@@ -1,0 +1,15 @@
+/** Owns the signature of a delivery, by the rules of Standard Webhooks (https://www.standardwebhooks.com), which many libraries verify. */
+import { createHmac } from 'node:crypto';
+
+export interface Delivery {
+  /** The same in every attempt: by it a receiver tells what it has seen. */
+  readonly id: string;
+  readonly body: string;
+}
+
+/** The headers that prove who sent the body and when. */
+export function signedHeaders(secret: string, { id, body }: Delivery, seconds: number): Record<string, string> {
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+  const signature = createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64');
+  return { 'webhook-id': id, 'webhook-timestamp': String(seconds), 'webhook-signature': `v1,${signature}` };
+}

@@ -1,0 +1,208 @@
+/** Proves alerts end to end: a real server tells a real receiver, once each, through failures, restarts and several servers (reference 4.9). */
+import { createHmac } from 'node:crypto';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { query } from '../../src/server/store/store.fixture.ts';
+import type { Json } from '../lib/http.ts';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+  type TestServerOptions,
+} from '../lib/server.ts';
+
+interface Received {
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  readonly json: Json;
+}
+
+let postgres: TestPostgres;
+let receiver: Server;
+let where: string;
+let received: Received[] = [];
+/** The statuses of the next answers; 200 when there are no more. */
+let answers: number[] = [];
+let servers: TestServer[] = [];
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  receiver = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    request.on('end', () => {
+      received.push({ headers: request.headers, body, json: JSON.parse(body) });
+      response.writeHead(answers.shift() ?? 200, { location: `http://${where}/elsewhere` }).end();
+    });
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+  where = `127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+});
+afterAll(async () => {
+  receiver?.closeAllConnections();
+  receiver?.close();
+  await postgres?.stop();
+});
+beforeEach(() => {
+  received = [];
+  answers = [];
+});
+afterEach(async () => {
+  await Promise.all(servers.map((server) => server.close()));
+  servers = [];
+});
+
+const quick = { scanEveryMs: 20, workEveryMs: 10, firstRetryMs: 20, longestRetryMs: 50 };
+async function start(options: TestServerOptions = {}): Promise<TestServer> {
+  const webhookHosts = [
+    { kind: 'exact', scheme: 'http:', host: '127.0.0.1', port: where.split(':')[1] ?? '' },
+  ] as const;
+  const server = await startTestServer(postgres, { webhookHosts, webhooks: quick, ...options });
+  servers.push(server);
+  return server;
+}
+const stop = (server: TestServer): Promise<void> => {
+  servers = servers.filter((one) => one !== server);
+  return server.close();
+};
+
+/** Waits for a condition, never for a time. */
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+const alert = ['device.failed', 'device.drift_repaired', 'device.offline', 'enrollment_key.expiring'];
+const makeHook = ({ owner, base }: Place, more: object = {}): Promise<Json> =>
+  owner.api.expect(201, 'POST', `${base}/webhooks`, { url: `http://${where}/hook`, events: alert, ...more });
+const makeDevice = ({ owner, base }: Place, name: string): Promise<Json> =>
+  owner.api.expect(201, 'POST', `${base}/devices`, { public_key: name, hostname: name });
+const report = (server: TestServer, { base }: Place, device: Json, status: object): Promise<Json> =>
+  server.nobody.as(device.device_token).expect(200, 'PUT', `${base}/devices/${device.id}/status`, status);
+
+function expectSigned({ headers, body }: Received, secret: string): void {
+  const text = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`;
+  const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
+  expect(headers['webhook-signature']).toBe(`v1,${createHmac('sha256', key).update(text).digest('base64')}`);
+}
+
+test('a device that fails is told of once, signed; when it fails again, again', async () => {
+  const server = await start();
+  const place = await newPlace(server);
+  const device = await makeDevice(place, 'edge');
+  const { secret, ...hook } = await makeHook(place);
+  await report(server, place, device, { state: 'failed', detail: 'no nft' });
+  await until(() => received.length > 0);
+  expect(received[0]?.json).toEqual({
+    type: 'device.failed',
+    timestamp: expect.any(String),
+    data: { organization_id: place.org, webhook_id: hook.id, device_id: device.id, hostname: 'edge', detail: 'no nft' },
+  });
+  for (const one of received) expectSigned(one, secret);
+  expect(await place.owner.api.expect(200, 'GET', `${place.base}/webhooks/${hook.id}`)).toEqual(hook);
+
+  await report(server, place, device, { state: 'applied' });
+  await until(async () => (await query(server.databaseUrl, 'SELECT FROM webhook_conditions')).length === 0);
+  await report(server, place, device, { state: 'failed' });
+  await until(() => received.filter(({ json }) => json.type === 'device.failed').length === 2);
+  expect(new Set(received.map(({ headers }) => headers['webhook-id'])).size).toBe(received.length);
+});
+
+test('what a receiver does not take is sent again under the same id until it does; a redirect is not followed', async () => {
+  answers = [500, 302, 200];
+  const server = await start();
+  const place = await newPlace(server);
+  const hook = await makeHook(place);
+  const { id } = await place.owner.api.expect(200, 'POST', `${place.base}/webhooks/${hook.id}/test`);
+  const path = `${place.base}/webhooks/${hook.id}/deliveries`;
+  await until(async () => (await place.owner.api.expect(200, 'GET', path))[0].state === 'delivered');
+  expect(received.map(({ headers }) => headers['webhook-id'])).toEqual([id, id, id]);
+  expect(new Set(received.map(({ body }) => body)).size).toBe(1);
+  expect(await place.owner.api.expect(200, 'GET', path)).toMatchObject([{ id, event: 'test', attempts: 3 }]);
+});
+
+test('a server that is stopped and started again loses nothing, also of what happened in between', async () => {
+  const url = await postgres.freshUrl();
+  const first = await start({ url });
+  const place = await newPlace(first);
+  const devices = await Promise.all(['a', 'b', 'c'].map((name) => makeDevice(place, name)));
+  await makeHook(place);
+  answers = Array.from({ length: 1_000 }, () => 503);
+  for (const device of devices) await report(first, place, device, { state: 'failed' });
+  await until(() => new Set(received.map(({ headers }) => headers['webhook-id'])).size === 3);
+  await stop(first);
+
+  const quiet = await start({ url, webhookHosts: [] });
+  await report(quiet, place, devices[0], { state: 'failed', drift_repairs: 2 });
+  await stop(quiet);
+  const before = new Set(received.map(({ headers }) => headers['webhook-id']));
+  received = [];
+  answers = [];
+  await start({ url });
+  await until(() => received.length >= 4);
+  const after = new Set(received.map(({ headers }) => headers['webhook-id']));
+  expect([...before].every((id) => after.has(id))).toBe(true);
+  expect(received.some(({ json }) => json.type === 'device.drift_repaired')).toBe(true);
+});
+
+test('several servers deliver each alert, and normally once', async () => {
+  const url = await postgres.freshUrl();
+  const [first] = [await start({ url }), await start({ url }), await start({ url })];
+  const place = await newPlace(first);
+  const devices = await Promise.all(Array.from({ length: 30 }, (_, n) => makeDevice(place, `d${n}`)));
+  const hook = await makeHook(place);
+  await Promise.all(devices.map((device) => report(first, place, device, { state: 'failed' })));
+  const path = `${place.base}/webhooks/${hook.id}/deliveries`;
+  await until(async () => {
+    const list: Json[] = await place.owner.api.expect(200, 'GET', path);
+    return list.length >= 30 && list.every(({ state }) => state === 'delivered');
+  });
+  const sorted = (ids: readonly string[]): readonly string[] => ids.toSorted((a, b) => (a < b ? -1 : 1));
+  expect(sorted(received.map(({ json }) => json.data.device_id))).toEqual(sorted(devices.map(({ id }) => id)));
+});
+
+test('only owners have them, within the hosts that the operator allows', async () => {
+  const server = await start();
+  const place = await newPlace(server);
+  const { owner, member, base } = place;
+  const body = (url: string) => ({ url, events: ['device.failed'] });
+  expect(await member.api.status('POST', `${base}/webhooks`, { body: body(`http://${where}/`) })).toBe(403);
+  for (const [url, code] of [
+    ['https://other.example/', 'host_not_allowed'],
+    ['http://127.0.0.1:1/', 'host_not_allowed'],
+    ['http://localhost/', 'host_not_allowed'],
+    ['file:///etc/passwd', 'not_a_url'],
+    ['hooks', 'not_a_url'],
+    [`http://user:secret@${where}/`, 'not_a_url'],
+  ] as const) {
+    expect((await owner.api.expect(422, 'POST', `${base}/webhooks`, body(url))).errors[0], url).toMatchObject({
+      pointer: '/url',
+      code,
+    });
+  }
+  const hook = await makeHook(place, { name: 'pager' });
+  const path = `${base}/webhooks/${hook.id}`;
+  expect((await owner.api.expect(422, 'PATCH', path, { url: 'https://other.example/' })).errors[0].code).toBe(
+    'host_not_allowed',
+  );
+  expect(await owner.api.expect(200, 'PATCH', path, { events: ['device.offline'], offline_after: 1200 })).toMatchObject(
+    {
+      name: 'pager',
+      events: ['device.offline'],
+      offline_after: 1200,
+    },
+  );
+  expect(JSON.stringify(await owner.api.expect(200, 'GET', `${base}/webhooks`))).not.toContain('whsec_');
+  expect(JSON.stringify(await owner.api.expect(200, 'GET', `${base}/audit`))).not.toContain('whsec_');
+  expect((await owner.api.expect(200, 'DELETE', path)).id).toBe(hook.id);
+  expect(await owner.api.status('GET', path)).toBe(404);
+  expect(server.logged()).not.toContain(hook.secret);
+
+  const off = await start({ webhookHosts: [] });
+  const elsewhere = await newPlace(off);
+  const problem = await elsewhere.owner.api.expect(422, 'POST', `${elsewhere.base}/webhooks`, body(`http://${where}/`));
+  expect(problem.errors[0].detail).toContain('--webhook-hosts');
+});
