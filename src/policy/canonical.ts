@@ -1,12 +1,28 @@
 /** Owns the canonical form of a policy: what the rules mean, free of how they were written (order, overlap, doubles). */
 import type { GroupId } from './ids.ts';
 import type { Range, RangeSet } from './range.ts';
+import type { Family, Members } from './rule.ts';
 
 /** What one group admits of an address set. */
 export interface Share {
   readonly group: GroupId;
   readonly v4: RangeSet;
   readonly v6: RangeSet;
+}
+
+/** Devices that a rule names, and the group whose rule it is. */
+export interface Named {
+  readonly group: GroupId;
+  /** Equal for peers that always name the same devices. */
+  readonly key: string;
+  /** Their addresses now, in all places where the key is the same. They come and go, and the form stays the same. */
+  readonly members: Members;
+}
+
+/** By family, in the order of the device's groups, then of their keys. */
+export interface Names {
+  readonly v4: readonly Named[];
+  readonly v6: readonly Named[];
 }
 
 /**
@@ -19,6 +35,11 @@ export interface Addresses {
   readonly v4: RangeSet;
   readonly v6: RangeSet;
   readonly shares?: readonly Share[];
+  /**
+   * Whose addresses are in the set besides, in a form that keeps them apart: never of a family that is whole anyway, and
+   * absent where nobody is named.
+   */
+  readonly names?: Names;
 }
 
 /** A port interval, inclusive, with everybody it admits. */
@@ -46,7 +67,20 @@ export interface PortedShare {
  * them on all its ports; with `shares`, which are in the order of the device's groups, each range on ports of its own.
  */
 export type PortNode =
-  PortInterval | { readonly from: number; readonly to: number; readonly shares: readonly PortedShare[] };
+  | PortInterval
+  | {
+      readonly from: number;
+      readonly to: number;
+      readonly shares: readonly PortedShare[];
+      readonly names?: readonly PortedName[];
+    };
+
+/** Named devices on ports of their own. */
+export interface PortedName extends Named {
+  readonly family: Family;
+  readonly from: number;
+  readonly to: number;
+}
 
 /**
  * How one transport protocol is admitted by port. `intervals` are ascending and disjoint, and neighbours differ.

@@ -1,16 +1,17 @@
 /** Owns the way from groups to the canonical form, and what the canonical form admits. */
-import type { Addresses, CanonicalPolicy, DirectionPolicy, MatchSet, TransportPolicy } from './canonical.ts';
+import type { Addresses, CanonicalPolicy, DirectionPolicy, MatchSet, Named, TransportPolicy } from './canonical.ts';
 import { hasForbid, isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideOptions } from './decide.ts';
 import type { EffectivePolicy } from './effective.ts';
 import type { GroupId } from './ids.ts';
-import { isAboutSome, isAnyPort, isEcho, ruleAddresses } from './match.ts';
+import { peerKey } from './fleet/selector.ts';
+import { isAboutSome, isAnyPort, isEcho, onlyFamily, ruleAddresses, ruleRanges, UnresolvedPeers } from './match.ts';
 import type { Packet } from './packet.ts';
 import { admittedPort } from './port-lookup.ts';
 import type { PortRule } from './port-rule.ts';
 import { toPortMap } from './ports.ts';
 import { hasAddress, isWholeFamily } from './range.ts';
-import type { Direction, PolicyGroup } from './rule.ts';
-import { byFamily, isNobody, mergeAddresses, sameAddresses, sharedBy, withoutFamilies } from './shares.ts';
+import type { Direction, PolicyGroup, StoredRule } from './rule.ts';
+import { byFamily, isNothing, mergeAddresses, sameAddresses, sharedBy, withNames, withoutFamilies } from './shares.ts';
 
 /** What is left to say of the addresses once everybody of a whole family is admitted anyway. */
 const beside = (addresses: Addresses, admitted: Addresses): Addresses =>
@@ -23,14 +24,27 @@ interface Collected {
   readonly ports: { readonly tcp: PortRule[]; readonly udp: PortRule[] };
 }
 
-function collect(groups: readonly PolicyGroup[], direction: Direction): Collected {
+/** Whether peers become addresses like any others, or are kept apart. */
+type PeersAs = 'addresses' | 'names';
+
+/** Whom a rule of the group is about. */
+function addressesOf(rule: StoredRule, group: GroupId, as: PeersAs): Addresses {
+  const { peers, members } = rule;
+  if (as === 'addresses' || peers === undefined) return sharedBy(ruleAddresses(rule), group);
+  if (members === undefined) throw new UnresolvedPeers();
+  const only = onlyFamily(rule);
+  const named: readonly Named[] = [{ group, key: peers.map(peerKey).toSorted().join(', '), members }];
+  return withNames(sharedBy(ruleRanges(rule), group), { v4: only === 6 ? [] : named, v6: only === 4 ? [] : named });
+}
+
+function collect(groups: readonly PolicyGroup[], direction: Direction, as: PeersAs): Collected {
   const all: Collected = { any: [], echo: [], anyPort: { tcp: [], udp: [] }, ports: { tcp: [], udp: [] } };
   for (const group of groups) {
     // Rules about whole families are often many and always alike: one object for all of them spares the same work later.
     const whole = new Map<string, Addresses>();
     for (const rule of rulesOf(group, direction)) {
       const known = isAboutSome(rule) ? undefined : whole.get(rule.ip_protocol);
-      const addresses = known ?? sharedBy(ruleAddresses(rule), group.id);
+      const addresses = known ?? addressesOf(rule, group.id, as);
       if (!isAboutSome(rule)) whole.set(rule.ip_protocol, addresses);
       const ports = { from: rule.from_port, to: rule.to_port, addresses };
       switch (rule.ip_protocol) {
@@ -60,8 +74,8 @@ function collect(groups: readonly PolicyGroup[], direction: Direction): Collecte
 }
 
 /** Brings together what the rules of all groups say of one direction; those that come first count first. */
-function merge(groups: readonly PolicyGroup[], direction: Direction): MatchSet {
-  const all = collect(groups, direction);
+function merge(groups: readonly PolicyGroup[], direction: Direction, as: PeersAs): MatchSet {
+  const all = collect(groups, direction, as);
   const order: readonly GroupId[] = [...new Set(groups.map(({ id }) => id))];
   const any = mergeAddresses(all.any, order);
   const transport = (protocol: 'tcp' | 'udp', alike?: TransportPolicy): TransportPolicy => {
@@ -82,23 +96,19 @@ function merge(groups: readonly PolicyGroup[], direction: Direction): MatchSet {
   return { any, echo, tcp, udp };
 }
 
-const isNoPorts = ({ anyPort, ports }: TransportPolicy): boolean =>
-  isNobody(anyPort) && (ports.kind === 'intervals' ? ports.intervals : ports.layers).length === 0;
-
 /** What guardrails refuse in this direction; nothing where their rules match nobody. */
-function forbidden(policy: EffectivePolicy, direction: Direction): { readonly forbid?: MatchSet } {
+function forbidden(policy: EffectivePolicy, direction: Direction, as: PeersAs): { readonly forbid?: MatchSet } {
   if (!hasForbid(policy, direction)) return {};
-  const forbid = merge(policy.guardrails?.forbid ?? [], direction);
-  const { any, echo, tcp, udp } = forbid;
-  return isNobody(any) && isNobody(echo) && isNoPorts(tcp) && isNoPorts(udp) ? {} : { forbid };
+  const forbid = merge(policy.guardrails?.forbid ?? [], direction, as);
+  return isNothing(forbid) ? {} : { forbid };
 }
 
-function directionPolicy(policy: EffectivePolicy, direction: Direction): DirectionPolicy {
-  const { forbid } = forbidden(policy, direction);
+function directionPolicy(policy: EffectivePolicy, direction: Direction, as: PeersAs = 'addresses'): DirectionPolicy {
+  const { forbid } = forbidden(policy, direction, as);
   const forbidding = forbid === undefined ? {} : { forbid };
   if (!isClosed(policy, direction)) return { kind: 'open', ...forbidding };
   // What guardrails require is admitted before groups are asked, and closes nothing.
-  const matched = merge([...(policy.guardrails?.require ?? []), ...policy.groups], direction);
+  const matched = merge([...(policy.guardrails?.require ?? []), ...policy.groups], direction, as);
   // The chain that admits everything is given to the letter, and it counts nothing (reference 1.2 (10)).
   const { v4, v6 } = matched.any;
   const isOpen = direction === 'inbound' && isWholeFamily(v4, 4) && isWholeFamily(v6, 6) && forbid === undefined;
@@ -114,8 +124,36 @@ export const canonicalize = (policy: EffectivePolicy): CanonicalPolicy => ({
   outbound: directionPolicy(policy, 'outbound'),
 });
 
+/** Rules that may name devices before these are taken as addresses: a map for each is dear in the kernel, like a set. */
+const mostNamingRules = 500;
+
+function countNamingRules({ groups, guardrails }: EffectivePolicy): number {
+  const all = [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])];
+  return all.reduce(
+    (sum, { inbound, outbound }) => sum + [...inbound, ...outbound].filter(({ peers }) => peers !== undefined).length,
+    0,
+  );
+}
+
+/**
+ * The same policy with peers kept apart from other addresses: a form that changes with the rules, and not with who their
+ * peers are. It can be compiled; what it admits is asked of the other one. Nothing where no rule names devices, or too
+ * many do.
+ */
+export function canonicalizeNames(policy: EffectivePolicy): CanonicalPolicy | undefined {
+  const naming = countNamingRules(policy);
+  if (naming === 0 || naming > mostNamingRules) return undefined;
+  return {
+    inbound: directionPolicy(policy, 'inbound', 'names'),
+    outbound: directionPolicy(policy, 'outbound', 'names'),
+  };
+}
+
 function isMatched({ any, echo, ...transports }: MatchSet, packet: Packet): boolean {
-  const holds = ({ v4, v6 }: Addresses): boolean => hasAddress(packet.family === 4 ? v4 : v6, packet.remote);
+  const holds = ({ v4, v6, names }: Addresses): boolean => {
+    if (names !== undefined) throw new UnresolvedPeers();
+    return hasAddress(packet.family === 4 ? v4 : v6, packet.remote);
+  };
   if (holds(any) || (isEcho(packet) && holds(echo))) return true;
   const { transport } = packet;
   if (transport.kind !== 'tcp' && transport.kind !== 'udp') return false;

@@ -16,7 +16,7 @@ export class UnresolvedPeers extends Error {
 }
 
 /** The only family that the rule can match, where it has one. */
-function onlyFamily({ ip_protocol }: StoredRule): Family | undefined {
+export function onlyFamily({ ip_protocol }: StoredRule): Family | undefined {
   if (ip_protocol === 'ipv4' || ip_protocol === 'icmp') return 4;
   return ip_protocol === 'ipv6' || ip_protocol === 'icmpv6' ? 6 : undefined;
 }

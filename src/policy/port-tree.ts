@@ -1,5 +1,5 @@
 /** Owns the interval tree over ports: overlapping port rules in a form that never grows beyond twice the ranges they name. */
-import type { Addresses, PortedRange, PortedShare, PortNode } from './canonical.ts';
+import type { Addresses, PortedName, PortedRange, PortedShare, PortNode } from './canonical.ts';
 import type { GroupId } from './ids.ts';
 import type { PortRule } from './port-rule.ts';
 import type { Range } from './range.ts';
@@ -142,6 +142,7 @@ function toShares(rules: readonly PortRule[], order: readonly GroupId[]): Ported
   const byGroup = new Map<GroupId | undefined, { v4: PortedRange[]; v6: PortedRange[] }>();
   for (const { from, to, addresses } of rules) {
     for (const { group, v4, v6 } of sharesOf(addresses)) {
+      if (v4.length + v6.length === 0) continue;
       let share = byGroup.get(group);
       if (share === undefined) byGroup.set(group, (share = { v4: [], v6: [] }));
       for (const { first, last } of v4) share.v4.push({ first, last, from, to });
@@ -155,12 +156,37 @@ function toShares(rules: readonly PortRule[], order: readonly GroupId[]): Ported
     .map(([group, { v4, v6 }]) => ({ ...(group !== undefined && { group }), v4: disjoint(v4), v6: disjoint(v6) }));
 }
 
+/** The devices that rules of one node name: since all rules have a port in common, the ports of each are one interval. */
+function toNames(rules: readonly PortRule[], order: readonly GroupId[]): readonly PortedName[] {
+  const byKey = new Map<string, PortedName>();
+  for (const { from, to, addresses } of rules) {
+    for (const family of [4, 6] as const) {
+      for (const named of addresses.names?.[family === 4 ? 'v4' : 'v6'] ?? []) {
+        const key = `${family} ${named.group} ${named.key}`;
+        const known = byKey.get(key);
+        const ports = { from: Math.min(from, known?.from ?? from), to: Math.max(to, known?.to ?? to) };
+        byKey.set(key, { ...named, family, ...ports });
+      }
+    }
+  }
+  const groupPlace = ({ group }: PortedName): number => order.indexOf(group);
+  return [...byKey.values()].toSorted(
+    (a, b) =>
+      a.from - b.from ||
+      a.to - b.to ||
+      a.family - b.family ||
+      groupPlace(a) - groupPlace(b) ||
+      (a.key < b.key ? -1 : 1),
+  );
+}
+
 function toNode(rules: readonly PortRule[], order: readonly GroupId[]): PortNode {
   const [only, ...more] = rules;
   if (only !== undefined && more.length === 0) return only;
   const from = rules.reduce((least, rule) => Math.min(least, rule.from), 65_535);
   const to = rules.reduce((most, rule) => Math.max(most, rule.to), 0);
-  return { from, to, shares: toShares(rules, order) };
+  const names = toNames(rules, order);
+  return { from, to, shares: toShares(rules, order), ...(names.length > 0 && { names }) };
 }
 
 /** Nodes that overlap go to different layers, as few as there can be: at most one for each halving of the ports. */

@@ -14,11 +14,12 @@ const slack = 1_024;
 /** Ranges touched while merging that may turn out to be too many: bounds the time of a hostile policy. */
 const work = 262_144;
 
-/** How many ranges the kernel will hold for it. */
-const sizeOf = ({ v4, v6, shares = [] }: Addresses): number =>
-  shares.length > 1
+/** How many ranges the kernel will hold for it; whom names stand for may change, so each counts as one. */
+const sizeOf = ({ v4, v6, shares = [], names }: Addresses): number =>
+  (names === undefined ? 0 : names.v4.length + names.v6.length) +
+  (shares.length > 1
     ? shares.reduce((sum, share) => sum + share.v4.length + share.v6.length, 1)
-    : 1 + v4.length + v6.length;
+    : 1 + v4.length + v6.length);
 
 /** Rules with equal ports become one. */
 function joinEqual(rules: readonly PortRule[], order: readonly GroupId[]): PortRule[] {

@@ -3,6 +3,7 @@ import type {
   CanonicalPolicy,
   DirectionPolicy,
   MatchSet,
+  PortedName,
   PortedRange,
   PortMap,
   PortNode,
@@ -17,11 +18,15 @@ const sameList = <T>(a: readonly T[], b: readonly T[], same: (x: T, y: T) => boo
 const samePorted = (a: readonly PortedRange[], b: readonly PortedRange[]): boolean =>
   sameRanges(a, b) && sameList(a, b, (x, y) => x.from === y.from && x.to === y.to);
 
+const sameName = (a: PortedName, b: PortedName): boolean =>
+  a.group === b.group && a.key === b.key && a.family === b.family && a.from === b.from && a.to === b.to;
+
 function sameNode(a: PortNode, b: PortNode): boolean {
   if (a.from !== b.from || a.to !== b.to) return false;
   if ('addresses' in a) return 'addresses' in b && sameAddresses(a.addresses, b.addresses);
   return (
     'shares' in b &&
+    sameList(a.names ?? [], b.names ?? [], sameName) &&
     sameList(a.shares, b.shares, (x, y) => x.group === y.group && samePorted(x.v4, y.v4) && samePorted(x.v6, y.v6))
   );
 }

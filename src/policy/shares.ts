@@ -1,11 +1,41 @@
 /** Owns the union of address sets, and which group has which share of it. */
-import type { Addresses, Share } from './canonical.ts';
+import type { Addresses, MatchSet, Named, Names, Share, TransportPolicy } from './canonical.ts';
 import type { GroupId } from './ids.ts';
-import { holdsAll, mergeRanges, sameRanges, uniteRanges, type Range, type RangeSet } from './range.ts';
+import { holdsAll, isWholeFamily, mergeRanges, sameRanges, uniteRanges, type Range, type RangeSet } from './range.ts';
 
 type Plain = Pick<Addresses, 'v4' | 'v6'>;
 
-export const isNobody = ({ v4, v6 }: Plain): boolean => v4.length === 0 && v6.length === 0;
+const isNoRange = ({ v4, v6 }: Plain): boolean => v4.length === 0 && v6.length === 0;
+
+export const isNobody = (addresses: Addresses): boolean => isNoRange(addresses) && addresses.names === undefined;
+
+const isNoPort = ({ anyPort, ports }: TransportPolicy): boolean =>
+  isNobody(anyPort) && (ports.kind === 'intervals' ? ports.intervals : ports.layers).length === 0;
+
+/** Whether no packet whatever is matched. */
+export const isNothing = ({ any, echo, tcp, udp }: MatchSet): boolean =>
+  isNobody(any) && isNobody(echo) && isNoPort(tcp) && isNoPort(udp);
+
+const sameNamed = (a: readonly Named[], b: readonly Named[]): boolean =>
+  a.length === b.length && a.every(({ group, key }, i) => group === b[i]?.group && key === b[i].key);
+
+const sameNames = (a: Names | undefined, b: Names | undefined): boolean =>
+  a === undefined || b === undefined ? a === b : sameNamed(a.v4, b.v4) && sameNamed(a.v6, b.v6);
+
+function withoutNames(addresses: Addresses): Addresses {
+  const { names: _, ...ranges } = addresses;
+  return ranges;
+}
+
+/** The addresses and those that are named: of a family that is whole, nobody needs to be. */
+export function withNames(addresses: Addresses, { v4, v6 }: Names): Addresses {
+  const names: Names = {
+    v4: isWholeFamily(addresses.v4, 4) ? [] : v4,
+    v6: isWholeFamily(addresses.v6, 6) ? [] : v6,
+  };
+  const ranges = withoutNames(addresses);
+  return names.v4.length + names.v6.length === 0 ? ranges : { ...ranges, names };
+}
 
 const sameSets = (a: Plain, b: Plain): boolean => sameRanges(a.v4, b.v4) && sameRanges(a.v6, b.v6);
 
@@ -14,6 +44,7 @@ export function sameAddresses(a: Addresses, b: Addresses): boolean {
   const [ours = [], theirs = []] = [a.shares, b.shares];
   return (
     sameSets(a, b) &&
+    sameNames(a.names, b.names) &&
     ours.length === theirs.length &&
     ours.every((share, i) => {
       const other = theirs[i];
@@ -53,15 +84,36 @@ function mergeShares(shares: readonly Share[], order: readonly GroupId[]): Share
   return order.flatMap((group) => {
     const whole = union(byGroup.get(group) ?? []);
     const share = { group, v4: beyond(whole.v4, covered.v4), v6: beyond(whole.v6, covered.v6) };
-    if (isNobody(share)) return [];
+    if (isNoRange(share)) return [];
     covered = union([covered, share]);
     return [share];
   });
 }
 
+/** Each name once, in the order of the groups. */
+function mergeNamed(all: readonly Named[], order: readonly GroupId[]): Named[] {
+  const byKey = new Map(all.map((named) => [`${named.group} ${named.key}`, named]));
+  const placeOf = ({ group }: Named): number => order.indexOf(group);
+  return [...byKey.values()].toSorted((a, b) => placeOf(a) - placeOf(b) || (a.key < b.key ? -1 : 1));
+}
+
 /** The union of all, with the shares of all groups that are named in this order. */
 export function mergeAddresses(all: readonly Addresses[], order: readonly GroupId[] = []): Addresses {
   const some = all.filter((addresses) => !isNobody(addresses));
+  const [first] = some;
+  if (first === undefined) return { v4: [], v6: [] };
+  if (some.length === 1) return first;
+  if (some.every(({ names }) => names === undefined)) return mergeRanged(some, order);
+  const named = (family: 'v4' | 'v6'): Named[] =>
+    mergeNamed(
+      some.flatMap(({ names }) => names?.[family] ?? []),
+      order,
+    );
+  const ranged = some.filter((addresses) => !isNoRange(addresses)).map(withoutNames);
+  return withNames(mergeRanged(ranged, order), { v4: named('v4'), v6: named('v6') });
+}
+
+function mergeRanged(some: readonly Addresses[], order: readonly GroupId[]): Addresses {
   const [first] = some;
   if (first === undefined) return { v4: [], v6: [] };
   if (some.length === 1) return first;
@@ -79,17 +131,22 @@ export function withoutFamilies(
   addresses: Addresses,
   { v4, v6 }: { readonly v4: boolean; readonly v6: boolean },
 ): Addresses {
-  if ((!v4 || addresses.v4.length === 0) && (!v6 || addresses.v6.length === 0)) return addresses;
+  const isFree = (list: RangeSet, named: readonly Named[] = []): boolean => list.length + named.length === 0;
+  const { names } = addresses;
+  if ((!v4 || isFree(addresses.v4, names?.v4)) && (!v6 || isFree(addresses.v6, names?.v6))) return addresses;
   const left = <T extends Plain>(plain: T): T => ({ ...plain, ...(v4 && { v4: [] }), ...(v6 && { v6: [] }) });
-  const shares = addresses.shares?.map(left).filter((share) => !isNobody(share));
+  const shares = addresses.shares?.map(left).filter((share) => !isNoRange(share));
   const { v4: left4, v6: left6 } = left(addresses);
-  return { v4: left4, v6: left6, ...(shares !== undefined && shares.length > 0 && { shares }) };
+  const ranges = { v4: left4, v6: left6, ...(shares !== undefined && shares.length > 0 && { shares }) };
+  return names === undefined ? ranges : withNames(ranges, { v4: v4 ? [] : names.v4, v6: v6 ? [] : names.v6 });
 }
 
 /** Sets of one family each beside each other, with the shares of each in turn. */
 export function besideEachOther(v4: Addresses, v6: Addresses): Addresses {
   const shares = [...(v4.shares ?? []), ...(v6.shares ?? [])];
-  return { v4: v4.v4, v6: v6.v6, ...(shares.length > 0 && { shares }) };
+  const ranges = { v4: v4.v4, v6: v6.v6, ...(shares.length > 0 && { shares }) };
+  if (v4.names === undefined && v6.names === undefined) return ranges;
+  return withNames(ranges, { v4: v4.names?.v4 ?? [], v6: v6.names?.v6 ?? [] });
 }
 
 /** The same set with shares of one family each: those of IPv4 come first. */
