@@ -1,11 +1,12 @@
 /** Owns the rules that part packets by their address: which accept whom, and who counts them. */
-import type { Addresses, PortedRange, PortedShare } from '../policy/canonical.ts';
+import type { Addresses, Named, PortedName, PortedRange, PortedShare } from '../policy/canonical.ts';
 import type { GroupId } from '../policy/ids.ts';
 import { isWholeFamily, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
 import {
   accept,
   jump,
+  mapRule,
   node,
   rule,
   type AddressEntry,
@@ -25,6 +26,8 @@ export interface AddressRulesOptions {
   readonly withoutSet: number;
   /** What becomes of the packets: `accept` unless told. */
   readonly verdict?: Verdict;
+  /** Takes the definition of a map of those named, and answers with its name. Needed where anybody is named. */
+  readonly mapOf?: (names: readonly Named[], family: Family) => ObjectName;
 }
 
 const families: readonly Family[] = [4, 6];
@@ -54,10 +57,27 @@ function rulesFor(addresses: Addresses, options: AddressRulesOptions, counter?: 
   });
 }
 
-/** Share by share, so that each group counts its own; the first share that holds an address has it. */
+/** One look-up for all that are named, of one family. */
+function namedRules(
+  names: readonly Named[],
+  family: Family,
+  { direction, verdict = accept, mapOf }: AddressRulesOptions,
+  matches: readonly Match[] = [],
+): readonly Rule[] {
+  if (names.length === 0) return [];
+  if (mapOf === undefined) throw new TypeError('there is no place for the devices that are named');
+  return [mapRule(matches, { family, side: sideOf(direction), map: mapOf(names, family) }, verdict)];
+}
+
+/** Share by share, so that each group counts its own; the first share that holds an address has it. Then those named. */
 export function leafRules(addresses: Addresses, options: AddressRulesOptions): readonly Rule[] {
-  if (addresses.shares === undefined) return rulesFor(addresses, options);
-  return addresses.shares.flatMap((share) => rulesFor(share, options, groupCounter(options.direction, share.group)));
+  const { shares, names } = addresses;
+  const ranges =
+    shares === undefined
+      ? rulesFor(addresses, options)
+      : shares.flatMap((share) => rulesFor(share, options, groupCounter(options.direction, share.group)));
+  if (names === undefined) return ranges;
+  return [...ranges, ...namedRules(names.v4, 4, options), ...namedRules(names.v6, 6, options)];
 }
 
 export interface PortRulesOptions extends AddressRulesOptions {
@@ -75,8 +95,8 @@ const portsMatch = ({ from, to }: Ports, { original }: PortRulesOptions): Match 
 
 /** The same as `leafRules`, on some ports only. */
 export const portRules = (addresses: Addresses, ports: Ports, options: PortRulesOptions): readonly Rule[] =>
-  leafRules(addresses, options).map(({ matches, action, counter }) =>
-    rule([...matches, portsMatch(ports, options)], action, counter),
+  leafRules(addresses, options).map((each) =>
+    node({ ...each, matches: [...each.matches, portsMatch(ports, options)] }),
   );
 
 export interface NodeRulesOptions extends PortRulesOptions {
@@ -93,8 +113,32 @@ const inBundle = 16;
  * The rules of a node: share by share, an address is admitted on ports of its own. What a rule does not admit goes on to
  * the next, so maps lead to chains that return.
  */
-export const nodeRules = (shares: readonly PortedShare[], options: NodeRulesOptions): readonly Rule[] =>
-  shares.flatMap(({ group, v4, v6 }) => [...portedRules(v4, 4, group, options), ...portedRules(v6, 6, group, options)]);
+export const nodeRules = (
+  shares: readonly PortedShare[],
+  names: readonly PortedName[],
+  options: NodeRulesOptions,
+): readonly Rule[] => [
+  ...shares.flatMap(({ group, v4, v6 }) => [
+    ...portedRules(v4, 4, group, options),
+    ...portedRules(v6, 6, group, options),
+  ]),
+  ...portedNames(names, options),
+];
+
+/** Those named on the same ports, which stand together, share a look-up. */
+function portedNames(names: readonly PortedName[], options: NodeRulesOptions): readonly Rule[] {
+  const runs = new Map<string, PortedName[]>();
+  for (const named of names) {
+    const key = `${keyOf(named)} ${named.family}`;
+    const run = runs.get(key);
+    if (run === undefined) runs.set(key, [named]);
+    else run.push(named);
+  }
+  return [...runs.values()].flatMap((run) => {
+    const [first] = run;
+    return first === undefined ? [] : namedRules(run, first.family, options, [portsMatch(first, options)]);
+  });
+}
 
 function portedRules(
   ranges: readonly PortedRange[],

@@ -96,9 +96,18 @@ export type VerdictMap =
       readonly entries: readonly AddressEntry[];
     };
 
+/** The address of a packet looks up the counter that counts it; one that is not in the map meets no further condition. */
+export interface CounterMap {
+  readonly family: Family;
+  readonly side: AddressSide;
+  readonly map: ObjectName;
+}
+
 /** A packet that meets all conditions is counted, where a counter is named, and acted upon. */
 export interface Rule {
   readonly matches: readonly Match[];
+  /** Instead of a counter: the last condition, and whose counter. */
+  readonly counterMap?: CounterMap;
   /** A counter of the table: it outlives the rule, and keeps a listing stable under traffic, which inline ones do not. */
   readonly counter?: ObjectName;
   readonly action: Verdict | VerdictMap;
@@ -119,12 +128,26 @@ export interface HelperChain {
   readonly rules: readonly Rule[];
 }
 
+/** A named map from addresses to counters. Its name tells whom it is about, not who that is now: members come and go in place. */
+export interface PeerMap {
+  readonly name: ObjectName;
+  readonly family: Family;
+  /** What becomes of the packets of members. */
+  readonly verdict: 'accept' | 'drop';
+  /** Those that members may need, now or later. */
+  readonly counters: readonly ObjectName[];
+  /** The counter of each address that is in it. */
+  readonly elements: ReadonlyMap<bigint, ObjectName>;
+}
+
 /** One table. `helpers` come in an order in which each one's targets stand before it; `counters` are those that rules name. */
 export interface TableRules {
   readonly counters: readonly ObjectName[];
   readonly inbound?: BaseChain;
   readonly outbound?: BaseChain;
   readonly helpers: readonly HelperChain[];
+  /** Those that rules look up; absent where none do. */
+  readonly maps?: readonly PeerMap[];
 }
 
 /** Everything that enforces a policy: the specified table, and beside it the one for forwarded connections where it is needed. */
@@ -139,7 +162,7 @@ export const basesOf = ({ inbound, outbound }: TableRules): readonly BaseChain[]
   ...(outbound === undefined ? [] : [outbound]),
 ];
 
-/** Objects besides chains that may stand in our table, in nft's own words. Of ours there are only counters. */
+/** Objects besides chains that may stand in our table, in nft's own words. Of ours there are counters and maps. */
 export const objectKinds = [
   'set',
   'map',
@@ -167,6 +190,21 @@ type Change =
   | { readonly kind: 'flushChain'; readonly name: ObjectName }
   | { readonly kind: 'deleteChain'; readonly name: ObjectName }
   | { readonly kind: 'addRule'; readonly chain: ObjectName; readonly rule: Rule }
+  | { readonly kind: 'addMap'; readonly name: ObjectName; readonly family: Family }
+  /** Never empty. */
+  | {
+      readonly kind: 'addElements';
+      readonly map: ObjectName;
+      readonly family: Family;
+      readonly elements: readonly (readonly [bigint, ObjectName])[];
+    }
+  /** Never empty; each must be there. */
+  | {
+      readonly kind: 'deleteElements';
+      readonly map: ObjectName;
+      readonly family: Family;
+      readonly addresses: readonly bigint[];
+    }
   | { readonly kind: 'deleteObject'; readonly object: ObjectKind; readonly name: ObjectName };
 
 /** The two base chains (reference 1.2 (2)). */
@@ -182,6 +220,9 @@ export function node<const T extends object>(fields: T): T {
   return Object.freeze(fields);
 }
 
+/** A rule about whom a map holds. */
+export const mapRule = (matches: readonly Match[], counterMap: CounterMap, action: Verdict): Rule =>
+  node({ matches, counterMap: node(counterMap), action });
 export const rule = (matches: readonly Match[], action: Rule['action'], counter?: ObjectName): Rule =>
   node(counter === undefined ? { matches, action } : { matches, counter, action });
 export const accept: Verdict = node({ kind: 'accept' });

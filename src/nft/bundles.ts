@@ -23,6 +23,7 @@ export function bundle<N extends PortNode>(nodes: readonly N[], mostAlone = most
     isInterval(node) &&
     uses.get(node.addresses) === 1 &&
     !isNobody(node.addresses) &&
+    node.addresses.names === undefined &&
     rulesOf(node.addresses) <= mostRules;
   if (nodes.filter(isSmall).length <= mostAlone) return nodes.map((node) => [node]);
   const runs: N[][] = [];

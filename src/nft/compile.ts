@@ -4,6 +4,7 @@ import type {
   CanonicalPolicy,
   DirectionPolicy,
   MatchSet,
+  Named,
   PortInterval,
   PortMap,
   PortNode,
@@ -35,6 +36,7 @@ import { bundle } from './bundles.ts';
 import { countersOf } from './counters.ts';
 import { helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
+import { PeerMaps } from './peer-maps.ts';
 import { serverAccessRules } from './server-access.ts';
 import { longestWithoutSet } from './set-budget.ts';
 
@@ -83,6 +85,8 @@ interface Leaves {
   readonly mostAlone: number | undefined;
   /** What becomes of the packets that are matched. */
   readonly verdict: Verdict;
+  /** Where the named devices go. */
+  readonly maps: PeerMaps;
 }
 
 /** Compiles what is admitted or what is forbidden in one direction, for packets at one place. */
@@ -201,7 +205,10 @@ class DirectionCompiler {
     const original = this.#isRedirected ? transport : undefined;
     const chain = (purpose: 'ports' | 'bundle', rules: readonly Rule[]): ObjectName =>
       this.#helpers.add(purpose, rules);
-    return this.#helpers.add('tree', nodeRules(each.shares, { ...this.#addressOptions, original, chain }));
+    return this.#helpers.add(
+      'tree',
+      nodeRules(each.shares, each.names ?? [], { ...this.#addressOptions, original, chain }),
+    );
   }
 
   /** A redirected connection is judged by the port that it was made to, not by the one behind the redirection. */
@@ -215,8 +222,12 @@ class DirectionCompiler {
   }
 
   get #addressOptions(): AddressRulesOptions {
-    const { withoutSet, verdict } = this.#leaves;
-    return { direction: this.#direction, withoutSet, verdict };
+    const { withoutSet, verdict, maps } = this.#leaves;
+    const direction = this.#direction;
+    const kind = verdict === accept ? 'accept' : 'drop';
+    const mapOf = (names: readonly Named[], family: Family): ObjectName =>
+      maps.add({ direction, verdict: kind, family, names });
+    return { direction, withoutSet, verdict, mapOf };
   }
 
   /** The verdict on packets that only addresses can still part: none for nobody, a plain one for everybody uncounted. */
@@ -240,15 +251,20 @@ class DirectionCompiler {
 /**
  * What the table for forwarded connections says of the policy: all of it, or that nothing passes a closed direction where
  * the device forwards nothing. A direction in which everything passes is open there; where both are, there is no table.
+ * Of a policy by names, `resolved` is what it says by addresses.
  */
-export function forwardPolicy(policy: CanonicalPolicy, forwarding: Forwarding): CanonicalPolicy | undefined {
+export function forwardPolicy(
+  policy: CanonicalPolicy,
+  forwarding: Forwarding,
+  resolved: CanonicalPolicy = policy,
+): CanonicalPolicy | undefined {
   const side = (direction: Direction): DirectionPolicy => {
     if (!isCounted(direction, policy[direction])) return { kind: 'open' };
-    return forwarding === 'on' || policy[direction].kind === 'open' ? policy[direction] : nothing;
+    return forwarding === 'on' || policy[direction].kind === 'open' ? resolved[direction] : nothing;
   };
   const [inbound, outbound] = [side('inbound'), side('outbound')];
-  const isNone = (direction: DirectionPolicy): boolean => direction.kind === 'open' && direction.forbid === undefined;
-  return isNone(inbound) && isNone(outbound) ? undefined : { inbound, outbound };
+  const isJudged = (direction: Direction): boolean => isCounted(direction, policy[direction]);
+  return isJudged('inbound') || isJudged('outbound') ? { inbound, outbound } : undefined;
 }
 
 /** What one direction becomes at one place: what its base chain does, and the chains that it needs for that. */
@@ -312,14 +328,31 @@ const allHelpers = (parts: readonly (Pick<Part, 'helpers'> | undefined)[]): Help
   ...new Map(parts.flatMap((part) => part?.helpers ?? []).map((chain) => [chain.name, chain])).values(),
 ];
 
-function forwardRules(into: Part | undefined, out: Part | undefined, name: InterfaceName): TableRules | undefined {
+/** What rules of a table refer to: counters, and maps of named devices with the counters of those. */
+function objectsOf(
+  chains: readonly { readonly rules: readonly Rule[] }[],
+  all: PeerMaps,
+): Pick<TableRules, 'counters' | 'maps'> {
+  const counters = countersOf(chains);
+  const maps = all.usedBy(chains);
+  return maps.length === 0
+    ? { counters }
+    : { counters: [...new Set([...counters, ...maps.flatMap((map) => map.counters)])], maps };
+}
+
+function forwardRules(
+  into: Part | undefined,
+  out: Part | undefined,
+  name: InterfaceName,
+  maps: PeerMaps,
+): TableRules | undefined {
   if (into === undefined && out === undefined) return undefined;
   const table = 'service-forward';
   const inbound = into && baseChain({ table, direction: 'inbound' }, name, into.content);
   const outbound = out && baseChain({ table, direction: 'outbound' }, name, out.content);
   const helpers = allHelpers([into, out]);
   const bases = { ...(inbound && { inbound }), ...(outbound && { outbound }) };
-  return node({ counters: countersOf([...Object.values(bases), ...helpers]), ...bases, helpers });
+  return node({ ...objectsOf([...Object.values(bases), ...helpers], maps), ...bases, helpers });
 }
 
 /**
@@ -329,9 +362,10 @@ function forwardRules(into: Part | undefined, out: Part | undefined, name: Inter
 export function compile(policy: CanonicalPolicy, options: CompileOptions): Ruleset {
   const { interface: name, forwarding, mostAlone } = options;
   const withoutSet = longestWithoutSet(policy, options.mostSets);
+  const maps = new PeerMaps(options.salt);
   const leavesOf = (): BothLeaves => ({
-    admitted: { chains: new Map(), withoutSet, mostAlone, verdict: accept },
-    forbidden: { chains: new Map(), withoutSet, mostAlone, verdict: drop },
+    admitted: { chains: new Map(), withoutSet, mostAlone, verdict: accept, maps },
+    forbidden: { chains: new Map(), withoutSet, mostAlone, verdict: drop, maps },
   });
   const leaves: { readonly [D in Direction]: BothLeaves } = { inbound: leavesOf(), outbound: leavesOf() };
   const part = (direction: Direction): Part =>
@@ -341,9 +375,10 @@ export function compile(policy: CanonicalPolicy, options: CompileOptions): Rules
   const outbound = baseChain({ table: 'service', direction: 'outbound' }, name, out.content);
   const helpers = allHelpers([into, out]);
   const judged = forwarding === undefined ? undefined : redirected(policy.inbound, leaves.inbound, options);
-  const forward = forwarding === undefined ? undefined : forwardRules(judged, translated(out, judged, options), name);
+  const forward =
+    forwarding === undefined ? undefined : forwardRules(judged, translated(out, judged, options), name, maps);
   return node({
-    counters: countersOf([inbound, outbound, ...helpers]),
+    ...objectsOf([inbound, outbound, ...helpers], maps),
     inbound,
     outbound,
     helpers,

@@ -1,11 +1,13 @@
 /** Owns the way back from what is installed to the policy that it enforces, and the list of what does not belong there. */
 import type { CanonicalPolicy, DirectionPolicy } from '../policy/canonical.ts';
 import type { ServerAccess } from '../policy/server-access.ts';
+import { isNothing } from '../policy/shares.ts';
 import { targets, type Rule, type TableName } from './ast.ts';
 import { baseHook, baseName, baseRules, type BaseContent, type Place } from './base.ts';
 import { readCounter } from './counters.ts';
 import { isProperlyAttached, type Installed, type InstalledObject } from './listing.ts';
 import type { InterfaceName } from './names.ts';
+import { isPeerMapName } from './peer-maps.ts';
 import { printRules } from './print.ts';
 import { ChainReader, Unexpected, unexpectedLayout, type Finding } from './read-chain.ts';
 import { everybody, MatchReader } from './read-matches.ts';
@@ -81,7 +83,9 @@ function readBase(installed: Installed, place: Place, used: Set<string>): BaseRe
   const { neighbourDiscovery, server, forbid } = content;
   const serverAccess = server === undefined ? undefined : readServerAccess(chains.rules(server));
   if (server !== undefined && serverAccess === undefined) throw unexpectedLayout(server);
-  const forbidding = forbid === undefined ? {} : { forbid: new MatchReader(chains, place, 'drop').dispatch(forbid) };
+  const forbidden = forbid === undefined ? undefined : new MatchReader(chains, place, 'drop').dispatch(forbid);
+  // Where it names nobody who is there, nothing is forbidden.
+  const forbidding = forbidden === undefined || isNothing(forbidden) ? {} : { forbid: forbidden };
   const policy: DirectionPolicy =
     content.kind === 'forbidding'
       ? { kind: 'open', ...forbidding }
@@ -93,12 +97,16 @@ function readBase(installed: Installed, place: Place, used: Set<string>): BaseRe
 export const isOurCounter = ({ object, name }: InstalledObject): boolean =>
   object === 'counter' && readCounter(name) !== undefined;
 
+/** Whether the object is a map of ours, or one that is left of an earlier policy. */
+export const isOurMap = ({ object, name, members }: InstalledObject): boolean =>
+  object === 'map' && members !== undefined && isPeerMapName(name);
+
 function strangers({ flagged, chains, objects }: Installed, table: TableName): Finding[] {
   const own = new Set<string>(directions.map((direction) => baseName({ table, direction })));
   const found: Finding[] = [];
   if (flagged)
     found.push({ code: 'table_flags', name: '', detail: 'the table carries flags, which may switch it off' });
-  for (const { object, name } of objects.filter((each) => !isOurCounter(each))) {
+  for (const { object, name } of objects.filter((each) => !isOurCounter(each) && !isOurMap(each))) {
     found.push({ code: 'foreign_object', name, detail: `the table holds a ${object} that is not ours` });
   }
   for (const { name, attachment } of chains.values()) {

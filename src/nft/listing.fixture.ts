@@ -6,6 +6,7 @@ import { blocksOf, maskOf } from './blocks.ts';
 import {
   basesOf,
   hookPriority,
+  type CounterMap,
   type Match,
   type Rule,
   type Ruleset,
@@ -146,8 +147,12 @@ function mapJson(map: VerdictMap, taste: Taste): Json {
   return { vmap: { key: port, data: { set: shuffled(pairs, taste) } } };
 }
 
-function ruleJson({ matches, counter, action }: Rule, taste: Taste): Json[] {
-  const counted = counter === undefined ? [] : [{ counter }];
+const lookUpJson = ({ family, side, map }: CounterMap): Json => ({
+  counter: { map: { key: payload(family === 4 ? 'ip' : 'ip6', side), data: `@${map}` } },
+});
+
+function ruleJson({ matches, counter, counterMap, action }: Rule, taste: Taste): Json[] {
+  const counted = counter === undefined ? (counterMap === undefined ? [] : [lookUpJson(counterMap)]) : [{ counter }];
   const protocol = (transport: TransportName): Json =>
     equal({ meta: { key: 'l4proto' } }, taste() ? transport : transport === 'tcp' ? 6 : 17);
   const conditions = [
@@ -171,6 +176,21 @@ function tableJson(table: TableName, rules: TableRules, taste: Taste): Json[] {
   const counting = counters.map((name) => ({
     counter: { ...own, name, handle: (handle += 1), packets: taste() ? handle : 0, bytes: 0 },
   }));
+  const maps = (rules.maps ?? []).map(({ name, family: of, elements }) => ({
+    map: {
+      ...own,
+      name,
+      type: `ipv${of}_addr`,
+      handle: (handle += 1),
+      map: 'counter',
+      ...(elements.size > 0 && {
+        elem: shuffled(
+          [...elements].map(([address, counter]) => [printAddress(of, address), counter]),
+          taste,
+        ),
+      }),
+    },
+  }));
   const chains: Json[] = [];
   const listed: Json[] = [];
   for (const chain of [...helpers, ...basesOf(rules)]) {
@@ -183,7 +203,7 @@ function tableJson(table: TableName, rules: TableRules, taste: Taste): Json[] {
       listed.push({ rule: { ...own, chain: chain.name, handle: (handle += 1), expr: ruleJson(each, taste) } });
     }
   }
-  return [{ table: { family: 'inet', name: table, handle: 1 } }, ...counting, ...chains, ...listed];
+  return [{ table: { family: 'inet', name: table, handle: 1 } }, ...counting, ...maps, ...chains, ...listed];
 }
 
 /** The listing of the ruleset. */

@@ -1,6 +1,8 @@
 /** Owns what is installed in the kernel as `nft -j list table inet …` tells it: one of our tables, or that it is not there. */
 import { basesOf, hookPriority, tableFamily, type Hook, type Rule, type TableName, type TableRules } from './ast.ts';
+import { parseAddress } from '../policy/address.ts';
 import { field, isObject, type JsonObject } from '../policy/json.ts';
+import type { Family } from '../policy/rule.ts';
 import { parseRule } from './parse.ts';
 import { printRule } from './print.ts';
 
@@ -23,11 +25,18 @@ export interface InstalledChain {
   readonly rules: readonly InstalledRule[];
 }
 
-/** Anything besides chains and rules. Of ours there are counters; what they have counted is no part of the rules. */
+/** Anything besides chains and rules. Of ours there are counters, of which what they counted is no part of the rules, and maps. */
 export interface InstalledObject {
   /** In nft's words: `set`, `map`, `counter`, … */
   readonly object: string;
   readonly name: string;
+  /** Only of a map from addresses of one family to counters, such as ours. */
+  readonly members?: InstalledMembers;
+}
+
+export interface InstalledMembers {
+  readonly family: Family;
+  readonly elements: ReadonlyMap<bigint, string>;
 }
 
 export interface Installed {
@@ -70,6 +79,25 @@ function attachmentOf(chain: JsonObject): Attachment | undefined {
 }
 
 const known = new Set(['family', 'table', 'chain', 'handle', 'index', 'expr']);
+
+const mapFields = new Set(['family', 'table', 'name', 'handle', 'type', 'map', 'elem']);
+
+/** What a map holds; nothing where it is of another kind than ours. */
+function membersOf(map: JsonObject): { readonly members?: InstalledMembers } {
+  const type = text(map, 'type');
+  if ((type !== 'ipv4_addr' && type !== 'ipv6_addr') || text(map, 'map') !== 'counter') return {};
+  if (!Object.keys(map).every((key) => mapFields.has(key))) return {};
+  const family = type === 'ipv4_addr' ? 4 : 6;
+  const elements = new Map<bigint, string>();
+  const listed = field(map, 'elem') ?? [];
+  for (const entry of Array.isArray(listed) ? (listed as readonly unknown[]) : [undefined]) {
+    const [address, counter] = Array.isArray(entry) ? (entry as readonly unknown[]) : [];
+    const parsed = typeof address === 'string' ? parseAddress(address) : undefined;
+    if (parsed === undefined || 'fault' in parsed || typeof counter !== 'string') return {};
+    elements.set(parsed.value, counter);
+  }
+  return { members: { family, elements } };
+}
 
 /** Enough of a foreign rule for a person to recognize it. JSON too deep to print is named so. */
 function shown(value: unknown): string {
@@ -135,7 +163,7 @@ export function parseEntries(
         const chain = chainNamed(text(content, 'name'));
         const attached = attachmentOf(content);
         if (attached !== undefined) chain.attachment = attached;
-      } else objects.push({ object: kind, name: text(content, 'name') });
+      } else objects.push({ object: kind, name: text(content, 'name'), ...(kind === 'map' && membersOf(content)) });
     }
   }
   return found ? { flagged, chains, objects } : undefined;

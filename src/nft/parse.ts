@@ -8,12 +8,14 @@ import {
   goOn,
   goto,
   jump,
+  mapRule,
   node,
   protocolNumber,
   rule,
   type Match,
   type AddressEntry,
   type AddressSide,
+  type CounterMap,
   type PortEntry,
   type ProtocolEntry,
   type Rule,
@@ -336,6 +338,15 @@ function parseMatches(conditions: readonly unknown[]): Match[] | undefined {
   return matches;
 }
 
+/** A counter that the address looks up. */
+function parseCounterMap(counter: unknown): CounterMap | undefined {
+  const map = tagged(counter, 'map');
+  if (!isObject(map)) return undefined;
+  const [key, data] = [addressKey(tagged(field(map, 'key'), 'payload')), field(map, 'data')];
+  const name = typeof data === 'string' && data.startsWith('@') ? data.slice(1) : '';
+  return key === undefined || !isObjectName(name) ? undefined : { ...key, map: name };
+}
+
 /** The rule that nft's list of expressions tells, in canonical form; nothing where it is none that we would write. */
 export function parseRule(expressions: unknown): Rule | undefined {
   if (!Array.isArray(expressions) || expressions.length === 0) return undefined;
@@ -343,13 +354,16 @@ export function parseRule(expressions: unknown): Rule | undefined {
   let conditions = expressions.slice(0, -1) as readonly unknown[];
   // An inline counter is an object here; we write none.
   const counter = tagged(conditions.at(-1), 'counter');
+  const counterMap = parseCounterMap(counter);
   const counted = typeof counter === 'string' && isObjectName(counter) ? counter : undefined;
-  if (counted !== undefined) conditions = conditions.slice(0, -1);
+  if (counted !== undefined || counterMap !== undefined) conditions = conditions.slice(0, -1);
   const named = namedTransport(conditions.at(-1));
   const action = parseVerdict(last) ?? parseMap(last, named);
   if (action === undefined) return undefined;
   // `meta l4proto tcp` before a map of ports: some versions of nft print what `tcp dport` already implies.
   if (action.kind === 'portMap' && named === action.transport) conditions = conditions.slice(0, -1);
   const matches = parseMatches(conditions);
-  return matches === undefined ? undefined : rule(matches, action, counted);
+  if (matches === undefined) return undefined;
+  if (counterMap === undefined) return rule(matches, action, counted);
+  return 'entries' in action ? undefined : mapRule(matches, counterMap, action);
 }

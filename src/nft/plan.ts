@@ -7,6 +7,7 @@ import {
   type Command,
   type HelperChain,
   type ObjectKind,
+  type PeerMap,
   type Rule,
   type Ruleset,
   type TableName,
@@ -17,9 +18,11 @@ import {
   isProperlyAttached,
   type Installed,
   type InstalledChain,
+  type InstalledObject,
   type InstalledRule,
 } from './listing.ts';
 import { baseName } from './base.ts';
+import { memberBatches, memberSteps } from './member-plan.ts';
 import { isObjectName, type ObjectName } from './names.ts';
 import { printRules } from './print.ts';
 
@@ -30,6 +33,11 @@ import { printRules } from './print.ts';
  */
 export interface Update {
   readonly kind: 'update';
+  /**
+   * Brings the members of maps in use up to date, each batch a transaction, to be loaded before the others in this
+   * order; see `member-plan`. Absent where all are.
+   */
+  readonly members?: readonly (readonly Command[])[];
   /** Loads what is new where no packet comes yet. What is installed already is not touched. */
   readonly stage: readonly Command[];
   /**
@@ -65,6 +73,12 @@ const loadBase = ({ name, hook, rules }: BaseChain): Command[] => [
 const addCounters = (counters: readonly ObjectName[]): Command[] =>
   counters.map((name) => ({ kind: 'addCounter', name }));
 
+/** A map with all its members: it is filled before any rule looks it up. */
+const loadMap = ({ name, family, elements }: PeerMap): Command[] => [
+  { kind: 'addMap', name, family },
+  ...(elements.size === 0 ? [] : [{ kind: 'addElements' as const, map: name, family, elements: [...elements] }]),
+];
+
 /** The same commands about this table. */
 const about = (table: TableName, commands: readonly Command[]): readonly Command[] =>
   table === 'service' ? commands : commands.map((command) => ({ ...command, table }));
@@ -72,6 +86,7 @@ const about = (table: TableName, commands: readonly Command[]): readonly Command
 const installTable = (rules: TableRules): readonly Command[] => [
   { kind: 'addTable' },
   ...addCounters(rules.counters),
+  ...(rules.maps ?? []).flatMap(loadMap),
   ...rules.helpers.flatMap(loadHelper),
   ...basesOf(rules).flatMap(loadBase),
 ];
@@ -100,8 +115,8 @@ export const remove = (): readonly Command[] => tableNames.flatMap((table) => ab
 export const rebuild = (desired: Ruleset): readonly Command[] => [...remove(), ...install(desired)];
 
 /** Whether there is nothing to do. */
-export const isEmpty = ({ stage, flip, collect }: Update): boolean =>
-  stage.length === 0 && flip.length === 0 && collect.length === 0;
+export const isEmpty = ({ members, stage, flip, collect }: Update): boolean =>
+  members === undefined && stage.length === 0 && flip.length === 0 && collect.length === 0;
 
 function sameRules(installed: readonly InstalledRule[], desired: readonly Rule[]): boolean {
   if (installed.length !== desired.length) return false;
@@ -143,11 +158,14 @@ function needsRebuild({ chains, objects }: Installed, rules: TableRules): boolea
 function collectAll(
   { chains, objects }: Installed,
   kept: ReadonlySet<string>,
-  counters: ReadonlySet<string>,
+  { counters, maps = [] }: TableRules,
 ): Command[] {
+  const inUse = { counter: new Set<string>(counters), map: new Set<string>(maps.map(({ name }) => name)) };
+  const isUsed = ({ object, name }: InstalledObject): boolean =>
+    (object === 'counter' || object === 'map') && inUse[object].has(name);
   const dead = [...chains.keys()].filter((name): name is ObjectName => !kept.has(name) && isObjectName(name));
   const named = objects
-    .filter(({ object, name }) => object !== 'counter' || !counters.has(name))
+    .filter((each) => !isUsed(each))
     .flatMap(({ object, name }): Command[] =>
       isObjectKind(object) && isObjectName(name) ? [{ kind: 'deleteObject', object, name }] : [],
     );
@@ -163,7 +181,7 @@ function collectAll(
 
 /** What to do so that one table holds `desired` and nothing else; `installed` is absent where it is not there yet. */
 function planTable(installed: Installed | undefined, desired: TableRules): Update | Tampered {
-  const { counters, helpers } = desired;
+  const { counters, helpers, maps = [] } = desired;
   const bases = basesOf(desired);
   if (installed !== undefined && needsRebuild(installed, desired)) {
     return { kind: 'update', stage: [], flip: [...removeTable, ...installTable(desired)], collect: [] };
@@ -173,15 +191,25 @@ function planTable(installed: Installed | undefined, desired: TableRules): Updat
     const chain = chains.get(name);
     return chain !== undefined && (chain.attachment !== undefined || !sameRules(chain.rules, rules));
   });
-  if (tampered.length > 0) return { kind: 'tampered', chains: tampered.map(({ name }) => name) };
+  const objects = installed?.objects ?? [];
+  const installedMap = (name: string): InstalledObject | undefined =>
+    objects.find((each) => each.object === 'map' && each.name === name);
+  // A map of another kind bears a name of ours.
+  const wrong = maps.filter(({ name, family }) => {
+    const map = installedMap(name);
+    return map !== undefined && map.members?.family !== family;
+  });
+  if (tampered.length + wrong.length > 0)
+    return { kind: 'tampered', chains: [...tampered, ...wrong].map(({ name }) => name) };
 
   // Adding the table where it is does no harm, and clears flags such as `dormant`.
   const inTable = (commands: Command[]): Command[] =>
     commands.length === 0 ? [] : [{ kind: 'addTable' }, ...commands];
   // A counter that is there goes on counting.
-  const counting = new Set((installed?.objects ?? []).flatMap((each) => (each.object === 'counter' ? each.name : [])));
+  const counting = new Set(objects.flatMap((each) => (each.object === 'counter' ? each.name : [])));
   const stage = inTable([
     ...addCounters(counters.filter((name) => !counting.has(name))),
+    ...maps.filter(({ name }) => installedMap(name) === undefined).flatMap(loadMap),
     ...helpers.filter(({ name }) => !chains.has(name)).flatMap(loadHelper),
   ]);
   const flip = bases.flatMap((chain) => flipBase(chains.get(chain.name), chain));
@@ -190,7 +218,7 @@ function planTable(installed: Installed | undefined, desired: TableRules): Updat
     kind: 'update',
     stage,
     flip: installed?.flagged === true ? [{ kind: 'addTable' }, ...flip] : inTable(flip),
-    collect: installed === undefined ? [] : collectAll(installed, kept, new Set<string>(counters)),
+    collect: installed === undefined ? [] : collectAll(installed, kept, desired),
   };
 }
 
@@ -228,5 +256,15 @@ export function plan(installed: Installed | undefined, desired: Ruleset, forward
     ...own[step],
     ...about('service-forward', other[step]),
   ];
-  return { kind: 'update', stage: together('stage'), flip: together('flip'), collect: together('collect') };
+  const members = memberBatches([
+    ...memberSteps(installed, desired.maps),
+    ...memberSteps(forward, desired.forward?.maps).map((step) => ({ ...step, table: 'service-forward' as const })),
+  ]);
+  const update: Update = {
+    kind: 'update',
+    stage: together('stage'),
+    flip: together('flip'),
+    collect: together('collect'),
+  };
+  return members.length === 0 ? update : { ...update, members };
 }

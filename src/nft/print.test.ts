@@ -10,6 +10,7 @@ import {
   inboundName,
   jump,
   makesSet,
+  mapRule,
   outboundName,
   rule,
   targets,
@@ -128,6 +129,8 @@ const actions: readonly [Rule['action'], string, 'set' | 'no set', readonly stri
   ],
 ];
 
+const peers = parseObjectName('peers6-1');
+
 const commands: { readonly [K in Command['kind']]: readonly [Extract<Command, { kind: K }>, string] } = {
   addTable: [{ kind: 'addTable' }, 'add table inet service\n'],
   deleteTable: [{ kind: 'deleteTable' }, 'delete table inet service\n'],
@@ -146,6 +149,23 @@ const commands: { readonly [K in Command['kind']]: readonly [Extract<Command, { 
       rule: rule([{ kind: 'interface', side: 'iifname', name: eth0 }, { kind: 'established' }], accept),
     },
     'add rule inet service service-inbound iifname "eth0" ct state established,related accept\n',
+  ],
+  addMap: [{ kind: 'addMap', name: peers, family: 6 }, 'add map inet service peers6-1 { type ipv6_addr : counter; }\n'],
+  addElements: [
+    {
+      kind: 'addElements',
+      map: peers,
+      family: 4,
+      elements: [
+        [1n, parseObjectName('in-a')],
+        [0x0a00_0001n, parseObjectName('in-b')],
+      ],
+    },
+    'add element inet service peers6-1 { 0.0.0.1 : "in-a", 10.0.0.1 : "in-b" }\n',
+  ],
+  deleteElements: [
+    { kind: 'deleteElements', map: peers, family: 6, addresses: [1n, 2n] },
+    'delete element inet service peers6-1 { ::1, ::2 }\n',
   ],
   deleteObject: [
     { kind: 'deleteObject', object: 'ct helper', name: parseObjectName('ftp') },
@@ -191,6 +211,13 @@ describe('the printer', () => {
     const counter = parseObjectName('in-refused');
     expect(printRule(rule([{ kind: 'family', family: 6 }], drop, counter))).toBe(
       'meta nfproto ipv6 counter name in-refused drop',
+    );
+  });
+
+  test('lets an address look up who counts it, after all other conditions', () => {
+    const ports: Match = { kind: 'ports', from: 1, to: 9 };
+    expect(printRule(mapRule([ports], { family: 6, side: 'saddr', map: peers }, drop))).toBe(
+      'th dport 1-9 counter name ip6 saddr map @peers6-1 drop',
     );
   });
 

@@ -96,8 +96,13 @@ const printed = new WeakMap<Rule, string>();
 export function printRule(rule: Rule): string {
   let text = printed.get(rule);
   if (text === undefined) {
-    const counter = rule.counter === undefined ? [] : [`counter name ${rule.counter}`];
-    text = [...rule.matches.map(printMatch), ...counter, dispatch(actionPrinters, rule.action)].join(' ');
+    const { counter, counterMap } = rule;
+    const counting =
+      counterMap === undefined
+        ? counter && `counter name ${counter}`
+        : `counter name ${ip(counterMap.family)} ${counterMap.side} map @${counterMap.map}`;
+    const parts = [...rule.matches.map(printMatch), ...(counting === undefined ? [] : [counting])];
+    text = [...parts, dispatch(actionPrinters, rule.action)].join(' ');
     printed.set(rule, text);
   }
   return text;
@@ -118,6 +123,15 @@ const commandPrinters: Printers<Command> = {
   flushChain: (command) => `flush chain ${own(command)} ${command.name}`,
   deleteChain: (command) => `delete chain ${own(command)} ${command.name}`,
   addRule: (command) => `add rule ${own(command)} ${command.chain} ${printRule(command.rule)}`,
+  addMap: (command) => `add map ${own(command)} ${command.name} { type ipv${command.family}_addr : counter; }`,
+  addElements: (command) =>
+    `add element ${own(command)} ${command.map} { ${command.elements
+      .map(([address, counter]) => `${printAddress(command.family, address)} : "${counter}"`)
+      .join(', ')} }`,
+  deleteElements: (command) =>
+    `delete element ${own(command)} ${command.map} { ${command.addresses
+      .map((address) => printAddress(command.family, address))
+      .join(', ')} }`,
   deleteObject: (command) => `delete ${command.object} ${own(command)} ${command.name}`,
 };
 

@@ -1,6 +1,6 @@
 /** Owns the rules of installed chains as a reader meets them: all of our making, or it stops with what it found. */
 import type { Rule } from './ast.ts';
-import type { Installed } from './listing.ts';
+import type { Installed, InstalledMembers } from './listing.ts';
 
 /** Something in our table that we did not put there, or something of ours that is gone. */
 export interface Finding {
@@ -37,6 +37,13 @@ export class ChainReader {
   constructor(installed: Installed, used: Set<string>) {
     this.#installed = installed;
     this.used = used;
+  }
+
+  /** Who is in a map of ours. */
+  members(name: string): InstalledMembers {
+    const map = this.#installed.objects.find((each) => each.object === 'map' && each.name === name);
+    if (map?.members === undefined) throw unexpectedLayout(name);
+    return map.members;
   }
 
   rules(name: string): readonly Rule[] {

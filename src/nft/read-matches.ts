@@ -3,10 +3,20 @@ import type { Addresses, MatchSet, PortInterval, PortMap, PortNode, TransportPol
 import type { GroupId } from '../policy/ids.ts';
 import { mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
-import { besideEachOther, mergeAddresses, sharedBy } from '../policy/shares.ts';
-import { protocolNumber, type Match, type PortEntry, type Rule, type TransportName, type Verdict } from './ast.ts';
+import { besideEachOther, isNobody, mergeAddresses, sharedBy } from '../policy/shares.ts';
+import {
+  protocolNumber,
+  type AddressSide,
+  type CounterMap,
+  type Match,
+  type PortEntry,
+  type Rule,
+  type TransportName,
+  type Verdict,
+} from './ast.ts';
 import { baseName, echo, type Place } from './base.ts';
 import { readCounter } from './counters.ts';
+import type { InstalledMembers } from './listing.ts';
 import { unexpectedLayout, type ChainReader, type Unexpected } from './read-chain.ts';
 import { printMatch } from './print.ts';
 import { isBundle, readNode } from './read-node.ts';
@@ -14,6 +24,12 @@ import { isBundle, readNode } from './read-node.ts';
 const nobody: Addresses = { v4: [], v6: [] };
 export const everybody: Addresses = { v4: wholeFamily(4), v6: wholeFamily(6) };
 const noPorts: PortMap = { kind: 'intervals', intervals: [] };
+
+/** Whom a port names may be nobody now. */
+const isSomebody = (node: PortNode): boolean =>
+  'addresses' in node ? !isNobody(node.addresses) : node.shares.some(({ v4, v6 }) => v4.length + v6.length > 0);
+
+const isCounting = ({ counter, counterMap }: Rule): boolean => counter !== undefined || counterMap !== undefined;
 
 /** Reads what packets at one place are matched for one verdict, chain by chain. */
 export class MatchReader {
@@ -72,7 +88,7 @@ export class MatchReader {
     if (!rules.some(({ action }) => action.kind === 'portMap')) {
       return { anyPort: this.#leaf(verdict.chain), ports: noPorts };
     }
-    if (rules.some(({ counter }) => counter !== undefined)) throw this.#unexpected(verdict.chain);
+    if (rules.some(isCounting)) throw this.#unexpected(verdict.chain);
     const anyPort = this.#leadingAddresses(rules);
     return { anyPort, ports: this.#ports(rules, transport, verdict.chain) };
   }
@@ -87,10 +103,12 @@ export class MatchReader {
     // A goto ends the search, so intervals stand alone: one map, and no tree beside it.
     const [only, ...more] = layers;
     if (only !== undefined && more.length === 0 && only.every(({ verdict }) => verdict.kind !== 'jump')) {
-      return { kind: 'intervals', intervals: only.flatMap((entry) => this.#intervals(entry, transport, name)) };
+      const intervals = only.flatMap((entry) => this.#intervals(entry, transport, name));
+      return { kind: 'intervals', intervals: intervals.filter(isSomebody) };
     }
     const nodesOf = (entry: PortEntry): readonly PortNode[] => this.#nodes(entry, transport, name);
-    return { kind: 'tree', layers: layers.map((layer) => layer.flatMap(nodesOf)) };
+    const read = layers.map((layer) => layer.flatMap(nodesOf).filter(isSomebody)).filter((layer) => layer.length > 0);
+    return read.length === 0 ? noPorts : { kind: 'tree', layers: read };
   }
 
   #intervals({ from, to, verdict }: PortEntry, transport: TransportName, name: string): readonly PortInterval[] {
@@ -105,11 +123,16 @@ export class MatchReader {
     const { chain } = verdict;
     if (isBundle(chain)) return this.#bundle(chain, transport);
     const rules = this.#rules(chain);
-    const isTree = rules.some(({ matches, action }) => matches.length > 1 || 'entries' in action);
+    const isTree = rules.some(
+      ({ matches, action, counterMap }) =>
+        matches.length > 1 || 'entries' in action || (counterMap !== undefined && matches.length > 0),
+    );
     if (!isTree) return [{ from, to, addresses: this.#leaf(chain) }];
     const original = this.#isRedirected ? transport : undefined;
     const rulesOf = (each: string): readonly Rule[] => this.#rules(each);
-    const shares = readNode(rules, { direction: this.#direction, verdict: this.#verdict, original, rulesOf });
+    const membersOf = (map: string): InstalledMembers => this.#chains.members(map);
+    const where = { direction: this.#direction, verdict: this.#verdict, original };
+    const shares = readNode(rules, { ...where, rulesOf, membersOf });
     if (shares === undefined) throw this.#unexpected(chain);
     return [{ from, to, shares }];
   }
@@ -156,8 +179,13 @@ export class MatchReader {
 
   #addressesOf(rules: readonly Rule[], name: string): Addresses {
     const runs: { readonly group: GroupId | undefined; readonly v4: Range[]; readonly v6: Range[] }[] = [];
-    for (const { matches, action, counter } of rules) {
-      if (matches.length > 1 || action.kind !== this.#verdict) throw this.#unexpected(name);
+    const named: Addresses[] = [];
+    for (const { matches, action, counter, counterMap } of rules) {
+      if (counterMap !== undefined && matches.length === 0 && action.kind === this.#verdict) {
+        named.push(...this.#members(counterMap, name));
+        continue;
+      }
+      if (counterMap !== undefined || matches.length > 1 || action.kind !== this.#verdict) throw this.#unexpected(name);
       const group = counter === undefined ? undefined : this.#groupOf(counter, name);
       let run = runs.at(-1);
       if (run === undefined || run.group !== group) {
@@ -171,21 +199,39 @@ export class MatchReader {
     const order = runs.flatMap(({ group }) => group ?? []);
     const mixed = order.length > 0 && order.length < runs.length;
     if (mixed || new Set(order).size < order.length) throw this.#unexpected(name);
-    return mergeAddresses(
-      runs.map(({ group, ...lists }) => {
-        const addresses = { v4: mergeRanges(lists.v4), v6: mergeRanges(lists.v6) };
-        return group === undefined ? addresses : sharedBy(addresses, group);
-      }),
-      order,
+    const ranges = runs.map(({ group, ...lists }) => {
+      const addresses = { v4: mergeRanges(lists.v4), v6: mergeRanges(lists.v6) };
+      return group === undefined ? addresses : sharedBy(addresses, group);
+    });
+    const groups = named.flatMap(({ shares = [] }) => shares.map(({ group }) => group));
+    return mergeAddresses([...ranges, ...named], [...new Set([...order, ...groups])]);
+  }
+
+  /** Whom a map holds, group by group. */
+  #members({ family, side, map }: CounterMap, name: string): readonly Addresses[] {
+    const members = this.#chains.members(map);
+    if (side !== this.#side || members.family !== family) throw this.#unexpected(name);
+    const byGroup = new Map<GroupId, Range[]>();
+    for (const [address, counter] of members.elements) {
+      const group = this.#groupOf(counter, name);
+      const ranges = byGroup.get(group) ?? [];
+      ranges.push({ first: address, last: address });
+      byGroup.set(group, ranges);
+    }
+    return [...byGroup].map(([group, ranges]) =>
+      sharedBy({ v4: [], v6: [], [`v${family}`]: mergeRanges(ranges) }, group),
     );
+  }
+
+  get #side(): AddressSide {
+    return this.#direction === 'inbound' ? 'saddr' : 'daddr';
   }
 
   /** By family, whom one rule of such a chain matches. */
   #matched(match: Match | undefined, name: string): readonly (readonly ['v4' | 'v6', RangeSet])[] {
     if (match === undefined) return [['v4', everybody.v4] as const, ['v6', everybody.v6] as const];
     if (match.kind === 'family') return [[`v${match.family}`, wholeFamily(match.family)]];
-    const side = this.#direction === 'inbound' ? 'saddr' : 'daddr';
-    if (match.kind !== 'address' || match.side !== side) throw this.#unexpected(name);
+    if (match.kind !== 'address' || match.side !== this.#side) throw this.#unexpected(name);
     return [[`v${match.family}`, match.ranges]];
   }
 
@@ -198,7 +244,7 @@ export class MatchReader {
   /** The rules of a chain that only leads on. */
   #uncounted(name: string): readonly Rule[] {
     const rules = this.#rules(name);
-    if (rules.some(({ counter }) => counter !== undefined)) throw this.#unexpected(name);
+    if (rules.some(isCounting)) throw this.#unexpected(name);
     return rules;
   }
 

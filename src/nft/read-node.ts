@@ -3,8 +3,11 @@ import type { PortedRange, PortedShare } from '../policy/canonical.ts';
 import type { GroupId } from '../policy/ids.ts';
 import { wholeFamily, type Range } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
-import type { Rule, TransportName } from './ast.ts';
+import { disjoint } from '../policy/port-tree.ts';
+import type { CounterMap, Rule, TransportName } from './ast.ts';
 import { readCounter } from './counters.ts';
+import type { InstalledMembers } from './listing.ts';
+import { isObjectName } from './names.ts';
 
 export interface ReadNodeOptions {
   readonly direction: Direction;
@@ -12,6 +15,7 @@ export interface ReadNodeOptions {
   readonly verdict: 'accept' | 'drop';
   readonly original: TransportName | undefined;
   readonly rulesOf: (chain: string) => readonly Rule[];
+  readonly membersOf: (map: string) => InstalledMembers;
 }
 
 interface Admitted {
@@ -32,7 +36,7 @@ const notOurs = (): never => {
 };
 
 /** Whom a rule counts packets to. */
-function groupOf({ counter }: Rule, { direction }: ReadNodeOptions): GroupId | undefined {
+function groupOf({ counter }: Pick<Rule, 'counter'>, { direction }: ReadNodeOptions): GroupId | undefined {
   if (counter === undefined) return undefined;
   const counted = readCounter(counter);
   if (counted?.direction !== direction || typeof counted.what === 'string') return notOurs();
@@ -43,6 +47,22 @@ function readPorts(rule: Rule, match: Rule['matches'][number] | undefined, optio
   if (rule.action.kind !== options.verdict || match?.kind !== 'ports' || match.original !== options.original)
     return notOurs();
   return { group: groupOf(rule, options), from: match.from, to: match.to };
+}
+
+/** A rule about whom a map holds, on some ports: group by group. */
+function readMembers(rule: Rule, { family, side, map }: CounterMap, options: ReadNodeOptions): readonly Admitted[] {
+  const [where, ...more] = rule.matches;
+  const members = options.membersOf(map);
+  if (more.length > 0 || side !== sideOf(options) || members.family !== family) return notOurs();
+  const { from, to } = readPorts(rule, where, options);
+  const byGroup = new Map<GroupId | undefined, PortedRange[]>();
+  for (const [address, counter] of members.elements) {
+    const group = isObjectName(counter) ? groupOf({ counter }, options) : notOurs();
+    const ranges = byGroup.get(group) ?? [];
+    ranges.push({ first: address, last: address, from, to });
+    byGroup.set(group, ranges);
+  }
+  return [...byGroup].map(([group, ranges]) => ({ group, family, ranges }));
 }
 
 /** A rule about some addresses and some ports. */
@@ -108,11 +128,36 @@ function inOrder(ranges: readonly PortedRange[]): readonly PortedRange[] {
   return ascending.some(({ first }, i) => i > 0 && first <= (ascending[i - 1]?.last ?? -1n)) ? notOurs() : ascending;
 }
 
+interface GroupShare {
+  readonly group: GroupId | undefined;
+  readonly v4: readonly PortedRange[];
+  readonly v6: readonly PortedRange[];
+}
+
+/** Members may be in the ranges of their group too: since all have a port in common, what overlaps is one interval of ports. */
+function withMembers(shares: readonly GroupShare[], named: readonly Admitted[]): readonly GroupShare[] {
+  if (named.length === 0) return shares;
+  const groups = new Set([...shares, ...named].map(({ group }) => group));
+  return [...groups].map((group) => {
+    const of = (family: Family): readonly PortedRange[] =>
+      disjoint([
+        ...shares.filter((share) => share.group === group).flatMap(({ v4, v6 }) => (family === 4 ? v4 : v6)),
+        ...named.filter((each) => each.group === group && each.family === family).flatMap(({ ranges }) => ranges),
+      ]);
+    return { group, v4: of(4), v6: of(6) };
+  });
+}
+
 /** What the node admits, share by share; nothing where its rules are none that we would write. */
 export function readNode(rules: readonly Rule[], options: ReadNodeOptions): readonly PortedShare[] | undefined {
   const shares: { readonly group: GroupId | undefined; readonly v4: PortedRange[]; readonly v6: PortedRange[] }[] = [];
   try {
+    const named: Admitted[] = [];
     for (const rule of rules) {
+      if (rule.counterMap !== undefined) {
+        named.push(...readMembers(rule, rule.counterMap, options));
+        continue;
+      }
       const { group, family, ranges } = 'entries' in rule.action ? readMap(rule, options) : readPlain(rule, options);
       const last = shares.at(-1);
       const share = last !== undefined && last.group === group ? last : { group, v4: [], v6: [] };
@@ -120,7 +165,8 @@ export function readNode(rules: readonly Rule[], options: ReadNodeOptions): read
       for (const range of ranges) (family === 4 ? share.v4 : share.v6).push(range);
     }
     if (new Set(shares.map(({ group }) => group)).size < shares.length) return undefined;
-    return shares.map(({ group, v4, v6 }) => ({ ...(group && { group }), v4: inOrder(v4), v6: inOrder(v6) }));
+    const read = shares.map(({ group, v4, v6 }) => ({ group, v4: inOrder(v4), v6: inOrder(v6) }));
+    return withMembers(read, named).map(({ group, ...lists }) => ({ ...(group && { group }), ...lists }));
   } catch (error) {
     if (error instanceof NotOurs) return undefined;
     throw error;

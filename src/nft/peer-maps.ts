@@ -1,0 +1,67 @@
+/** Owns the maps of named devices: what each is called, and which addresses it holds (decision 0026). */
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import type { Named } from '../policy/canonical.ts';
+import type { Direction } from '../policy/rule.ts';
+import { node, type PeerMap, type Rule } from './ast.ts';
+import { groupCounter } from './counters.ts';
+import { parseObjectName, type ObjectName } from './names.ts';
+
+const digestBytes = 16;
+const form = /^(?:peers|forbid)[46]-[0-9a-f]{32}$/;
+
+/** Whether the name is one that we give to maps. */
+export const isPeerMapName = (name: string): boolean => form.test(name);
+
+/** What a map is about: whom it names, and who counts them; the first that an address belongs to does. */
+export interface PeerMapDefinition extends Omit<PeerMap, 'name' | 'elements' | 'counters'> {
+  readonly direction: Direction;
+  readonly names: readonly Named[];
+}
+
+/** A map is named after whom it is about and not after who that is now, so its name stays while members come and go. */
+function nameOf({ direction, verdict, family, names }: PeerMapDefinition, salt: string): ObjectName {
+  const text = [salt, direction, ...names.map(({ group, key }) => `${group} ${key}`)].join('\n');
+  const digest = bytesToHex(sha256(utf8ToBytes(text)).subarray(0, digestBytes));
+  return parseObjectName(`${verdict === 'accept' ? 'peers' : 'forbid'}${family}-${digest}`);
+}
+
+/** Who is in the map now: the first of those named that an address belongs to counts its packets. */
+function elementsOf({ direction, family, names }: PeerMapDefinition): Map<bigint, ObjectName> {
+  const elements = new Map<bigint, ObjectName>();
+  for (const { group, members } of names) {
+    const counter = groupCounter(direction, group);
+    for (const { first, last } of members[family === 4 ? 'v4' : 'v6']) {
+      for (let address = first; address <= last; address += 1n) {
+        if (!elements.has(address)) elements.set(address, counter);
+      }
+    }
+  }
+  return elements;
+}
+
+/** Collects maps, each definition once. */
+export class PeerMaps {
+  readonly #salt: string;
+  readonly #maps = new Map<string, PeerMap>();
+
+  constructor(salt = '') {
+    this.#salt = salt;
+  }
+
+  add(definition: PeerMapDefinition): ObjectName {
+    const name = nameOf(definition, this.#salt);
+    if (!this.#maps.has(name)) {
+      const { family, verdict, direction, names } = definition;
+      const counters = [...new Set(names.map(({ group }) => groupCounter(direction, group)))];
+      this.#maps.set(name, node({ name, family, verdict, counters, elements: elementsOf(definition) }));
+    }
+    return name;
+  }
+
+  /** The maps that these rules look up. */
+  usedBy(chains: readonly { readonly rules: readonly Rule[] }[]): readonly PeerMap[] {
+    const names = new Set(chains.flatMap(({ rules }) => rules.flatMap(({ counterMap }) => counterMap?.map ?? [])));
+    return [...names].flatMap((name) => this.#maps.get(name) ?? []);
+  }
+}
