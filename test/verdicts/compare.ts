@@ -4,7 +4,7 @@ import { packetText } from '../lib/packet-text.ts';
 import type { ProbeRequest, Verdict, VerdictLab } from '../lib/verdict-lab.ts';
 import { optionsFor, type Installer } from './install.ts';
 import { drawProbes } from './probes.ts';
-import { policyOf, scenarioText, type Scenario } from './scenario.ts';
+import { isByNames, policyOf, scenarioText, type Scenario } from './scenario.ts';
 
 export interface Judged extends ProbeRequest {
   readonly expected: Decision;
@@ -23,7 +23,8 @@ async function judgeOn(
   requests: ProbeRequest[],
 ): Promise<Judged[]> {
   const policy = policyOf(scenario);
-  await install(lab, policy, optionsFor(scenario.neighbourDiscovery, scenario.few));
+  const options = optionsFor(scenario.neighbourDiscovery, scenario.few);
+  await install(lab, policy, { ...options, named: isByNames(scenario) });
   const verdicts = await lab.probe(requests);
   return requests.map(({ packet, shape }, i) => ({
     packet,

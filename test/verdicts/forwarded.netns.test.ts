@@ -4,10 +4,8 @@ import { decide } from '../../src/policy/decide.ts';
 import { packetText } from '../lib/packet-text.ts';
 import { VerdictLab, type Verdict } from '../lib/verdict-lab.ts';
 import { drawForwarded } from './forwarded.ts';
-import { optionsFor, replacing, rebuildText, updating, type Installer } from './install.ts';
-import { compile } from '../../src/nft/compile.ts';
-import { canonicalize } from '../../src/policy/canonicalize.ts';
-import { drawScenario, policyOf, scenarioText } from './scenario.ts';
+import { optionsFor, productCompiler, replacing, updating, type Installer } from './install.ts';
+import { drawScenario, isByNames, policyOf, scenarioText } from './scenario.ts';
 import { fixedSeeds } from './seeds.ts';
 
 interface Judged {
@@ -27,7 +25,8 @@ afterAll(() => lab?.close());
 async function judge(seed: number, install: Installer): Promise<Judged[]> {
   const scenario = drawScenario(seed);
   const policy = policyOf(scenario);
-  await install(lab, policy, { ...optionsFor(scenario.neighbourDiscovery, scenario.few), forwarding: 'on' });
+  const options = optionsFor(scenario.neighbourDiscovery, scenario.few);
+  await install(lab, policy, { ...options, forwarding: 'on', named: isByNames(scenario) });
   const requests = drawForwarded(scenario);
   const verdicts = await lab.probe(requests);
   return requests.map(({ packet }, i) => {
@@ -72,7 +71,7 @@ describe('the kernel agrees with the oracle on what the device forwards', () => 
     ],
   ];
   test.each(mistakes)('and the comparison catches rules that judge %s', async (_, mistake) => {
-    const wrong = replacing((policy, options) => mistake(rebuildText(compile(canonicalize(policy), options))));
+    const wrong = replacing((policy, options) => mistake(productCompiler(policy, options)));
     const found: Judged[] = [];
     for (const seed of fixedSeeds(12)) found.push(...(await judge(seed, wrong)).filter(isWrong));
     expect(found.length).toBeGreaterThan(0);

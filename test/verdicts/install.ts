@@ -5,15 +5,24 @@ import { parseListing, type Installed } from '../../src/nft/listing.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
 import { plan, rebuild, type Update } from '../../src/nft/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';
-import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { canonicalize, canonicalizeNames } from '../../src/policy/canonicalize.ts';
 import type { EffectivePolicy } from '../../src/policy/effective.ts';
 import { driver, type VerdictLab } from '../lib/verdict-lab.ts';
 
+/** How a policy gets into the kernel: with `named`, by the names of devices instead of their addresses. */
+export interface InstallOptions extends CompileOptions {
+  readonly named?: boolean;
+}
+
 /** A policy in, out comes nft text that replaces the table in one transaction. */
-export type Compiler = (policy: EffectivePolicy, options: CompileOptions) => string;
+export type Compiler = (policy: EffectivePolicy, options: InstallOptions) => string;
 
 /** Puts a policy into the lab's kernel. */
-export type Installer = (lab: VerdictLab, policy: EffectivePolicy, options: CompileOptions) => Promise<void>;
+export type Installer = (lab: VerdictLab, policy: EffectivePolicy, options: InstallOptions) => Promise<void>;
+
+/** The ruleset of the product. */
+export const rulesetOf = (policy: EffectivePolicy, { named, ...options }: InstallOptions): Ruleset =>
+  compile((named === true ? canonicalizeNames(policy) : undefined) ?? canonicalize(policy), options);
 
 /** With `few`, short lists become rules and ports are bundled, as they are where a policy would make too many sets and chains. */
 export const optionsFor = (neighbourDiscovery: boolean, few?: number): CompileOptions => ({
@@ -25,7 +34,7 @@ export const optionsFor = (neighbourDiscovery: boolean, few?: number): CompileOp
 
 export const rebuildText = (ruleset: Ruleset): string => printCommands(rebuild(ruleset));
 
-export const productCompiler: Compiler = (policy, options) => rebuildText(compile(canonicalize(policy), options));
+export const productCompiler: Compiler = (policy, options) => rebuildText(rulesetOf(policy, options));
 
 /** The whole table anew. */
 export const replacing =
@@ -53,7 +62,8 @@ export async function load(lab: VerdictLab, commands: readonly Command[]): Promi
 
 /** From whatever is installed, in steps: stage, flip, collect. */
 export const updating: Installer = async (lab, policy, options) => {
-  const { stage, flip, collect } = await planFor(lab, compile(canonicalize(policy), options));
+  const { members = [], stage, flip, collect } = await planFor(lab, rulesetOf(policy, options));
+  for (const batch of members) await load(lab, batch);
   await load(lab, stage);
   await load(lab, flip);
   await load(lab, collect);

@@ -1,18 +1,18 @@
 /** Owns the deliberately wrong compilers: each makes one mistake that somebody has made, or easily could. */
-import type { Match, PortEntry, Rule, Ruleset, Verdict, VerdictMap } from '../../src/nft/ast.ts';
-import { compile, type CompileOptions } from '../../src/nft/compile.ts';
+import type { Match, PeerMap, PortEntry, Rule, Ruleset, Verdict, VerdictMap } from '../../src/nft/ast.ts';
+import { compile } from '../../src/nft/compile.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import type { CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../../src/policy/canonical.ts';
 import type { EffectivePolicy } from '../../src/policy/effective.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import { defaultInboundRules, type PolicyGroup, type StoredRule } from '../../src/policy/rule.ts';
-import { productCompiler, rebuildText, type Compiler } from './install.ts';
+import { productCompiler, rebuildText, rulesetOf, type Compiler, type InstallOptions } from './install.ts';
 
 /** The mistake is in how policies are read. */
 const byPolicy =
   (mistake: (policy: EffectivePolicy) => EffectivePolicy): Compiler =>
   (policy, options) =>
-    productCompiler(mistake(policy), options);
+    productCompiler(mistake(policy), { ...options, named: false });
 
 const byRule = (mistake: (rule: StoredRule) => StoredRule): Compiler =>
   byPolicy(({ groups, ...rest }) => ({
@@ -33,7 +33,7 @@ const byCanonical =
 
 /** The mistake is in the options. */
 const byOptions =
-  (mistake: (options: CompileOptions) => CompileOptions): Compiler =>
+  (mistake: (options: InstallOptions) => InstallOptions): Compiler =>
   (policy, options) =>
     productCompiler(policy, mistake(options));
 
@@ -41,11 +41,11 @@ const byOptions =
 const byRuleset =
   (mistake: (ruleset: Ruleset) => Ruleset): Compiler =>
   (policy, options) =>
-    rebuildText(mistake(compile(canonicalize(policy), options)));
+    rebuildText(mistake(rulesetOf(policy, options)));
 
 const eachRule = (mistake: (rule: Rule) => readonly Rule[]): Compiler =>
-  byRuleset(({ counters, inbound, outbound, helpers }) => ({
-    counters,
+  byRuleset(({ inbound, outbound, helpers, ...rest }) => ({
+    ...rest,
     inbound: { ...inbound, rules: inbound.rules.flatMap(mistake) },
     outbound: { ...outbound, rules: outbound.rules.flatMap(mistake) },
     helpers: helpers.map(({ kind, name, rules }) => ({ kind, name, rules: rules.flatMap(mistake) })),
@@ -62,10 +62,10 @@ const eachBase = (mistake: (rules: readonly Rule[]) => readonly Rule[]): Compile
 const isForbid = ({ action }: Rule): boolean => action.kind === 'jump' && action.chain.startsWith('forbid-');
 
 const eachMatch = (mistake: (match: Match) => readonly Match[]): Compiler =>
-  eachRule(({ matches, action }) => [{ matches: matches.flatMap(mistake), action }]);
+  eachRule(({ matches, ...rest }) => [{ ...rest, matches: matches.flatMap(mistake) }]);
 
 const eachAction = (mistake: (action: Verdict | VerdictMap) => Verdict | VerdictMap): Compiler =>
-  eachRule(({ matches, action }) => [{ matches, action: mistake(action) }]);
+  eachRule((rule) => [{ ...rule, action: mistake(rule.action) }]);
 
 const eachPort = (mistake: (entry: PortEntry) => PortEntry): Compiler =>
   eachAction((action) => (action.kind === 'portMap' ? { ...action, entries: action.entries.map(mistake) } : action));
@@ -82,6 +82,10 @@ const defaultGroup: PolicyGroup = {
   inbound: defaultInboundRules,
   outbound: [],
 };
+
+/** The mistake is in who is in a map. */
+const eachMap = (mistake: (map: PeerMap) => PeerMap): Compiler =>
+  byRuleset(({ maps = [], ...rest }) => ({ ...rest, maps: maps.map(mistake) }));
 
 export const mutants: Readonly<Record<string, Compiler>> = {
   'reads the wrong end of the packet': eachMatch((match) =>
@@ -184,6 +188,18 @@ export const mutants: Readonly<Record<string, Compiler>> = {
     if (isNobody && (rule.ip_ranges ?? []).length === 0) return rule;
     return { ...rule, ...(peers && { peers }), ...(members && { members }) };
   }),
+  'leaves out the last member of a map': eachMap((map) => ({
+    ...map,
+    elements: new Map([...map.elements].slice(0, -1)),
+  })),
+  'looks members up at the wrong end of the packet': eachRule((rule) => {
+    const { counterMap } = rule;
+    if (counterMap === undefined) return [rule];
+    return [{ ...rule, counterMap: { ...counterMap, side: counterMap.side === 'saddr' ? 'daddr' : 'saddr' } }];
+  }),
+  'drops the members of every map': eachRule((rule) =>
+    rule.counterMap === undefined ? [rule] : [{ ...rule, action: { kind: 'drop' } }],
+  ),
   'leaves out the devices that a rule names': byRule((rule) =>
     rule.members === undefined ? rule : { ...rule, members: { v4: [], v6: [] } },
   ),

@@ -313,6 +313,9 @@ export function writtenPolicy(scenario: Scenario): EffectivePolicy {
   return policy;
 }
 
+/** Every other scenario that names devices is enforced by names, the others by addresses. */
+export const isByNames = ({ devices, seed }: Scenario): boolean => devices.length > 0 && seed % 2 === 1;
+
 /** The policy with the addresses that its peers stand for. */
 export const policyOf = (scenario: Scenario): EffectivePolicy =>
   resolvePolicy(writtenPolicy(scenario), fleetOf(scenario));

@@ -1,6 +1,6 @@
 /** Owns drift: what others have changed in our tables. */
 import { basesOf, type TableName, type TableRules } from '../../nft/ast.ts';
-import { isOurCounter } from '../../nft/decompile.ts';
+import { isOurCounter, isOurMap } from '../../nft/decompile.ts';
 import type { Installed, InstalledObject } from '../../nft/listing.ts';
 import type { Finding } from '../../nft/read-chain.ts';
 
@@ -20,15 +20,20 @@ export function foreignParts(
 ): Finding[] {
   if (installed === undefined) return [];
   const counters = new Set<string>(rules.counters);
+  const maps = new Set<string>(rules.maps?.map(({ name }) => name));
   const own = new Set<string>([...basesOf(rules), ...rules.helpers].map(({ name }) => name));
   const chains = [...installed.chains.values()]
     .filter(({ name }) => !own.has(name) && before?.chains.has(name) !== true)
     .filter(({ attachment }) => before !== undefined || attachment !== undefined)
     .map(({ name }): Finding => ({ code: 'foreign_chain', name, detail: 'the table holds a chain that is not ours' }));
   const leftover = (each: InstalledObject): boolean =>
-    isOurCounter(each) && (before === undefined || before.objects.some(({ name }) => name === each.name));
+    (isOurCounter(each) || isOurMap(each)) &&
+    (before === undefined || before.objects.some(({ name }) => name === each.name));
   const foreign = installed.objects.filter(
-    (each) => !(each.object === 'counter' && counters.has(each.name)) && !leftover(each),
+    (each) =>
+      !(each.object === 'counter' && counters.has(each.name)) &&
+      !(each.object === 'map' && maps.has(each.name)) &&
+      !leftover(each),
   );
   const objects = foreign.map(({ object, name }): Finding => ({
     code: 'foreign_object',

@@ -14,6 +14,7 @@ import type { Installed, InstalledTables } from '../../nft/listing.ts';
 import type { Finding } from '../../nft/read-chain.ts';
 import { install, plan, rebuild, remove, rulesOfTable, type Update } from '../../nft/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same.ts';
 import { sameServerAccess } from '../../policy/server-access.ts';
 import { NftError, type Nft } from './nft.ts';
@@ -22,8 +23,17 @@ import { foreignParts, type TableChange } from './drift.ts';
 
 /** What is to be enforced, and where. */
 export interface Target extends Omit<CompileOptions, 'salt'> {
+  /** By addresses. */
   readonly policy: CanonicalPolicy;
+  /**
+   * The same policy by names: then members of maps come and go in place, and chains change only with the rules. Absent
+   * where it names nobody, or is to be enforced by addresses.
+   */
+  readonly named?: CanonicalPolicy | undefined;
 }
+
+const compileTarget = ({ policy, named, ...options }: Target, salt: string): Ruleset =>
+  compile(named ?? policy, { ...options, salt });
 
 /** The steps of an update; a test may stop the world at each. */
 export type Failpoint = 'before-stage' | 'staged' | 'flipped' | 'before-collect' | 'collected';
@@ -90,13 +100,14 @@ export class Enforcer {
       const { ruleset, update } = this.#plan(installed, target);
       try {
         await this.#options.failpoint?.('before-stage');
+        for (const batch of update.members ?? []) await this.#run(batch);
         await this.#run(update.stage);
         await this.#options.failpoint?.('staged');
         await beforeFlip?.();
         await this.#run(update.flip);
         this.#inForce = { target, ruleset };
         await this.#options.failpoint?.('flipped');
-        return update.stage.length > 0 || update.flip.length > 0;
+        return update.members !== undefined || update.stage.length > 0 || update.flip.length > 0;
       } catch (error) {
         this.#known = undefined;
         const stale = error instanceof NftError && error.code === 'refused' && !fresh;
@@ -134,7 +145,8 @@ export class Enforcer {
     if (this.#inForce === undefined) return { findings: [] };
     const { target, ruleset } = this.#inForce;
     const update = planFrom(installed, ruleset);
-    if (update.kind === 'update' && update.stage.length === 0 && update.flip.length === 0) {
+    const isInForce = update.kind === 'update' && update.members === undefined;
+    if (isInForce && update.stage.length === 0 && update.flip.length === 0) {
       const findings = tableNames.flatMap((table) => {
         const rules = rulesOfTable(ruleset, table);
         return rules === undefined ? [] : foreignParts(installed[table], rules, before?.[table]);
@@ -170,7 +182,7 @@ export class Enforcer {
     if (!whole && helpers.some(({ name }) => change.chains.has(name))) {
       // What hangs below a base chain was changed in place: new chains take their place, under new names.
       this.#reSalt();
-      const renamed = compile(target.policy, { ...target, salt: this.#salt });
+      const renamed = compileTarget(target, this.#salt);
       if (await this.#attempt(pessimistic(renamed, 'gone'))) this.#inForce = { target, ruleset: renamed };
       return;
     }
@@ -203,7 +215,7 @@ export class Enforcer {
 
   #plan(installed: InstalledTables, target: Target): { ruleset: Ruleset; update: Omit<Update, 'kind'> } {
     for (;;) {
-      const ruleset = compile(target.policy, { ...target, salt: this.#salt });
+      const ruleset = compileTarget(target, this.#salt);
       const update = planFrom(installed, ruleset);
       if (update.kind === 'update') return { ruleset, update };
       this.#reSalt();
@@ -249,9 +261,10 @@ const planFrom = (installed: InstalledTables, ruleset: Ruleset): ReturnType<type
 function surplus(installed: Installed | undefined, rules: TableRules | undefined): number {
   if (installed === undefined || rules === undefined) return 0;
   const { chains, objects } = installed;
-  const { helpers, counters } = rules;
+  const { helpers, counters, maps = [] } = rules;
   return (
-    Math.max(chains.size - helpers.length - basesOf(rules).length, 0) + Math.max(objects.length - counters.length, 0)
+    Math.max(chains.size - helpers.length - basesOf(rules).length, 0) +
+    Math.max(objects.length - counters.length - maps.length, 0)
   );
 }
 
@@ -265,17 +278,19 @@ function findingsIn(installed: InstalledTables, ruleset: Ruleset): readonly Find
 }
 
 /** Whether what the kernel holds reads as the target. */
-function readsAs(installed: InstalledTables, { policy, serverAccess, forwarding }: Target): boolean {
+function readsAs(installed: InstalledTables, { policy, named, serverAccess, forwarding }: Target): boolean {
+  // By names, addresses are cut otherwise into shares and ports; what is matched is the same.
+  const same = named === undefined ? samePolicy : sameDigest;
   const read = tableNames.map((table) => {
     const found = installed[table];
     return found === undefined ? undefined : decompile(found, table).enforced;
   });
   const [own, forward] = read;
-  if (own === undefined || !samePolicy(own.policy, policy)) return false;
+  if (own === undefined || !same(own.policy, policy)) return false;
   if (own.serverAccess !== undefined && !sameServerAccess(own.serverAccess, serverAccess)) return false;
-  const judged = forwarding === undefined ? undefined : forwardPolicy(policy, forwarding);
+  const judged = forwarding === undefined ? undefined : forwardPolicy(named ?? policy, forwarding, policy);
   if (judged === undefined || forward === undefined) return installed['service-forward'] === undefined;
-  return samePolicy(forward.policy, judged);
+  return same(forward.policy, judged);
 }
 
 /** The update that helps whatever the base chains hold, as long as the counters and, where they are sound, the helpers are there. */
@@ -291,7 +306,13 @@ function pessimistic(ruleset: Ruleset, helpers: 'sound' | 'gone'): Pick<Update, 
       rules: helper.rules.map((rule) => ({ kind: 'known' as const, rule })),
     }));
     const chains = new Map([...bases, ...sound].map((chain) => [chain.name as string, chain]));
-    return { flagged: true, chains, objects: rules.counters.map((name) => ({ object: 'counter', name })) };
+    const counters = rules.counters.map((name) => ({ object: 'counter', name }));
+    const maps = (helpers === 'sound' ? (rules.maps ?? []) : []).map(({ name, family, elements }) => ({
+      object: 'map',
+      name,
+      members: { family, elements },
+    }));
+    return { flagged: true, chains, objects: [...counters, ...maps] };
   };
   const update = plan(suspect(ruleset), ruleset, ruleset.forward && suspect(ruleset.forward));
   if (update.kind === 'tampered') throw new Error('chains of our own making cannot differ from themselves');

@@ -8,6 +8,7 @@ import {
   type InstalledRule,
   type InstalledTables,
 } from '../../nft/listing.ts';
+import type { Family } from '../../policy/rule.ts';
 
 /** Why the kernel would refuse a batch, in its words. */
 export class Refused extends Error {
@@ -27,6 +28,9 @@ const targetsOf = (rules: readonly InstalledRule[]): readonly string[] =>
 
 const countersIn = (rules: readonly InstalledRule[]): readonly string[] =>
   countersOf([{ rules: rules.flatMap((each) => (each.kind === 'known' ? each.rule : [])) }]);
+
+const mapsIn = (rules: readonly InstalledRule[]): readonly string[] =>
+  rules.flatMap((each) => (each.kind === 'known' ? (each.rule.counterMap?.map ?? []) : []));
 
 /** A chain of a copy that is being changed. */
 type Draft = InstalledChain & { rules: InstalledRule[] };
@@ -81,6 +85,7 @@ class Table {
       if (this.find(target).attachment !== undefined) refuse('Operation not supported');
     }
     for (const counter of countersIn([rule])) if (!this.#has('counter', counter)) refuse(noSuchFile);
+    for (const map of mapsIn([rule])) if (!this.#has('map', map)) refuse(noSuchFile);
     this.#count([rule], 1);
     draft.rules.push(rule);
   }
@@ -89,12 +94,44 @@ class Table {
     if (!this.#has('counter', name)) this.objects = [...this.objects, { object: 'counter', name }];
   }
 
+  addMap(name: string, family: Family): void {
+    if (!this.#has('map', name))
+      this.objects = [...this.objects, { object: 'map', name, members: { family, elements: new Map() } }];
+  }
+
+  /** The kernel takes an element that is there with the same value, and no other. */
+  addElements(name: string, elements: readonly (readonly [bigint, string])[]): void {
+    this.#changeMap(name, (members) => {
+      for (const [address, counter] of elements) {
+        if (!this.#has('counter', counter)) refuse(noSuchFile);
+        const known = members.get(address);
+        if (known !== undefined && known !== counter) refuse('File exists');
+        members.set(address, counter);
+      }
+    });
+  }
+
+  deleteElements(name: string, addresses: readonly bigint[]): void {
+    this.#changeMap(name, (members) => {
+      for (const address of addresses) if (!members.delete(address)) refuse(noSuchFile);
+    });
+  }
+
+  #changeMap(name: string, change: (members: Map<bigint, string>) => void): void {
+    const map = this.objects.find((each) => each.object === 'map' && each.name === name);
+    if (map?.members === undefined) return refuse(noSuchFile);
+    const elements = new Map(map.members.elements);
+    change(elements);
+    const changed = { ...map, members: { ...map.members, elements } };
+    this.objects = this.objects.map((each) => (each === map ? changed : each));
+  }
+
   deleteObject(object: ObjectKind, name: string): void {
     if (!this.#has(object, name)) refuse(noSuchFile);
-    const chains = [...this.chains.values()];
-    if (object === 'counter' && chains.some(({ rules }) => countersIn(rules).includes(name))) {
-      refuse('Device or resource busy');
-    }
+    const rules = [...this.chains.values()].flatMap((chain) => chain.rules);
+    const counted = this.objects.some(({ members }) => [...(members?.elements.values() ?? [])].includes(name));
+    const isUsed = object === 'counter' ? counted || countersIn(rules).includes(name) : mapsIn(rules).includes(name);
+    if (isUsed) refuse('Device or resource busy');
     this.objects = this.objects.filter((each) => each.object !== object || each.name !== name);
   }
 
@@ -169,6 +206,18 @@ const handlers: Handlers = {
   },
   addCounter: (table, { name }) => {
     table.addCounter(name);
+    return table;
+  },
+  addMap: (table, { name, family }) => {
+    table.addMap(name, family);
+    return table;
+  },
+  addElements: (table, { map, elements }) => {
+    table.addElements(map, elements);
+    return table;
+  },
+  deleteElements: (table, { map, addresses }) => {
+    table.deleteElements(map, addresses);
     return table;
   },
   deleteObject: (table, { object, name }) => {

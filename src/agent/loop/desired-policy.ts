@@ -1,12 +1,14 @@
 /** Owns the desired policy: what the agent should enforce, and where it came from. */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
-import { canonicalize } from '../../policy/canonicalize.ts';
+import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 
 export interface DesiredPolicy {
   /** The server says so; it is kept from the last run; the kernel enforces it already; nobody has said anything yet. */
   readonly origin: 'server' | 'kept' | 'kernel' | 'first';
   readonly canonical: CanonicalPolicy;
+  /** The same by names, where rules name devices. */
+  readonly named?: CanonicalPolicy | undefined;
   /** Absent where only the rules are known. */
   readonly policy?: EffectivePolicy;
   readonly revision?: number;
@@ -22,6 +24,7 @@ export const desiredPolicyFrom = (
   origin,
   policy,
   canonical: canonicalize(policy),
+  named: canonicalizeNames(policy),
   ...(revision === undefined ? {} : { revision }),
 });
 

@@ -57,5 +57,7 @@ function targetOf(state: LoopState, serverAccess: ServerAccess | undefined): Tar
     old.neighbourDiscovery === neighbourDiscovery &&
     old.forwarding === forwarding &&
     sameServerAccess(old.serverAccess, serverAccess);
-  return same ? old : { policy: desired.canonical, interface: name, neighbourDiscovery, forwarding, serverAccess };
+  if (same) return old;
+  const { canonical: policy, named } = desired;
+  return { policy, named, interface: name, neighbourDiscovery, forwarding, serverAccess };
 }

@@ -2,7 +2,7 @@
 import type { Decompiled } from '../../nft/decompile.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
-import { samePolicy } from '../../policy/same.ts';
+import { sameDigest } from '../../policy/digest/digest.ts';
 import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import type { StoredPolicy } from '../state/state-folder.ts';
@@ -33,7 +33,7 @@ const isEnforced = (kernel: Decompiled | undefined, { policy, interface: name }:
   if (enforced === undefined) return false;
   return (
     (enforced.interface === undefined || enforced.interface === name) &&
-    samePolicy(enforced.policy, canonicalize(policy))
+    sameDigest(enforced.policy, canonicalize(policy))
   );
 };
 
