@@ -1,14 +1,63 @@
 /** Owns the wire form of security groups and their rules (reference 2.1–2.3). */
 import { Type } from 'typebox';
 import type { GroupId, OrganizationId, UserId } from '../policy/ids.ts';
-import { protocols, storedProtocols, type SecurityRule as WrittenRule, type StoredRule } from '../policy/rule.ts';
+import {
+  guardrailKinds,
+  protocols,
+  storedProtocols,
+  type Peer as PolicyPeer,
+  type SecurityRule as WrittenRule,
+  type Selector as PolicySelector,
+  type StoredRule,
+} from '../policy/rule.ts';
 import { limits } from './limits.ts';
-import { givenId, id, Name, Revision, strict, Text, Timestamp, type Wire } from './scalar.ts';
+import { givenId, id, Label, Name, Revision, strict, Text, Timestamp, type Wire } from './scalar.ts';
 
 const port = (description: string) => Type.Integer({ minimum: 0, maximum: 65_535, description });
 const ranges = Type.Optional(
   Type.Array(Type.String(), {
     description: 'Each entry: an address, a CIDR prefix, or `first-last`; IPv4 or IPv6. Absent or empty: any address.',
+  }),
+);
+const selectorLabels = Type.Array(Label, {
+  minItems: 1,
+  maxItems: limits.selectorLabels,
+  uniqueItems: true,
+  description: 'Devices that carry all of these.',
+});
+const allDevices = Type.Unsafe<true>({
+  type: 'boolean',
+  enum: [true],
+  description: 'Every device of the organization.',
+});
+const oneKey = { ...strict, minProperties: 1, maxProperties: 1 } as const;
+
+/** Devices by what they are: one of the two keys. */
+export const Selector = Type.Unsafe<PolicySelector>(
+  Type.Object(
+    { labels: Type.Optional(selectorLabels), all_devices: Type.Optional(allDevices) },
+    { ...oneKey, $id: 'Selector', title: 'Selector' },
+  ),
+);
+
+/** Devices that a rule names as its far end: one of the three keys. */
+export const Peer = Type.Unsafe<PolicyPeer>(
+  Type.Object(
+    {
+      labels: Type.Optional(selectorLabels),
+      device_id: Type.Optional(givenId('One device of the organization.')),
+      all_devices: Type.Optional(allDevices),
+    },
+    { ...oneKey, $id: 'Peer', title: 'Peer' },
+  ),
+);
+
+const peers = Type.Optional(
+  Type.Array(Peer, {
+    minItems: 1,
+    maxItems: limits.peersPerRule,
+    description:
+      'The far end is `ip_ranges` and the own addresses of all devices that are named here, at every moment. With `peers`, absent or empty `ip_ranges` add nothing.',
   }),
 );
 const from = port('Start of the port range. 0 with `to_port` 0: any port.');
@@ -22,6 +71,7 @@ export const SecurityRule = Type.Unsafe<WrittenRule>(
       from_port: from,
       to_port: to,
       ip_ranges: ranges,
+      peers,
     },
     { ...strict, $id: 'SecurityRule', title: 'SecurityRule' },
   ),
@@ -30,7 +80,7 @@ export const SecurityRule = Type.Unsafe<WrittenRule>(
 /** A rule as it is stored and answered: normalized. */
 export const NormalizedRule = Type.Unsafe<StoredRule>(
   Type.Object(
-    { ip_protocol: Type.Enum([...storedProtocols]), from_port: from, to_port: to, ip_ranges: ranges },
+    { ip_protocol: Type.Enum([...storedProtocols]), from_port: from, to_port: to, ip_ranges: ranges, peers },
     { ...strict, $id: 'NormalizedRule', title: 'NormalizedRule' },
   ),
 );
@@ -45,6 +95,11 @@ const givenRules = (direction: string) =>
 const storedRules = (direction: string) =>
   Type.Optional(Type.Array(NormalizedRule, { description: `${direction} rules; omitted when empty.` }));
 
+const guardrail = Type.Enum([...guardrailKinds], {
+  description:
+    'Only on a guardrail: `forbid` refuses what its rules match, `require` admits it, on the devices of `applies_to` and whatever other groups say. Never changed.',
+});
+
 export const SecurityGroup = Type.Object(
   {
     id: id<GroupId>('The group.'),
@@ -57,6 +112,10 @@ export const SecurityGroup = Type.Object(
         Type.Boolean({ const: true, description: "True on the organization's default group, otherwise omitted." }),
       ),
     ),
+    applies_to: Type.Optional(
+      Type.Array(Selector, { description: 'Devices that have the group without naming it; omitted when empty.' }),
+    ),
+    guardrail: Type.Optional(guardrail),
     inbound_rules: storedRules('Inbound'),
     outbound_rules: storedRules('Outbound'),
     revision: Revision,
@@ -67,6 +126,35 @@ export const SecurityGroup = Type.Object(
 );
 export type SecurityGroup = Wire<typeof SecurityGroup>;
 
+/** Something that was saved as asked, and that whoever asked should know. */
+export const GroupWarning = Type.Object(
+  {
+    pointer: Type.String({ description: 'JSON pointer to the rule in the record.' }),
+    code: Type.Enum(['void_by_guardrail']),
+    detail: Type.String({ description: 'A sentence for a person.' }),
+    guardrail_ids: Type.Array(id<GroupId>('A guardrail.'), {
+      description: 'The guardrails that make the rule void, together.',
+    }),
+  },
+  { ...strict, $id: 'GroupWarning', title: 'GroupWarning' },
+);
+export type GroupWarning = Wire<typeof GroupWarning>;
+
+/** The answer to a write of a group: the record, and warnings if there are any. */
+export const WrittenGroup = Type.Object(
+  { ...SecurityGroup.properties, warnings: Type.Optional(Type.Array(GroupWarning)) },
+  { ...strict, $id: 'WrittenGroup', title: 'WrittenGroup' },
+);
+export type WrittenGroup = Wire<typeof WrittenGroup>;
+
+const givenSelectors = Type.Optional(
+  Type.Array(Selector, {
+    maxItems: limits.selectorsPerGroup,
+    description:
+      'Devices that have the group without naming it. Groups of the organization in phase 3, never the default group.',
+  }),
+);
+
 const givenOrganization = Type.Optional(givenId('May be given if it names the organization of the path.'));
 
 export const AddSecurityGroup = Type.Object(
@@ -76,6 +164,8 @@ export const AddSecurityGroup = Type.Object(
     org_id: givenOrganization,
     inbound_rules: givenRules('inbound'),
     outbound_rules: givenRules('outbound'),
+    applies_to: givenSelectors,
+    guardrail: Type.Optional(guardrail),
   },
   { ...strict, $id: 'AddSecurityGroup', title: 'AddSecurityGroup' },
 );
@@ -88,6 +178,8 @@ export const UpdateSecurityGroup = Type.Object(
     org_id: givenOrganization,
     inbound_rules: givenRules('inbound'),
     outbound_rules: givenRules('outbound'),
+    applies_to: givenSelectors,
+    guardrail: Type.Optional(guardrail),
   },
   { ...strict, $id: 'UpdateSecurityGroup', title: 'UpdateSecurityGroup' },
 );

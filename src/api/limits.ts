@@ -1,6 +1,6 @@
 /** Owns the numeric limits of the wire (reference 8). */
 import { labelLimits } from '../policy/label.ts';
-import { defaultLimits, deviceLimits } from '../policy/limits.ts';
+import { defaultLimits, deviceLimits, namingLimits } from '../policy/limits.ts';
 
 export const largestRevision = Number.MAX_SAFE_INTEGER;
 
@@ -24,6 +24,8 @@ export const limits = {
   /** Labels of a device or an enrollment key, and own addresses of a device besides `tunnel_ip`. */
   deviceLabels: labelLimits.perDevice,
   deviceAddresses: 16,
+  selectorLabels: labelLimits.perSelector,
+  ...namingLimits,
   rulesPerDirection: defaultLimits.rulesPerDirection,
   rangesPerGroup: defaultLimits.rangesPerGroup,
   enrollmentUses: 100_000,

@@ -55,6 +55,15 @@ export const HistoryQuery = Type.Object(
   strict,
 );
 
+export const WriteGroupQuery = Type.Object(
+  {
+    force: Type.Optional(
+      Type.Boolean({ description: 'Also where a `forbid` guardrail leaves nothing of a direction.' }),
+    ),
+  },
+  strict,
+);
+
 export const DeleteGroupQuery = Type.Object(
   {
     detach: Type.Optional(

@@ -1,9 +1,9 @@
 /** Owns the table of operations: every fact about each that routes, guards, OpenAPI and tests are built from, one column a fact. */
 import { AuditEntry } from './audit.ts';
 import { deviceRows } from './device-operations.ts';
-import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from './group.ts';
+import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from './group.ts';
 import { historyRows } from './history/operations.ts';
-import { DeleteGroupQuery, GroupPageQuery, PageQuery, RemoveMemberQuery } from './list.ts';
+import { DeleteGroupQuery, GroupPageQuery, PageQuery, RemoveMemberQuery, WriteGroupQuery } from './list.ts';
 import {
   AddMember,
   AddOrganization,
@@ -20,20 +20,22 @@ import { WatchDocument, WatchRequest } from './watch.ts';
 import { webhookRows } from './alerts/operations.ts';
 
 const createGroup = {
+  query: WriteGroupQuery,
   body: AddSecurityGroup,
   bodySize: 'rules',
   bodyReader: 'handler',
-  answer: SecurityGroup,
+  answer: WrittenGroup,
   etag: true,
   fails: ['phase_limit', 'limit_reached'],
 } as const;
 const listGroups = { query: GroupPageQuery, answer: SecurityGroup, fails: ['revision_gone'] } as const;
 const readGroup = { answer: SecurityGroup, etag: true } as const;
 const updateGroup = {
+  query: WriteGroupQuery,
   body: UpdateSecurityGroup,
   bodySize: 'rules',
   bodyReader: 'handler',
-  answer: SecurityGroup,
+  answer: WrittenGroup,
   etag: true,
   conditional: true,
 } as const;

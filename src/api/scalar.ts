@@ -32,17 +32,16 @@ export const Text = (description: string) =>
   Type.String({ maxLength: limits.description, limit: 'description', multiline: true, description });
 export const ShortText = (description: string) => Type.String({ maxLength: limits.name, description });
 
+export const Label = Type.String({
+  pattern: '^[a-z0-9]([a-z0-9._/-]*[a-z0-9])?$',
+  minLength: 1,
+  maxLength: labelLimits.length,
+  description: '`a-z 0-9 . _ / -`, beginning and ending with a letter or digit.',
+});
+
 /** Labels in a request: what a device is, in words that its owners chose. */
 export const GivenLabels = (description: string) =>
-  Type.Array(
-    Type.String({
-      pattern: '^[a-z0-9]([a-z0-9._/-]*[a-z0-9])?$',
-      minLength: 1,
-      maxLength: labelLimits.length,
-      description: '`a-z 0-9 . _ / -`, beginning and ending with a letter or digit.',
-    }),
-    { maxItems: limits.deviceLabels, uniqueItems: true, description },
-  );
+  Type.Array(Label, { maxItems: limits.deviceLabels, uniqueItems: true, description });
 /** Labels in an answer. */
 export const Labels = (description: string) => Type.Array(Type.String(), { description });
 

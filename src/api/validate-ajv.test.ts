@@ -11,6 +11,7 @@ interface Schema {
   readonly type?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
+  readonly maxProperties?: number;
   readonly items?: Schema;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly Schema[];
@@ -63,7 +64,12 @@ function listOf({ items = {}, minItems = 0, maxItems, uniqueItems }: Schema): fc
   );
 }
 
-function objectOf({ properties = {}, required = [] }: Schema): fc.Arbitrary<unknown> {
+function objectOf({ properties = {}, required = [], maxProperties }: Schema): fc.Arbitrary<unknown> {
+  if (maxProperties === 1) {
+    const one = Object.entries(properties).map(([name, inner]) => near(inner).map((value) => ({ [name]: value })));
+    const odd = fc.constantFrom<unknown>({}, Object.fromEntries(Object.keys(properties).map((name) => [name, 1])));
+    return fc.oneof({ weight: 60, arbitrary: fc.oneof(...one) }, { weight: 1, arbitrary: odd });
+  }
   const fields = Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, near(inner)]));
   const whole = fc.record(fields, { requiredKeys: [...required], noNullPrototype: true });
   const lacking = fc.record(fields, { requiredKeys: [], noNullPrototype: true });

@@ -11,6 +11,8 @@ interface Schema {
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'boolean' | 'null';
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
+  readonly minProperties?: number;
+  readonly maxProperties?: number;
   readonly items?: Schema;
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
@@ -137,6 +139,10 @@ function checkObject(schema: Schema, value: unknown, pointer: string, report: Re
       'unknown_field',
       () => `There is no field ${show(name)} here; known: ${choices}.`,
     );
+  }
+  const count = Object.keys(value).length;
+  if (count < (schema.minProperties ?? 0) || count > (schema.maxProperties ?? Infinity)) {
+    report(pointer, 'one_key_only', () => `${nameOf(pointer)} must have exactly one of ${known.join(', ')}.`);
   }
   for (const [name, inner] of Object.entries(properties)) {
     const here = at(pointer, name);

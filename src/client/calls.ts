@@ -10,7 +10,7 @@ import type {
   UpdateDevice,
 } from '../api/device.ts';
 import type { DevicePolicyState, GroupState, RestoreSecurityGroup } from '../api/history/states.ts';
-import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
+import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../api/group.ts';
 import type {
   AddMember,
   AddOrganization,
@@ -55,6 +55,10 @@ export interface RevisionPage extends Page {
 export interface GroupPage extends RevisionPage {
   /** The groups as they stood at this revision of the organization. */
   readonly at_revision?: number;
+}
+export interface WriteGroup {
+  /** Also where a `forbid` guardrail leaves nothing of a direction. */
+  readonly force?: boolean;
 }
 export interface DeleteGroup {
   /** Take the group off the devices that use it, in the same transaction. */
@@ -120,18 +124,18 @@ export interface Calls {
   readonly listAudit: Call<readonly AuditEntry[], undefined, Page>;
   readonly listServerAudit: Call<readonly AuditEntry[], undefined, Page>;
 
-  readonly createSecurityGroup: Call<SecurityGroup, AddSecurityGroup>;
+  readonly createSecurityGroup: Call<WrittenGroup, AddSecurityGroup, WriteGroup>;
   readonly listSecurityGroups: Call<readonly SecurityGroup[], undefined, GroupPage>;
   readonly readSecurityGroup: Call<SecurityGroup>;
-  readonly updateSecurityGroup: Call<SecurityGroup, UpdateSecurityGroup>;
+  readonly updateSecurityGroup: Call<WrittenGroup, UpdateSecurityGroup, WriteGroup>;
   readonly deleteSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;
   readonly listSecurityGroupHistory: Call<readonly GroupState[], undefined, Page>;
   readonly restoreSecurityGroup: Call<SecurityGroup, RestoreSecurityGroup>;
 
-  readonly createUserSecurityGroup: Call<SecurityGroup, AddSecurityGroup>;
+  readonly createUserSecurityGroup: Call<WrittenGroup, AddSecurityGroup, WriteGroup>;
   readonly listUserSecurityGroups: Call<readonly SecurityGroup[], undefined, GroupPage>;
   readonly readUserSecurityGroup: Call<SecurityGroup>;
-  readonly updateUserSecurityGroup: Call<SecurityGroup, UpdateSecurityGroup>;
+  readonly updateUserSecurityGroup: Call<WrittenGroup, UpdateSecurityGroup, WriteGroup>;
   readonly deleteUserSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;
 }
 

@@ -85,7 +85,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.history.restore(org, sg, 3, { ifMatch: 4 }),
     { org_id: org, sg_id: sg, body: { revision: 3 }, ifMatch: '"4"' },
   ],
-  createSecurityGroup: [(c) => c.groups.create(org, { group_name: 'g' }), { org_id: org, body: { group_name: 'g' } }],
+  createSecurityGroup: [
+    (c) => c.groups.create(org, { group_name: 'g' }, { force: true }),
+    { org_id: org, body: { group_name: 'g' }, query: 'force=true' },
+  ],
   listSecurityGroups: [(c) => c.groups.list(org), { org_id: org }],
   readSecurityGroup: [(c) => c.groups.get(org, sg), { org_id: org, sg_id: sg }],
   updateSecurityGroup: [

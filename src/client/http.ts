@@ -10,7 +10,7 @@ import type {
   UpdateDevice,
 } from '../api/device.ts';
 import type { DevicePolicyState, GroupState } from '../api/history/states.ts';
-import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
+import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../api/group.ts';
 import type {
   AddMember,
   AddOrganization,
@@ -42,6 +42,7 @@ import type {
   Page,
   RemoveMember,
   RevisionPage,
+  WriteGroup,
 } from './calls.ts';
 import type { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from '../api/alerts/webhook.ts';
 import { systemClock, type Clock } from './clock.ts';
@@ -337,8 +338,8 @@ export class Client {
 
   /** Groups of the organization; `list` and `get` also show the user-owned groups that the caller may read. */
   readonly groups = {
-    create: (org_id: string, body: AddSecurityGroup, options: CallOptions = {}): Promise<SecurityGroup> =>
-      this.#value('createSecurityGroup', { params: { org_id }, body, ...options }),
+    create: (org_id: string, body: AddSecurityGroup, options: CallOptions & WriteGroup = {}): Promise<WrittenGroup> =>
+      this.#value('createSecurityGroup', { params: { org_id }, body, ...withForce(options) }),
     list: (org_id: string, options: CallOptions & GroupPage = {}): Promise<readonly SecurityGroup[]> =>
       this.#list('listSecurityGroups', { org_id }, options),
     each: (org_id: string, options: CallOptions & GroupPage = {}): AsyncIterable<SecurityGroup> =>
@@ -349,8 +350,9 @@ export class Client {
       org_id: string,
       sg_id: string,
       body: UpdateSecurityGroup,
-      options: WriteOptions = {},
-    ): Promise<SecurityGroup> => this.#value('updateSecurityGroup', { params: { org_id, sg_id }, body, ...options }),
+      options: WriteOptions & WriteGroup = {},
+    ): Promise<WrittenGroup> =>
+      this.#value('updateSecurityGroup', { params: { org_id, sg_id }, body, ...withForce(options) }),
     delete: (org_id: string, sg_id: string, options: WriteOptions & DeleteGroup = {}): Promise<SecurityGroup> => {
       const { detach, ...rest } = options;
       return this.#value('deleteSecurityGroup', { params: { org_id, sg_id }, ...withDetach(detach), ...rest });
@@ -359,8 +361,8 @@ export class Client {
 
   /** Groups that the caller owns. */
   readonly userGroups = {
-    create: (org_id: string, body: AddSecurityGroup, options: CallOptions = {}): Promise<SecurityGroup> =>
-      this.#value('createUserSecurityGroup', { params: { org_id }, body, ...options }),
+    create: (org_id: string, body: AddSecurityGroup, options: CallOptions & WriteGroup = {}): Promise<WrittenGroup> =>
+      this.#value('createUserSecurityGroup', { params: { org_id }, body, ...withForce(options) }),
     list: (org_id: string, options: CallOptions & GroupPage = {}): Promise<readonly SecurityGroup[]> =>
       this.#list('listUserSecurityGroups', { org_id }, options),
     each: (org_id: string, options: CallOptions & GroupPage = {}): AsyncIterable<SecurityGroup> =>
@@ -371,9 +373,9 @@ export class Client {
       org_id: string,
       sg_id: string,
       body: UpdateSecurityGroup,
-      options: WriteOptions = {},
-    ): Promise<SecurityGroup> =>
-      this.#value('updateUserSecurityGroup', { params: { org_id, sg_id }, body, ...options }),
+      options: WriteOptions & WriteGroup = {},
+    ): Promise<WrittenGroup> =>
+      this.#value('updateUserSecurityGroup', { params: { org_id, sg_id }, body, ...withForce(options) }),
     delete: (org_id: string, sg_id: string, options: WriteOptions & DeleteGroup = {}): Promise<SecurityGroup> => {
       const { detach, ...rest } = options;
       return this.#value('deleteUserSecurityGroup', { params: { org_id, sg_id }, ...withDetach(detach), ...rest });
@@ -383,3 +385,11 @@ export class Client {
 
 const withDetach = (detach: boolean | undefined): { readonly query?: DeleteGroup } =>
   detach === undefined ? {} : { query: { detach } };
+
+const withForce = <Options extends WriteGroup>({
+  force,
+  ...rest
+}: Options): Omit<Options, 'force'> & { query?: WriteGroup } => ({
+  ...rest,
+  ...(force !== undefined && { query: { force } }),
+});

@@ -10,7 +10,7 @@ export type {
   RegisteredDevice,
   UpdateDevice,
 } from '../api/device.ts';
-export type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../api/group.ts';
+export type { AddSecurityGroup, GroupWarning, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../api/group.ts';
 export { watchKinds, type WatchKind } from '../api/kinds.ts';
 export type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
 export type {
@@ -25,10 +25,10 @@ export type {
   WhoAmI,
 } from '../api/user.ts';
 export type { DepartedGroup, Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
-export type { SecurityRule, StoredRule } from '../policy/rule.ts';
+export type { Peer, SecurityRule, Selector, StoredRule } from '../policy/rule.ts';
 export type { BackoffOptions } from './backoff.ts';
 export type { Change, View } from './cache.ts';
-export type { CallId, Calls, DeleteGroup, Page, RemoveMember, RevisionPage } from './calls.ts';
+export type { CallId, Calls, DeleteGroup, Page, RemoveMember, RevisionPage, WriteGroup } from './calls.ts';
 export { systemClock, type Clock } from './clock.ts';
 export type { ChangeEvent, DeleteEvent, TailEvent, WatchEvent } from './document.ts';
 export { RingfenceError, type ClientErrorCode } from './error.ts';

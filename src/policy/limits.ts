@@ -22,6 +22,7 @@ export const defaultLimits: Limits = {
   rangeLength: 128,
   nameLength: 255,
   descriptionLength: 4_096,
+  ...namingLimits,
 };
 
 /** What a device may hold over all its groups (reference 8). Any policy within all limits is in force within seconds. */

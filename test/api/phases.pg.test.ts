@@ -47,6 +47,11 @@ describe('phase 2', () => {
       const two = await create('c', [mine.id, common.id]);
       expect(two.status).toBe(422);
       expect(two.json.errors).toMatchObject([{ pointer: '/security_groups', code: 'too_many_items' }]);
+      const byLabel = { group_name: 'by label', applies_to: [{ all_devices: true }] };
+      for (const body of [byLabel, { ...byLabel, guardrail: 'forbid' }]) {
+        const refused = await owner.api.expect(422, 'POST', `${base}/security_groups`, body);
+        expect(refused.errors).toMatchObject([{ pointer: '/applies_to', code: 'phase_limit' }]);
+      }
     } finally {
       await server.close();
     }
@@ -85,6 +90,8 @@ test('lowering the phase below what the stored data uses is refused at start, wi
     public_key: 'k',
     security_groups: groups.map((group) => group.id),
   });
+  const applies_to = [{ labels: ['db'] }];
+  await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'by label', applies_to });
   await server.close();
   const refusal = async (phase: 1 | 2 | 3): Promise<StartError> => {
     try {
@@ -99,6 +106,7 @@ test('lowering the phase below what the stored data uses is refused at start, wi
   expect(second.exitCode).toBe(2);
   expect(second.lines[0]).toBe('phase 2 cannot hold the stored data:');
   expect(second.lines[1]).toMatch(/^ {2}- organization .* \(acme\): 1 device has more than 1 group/);
+  expect(second.lines[2]).toMatch(/^ {2}- organization .* \(acme\): 1 group applies by label$/);
   expect((await refusal(1)).lines.length).toBeGreaterThan(second.lines.length);
   await (await startTestServer(postgres, { url })).close();
 });

@@ -17,6 +17,13 @@ const words: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   endpoint_local_address_ip4: fc.constantFrom('', '10.0.0.1'),
   addresses: fc.constantFrom([], ['10.9.0.1'], ['fd00::9', '10.9.0.2'], ['10.9.0.0/24']),
   labels: fc.constantFrom([], ['db'], ['app', 'prod'], ['Db'], ['db', 'db']),
+  applies_to: fc.constantFrom([], [], [], [{ all_devices: true }], [{ labels: ['db'] }], [{ labels: ['Db'] }]),
+  peers: fc.constantFrom(
+    [{ all_devices: true }],
+    [{ labels: ['db', 'prod'] }],
+    [{ labels: ['db'] }, { all_devices: true }],
+    [],
+  ),
   child_prefix: fc.constantFrom(null, [], ['10.0.0.0/8'], ['fd00::/64', '10.1.0.0/16']),
   expires_at: fc.constantFrom('2099-01-01T00:00:00Z', '2001-01-01T00:00:00Z', '2099-02-30T00:00:00Z'),
 };
@@ -126,6 +133,13 @@ export class Values {
     const required = new Set((schema['required'] ?? []) as string[]);
     const record = Object.fromEntries(properties.map(([name, inner]) => [name, this.valid(inner, name)]));
     const whole = fc.record(record, { requiredKeys: [...required], noNullPrototype: true });
+    // A group is no guardrail, nearly always, and what it is never changes.
+    if ('guardrail' in record) {
+      return fc.tuple(whole, fc.nat(5)).map(([value, n]) => {
+        const { guardrail, ...rest } = value as Record<string, unknown>;
+        return n === 0 && guardrail !== undefined ? value : rest;
+      });
+    }
     // A device's user is its caller, nearly always.
     if (!('public_key' in record)) return whole;
     return fc.tuple(whole, fc.nat(4)).map(([value, n]) => {

@@ -82,6 +82,12 @@ function groupProblem(problem: GroupListProblem): RequestProblem {
         code: 'default_group',
         detail: 'The default group cannot be listed: it applies while the list is empty.',
       };
+    case 'guardrail':
+      return {
+        pointer,
+        code: 'guardrail_listed',
+        detail: `${problem.group} is a guardrail: it applies by label, never by list.`,
+      };
     case 'duplicate':
       return { pointer, code: 'duplicate', detail: `${problem.group} stands in the list already.` };
     case 'too_many_ranges':
@@ -155,6 +161,22 @@ const counted: Readonly<Record<Counted, string>> = {
   webhooks: 'webhooks in an organization',
 };
 
+const applicationProblem: Readonly<
+  Record<Extract<StoreProblem, { readonly code: 'application_refused' }>['why'], RequestProblem>
+> = {
+  phase: { pointer: '/applies_to', code: 'phase_limit', detail: 'Groups apply by label in phase 3 only.' },
+  user_group: {
+    pointer: '/applies_to',
+    code: 'organization_only',
+    detail: "Only the organization's own groups apply by label; a user's group applies by a device's list.",
+  },
+  default_group: {
+    pointer: '/applies_to',
+    code: 'default_group',
+    detail: 'The default group applies where no other does, not by label.',
+  },
+};
+
 function fromStore(problem: StoreProblem, cause: unknown): HttpError {
   switch (problem.code) {
     case 'not_found':
@@ -210,6 +232,16 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         'limit_reached',
         `There may be ${problem.limit} ${counted[problem.what]}. Remove some that are no longer needed, or ask the operator of this server.`,
       );
+    case 'device_unknown':
+      return invalid(
+        problem.devices.map((device) => ({
+          pointer: '',
+          code: 'device_unknown' as const,
+          detail: `The organization has no device ${device}.`,
+        })),
+      );
+    case 'application_refused':
+      return invalid([applicationProblem[problem.why]]);
     case 'too_many_ranges':
       return invalid([
         { pointer: '', code: 'too_many_ranges', detail: `A group may name ${problem.limit} address ranges.` },

@@ -1,6 +1,7 @@
 /** Owns the security group operations (reference 4.1): the handler validates and normalizes what it stores. */
 import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
+import { parseGroupId } from '../../../policy/ids.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
@@ -8,6 +9,7 @@ import type { GroupOwner } from '../../store/contract/groups.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, refuse, revisionAhead } from '../errors.ts';
+import { refuseEverything, withWarnings } from './guardrails.ts';
 import { answerList } from '../request/paging.ts';
 
 /** The rules as they stand; read only when the body leaves one direction as it is. */
@@ -18,26 +20,57 @@ const standing = (now: Stored<GroupRecord>) => ({
   get outbound_rules() {
     return now.record.outbound_rules ?? [];
   },
+  get applies_to() {
+    return now.record.applies_to;
+  },
+  get guardrail() {
+    return now.record.guardrail;
+  },
 });
 
 type Create = 'createSecurityGroup' | 'createUserSecurityGroup';
 type Update = 'updateSecurityGroup' | 'updateUserSecurityGroup';
 type Delete = 'deleteSecurityGroup' | 'deleteUserSecurityGroup';
 
+type Write = Pick<Call<Create>, 'params' | 'body' | 'query'>;
+
 /** What a body says of a group, judged as it will be written. */
 export function readGroupBody(
   call: { readonly params: Pick<Call<Create>['params'], 'org_id'>; readonly body: unknown },
   services: Services,
   now?: Stored<GroupRecord>,
+  unknown?: ReadonlySet<string>,
 ): GroupInput {
   const { group, ...found } = readGroup(call.body, {
     mode: now === undefined ? 'create' : 'update',
     org_id: call.params.org_id,
     limits: services.limits,
     ...(now === undefined ? {} : { stored: standing(now) }),
+    ...(unknown === undefined ? {} : { knowsDevice: (id) => !unknown.has(id) }),
   });
   refuse(found);
   return group;
+}
+
+/** What the body says. A guardrail that leaves nothing is asked about twice. */
+function readWrite(call: Write, services: Services, now?: Stored<GroupRecord>): GroupInput {
+  const group = readGroupBody(call, services, now);
+  const guardrail = group.guardrail ?? now?.record.guardrail;
+  if (guardrail === 'forbid' && call.query.force !== true) refuseEverything({ ...now?.record, ...group });
+  return group;
+}
+
+/** The store knows which devices are there at the moment of the write; where each is named, the body says. */
+async function written(
+  writing: Promise<Stored<GroupRecord>>,
+  again: (unknown: ReadonlySet<string>) => unknown,
+): Promise<Stored<GroupRecord>> {
+  try {
+    return await writing;
+  } catch (error) {
+    if (error instanceof StoreError && error.problem.code === 'device_unknown') again(new Set(error.problem.devices));
+    throw error;
+  }
 }
 
 const create =
@@ -49,15 +82,17 @@ const create =
       group_description = '',
       inbound_rules = [],
       outbound_rules = [],
-    } = readGroupBody(call, services);
-    const group = await services.store.groups.create(
+      ...application
+    } = readWrite(call, services);
+    const writing = services.store.groups.create(
       org_id,
       call.by,
       scope === 'organization' ? scope : call.principal.user_id,
-      { group_name, group_description, inbound_rules, outbound_rules },
+      { group_name, group_description, inbound_rules, outbound_rules, ...application },
     );
+    const group = await written(writing, (unknown) => readGroupBody(call, services, undefined, unknown));
     const id = scope === 'organization' ? 'readSecurityGroup' : 'readUserSecurityGroup';
-    return stored(group, pathFor(id, { org_id, sg_id: group.id }));
+    return withWarnings(services.store, org_id, group, pathFor(id, { org_id, sg_id: parseGroupId(group.id) }));
   };
 
 const list =
@@ -99,9 +134,11 @@ const readOne: Handler<'readSecurityGroup' | 'readUserSecurityGroup'> = (call) =
 const update: Handler<Update> = async (call, services) => {
   const now = groupOf(call);
   const { org_id, sg_id } = call.params;
-  const patch = readGroupBody(call, services, now);
+  const { guardrail: _fixed, ...patch } = readWrite(call, services, now);
   const expected = expectedRevision(call.ifMatch, now.revision);
-  return stored(await services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, expected));
+  const writing = services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, expected);
+  const group = await written(writing, (unknown) => readGroupBody(call, services, now, unknown));
+  return withWarnings(services.store, org_id, group);
 };
 
 const remove: Handler<Delete> = async (call, { store }) => {

@@ -50,7 +50,7 @@ const ofDevice: Handler<'listDeviceHistory'> = (call, { store }) => {
 function bodyOf(past: GroupRecord): object {
   const { id: _id, org_id: _org, user_id: _user, is_default: _default, ...rest } = past;
   const { revision: _revision, created_at: _created, updated_at: _updated, ...written } = rest;
-  return { inbound_rules: [], outbound_rules: [], ...written };
+  return { inbound_rules: [], outbound_rules: [], applies_to: [], ...written };
 }
 
 /** The old state is written as if somebody had typed it now: every check of an ordinary write is made again. */
@@ -68,7 +68,7 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   const written = { params: call.params, body: bodyOf(past.record) };
   const owner = ownerOf(call);
   if (group !== undefined) {
-    const patch = readGroupBody(written, services, group);
+    const { guardrail: _fixed, ...patch } = readGroupBody(written, services, group);
     return stored(await store.groups.update(org_id, call.by, owner, sg_id, patch, expected));
   }
   if (deletedGroup?.record.is_default === true) {
@@ -78,8 +78,8 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
     );
   }
   const { group_name = '', group_description = '', ...rules } = readGroupBody(written, services);
-  const { inbound_rules = [], outbound_rules = [] } = rules;
-  const body = { group_name, group_description, inbound_rules, outbound_rules };
+  const { inbound_rules = [], outbound_rules = [], ...application } = rules;
+  const body = { group_name, group_description, inbound_rules, outbound_rules, ...application };
   return stored(await store.groups.recreate(org_id, call.by, owner, sg_id, body));
 };
 

@@ -16,11 +16,15 @@ export interface BodyLimits {
   readonly json: JsonBounds;
 }
 
-/** Room for twice the rules that a group may have, so that one with too many is told so in words. */
-export const bodyLimitsOf = ({ maxBody, maxPlainBody, maxRules }: ServerConfig): BodyLimits => ({
+/** Room for twice the rules and peers that a group may have, so that one with too many is told so in words. A peer counts as a range. */
+export const bodyLimitsOf = ({ maxBody, maxPlainBody, maxRules, maxRanges }: ServerConfig): BodyLimits => ({
   rules: maxBody,
   plain: maxPlainBody,
-  json: { depth: limits.jsonDepth, containers: 8 * maxRules + 1_000, fields: 20 * maxRules + 1_000 },
+  json: {
+    depth: limits.jsonDepth,
+    containers: 8 * maxRules + 4 * maxRanges + 1_000,
+    fields: 20 * maxRules + 2 * maxRanges + 1_000,
+  },
 });
 
 /** Of a body that is too large, so many times the limit are read and thrown away before the answer. */

@@ -10,9 +10,9 @@ export interface GroupListProblem {
    * `unknown_group`: no group of the device's user or of the organization has this id (other users' groups and other
    * organizations' groups are not told apart from absent ones); `default_group`: the default is implied by an empty list;
    * `duplicate`: named before in the same list; `too_many`: more entries than the phase allows; `too_many_ranges`: the groups name more address
-   * ranges together than a device may have.
+   * ranges together than a device may have; `guardrail`: it applies by label and never by list.
    */
-  readonly code: 'unknown_group' | 'default_group' | 'duplicate' | 'too_many' | 'too_many_ranges';
+  readonly code: 'unknown_group' | 'default_group' | 'duplicate' | 'guardrail' | 'too_many' | 'too_many_ranges';
   readonly group?: GroupId;
   /** With `too_many`: how many entries the phase allows; with `too_many_ranges`: how many ranges. */
   readonly allowed?: number;
@@ -55,6 +55,10 @@ export type StoreProblem =
   | { readonly code: 'limit_reached'; readonly what: Counted; readonly limit: number }
   /** A group would name more address ranges than it may, with the direction that the write leaves as it is. */
   | { readonly code: 'too_many_ranges'; readonly limit: number }
+  /** Rules name devices that are not in the organization. */
+  | { readonly code: 'device_unknown'; readonly devices: readonly DeviceId[] }
+  /** Groups apply by label in phase 3 only, and only the organization's own, never the default group. */
+  | { readonly code: 'application_refused'; readonly why: 'phase' | 'user_group' | 'default_group' }
   /** Devices that hold the group would have more address ranges over all their groups than they may. */
   | {
       readonly code: 'too_many_device_ranges';

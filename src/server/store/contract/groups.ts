@@ -1,6 +1,6 @@
 /** Owns the interface of security groups in the store. */
 import type { GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
-import type { StoredRule } from '../../../policy/rule.ts';
+import type { GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from './actor.ts';
 import type { Expected, RevisionPage } from './page.ts';
 import type { GroupRecord, Stored } from './records.ts';
@@ -19,8 +19,18 @@ export interface NewGroup {
   readonly group_description: string;
   readonly inbound_rules: readonly StoredRule[];
   readonly outbound_rules: readonly StoredRule[];
+  readonly applies_to?: readonly Selector[] | undefined;
+  /** Set when the group is made, never changed. */
+  readonly guardrail?: GuardrailKind | undefined;
 }
 
+/** What may be changed of a group. */
+export type GroupPatch = Partial<Omit<NewGroup, 'guardrail'>>;
+
+/**
+ * Devices that rules name as peers must be in the organization when the rules are written (`device_unknown`); those that the group named before may be
+ * gone. A group that applies by label is the organization's, not the default one, in phase 3 (`application_refused`).
+ */
 export interface Groups {
   /** The organization's groups that `reader` may see; `owner` narrows. */
   list(
@@ -41,7 +51,7 @@ export interface Groups {
     by: Actor,
     owner: GroupOwner,
     id: GroupId,
-    patch: Partial<NewGroup>,
+    patch: GroupPatch,
     options?: Expected,
   ): Promise<Stored<GroupRecord>>;
   /**
@@ -55,7 +65,15 @@ export interface Groups {
     group: NewGroup,
   ): Promise<Stored<GroupRecord>>;
   /**
-   * Gives the record as last known with the revision of its deletion. Held by devices or enrollment keys: `group_in_use`, or with
+   * The `forbid` guardrails on devices that have a group, each set of them once with the number of its devices, the most common first; where no
+   * device has it, those on all devices. At most a few sets.
+   */
+  forbidsOn(
+    org: OrganizationId,
+    id: GroupId,
+  ): Promise<readonly { readonly guardrails: readonly Stored<GroupRecord>[]; readonly devices: number }[]>;
+  /**
+   * Gives the record as last known with the revision of its deletion. Held by devices, by list or by label, or enrollment keys: `group_in_use`, or with
    * `detach` the group is taken off its devices first, each with a revision of its own, and the keys end. The default group is *reset*: it goes, and a
    * fresh one with another id comes in the same transaction (the next revision).
    */

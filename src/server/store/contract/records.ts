@@ -1,6 +1,6 @@
 /** Owns the shapes of what the store gives back: records as they go over the wire, and the store's own facts beside them. */
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
-import type { StoredRule } from '../../../policy/rule.ts';
+import type { GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
 
 /** ISO 8601 in UTC with milliseconds, e.g. `2026-01-31T12:00:00.000Z`. */
 export type Timestamp = string;
@@ -14,6 +14,10 @@ export interface GroupRecord {
   readonly user_id?: UserId;
   /** True on the organization's default group, otherwise absent. */
   readonly is_default?: true;
+  /** Devices that have the group without naming it; absent when empty. */
+  readonly applies_to?: readonly Selector[];
+  /** Only on a guardrail: what it does. */
+  readonly guardrail?: GuardrailKind;
   /** Absent when empty. */
   readonly inbound_rules?: readonly StoredRule[];
   readonly outbound_rules?: readonly StoredRule[];

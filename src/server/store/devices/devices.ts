@@ -13,6 +13,7 @@ import { asItem, readRow, runOne, stored, type QuickOperation, type QuickRow } f
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { careful } from '../write/writer.ts';
+import { countDeviceRanges } from './ranges.ts';
 import { listApplied } from './applied-groups.ts';
 import { identityColumns } from './body.ts';
 import { checkList } from './group-list.ts';
@@ -100,8 +101,17 @@ async function writeList(
   const device = reader(context)(await runOne(tx, org, operation, valid ? { ...item, security_groups: list } : item));
   if (!valid) return refuse({ code: 'group_list_invalid', problems: checked?.problems ?? [] });
   await tx.run(sql.relink, [[device.id], [JSON.stringify(list)]]);
+  await checkRanges(context, locked, device.id);
   await leaveView(locked, checked.leaving, applied);
   return device;
+}
+
+/** What a device has by list and by label together: judged after the write, which is taken back where it is too much. */
+async function checkRanges({ quotas }: Context, { tx, org }: Pick<Locked, 'tx' | 'org'>, id: string): Promise<void> {
+  const allowed = quotas.device_ranges;
+  const ranges = (await tx.run(countDeviceRanges, [org, id]))[0]?.ranges ?? 0;
+  if (ranges > allowed)
+    refuse({ code: 'group_list_invalid', problems: [{ index: -1, code: 'too_many_ranges', allowed, ranges }] });
 }
 
 /** Takes one use of an enrollment key: the device becomes the key's user's with the key's labels, and one that names no groups gets the key's. */
@@ -159,7 +169,7 @@ export function devicesIn(context: Context): Devices {
 
     async create(org, by, device) {
       const { enrollment_key } = device;
-      if (device.security_groups.length === 0 && enrollment_key === undefined) {
+      if (device.security_groups.length === 0 && device.fields.labels.length === 0 && enrollment_key === undefined) {
         const item = newItem(context, org, by, device);
         const conflictKeys = [keyDigest(org, device.fields.public_key)];
         return writer.write(org, { kind: 'quick', operation: sql.createDevice, item, conflictKeys, decode: read });
@@ -178,7 +188,7 @@ export function devicesIn(context: Context): Devices {
     async update(org, by, id, patch, options = {}) {
       const list = patch.security_groups;
       const item = patchItem(context, org, by, id, patch, options);
-      if (list === undefined) {
+      if (list === undefined && patch.labels === undefined) {
         const conflictKeys = patch.public_key === undefined ? [id] : [id, keyDigest(org, patch.public_key)];
         const operation = identityColumns.some((name) => patch[name] !== undefined)
           ? sql.updateDevice
@@ -188,7 +198,11 @@ export function devicesIn(context: Context): Devices {
       const write = careful(async (tx) => {
         const [old] = await tx.run(sql.getDevice, [org, id]);
         const { user_id: user, security_groups: oldList = [] } = old ?? {};
-        return writeList(context, { tx, org }, { operation: sql.updateDevice, item, user, list, oldList, by });
+        if (list !== undefined)
+          return writeList(context, { tx, org }, { operation: sql.updateDevice, item, user, list, oldList, by });
+        const device = read(await runOne(tx, org, sql.updateDevice, item));
+        await checkRanges(context, { tx, org }, id);
+        return device;
       });
       return writer.write(org, write);
     },

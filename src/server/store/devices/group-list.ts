@@ -11,13 +11,14 @@ interface GroupRow {
   readonly user_id: string | null;
   readonly is_default: boolean;
   readonly is_applied: boolean;
+  readonly guardrail: string | null;
   readonly ranges: number;
 }
 
 /** Values: organization, ids. */
 const findGroups = statement<GroupRow>(
   'find_groups',
-  `SELECT id, user_id, is_default, is_applied, inbound_ranges + outbound_ranges AS ranges FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
+  `SELECT id, user_id, is_default, is_applied, guardrail, inbound_ranges + outbound_ranges AS ranges FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
 );
 
 export interface CheckedList {
@@ -46,6 +47,7 @@ export async function checkList(
     if (group === undefined || (group.user_id !== null && group.user_id !== user))
       problems.push({ index, code: 'unknown_group', group: id });
     else if (group.is_default) problems.push({ index, code: 'default_group', group: id });
+    else if (group.guardrail !== null) problems.push({ index, code: 'guardrail', group: id });
     else if (list.indexOf(id) < index) problems.push({ index, code: 'duplicate', group: id });
   });
   const ranges = problems.length > 0 ? 0 : list.reduce((sum, id) => sum + (found.get(id)?.ranges ?? 0), 0);

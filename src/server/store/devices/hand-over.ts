@@ -1,4 +1,5 @@
 /** Owns the SQL that hands a member's devices to somebody else: another user, and no group that only the member could apply. */
+import { isReplacedByLabel } from './selectors.ts';
 import { statement } from '../postgres/sql.ts';
 import { keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevisions } from '../write/revisions.ts';
@@ -15,7 +16,7 @@ const remaining = `ARRAY(
 export const findOpened = statement<{ id: string; hostname: string }>(
   'find_opened_devices',
   `SELECT d.id, d.hostname FROM devices d
-   WHERE d.org_id = $1 AND d.user_id = $2 AND d.security_groups <> '{}' AND ${remaining} = '{}' ORDER BY d.id`,
+   WHERE d.org_id = $1 AND d.user_id = $2 AND d.security_groups <> '{}' AND ${remaining} = '{}' AND NOT ${isReplacedByLabel('d')} ORDER BY d.id`,
 );
 
 /** Careful. Values: organization, user, the new user, now. */

@@ -10,6 +10,8 @@ export const groupBody = (row: string): string =>
     `',"org_id":"', ${row}.org_id, '"'`,
     `CASE WHEN ${row}.user_id IS NOT NULL THEN ',"user_id":"' || ${row}.user_id || '"' END`,
     `CASE WHEN ${row}.is_default THEN ',"is_default":true' END`,
+    `CASE WHEN ${row}.applies_to <> '[]' THEN ',"applies_to":' || ${row}.applies_to END`,
+    `CASE WHEN ${row}.guardrail IS NOT NULL THEN ',"guardrail":"' || ${row}.guardrail || '"' END`,
     `CASE WHEN ${row}.inbound_rules <> '[]' THEN ',"inbound_rules":' || ${row}.inbound_rules END`,
     `CASE WHEN ${row}.outbound_rules <> '[]' THEN ',"outbound_rules":' || ${row}.outbound_rules END`,
     `',"created_at":"', ${isoTime(`${row}.created_at`)}`,

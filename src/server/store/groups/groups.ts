@@ -1,27 +1,73 @@
 /** Owns security groups in the store: who sees them, and how they come, change and go. */
 import { parseDeviceId, parseEnrollmentKeyId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import { countRanges } from '../../../policy/normalize.ts';
-import type { StoredRule } from '../../../policy/rule.ts';
+import type { Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
-import type { GroupOwner, Groups, NewGroup } from '../contract/groups.ts';
+import type { GroupOwner, GroupPatch, Groups, NewGroup } from '../contract/groups.ts';
 import type { Expected } from '../contract/page.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
 import { relink, updateDevice } from '../devices/statements.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
 import { quickItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { asItem, readRow, runOne, stored, type QuickRow } from '../write/quick.ts';
+import { asItem, readRow, runOne, stored, type Item, type QuickRow } from '../write/quick.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { careful } from '../write/writer.ts';
 import { makeDefaultGroup } from './default-group.ts';
+import { findOverfull } from '../devices/ranges.ts';
+import { findByLabel, findForbids, findUnknown, getForbids } from '../devices/selectors.ts';
 import * as sql from './statements.ts';
 
 const ownerValue = (owner: GroupOwner | undefined): string | null =>
   owner === undefined ? null : owner === 'organization' ? '' : owner;
 
 const rulesText = (rules: readonly StoredRule[]): string => JSON.stringify(rules);
+/** A peer counts as a range: what it stands for is the fleet's, and the agent keeps it apart. */
+const countNamed = (rules: readonly StoredRule[]): number =>
+  countRanges(rules) + rules.reduce((sum, { peers = [] }) => sum + peers.length, 0);
+const selectorsText = (selectors: readonly Selector[]): string => JSON.stringify(selectors);
+
+/** The devices that rules name as peers. */
+const devicesIn = (...lists: readonly (readonly StoredRule[] | undefined)[]): ReadonlySet<string> =>
+  new Set(
+    lists.flatMap((rules = []) =>
+      rules.flatMap(({ peers = [] }) => peers.flatMap((peer) => ('device_id' in peer ? [peer.device_id] : []))),
+    ),
+  );
+
+/** A device that is named for the first time must be there; one that the group named before may be gone since. */
+async function checkPeers(
+  { tx, org }: Pick<Locked, 'tx' | 'org'>,
+  named: ReadonlySet<string>,
+  before: ReadonlySet<string>,
+): Promise<void> {
+  const asked = [...named].filter((id) => !before.has(id));
+  const unknown = asked.length === 0 ? [] : await tx.run(findUnknown, [org, asked]);
+  if (unknown.length > 0) refuse({ code: 'device_unknown', devices: unknown.map(({ id }) => parseDeviceId(id)) });
+}
+
+/** Judged after the write, which is taken back where devices would have too many ranges. */
+async function checkDevices({ tx, org }: Pick<Locked, 'tx' | 'org'>, id: string, limit: number): Promise<void> {
+  const devices = await tx.run(findOverfull, [org, id, null, null, limit]);
+  if (devices.length === 0) return;
+  refuse({
+    code: 'too_many_device_ranges',
+    limit,
+    devices: devices.map((row) => ({ ...row, id: parseDeviceId(row.id) })),
+  });
+}
+
+function refuseApplication(
+  { phase }: Context,
+  owner: GroupOwner,
+  group: Pick<NewGroup, 'applies_to' | 'guardrail'>,
+): void {
+  if ((group.applies_to ?? []).length === 0 && group.guardrail === undefined) return;
+  if (owner !== 'organization') refuse({ code: 'application_refused', why: 'user_group' });
+  if (phase !== 3) refuse({ code: 'application_refused', why: 'phase' });
+}
 
 /** Takes a group off every device that holds it, each with a revision of its own. */
 async function detach(
@@ -42,14 +88,17 @@ async function detach(
 function newItem(context: Context, by: Actor, owner: GroupOwner, id: string, group: NewGroup) {
   // reference 8 (1): the default group is the one group there is.
   if (context.phase === 1) return refuse({ code: 'phase_forbids' });
+  refuseApplication(context, owner, group);
   const asked = {
     user_id: owner === 'organization' ? null : owner,
     group_name: group.group_name,
     group_description: group.group_description,
     inbound_rules: rulesText(group.inbound_rules),
     outbound_rules: rulesText(group.outbound_rules),
-    inbound_ranges: countRanges(group.inbound_rules),
-    outbound_ranges: countRanges(group.outbound_rules),
+    applies_to: selectorsText(group.applies_to ?? []),
+    guardrail: group.guardrail ?? null,
+    inbound_ranges: countNamed(group.inbound_rules),
+    outbound_ranges: countNamed(group.outbound_rules),
     most_ranges: context.quotas.group_ranges,
     most: context.quotas.groups,
     at: now(context),
@@ -78,10 +127,13 @@ async function remove(
     return refuse({ code: 'precondition_failed', revision: group.revision });
   const holders = await tx.run(sql.findHolders, [id]);
   const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
-  if (holders.length + keys.length > 0 && options.detach !== true) {
+  // A guardrail may go at any time: no device falls back to the default group by that.
+  const byLabel = group.guardrail === null ? await tx.run(findByLabel, [org, id]) : [];
+  if (holders.length + byLabel.length + keys.length > 0 && options.detach !== true) {
+    const devices = new Map([...holders, ...byLabel].map((device) => [device.id, device]));
     return refuse({
       code: 'group_in_use',
-      devices: holders.map((holder) => ({ id: parseDeviceId(holder.id), hostname: holder.hostname })),
+      devices: [...devices.values()].map((device) => ({ id: parseDeviceId(device.id), hostname: device.hostname })),
       enrollment_keys: keys.map((key) => ({ id: parseEnrollmentKeyId(key.id), name: key.name })),
     });
   }
@@ -91,6 +143,53 @@ async function remove(
   const [gone] = await tx.run(sql.deleteGroup, [org, id, by.user_id, now(context)]);
   if (group.is_default) await makeDefaultGroup(context, tx, org, by.user_id);
   return gone === undefined ? refuse({ code: 'unexpected' }) : stored(gone);
+}
+
+/** Whether a group names devices by its rules, or applies by label. */
+const namesDevices = ({ inbound_rules, outbound_rules, applies_to = [] }: NewGroup): boolean =>
+  applies_to.length > 0 || devicesIn(inbound_rules, outbound_rules).size > 0;
+
+async function createNamed(
+  { quotas }: Context,
+  locked: Pick<Locked, 'tx' | 'org'>,
+  item: Item,
+  group: NewGroup,
+): Promise<Stored<GroupRecord>> {
+  await checkPeers(locked, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
+  const row = await runOne(locked.tx, locked.org, sql.createGroupSelectors, item);
+  const made = row === undefined ? refuse({ code: 'unexpected' }) : readRow<GroupRecord>(row, 'group', quotas);
+  await checkDevices(locked, made.id, quotas.device_ranges);
+  return made;
+}
+
+interface NamedUpdate {
+  readonly id: GroupId;
+  readonly item: Item;
+  /** The devices that the new rules name. */
+  readonly named: ReadonlySet<string>;
+  readonly patch: GroupPatch;
+}
+
+/** An update that names devices, or changes which devices have the group. */
+async function updateNamed(
+  { quotas }: Context,
+  locked: Pick<Locked, 'tx' | 'org'>,
+  { id, item, named, patch }: NamedUpdate,
+): Promise<Stored<GroupRecord>> {
+  const { tx, org } = locked;
+  const [old] = await tx.run(sql.findGroup, [org, id]);
+  if (old?.is_default === true && (patch.applies_to ?? []).length > 0)
+    return refuse({ code: 'application_refused', why: 'default_group' });
+  const before = (text: string): readonly StoredRule[] => JSON.parse(text) as readonly StoredRule[];
+  await checkPeers(
+    locked,
+    named,
+    old === undefined ? named : devicesIn(before(old.inbound_rules), before(old.outbound_rules)),
+  );
+  const row = await runOne(tx, org, sql.updateGroupSelectors, item);
+  const group = row === undefined ? refuse({ code: 'unexpected' }) : readRow<GroupRecord>(row, 'group', quotas);
+  await checkDevices(locked, id, quotas.device_ranges);
+  return group;
 }
 
 export function groupsIn(context: Context): Groups {
@@ -115,20 +214,25 @@ export function groupsIn(context: Context): Groups {
 
     async create(org, by, owner, group) {
       const item = newItem(context, by, owner, context.newId(), group);
-      return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, conflictKeys: [], decode: read });
+      if (!namesDevices(group))
+        return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, conflictKeys: [], decode: read });
+      return writer.write(
+        org,
+        careful((tx) => createNamed(context, { tx, org }, item, group)),
+      );
     },
 
     async recreate(org, by, owner, id, group) {
       const item = newItem(context, by, owner, id, group);
       const write = careful(async (tx) => {
         if ((await tx.run(sql.findGroup, [org, id])).length > 0) return refuse({ code: 'group_exists' });
-        const row = await runOne(tx, org, sql.createGroup, item);
-        return row === undefined ? refuse({ code: 'unexpected' }) : read(row);
+        return createNamed(context, { tx, org }, item, group);
       });
       return writer.write(org, write);
     },
 
     async update(org, by, owner, id, patch, options = {}) {
+      refuseApplication(context, owner, patch);
       const asked = {
         owner: owner === 'organization' ? '' : owner,
         expected: options.if_match ?? null,
@@ -136,14 +240,20 @@ export function groupsIn(context: Context): Groups {
         group_description: patch.group_description ?? null,
         inbound_rules: patch.inbound_rules === undefined ? null : rulesText(patch.inbound_rules),
         outbound_rules: patch.outbound_rules === undefined ? null : rulesText(patch.outbound_rules),
-        inbound_ranges: patch.inbound_rules === undefined ? null : countRanges(patch.inbound_rules),
-        outbound_ranges: patch.outbound_rules === undefined ? null : countRanges(patch.outbound_rules),
+        applies_to: patch.applies_to === undefined ? null : selectorsText(patch.applies_to),
+        inbound_ranges: patch.inbound_rules === undefined ? null : countNamed(patch.inbound_rules),
+        outbound_ranges: patch.outbound_rules === undefined ? null : countNamed(patch.outbound_rules),
         most_ranges: quotas.group_ranges,
         most_device_ranges: quotas.device_ranges,
         at: now(context),
         actor: by.user_id,
       };
       const item = asItem(id, asked, quickItem(context, by.audit));
+      const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
+      if (named.size > 0 || patch.applies_to !== undefined) {
+        const write = careful((tx) => updateNamed(context, { tx, org }, { item, named, patch, id }));
+        return writer.write(org, write);
+      }
       // One device may hold several groups that grow: each counts what the others before it left.
       const writesRules = (patch.inbound_rules ?? patch.outbound_rules) !== undefined;
       const conflictKeys = writesRules ? [id, 'ranges'] : [id];
@@ -153,12 +263,23 @@ export function groupsIn(context: Context): Groups {
       } catch (error) {
         if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;
         const values = [org, id, asked.inbound_ranges, asked.outbound_ranges, quotas.device_ranges];
-        const devices = (await reads.run(sql.findOverfull, values)).map((row) => ({
+        const devices = (await reads.run(findOverfull, values)).map((row) => ({
           ...row,
           id: parseDeviceId(row.id),
         }));
         return refuse({ ...error.problem, devices });
       }
+    },
+
+    async forbidsOn(org, id) {
+      const sets = await reads.run(findForbids, [org, id]);
+      const ids = [...new Set(sets.flatMap(({ forbids }) => forbids))];
+      const rows = ids.length === 0 ? [] : await reads.run(getForbids, [org, ids]);
+      const byId = new Map(rows.map((row) => [row.id, stored<GroupRecord>(row)]));
+      return sets.map(({ forbids, devices }) => ({
+        guardrails: forbids.flatMap((one) => byId.get(one) ?? []),
+        devices,
+      }));
     },
 
     async delete(org, by, owner, id, options = {}) {

@@ -5,6 +5,8 @@ import { quickOperation, type QuickOperation } from '../write/quick.ts';
 import { byQuickWrite, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { groupBody } from './body.ts';
+import { makesOverfull, rangesOf } from '../devices/ranges.ts';
+import { dropSelectors, keepSelectors } from '../devices/selectors.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -37,61 +39,59 @@ const logAndKeep = `log AS (${log('change', 'new')}),
   kept AS (${keepStates({ ...byQuickWrite, kind: 'security-groups', type: 'change', owner: 'new.user_id', onlyFor: onlyFor('new') })})`;
 
 const columns =
-  'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, inbound_ranges, outbound_ranges, created_at, updated_at, revision';
+  'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail, inbound_ranges, outbound_ranges, created_at, updated_at, revision';
 
-const texts = { group_name: 'text', group_description: 'text', inbound_rules: 'text', outbound_rules: 'text' };
+const texts = {
+  group_name: 'text',
+  group_description: 'text',
+  inbound_rules: 'text',
+  outbound_rules: 'text',
+  applies_to: 'text',
+};
 const textColumns = Object.keys(texts);
 
 /** How many address ranges the rules name, and how many they may. */
 const ranges = { inbound_ranges: 'integer', outbound_ranges: 'integer', most_ranges: 'integer' };
 
 /** The organization's default group says so by `is_default`. */
-export const createGroup = quickOperation('create_group', {
-  columns: {
-    id: 'uuid',
-    user_id: 'uuid',
-    is_default: 'boolean',
-    ...texts,
-    ...ranges,
-    at: 'timestamptz',
-    actor: 'uuid',
-    most: 'integer',
-  },
-  adds: 'groups',
-  select: `h.org_id, n.id, n.user_id, coalesce(n.is_default, false) AS is_default, false AS is_applied, 0::bigint AS left_at,
-    ${textColumns.map((column) => `n.${column}`).join(', ')}, coalesce(n.inbound_ranges, 0) AS inbound_ranges, coalesce(n.outbound_ranges, 0) AS outbound_ranges, n.at AS created_at, n.at AS updated_at`,
-  refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
+const groupCreation = (name: string, selectors = ''): QuickOperation =>
+  quickOperation(name, {
+    columns: {
+      id: 'uuid',
+      user_id: 'uuid',
+      is_default: 'boolean',
+      ...texts,
+      guardrail: 'text',
+      ...ranges,
+      at: 'timestamptz',
+      actor: 'uuid',
+      most: 'integer',
+    },
+    adds: 'groups',
+    select: `h.org_id, n.id, n.user_id, coalesce(n.is_default, false) AS is_default, false AS is_applied, 0::bigint AS left_at,
+    n.group_name, n.group_description, n.inbound_rules, n.outbound_rules, coalesce(n.applies_to, '[]') AS applies_to, n.guardrail, coalesce(n.inbound_ranges, 0) AS inbound_ranges, coalesce(n.outbound_ranges, 0) AS outbound_ranges, n.at AS created_at, n.at AS updated_at`,
+    refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
-  write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
-  log: logAndKeep,
-  oldBody: 'NULL',
-  standing: 'NULL::bigint',
-});
+    write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
+    log: `${logAndKeep} ${selectors}`,
+    oldBody: 'NULL',
+    standing: 'NULL::bigint',
+  });
 
-const rangesOf = (row: string): string => `(${row}.inbound_ranges + ${row}.outbound_ranges)`;
+export const createGroup = groupCreation('create_group');
+
+/** Careful: with selectors. What its devices have then is looked at afterwards. */
+export const createGroupSelectors = groupCreation('create_group_selectors', `, selectors AS (${keepSelectors('new')})`);
+
 /** Counted here, under the lock: the direction that the write leaves as it is counts as it stands now. */
 const newRanges = '(coalesce(n.inbound_ranges, g.inbound_ranges) + coalesce(n.outbound_ranges, g.outbound_ranges))';
 const grows = `${newRanges} > ${rangesOf('g')}`;
-/** What a device would have over all its groups with the new ranges of this one. */
-const deviceRanges = (device: string, group: string, own: string): string =>
-  `${own} + coalesce((SELECT sum(${rangesOf('o')}) FROM device_groups k JOIN security_groups o ON o.id = k.group_id
-     WHERE k.device_id = ${device} AND k.group_id <> ${group}), 0)`;
-const overfull = `((SELECT true FROM device_groups l WHERE l.group_id = g.id
-  AND ${deviceRanges('l.device_id', 'g.id', newRanges)} > n.most_device_ranges LIMIT 1) IS TRUE)`;
-
-/** The devices that would have too many. Values: organization, group, inbound ranges or null, outbound ranges or null, most of a device. */
-export const findOverfull = statement<{ id: string; hostname: string }>(
-  'find_overfull_devices',
-  `SELECT d.id, d.hostname FROM security_groups g
-   JOIN LATERAL (SELECT coalesce($3::integer, g.inbound_ranges) + coalesce($4::integer, g.outbound_ranges) AS ranges) n ON true
-   JOIN device_groups l ON l.group_id = g.id JOIN devices d ON d.id = l.device_id
-   WHERE g.id = $2 AND ${inOrg('g')} AND ${deviceRanges('l.device_id', 'g.id', 'n.ranges')} > $5 ORDER BY d.id LIMIT 1000`,
-);
+const overfull = makesOverfull({ group: 'g.id', own: newRanges, most: 'n.most_device_ranges' });
 
 const patched = textColumns.map((column) => `coalesce(n.${column}, g.${column})`);
 
 /** `owner` as in `ownedBy`; a text that is null stays. */
-const groupUpdate = (name: string, rangeRefusals: string): QuickOperation =>
+const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): QuickOperation =>
   quickOperation(name, {
     columns: {
       id: 'uuid',
@@ -103,7 +103,7 @@ const groupUpdate = (name: string, rangeRefusals: string): QuickOperation =>
       at: 'timestamptz',
       actor: 'uuid',
     },
-    select: `h.org_id, n.id, g.user_id, g.is_default, g.is_applied, g.left_at,
+    select: `h.org_id, n.id, g.user_id, g.is_default, g.is_applied, g.left_at, g.guardrail,
     ${textColumns.map((column, index) => `${patched[index]} AS ${column}`).join(', ')}, coalesce(n.inbound_ranges, g.inbound_ranges) AS inbound_ranges, coalesce(n.outbound_ranges, g.outbound_ranges) AS outbound_ranges,
     g.created_at, n.at AS updated_at`,
     from: `LEFT JOIN security_groups g ON g.id = n.id AND ${inOrg('g')}`,
@@ -115,7 +115,7 @@ const groupUpdate = (name: string, rangeRefusals: string): QuickOperation =>
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
     FROM numbered n WHERE g.id = n.id RETURNING g.*)`,
-    log: logAndKeep,
+    log: `${logAndKeep} ${selectors}`,
     oldBody: 'g.body',
     standing: 'g.revision',
   });
@@ -123,17 +123,34 @@ const groupUpdate = (name: string, rangeRefusals: string): QuickOperation =>
 /** Name and description only: preparing the look at devices costs a fifth of such a write, even where it is not taken. */
 export const updateGroupTexts = groupUpdate('update_group_texts', '');
 
+const ownRanges = `WHEN ${grows} AND ${newRanges} > n.most_ranges THEN 'too_many_ranges'`;
+
 /** With rules, whose ranges are counted. */
 export const updateGroup = groupUpdate(
   'update_group',
-  `WHEN ${grows} AND ${newRanges} > n.most_ranges THEN 'too_many_ranges'
+  `${ownRanges}
     WHEN ${grows} AND (g.is_default AND ${newRanges} > n.most_device_ranges OR ${overfull}) THEN 'too_many_device_ranges'`,
 );
 
+/** Careful: with selectors. What its devices have then is looked at afterwards. */
+export const updateGroupSelectors = groupUpdate(
+  'update_group_selectors',
+  `${ownRanges}
+    WHEN ${grows} AND g.is_default AND ${newRanges} > n.most_device_ranges THEN 'too_many_device_ranges'`,
+  `, dropped AS (${dropSelectors('new')}), selectors AS (${keepSelectors('new')})`,
+);
+
 /** Careful. Values: organization, id. */
-export const findGroup = statement<{ user_id: string | null; is_default: boolean; revision: number }>(
+export const findGroup = statement<{
+  user_id: string | null;
+  is_default: boolean;
+  guardrail: string | null;
+  revision: number;
+  inbound_rules: string;
+  outbound_rules: string;
+}>(
   'find_group',
-  `SELECT user_id, is_default, revision FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
+  `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
 );
 
 /** Careful. Values: group. */

@@ -3,7 +3,8 @@ import { Client } from 'pg';
 import { clientConfig } from '../postgres/connection.ts';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
-import { migrations, type Migration } from './migrations.ts';
+import type { Migration } from './first-migrations.ts';
+import { migrations } from './migrations.ts';
 
 /** Any constant; servers that find it taken wait for the one that migrates. */
 const lock = 7264651000;

@@ -17,6 +17,12 @@ const longLists = statement<{ id: string; name: string; devices: number }>(
    WHERE cardinality(d.security_groups) > $1 GROUP BY o.id ORDER BY o.id`,
 );
 
+const appliedByLabel = statement<{ id: string; name: string; groups: number }>(
+  'groups_by_label',
+  `SELECT o.id, o.name, count(*) AS groups FROM security_groups g JOIN organizations o ON o.id = g.org_id
+   WHERE g.applies_to <> '[]' GROUP BY o.id ORDER BY o.id`,
+);
+
 const shown = (lines: readonly string[]): string[] =>
   lines.length <= named ? [...lines] : [...lines.slice(0, named), `and ${lines.length - named} more organizations`];
 
@@ -26,10 +32,15 @@ export async function phaseObstacles(runner: Runner, phase: Phase): Promise<read
     ({ id, name, devices }) =>
       `organization ${id} (${name}): ${devices} ${devices === 1 ? 'device has' : 'devices have'} more than ${limit} ${limit === 1 ? 'group' : 'groups'} in the list`,
   );
-  if (phase !== 1) return shown(lists);
+  const byLabel = phase === 3 ? [] : await runner.run(appliedByLabel, []);
+  const applied = byLabel.map(
+    ({ id, name, groups: count }) =>
+      `organization ${id} (${name}): ${count} ${count === 1 ? 'group applies' : 'groups apply'} by label`,
+  );
+  if (phase !== 1) return [...shown(lists), ...shown(applied)];
   const groups = (await runner.run(furtherGroups, [])).map(
     ({ id, name, groups: count }) =>
       `organization ${id} (${name}): ${count} ${count === 1 ? 'group' : 'groups'} besides the default`,
   );
-  return [...shown(groups), ...shown(lists)];
+  return [...shown(groups), ...shown(lists), ...shown(applied)];
 }

@@ -1,0 +1,110 @@
+/** Owns what guardrails mean for a write of a group: one that leaves nothing is refused, and rules that they make void are told of (reference 1.4). */
+import type { GroupWarning } from '../../../api/group.ts';
+import { Fleet } from '../../../policy/fleet/fleet.ts';
+import { resolvePolicy } from '../../../policy/fleet/resolve.ts';
+import { forbidsEverything, voidRules } from '../../../policy/guardrail/void-rules.ts';
+import { parseGroupId, type OrganizationId } from '../../../policy/ids.ts';
+import type { PolicyGroup, StoredRule } from '../../../policy/rule.ts';
+import type { GroupRecord, Stored } from '../../store/contract/records.ts';
+import type { Store } from '../../store/contract/store.ts';
+import { stored, type RecordAnswer } from '../call.ts';
+import { invalid } from '../errors.ts';
+
+type Rules = Partial<Pick<GroupRecord, 'id' | 'group_name' | 'inbound_rules' | 'outbound_rules'>>;
+
+const nobody = parseGroupId('00000000-0000-0000-0000-000000000000');
+
+const policyOf = ({ id = nobody, group_name = '', inbound_rules = [], outbound_rules = [] }: Rules): PolicyGroup => ({
+  id,
+  name: group_name,
+  inbound: inbound_rules,
+  outbound: outbound_rules,
+});
+
+/** 422 for a `forbid` that leaves nothing of a direction. */
+export function refuseEverything(rules: Rules): void {
+  const directions = forbidsEverything(policyOf(rules));
+  if (directions.length === 0) return;
+  throw invalid(
+    directions.map((direction) => ({
+      pointer: `/${direction}_rules`,
+      code: 'forbids_everything' as const,
+      detail: `These rules forbid all ${direction} traffic of the devices they apply to. If that is meant, send it with ?force=true.`,
+    })),
+  );
+}
+
+/** An answer tells of so many. */
+const mostWarnings = 100;
+
+/** Beyond so many rules and ranges nothing is compared: a member's write must not cost what an owner's large guardrails weigh. */
+const mostCompared = 2_000;
+/** And so many steps are taken in comparing. */
+const mostSteps = 100_000;
+
+const weightOf = ({ inbound, outbound }: PolicyGroup): number =>
+  [...inbound, ...outbound].reduce(
+    (sum, { ip_ranges = [], peers = [] }) => sum + 1 + ip_ranges.length + peers.length,
+    0,
+  );
+
+/** Whoever its peers are: a rule is void for sure where it would be with any address in their place. Peers of a forbid add nothing here. */
+const widened = (rule: StoredRule): StoredRule =>
+  rule.peers === undefined
+    ? rule
+    : { ip_protocol: rule.ip_protocol, from_port: rule.from_port, to_port: rule.to_port, ip_ranges: [] };
+const widenedGroup = (group: PolicyGroup): PolicyGroup => ({
+  ...group,
+  inbound: group.inbound.map(widened),
+  outbound: group.outbound.map(widened),
+});
+
+function voidPointers(group: PolicyGroup, forbid: readonly PolicyGroup[]): readonly string[] {
+  const guardrails = resolvePolicy({ source: 'list', groups: [], guardrails: { forbid, require: [] } }, new Fleet());
+  const { rules } = voidRules({ ...guardrails, groups: [group] }, mostSteps);
+  return rules.map(({ direction, index }) => `/${direction}_rules/${index}`);
+}
+
+const onDevices = (devices: number): string =>
+  devices === 0 ? 'every device' : devices === 1 ? 'one device that has it' : `${devices} devices that have it`;
+
+async function warningsFor(
+  store: Store,
+  org: OrganizationId,
+  written: Stored<GroupRecord>,
+): Promise<readonly GroupWarning[]> {
+  const sets = await store.groups.forbidsOn(org, parseGroupId(written.id));
+  // Where nothing is forbidden, the record is not read again.
+  if (sets.length === 0 || written.record.guardrail !== undefined) return [];
+  const group = widenedGroup(policyOf(written.record));
+  const found = new Map<string, GroupWarning>();
+  for (const { guardrails, devices } of sets) {
+    const forbid = guardrails.map(({ record }) => policyOf(record));
+    if (weightOf(group) + forbid.reduce((sum, one) => sum + weightOf(one), 0) > mostCompared) continue;
+    const say = (by: readonly PolicyGroup[]): void => {
+      for (const pointer of voidPointers(group, by)) {
+        if (found.has(pointer) || found.size >= mostWarnings) continue;
+        const names = by.map(({ name }) => name).join(', ');
+        const detail = `On ${onDevices(devices)}, everything that this rule admits is forbidden by ${names}.`;
+        found.set(pointer, { pointer, code: 'void_by_guardrail', detail, guardrail_ids: by.map(({ id }) => id) });
+      }
+    };
+    // One of them alone is the better answer; what none forbids alone, they may forbid together.
+    for (const one of forbid) say([one]);
+    if (forbid.length > 1) say(forbid);
+  }
+  return [...found.values()];
+}
+
+/** The answer to a write of a group. */
+export async function withWarnings(
+  store: Store,
+  org: OrganizationId,
+  group: Stored<GroupRecord>,
+  location?: string,
+): Promise<RecordAnswer> {
+  const answer = stored(group, location);
+  const warnings = await warningsFor(store, org, group);
+  if (warnings.length === 0) return answer;
+  return { ...answer, json: `${group.json.slice(0, -1)},"warnings":${JSON.stringify(warnings)}}` };
+}
