@@ -33,7 +33,7 @@ export interface ReadGroupOptions {
   /** On update: what the group holds now, so that the limit counts the direction that stays. */
   readonly stored?: StandingGroup;
   readonly limits?: Limits;
-  /** Whether the organization has this device; `mentionedDevices` says which will be asked for. Absent: nobody is asked. */
+  /** Whether the organization has this device. Absent: nobody is asked. */
   readonly knowsDevice?: (id: string) => boolean;
 }
 

@@ -38,7 +38,7 @@ const policy: EffectivePolicy = {
   guardrails: { forbid: [group(3, rule(forbiddenPort, 'out'))], require: [] },
 };
 const random = new Random(11);
-const changes = 400;
+const changes = 250;
 
 describe('while packets come without a pause', () => {
   let lab: FloodLab;

@@ -7,7 +7,6 @@ import { Problems, type ProblemCode } from '../problem.ts';
 import { validateRules } from '../validate.ts';
 import { peer } from './fleet.fixture.ts';
 import { readLabels } from './identity.ts';
-import { mentionedDevices } from './read-peers.ts';
 
 const limits = { ...defaultLimits, ...namingLimits };
 const tcp = { ip_protocol: 'tcp', from_port: 22, to_port: 22 };
@@ -66,17 +65,8 @@ describe('peers', () => {
     fc.assert(
       fc.property(fc.oneof(anything, fc.jsonValue()), (peers) => {
         expect(() => found([{ ...tcp, peers }])).not.toThrow();
-        expect(() => mentionedDevices({ inbound_rules: [{ ...tcp, peers }], outbound_rules: peers })).not.toThrow();
       }),
     );
-  });
-
-  it('are looked through for the devices that they mention, before they are read', () => {
-    const body = {
-      inbound_rules: [{ ...tcp, peers: [{ device_id: id.toUpperCase() }, { labels: ['db'] }] }, 7],
-      outbound_rules: [{ ...tcp, peers: [{ device_id: other }, { device_id: id }, { device_id: 'x' }] }],
-    };
-    expect(mentionedDevices(body)).toEqual([id, other]);
   });
 });
 

@@ -123,22 +123,3 @@ export function readPeers(value: unknown, pointer: string, problems: Problems, o
 /** Reads a group's `applies_to`, which may be empty. */
 export const readSelectors = (value: unknown, pointer: string, problems: Problems, most: number): Selector[] =>
   readEntries(value, selectorKeys, pointer, problems, { most }).flatMap((peer) => ('device_id' in peer ? [] : [peer]));
-
-/** The devices that a body's rules name, as far as they can be read: what to look up before the body is read. */
-export function mentionedDevices(body: unknown): readonly string[] {
-  const ids = new Set<string>();
-  for (const direction of ['inbound_rules', 'outbound_rules']) {
-    for (const rule of listOf(body, direction)) {
-      for (const peer of listOf(rule, 'peers')) {
-        const id = isObject(peer) ? field(peer, 'device_id') : undefined;
-        if (isUuid(id)) ids.add(id.toLowerCase());
-      }
-    }
-  }
-  return [...ids];
-}
-
-const listOf = (value: unknown, name: string): readonly unknown[] => {
-  const list = isObject(value) ? field(value, name) : undefined;
-  return Array.isArray(list) ? (list as readonly unknown[]) : [];
-};
