@@ -12,21 +12,25 @@ export const groupFromRecord = (group: SecurityGroup): PolicyGroup => ({
   name: group.group_name,
   inbound: group.inbound_rules ?? [],
   outbound: group.outbound_rules ?? [],
+  ...(group.applies_to && { appliesTo: group.applies_to }),
+  ...(group.guardrail && { guardrail: group.guardrail }),
 });
 
 /** The policy of a device by what is known of its organization's groups, or what is missing to know it. */
 export function policyOfDevice(
-  { security_groups = [] }: Pick<Device, 'security_groups'>,
+  { security_groups = [], labels = [] }: Pick<Device, 'security_groups' | 'labels'>,
   groups: Iterable<SecurityGroup>,
 ): EffectivePolicy | MissingGroups {
   const wanted = new Set<string>(security_groups);
   const known = new Map<string, PolicyGroup>();
+  const byLabel: PolicyGroup[] = [];
   let defaultGroup: PolicyGroup | undefined;
   for (const group of groups) {
     if (wanted.has(group.id)) known.set(group.id, groupFromRecord(group));
-    else if (group.is_default === true) defaultGroup = groupFromRecord(group);
+    if (group.applies_to !== undefined) byLabel.push(groupFromRecord(group));
+    if (group.is_default === true) defaultGroup = groupFromRecord(group);
   }
-  return effectivePolicy({ list: security_groups, find: (id) => known.get(id), defaultGroup });
+  return effectivePolicy({ list: security_groups, find: (id) => known.get(id), defaultGroup, labels, byLabel });
 }
 
 /** What passes and is judged on a device beside its policy, by what its agent said; nothing where that is not known. */

@@ -9,9 +9,11 @@ const addEditCommand = commandsOf(() => import('./edit.ts'));
 
 const ruleWords =
   'A rule is `in` or `out`, a protocol (tcp, udp, icmp, icmpv6, ipv4, ipv6, ip), ports (one, a range, several with ' +
-  'commas, services like ssh or postgres by name; none or `any` for all), and `from` (in) or `to` (out) addresses: single ones, CIDR prefixes or first-last, ' +
-  'with commas; none or `any` for all.\n\n' +
+  'commas, services like ssh or postgres by name; none or `any` for all), and `from` (in) or `to` (out) the far end, with commas: addresses (single ones, CIDR prefixes or first-last), ' +
+  'devices that carry a label (`label:app`) or all of several (`label:app+prod`), one device (`device:web-1`), `all-devices`; none or `any` for every address.\n\n' +
   'A group without inbound rules admits nothing but replies; one without outbound rules lets everything out.';
+
+const forceOption = (): Option => new Option('--force', 'also where a guardrail would leave nothing of a direction');
 
 export function addGroupCommands(program: Command): void {
   const group = addNoun(program, 'group', 'security groups: what devices let in and out');
@@ -41,10 +43,21 @@ export function addGroupCommands(program: Command): void {
         new Option('--mine', 'a group of my own, instead of one of the organization'),
         repeated('--in <rule>', 'an inbound rule in words'),
         repeated('--out <rule>', 'an outbound rule in words'),
+        repeated(
+          '--applies-to <devices>',
+          'devices that have it without naming it: label:app, label:app+prod, all-devices',
+        ),
+        new Option(
+          '--guardrail <kind>',
+          'what the organization always forbids, or always requires, whatever other groups say (owners only)',
+        ).choices(['forbid', 'require']),
         new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
+        forceOption(),
       ],
       examples: [
         'ringfence group create web --in "tcp 80,443" --in "icmp"',
+        'ringfence group create db --in "postgres from label:app" --applies-to label:db',
+        'ringfence group create no-telnet --guardrail forbid --applies-to all-devices --in "tcp 23"',
         'ringfence group create mine --mine -f rules.yaml',
       ],
     },
@@ -62,9 +75,12 @@ export function addGroupCommands(program: Command): void {
         new Option('--name <name>', 'a new name'),
         new Option('--description <text>', 'free text'),
         new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
+        repeated('--applies-to <devices>', 'devices that have it without naming it; `none` for none'),
+        forceOption(),
       ],
       examples: [
         'ringfence group edit web',
+        'ringfence group edit web --applies-to label:web',
         'ringfence group edit web --name www',
         'ringfence group edit web -f web.yaml',
       ],
@@ -90,6 +106,8 @@ export function addGroupCommands(program: Command): void {
       about: ruleWords,
       examples: [
         'ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8',
+        'ringfence group allow db in tcp 5432 from label:app',
+        'ringfence group allow db in tcp 22 from label:app+prod,device:bastion',
         'ringfence group allow web in tcp 8000-8999',
         'ringfence group allow web out udp 53 to any',
       ],

@@ -8,45 +8,58 @@ import type { GroupInput } from '../../policy/group.ts';
 import { openEditor } from './editor.ts';
 import { sayHostBits } from './host-bits.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { problemLines, sameRule, writeGroup } from './text.ts';
+import { problemLines, sameRule, sameSelectors, writeGroup } from './text.ts';
+import { namesFor } from './peer-text.ts';
 import { pathText, problemLine, readOrRefuse, readWritten } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
 import { toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
 import { findGroup } from '../lookup/group.ts';
-import { printChange, updateGroup } from './run.ts';
+import { printChange, readSelectors, updateGroup } from './run.ts';
 
 export interface EditOptions {
   readonly name?: string;
   readonly description?: string;
   readonly file?: string;
+  readonly appliesTo?: readonly string[];
+  readonly force?: boolean;
 }
 
 export async function edit(session: Session, text: string, options: EditOptions): Promise<void> {
-  const { name, description, file } = options;
+  const { name, description, file, appliesTo } = options;
   const group = await findGroup(session, text);
-  if (name === undefined && description === undefined && file === undefined) return editByHand(session, group);
+  if ([name, description, file, appliesTo].every((given) => given === undefined)) return editByHand(session, group);
   const input = file === undefined ? undefined : await readOneInput(file, session);
   const body: GroupInput = {
-    ...(input === undefined ? {} : readOrRefuse(input, 'update')),
+    ...(input === undefined ? {} : readOrRefuse(input, 'update', await namesFor(session, [input.value]))),
+    ...(appliesTo !== undefined && { applies_to: readSelectors(appliesTo) }),
     ...(name !== undefined && { group_name: name }),
     ...(description !== undefined && { group_description: description }),
   };
-  return write(session, group, body);
+  return write(session, group, body, { force: options.force === true });
 }
 
-async function write(session: Session, group: SecurityGroup, body: GroupInput): Promise<void> {
+async function write(
+  session: Session,
+  group: SecurityGroup,
+  body: GroupInput,
+  { force }: { readonly force: boolean },
+): Promise<void> {
   const { signal } = session;
   const news = differing(group, body);
   if (Object.keys(news).length === 0) return session.say('Nothing to change: it is so already.');
   sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
-  const changed = await updateGroup(await session.client(), group, news, { signal, ifMatch: group.revision });
+  const changed = await updateGroup(await session.client(), group, news, {
+    signal,
+    ifMatch: group.revision,
+    ...(force && { force }),
+  });
   return printChange(session, 'Changed', changed);
 }
 
 /** Only the fields that say something else than the group does. */
 function differing(group: SecurityGroup, body: GroupInput): GroupInput {
-  const { group_name, group_description, inbound_rules, outbound_rules } = body;
+  const { group_name, group_description, inbound_rules, outbound_rules, applies_to } = body;
   const sameRules = (a: SecurityGroup['inbound_rules'] = [], b: SecurityGroup['inbound_rules'] = []): boolean =>
     a.length === b.length && a.every((rule, index) => sameRule(rule, b[index] ?? rule) && b[index] !== undefined);
   return {
@@ -54,11 +67,12 @@ function differing(group: SecurityGroup, body: GroupInput): GroupInput {
     ...(group_description !== undefined && group_description !== group.group_description && { group_description }),
     ...(inbound_rules !== undefined && !sameRules(group.inbound_rules, inbound_rules) && { inbound_rules }),
     ...(outbound_rules !== undefined && !sameRules(group.outbound_rules, outbound_rules) && { outbound_rules }),
+    ...(applies_to !== undefined && !sameSelectors(group.applies_to, applies_to) && { applies_to }),
   };
 }
 
 const help = [
-  'Rules have no order; each is an allow: PROTOCOL [PORTS] [from|to ADDRESSES].',
+  'Rules have no order; each is an allow: PROTOCOL [PORTS] [from|to ADDRESSES, label:NAME, device:NAME, all-devices].',
   'No inbound rule: nothing comes in but replies. No outbound rule: everything goes out.',
   'Save and leave to apply. Leave without a change to keep the group as it is.',
 ];
@@ -68,7 +82,8 @@ const withoutComments = (text: string): string => text.replace(/^#.*\n?/gm, '');
 async function editByHand(session: Session, group: SecurityGroup): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'ringfence-'));
   const file = join(folder, 'group.yaml');
-  const first = await toYaml(writeGroup(group));
+  const names = await namesFor(session, [JSON.stringify(writeGroup(group))]);
+  const first = await toYaml(writeGroup(group, names));
   let keep = false;
   try {
     await writeFile(file, comments(help) + first, { mode: 0o600 });
@@ -115,9 +130,9 @@ async function tryOut(session: Session, group: SecurityGroup, text: string): Pro
     } catch (error) {
       return [error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)];
     }
-    const { group: body, problems } = readWritten(value, 'update');
+    const { group: body, problems } = readWritten(value, 'update', await namesFor(session, [value]));
     if (problems.length > 0) return problems.map((problem) => problemLine(problem, pathText(problem.path)));
-    await write(session, group, { inbound_rules: [], outbound_rules: [], ...body });
+    await write(session, group, { inbound_rules: [], outbound_rules: [], applies_to: [], ...body }, { force: false });
     return undefined;
   } catch (error) {
     if (error instanceof CliError && error.exit === 'usage') return [error.message, ...error.details];

@@ -1,9 +1,10 @@
-/** Owns rules in human words: `tcp 443 from 10.0.0.0/8, fd00::/8`, read and written. */
+/** Owns rules in human words: `tcp 443 from 10.0.0.0/8, label:app`, read and written. */
 import { nearest } from '../../node/nearest.ts';
 import { usageError } from '../terminal/exit.ts';
-import { protocols, type Direction, type SecurityRule } from '../../policy/rule.ts';
+import { protocols, type Direction, type Peer, type SecurityRule } from '../../policy/rule.ts';
 import { serviceNamed, services } from '../../policy/services.ts';
 import { nearService, portNamed } from '../terminal/port.ts';
+import { noNames, peerWord, readPeerWord, type PeerNames } from './peer-text.ts';
 
 /** A rule as typed: of the right shape, not yet validated (the policy core says what is wrong with its values). */
 export interface TypedRule {
@@ -11,6 +12,7 @@ export interface TypedRule {
   readonly from_port: number;
   readonly to_port: number;
   readonly ip_ranges?: readonly string[];
+  readonly peers?: readonly Peer[];
 }
 
 const preposition: { readonly [D in Direction]: 'from' | 'to' } = { inbound: 'from', outbound: 'to' };
@@ -33,11 +35,15 @@ const example: { readonly [D in Direction]: string } = {
 };
 
 /**
- * Reads `PROTOCOL [PORTS] [from|to ADDRESSES]`, or a service in the place of protocol and ports. Several ports, with commas, make several
+ * Reads `PROTOCOL [PORTS] [from|to FAR END]`, or a service in the place of protocol and ports. Several ports, with commas, make several
  * rules, and each may be named by its service. Port numbers and
  * addresses are taken as typed: their faults are found and reported by the validation that the server uses too.
  */
-export function readRuleWords(direction: Direction, words: readonly string[]): readonly TypedRule[] {
+export function readRuleWords(
+  direction: Direction,
+  words: readonly string[],
+  names: PeerNames = noNames,
+): readonly TypedRule[] {
   const tokens = words
     .join(' ')
     .trim()
@@ -54,7 +60,7 @@ export function readRuleWords(direction: Direction, words: readonly string[]): r
     );
   }
   const ip_protocol = service?.ip_protocol ?? readProtocol(protocol);
-  const ranges = at === -1 ? [] : readAddresses(direction, rest[at] ?? '', rest.slice(at + 1));
+  const { ranges, peers } = at === -1 ? anywhere : readFarEnd(direction, rest[at] ?? '', rest.slice(at + 1), names);
   const ports =
     service === undefined
       ? readPorts(portTokens.join(''), direction, ip_protocol)
@@ -64,6 +70,7 @@ export function readRuleWords(direction: Direction, words: readonly string[]): r
     from_port,
     to_port,
     ...(ranges.length > 0 && { ip_ranges: ranges }),
+    ...(peers.length > 0 && { peers }),
   }));
 }
 
@@ -98,7 +105,13 @@ function readPorts(text: string, direction: Direction, protocol: string): readon
     });
 }
 
-function readAddresses(direction: Direction, word: string, rest: readonly string[]): readonly string[] {
+interface FarEnd {
+  readonly ranges: readonly string[];
+  readonly peers: readonly Peer[];
+}
+const anywhere: FarEnd = { ranges: [], peers: [] };
+
+function readFarEnd(direction: Direction, word: string, rest: readonly string[], names: PeerNames): FarEnd {
   if (word.toLowerCase() !== preposition[direction]) {
     throw usageError(
       direction === 'inbound'
@@ -109,16 +122,32 @@ function readAddresses(direction: Direction, word: string, rest: readonly string
   const entries = rest
     .join(' ')
     .split(',')
-    .map((entry) => entry.replace(/\s*-\s*/g, '-').trim())
+    .map((entry) => entry.trim())
     .filter((entry) => entry !== '');
-  if (entries.length === 0) throw usageError(`\`${word}\` needs addresses, or \`any\``);
+  if (entries.length === 0) throw usageError(`\`${word}\` needs addresses, labels, devices, or \`any\``);
   if (entries.some((entry) => entry.toLowerCase() === 'any')) {
     if (entries.length > 1) throw usageError('`any` stands alone: it includes every other address');
-    return [];
+    return anywhere;
   }
-  const gap = entries.find((entry) => /\s/.test(entry));
-  if (gap !== undefined) throw usageError(`addresses are separated by commas: \`${gap}\``);
-  return entries;
+  const ranges: string[] = [];
+  const peers: Peer[] = [];
+  for (const entry of entries) {
+    const peer = readPeerWord(entry, names);
+    if (peer === undefined) ranges.push(readRangeWord(entry));
+    else peers.push(peer);
+  }
+  return { ranges, peers };
+}
+
+function readRangeWord(entry: string): string {
+  const range = entry.replace(/\s*-\s*/g, '-');
+  if (/\s/.test(range)) throw usageError(`addresses are separated by commas: \`${entry}\``);
+  if (/^[a-z][a-z0-9._/-]*$/i.test(range)) {
+    throw usageError(
+      `\`${range}\` is no address: write \`label:${range}\` for a label, \`device:${range}\` for a device`,
+    );
+  }
+  return range;
 }
 
 const portWords = ({ from_port, to_port }: SecurityRule): string => {
@@ -127,8 +156,11 @@ const portWords = ({ from_port, to_port }: SecurityRule): string => {
 };
 
 /** The words that `readRuleWords` reads as this rule. */
-export function ruleWords(direction: Direction, rule: SecurityRule): string {
-  const ranges = rule.ip_ranges ?? [];
-  const addresses = ranges.length === 0 ? 'any' : ranges.map((range) => range.replace(/\s+/g, '')).join(', ');
-  return `${rule.ip_protocol}${portWords(rule)} ${preposition[direction]} ${addresses}`;
+export function ruleWords(direction: Direction, rule: SecurityRule, names: PeerNames = noNames): string {
+  const { ip_ranges = [], peers = [] } = rule;
+  const farEnd = [
+    ...peers.map((peer) => peerWord(peer, names)),
+    ...ip_ranges.map((range) => range.replace(/\s+/g, '')),
+  ];
+  return `${rule.ip_protocol}${portWords(rule)} ${preposition[direction]} ${farEnd.join(', ') || 'any'}`;
 }

@@ -1,10 +1,15 @@
 /** Owns what the group commands do, besides editing in an editor. */
-import type { SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../../api/group.ts';
+import type { WriteGroup } from '../../client/calls.ts';
 import type { Client, WriteOptions } from '../../client/http.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
-import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
+import { matchesAny } from '../../policy/fleet/selector.ts';
+import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { describeRules, problemLines, rulesInWords, sameRule } from './text.ts';
+import { describeRules, goneDevices, problemLines, rulesInWords, sameRule, selectorsInWords } from './text.ts';
+import { namesFor, noNames, peerNames, readSelector, type PeerNames } from './peer-text.ts';
 import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
 import { changeSafely } from '../session/retry.ts';
@@ -17,9 +22,13 @@ import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups, findGroup, pickGroup } from '../lookup/group.ts';
 import { userNames } from '../lookup/member.ts';
 
-const ownerWords = ({ is_default, user_id }: SecurityGroup, nameOf: (user: string) => string): string =>
-  is_default === true ? 'default' : user_id === undefined ? 'organization' : `user ${nameOf(user_id)}`;
+const ownerWords = ({ is_default, user_id, guardrail }: SecurityGroup, nameOf: (user: string) => string): string => {
+  if (guardrail !== undefined) return `guardrail, ${guardrail}`;
+  return is_default === true ? 'default' : user_id === undefined ? 'organization' : `user ${nameOf(user_id)}`;
+};
 
+/** Rules may name devices here; a server that does not allow it says so itself. */
+const limits: Limits = { ...defaultLimits, ...namingLimits };
 const rulesField = { inbound: 'inbound_rules', outbound: 'outbound_rules' } as const;
 const rulesOf = (group: SecurityGroup, direction: Direction): readonly StoredRule[] =>
   group[rulesField[direction]] ?? [];
@@ -37,6 +46,7 @@ export async function list(session: Session): Promise<void> {
           { head: 'OWNER', text: (group) => ownerWords(group, nameOf) },
           { head: 'IN', text: (group) => String(rulesOf(group, 'inbound').length), align: 'right' },
           { head: 'OUT', text: (group) => String(rulesOf(group, 'outbound').length), align: 'right' },
+          { head: 'APPLIES TO', text: ({ applies_to }) => selectorsInWords(applies_to).join(', '), wide: true },
           { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
           { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
           { head: 'DESCRIPTION', text: ({ group_description }) => group_description },
@@ -53,9 +63,10 @@ export async function show(session: Session, text: string): Promise<void> {
     session.isForPeople ? allDevices(session) : [],
     userNames(session),
   ]);
-  const users = devices.filter(({ security_groups = [] }) =>
-    group.is_default === true ? security_groups.length === 0 : security_groups.includes(group.id),
-  );
+  const groups = session.isForPeople ? await allGroups(session) : [];
+  const users = devices.filter((device) => applies(group, device, groups));
+  const names = peerNames(devices);
+  const gone = goneDevices(group, names).map((id) => `device ${id} is gone: rules that name it match nobody by that`);
   await session.print({
     data: group,
     ids: [group.id],
@@ -66,8 +77,10 @@ export async function show(session: Session, text: string): Promise<void> {
           ['id', group.id],
           ['description', group.group_description],
           ['owner', ownerWords(group, nameOf)],
-          ['in', describeRules('inbound', group.inbound_rules)],
-          ['out', describeRules('outbound', group.outbound_rules)],
+          ...(group.applies_to === undefined ? [] : [['applies to', selectorsInWords(group.applies_to)] as const]),
+          ['in', describeRules('inbound', group.inbound_rules, names)],
+          ['out', describeRules('outbound', group.outbound_rules, names)],
+          ...(gone.length === 0 ? [] : [['stale', gone] as const]),
           ['devices', sortByName(users.map(deviceName), (name) => name)],
           ['revision', String(group.revision)],
           ['created', shortTime(group.created_at)],
@@ -78,7 +91,18 @@ export async function show(session: Session, text: string): Promise<void> {
   });
 }
 
+/** Whether the device has the group: by its list, by label, or as the default. */
+function applies(group: SecurityGroup, device: Device, groups: readonly SecurityGroup[]): boolean {
+  const { security_groups: ids = [], labels = [] } = device;
+  if (ids.includes(group.id) || matchesAny(group.applies_to, labels)) return true;
+  const byLabel = groups.some(({ applies_to, guardrail }) => guardrail === undefined && matchesAny(applies_to, labels));
+  return group.is_default === true && ids.length === 0 && !byLabel;
+}
+
 export interface NewGroup {
+  readonly appliesTo?: readonly string[];
+  readonly guardrail?: string;
+  readonly force?: boolean;
   readonly description?: string;
   readonly mine?: boolean;
   readonly in?: readonly string[];
@@ -89,25 +113,30 @@ export interface NewGroup {
 export async function create(session: Session, name: string, options: NewGroup): Promise<void> {
   const client = await session.client();
   const body = { ...(await bodyOf(session, options)), group_name: name };
-  const { group, ...found } = readGroup(body, { mode: 'create' });
+  const { group, ...found } = readGroup(body, { mode: 'create', limits });
   if (found.problems.length > 0) throw usageError('the group is not valid:', problemLines(found));
   const api = options.mine === true ? client.userGroups : client.groups;
   const organization = await session.organization();
   sayHostBits(session, [...(group.inbound_rules ?? []), ...(group.outbound_rules ?? [])]);
-  const made = await api.create(organization, { group_name: name, ...group }, { signal: session.signal });
+  const made = await api.create(
+    organization,
+    { group_name: name, ...group },
+    { signal: session.signal, ...(options.force === true && { force: true }) },
+  );
   await printChange(session, 'Created', made);
 }
 
 /** What the options and the file say; each rule from one place only. */
 async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Record<string, unknown>>> {
-  const { description, file } = options;
+  const { description, file, appliesTo, guardrail } = options;
+  const input = file === undefined ? undefined : await readOneInput(file, session);
+  const names = await namesFor(session, [...(options.in ?? []), ...(options.out ?? []), input?.value]);
   const words = (direction: Direction, texts: readonly string[] | undefined) =>
-    texts?.flatMap((text) => readRuleWords(direction, [text]));
+    texts?.flatMap((text) => readRuleWords(direction, [text], names));
   if (file !== undefined && (options.in ?? options.out) !== undefined) {
     throw usageError('rules come from --file or from --in and --out, not from both');
   }
-  const input = file === undefined ? undefined : await readOneInput(file, session);
-  const fromFile: GroupInput = input === undefined ? {} : readOrRefuse(input, 'update');
+  const fromFile: GroupInput = input === undefined ? {} : readOrRefuse(input, 'update', names);
   const inbound_rules = words('inbound', options.in);
   const outbound_rules = words('outbound', options.out);
   return {
@@ -115,19 +144,32 @@ async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Rec
     ...(description !== undefined && { group_description: description }),
     ...(inbound_rules !== undefined && { inbound_rules }),
     ...(outbound_rules !== undefined && { outbound_rules }),
+    ...(appliesTo !== undefined && { applies_to: readSelectors(appliesTo) }),
+    ...(guardrail !== undefined && { guardrail }),
   };
 }
 
-export const printChange = (session: Session, verb: string, group: SecurityGroup): Promise<void> =>
-  session.print({ data: group, ids: [group.id], table: `${verb} group ${group.group_name} (${group.id}).` });
+/** What an option says of the devices that a group applies to; `none` for none by label. */
+export const readSelectors = (texts: readonly string[]): readonly Selector[] =>
+  texts.length === 1 && texts[0] === 'none' ? [] : texts.flatMap((text) => text.split(',')).map(readSelector);
+
+export async function printChange(session: Session, verb: string, group: WrittenGroup): Promise<void> {
+  await session.print({ data: group, ids: [group.id], table: `${verb} group ${group.group_name} (${group.id}).` });
+  sayWarnings(session, group);
+}
+
+/** What was saved as asked, and will not do what it says. */
+export function sayWarnings(session: Session, { warnings = [] }: Pick<WrittenGroup, 'warnings'>): void {
+  for (const { detail } of warnings) session.say(`Warning: ${detail}`);
+}
 
 /** Writes to the group where it lives: a user's own, or the organization's. */
 export const updateGroup = (
   client: Client,
   { org_id, id, user_id }: SecurityGroup,
   body: UpdateSecurityGroup,
-  options: WriteOptions,
-): Promise<SecurityGroup> =>
+  options: WriteOptions & WriteGroup,
+): Promise<WrittenGroup> =>
   (user_id === undefined ? client.groups : client.userGroups).update(org_id, id, body, options);
 
 export async function remove(session: Session, text: string, options: { readonly detach?: boolean }): Promise<void> {
@@ -160,7 +202,9 @@ export async function changeRules(
 ): Promise<void> {
   const { signal } = session;
   const direction = readDirection(directionWord);
-  const named = way === 'revoke' && words.join(' ').toLowerCase() === 'all' ? 'all' : readNamed(direction, words);
+  const names = await namesFor(session, words);
+  const named =
+    way === 'revoke' && words.join(' ').toLowerCase() === 'all' ? 'all' : readNamed(direction, words, names);
   if (named !== 'all' && way === 'allow') sayHostBits(session, named);
   const client = await session.client();
   const found = await findGroup(session, text);
@@ -174,12 +218,16 @@ export async function changeRules(
   });
   if (changed === undefined) session.say(`Group ${found.group_name} has these rules already: nothing was changed.`);
   await sayRules(session, direction, changed ?? found);
+  if (changed !== undefined) sayWarnings(session, changed);
 }
 
 /** The rules that the words mean, as the server would store them. */
-function readNamed(direction: Direction, words: readonly string[]): readonly StoredRule[] {
+function readNamed(direction: Direction, words: readonly string[], names: PeerNames): readonly StoredRule[] {
   const field = rulesField[direction];
-  const { problems, group } = readGroup({ [field]: readRuleWords(direction, words) }, { mode: 'update' });
+  const { problems, group } = readGroup(
+    { [field]: readRuleWords(direction, words, names) },
+    { mode: 'update', limits },
+  );
   if (problems.length > 0) throw usageError([...new Set(problems.map(({ detail }) => detail))].join(' '));
   return group[field] ?? [];
 }
@@ -210,6 +258,7 @@ function checkLimits(group: SecurityGroup, direction: Direction, after: readonly
     { [rulesField[direction]]: after },
     {
       mode: 'update',
+      limits,
       stored: { inbound_rules: rulesOf(group, 'inbound'), outbound_rules: rulesOf(group, 'outbound') },
     },
   );
@@ -218,6 +267,8 @@ function checkLimits(group: SecurityGroup, direction: Direction, after: readonly
 
 /** Taking the last rule away closes the inside and opens the outside: that must not happen unsaid. */
 async function sayRules(session: Session, direction: Direction, group: SecurityGroup): Promise<void> {
+  const rules = rulesOf(group, direction);
+  const names = session.isForPeople ? await namesFor(session, rulesInWords(direction, rules)) : noNames;
   await session.print({
     data: group,
     ids: [group.id],
@@ -225,7 +276,7 @@ async function sayRules(session: Session, direction: Direction, group: SecurityG
       renderFields(
         [
           ['group', group.group_name],
-          [direction === 'inbound' ? 'in' : 'out', describeRules(direction, rulesOf(group, direction))],
+          [direction === 'inbound' ? 'in' : 'out', describeRules(direction, rules, names)],
         ],
         layout,
       ),

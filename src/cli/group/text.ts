@@ -1,7 +1,9 @@
 /** Owns groups in words: as they are shown, and as they are written into files. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Found, Problem } from '../../policy/problem.ts';
-import type { Direction, StoredRule } from '../../policy/rule.ts';
+import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
+import { peerKey } from '../../policy/fleet/selector.ts';
+import { noNames, peerWord, type PeerNames } from './peer-text.ts';
 import { ruleWords } from './rule-text.ts';
 
 export function problemLines({ problems, more }: Found<Pick<Problem, 'pointer' | 'detail'>>): readonly string[] {
@@ -9,27 +11,44 @@ export function problemLines({ problems, more }: Found<Pick<Problem, 'pointer' |
   return more === 0 ? lines : [...lines, `and ${more} more`];
 }
 
-/** A group as it is written into a file: what `readWritten` reads as the same group. */
-export function writeGroup(group: SecurityGroup): {
+export interface GroupText {
   readonly name: string;
   readonly description: string;
+  readonly guardrail?: string;
+  readonly applies_to?: readonly string[];
   readonly inbound: readonly string[];
   readonly outbound: readonly string[];
-} {
+}
+
+/** A group as it is written into a file: what `readWritten` reads as the same group. */
+export function writeGroup(group: SecurityGroup, names: PeerNames = noNames): GroupText {
+  const { guardrail, applies_to = [] } = group;
   return {
     name: group.group_name,
     description: group.group_description,
-    inbound: rulesInWords('inbound', group.inbound_rules),
-    outbound: rulesInWords('outbound', group.outbound_rules),
+    ...(guardrail !== undefined && { guardrail }),
+    ...(applies_to.length > 0 && { applies_to: selectorsInWords(applies_to) }),
+    inbound: rulesInWords('inbound', group.inbound_rules, names),
+    outbound: rulesInWords('outbound', group.outbound_rules, names),
   };
 }
 
-export const rulesInWords = (direction: Direction, rules: readonly StoredRule[] = []): readonly string[] =>
-  rules.map((rule) => ruleWords(direction, rule));
+export const selectorsInWords = (selectors: readonly Selector[] = []): readonly string[] =>
+  selectors.map((selector) => peerWord(selector));
+
+export const rulesInWords = (
+  direction: Direction,
+  rules: readonly StoredRule[] = [],
+  names: PeerNames = noNames,
+): readonly string[] => rules.map((rule) => ruleWords(direction, rule, names));
 
 /** What every direction says, also where it has no rule: whether that opens or closes must be said. */
-export function describeRules(direction: Direction, rules: readonly StoredRule[] = []): readonly string[] {
-  const words = rulesInWords(direction, rules);
+export function describeRules(
+  direction: Direction,
+  rules: readonly StoredRule[] = [],
+  names: PeerNames = noNames,
+): readonly string[] {
+  const words = rulesInWords(direction, rules, names);
   if (words.length > 0) return words;
   return [direction === 'inbound' ? 'nothing (only replies)' : 'everything (no outbound rules)'];
 }
@@ -38,11 +57,25 @@ export const sameRule = (a: StoredRule, b: StoredRule): boolean =>
   a.ip_protocol === b.ip_protocol &&
   a.from_port === b.from_port &&
   a.to_port === b.to_port &&
-  sameTexts(a.ip_ranges ?? [], b.ip_ranges ?? []);
+  sameTexts(a.ip_ranges ?? [], b.ip_ranges ?? []) &&
+  sameTexts((a.peers ?? []).map(peerKey), (b.peers ?? []).map(peerKey));
 
-const plain = (text: string): string => text.replace(/\s+/g, '').toLowerCase();
+export const sameSelectors = (a: readonly Selector[] = [], b: readonly Selector[] = []): boolean =>
+  sameTexts(a.map(peerKey), b.map(peerKey));
+
+const plain = (text: string): string => text.replaceAll(/\s+/g, '').toLowerCase();
 /** Ranges have no order, as rules have none. */
 function sameTexts(a: readonly string[], b: readonly string[]): boolean {
   const sorted = (texts: readonly string[]): string => texts.map(plain).toSorted().join();
   return a.length === b.length && sorted(a) === sorted(b);
+}
+
+/** Devices that rules name and that are no more: their rules stay, and match nobody. */
+export function goneDevices(
+  { inbound_rules = [], outbound_rules = [] }: SecurityGroup,
+  names: PeerNames,
+): readonly string[] {
+  const peers = [...inbound_rules, ...outbound_rules].flatMap((rule) => rule.peers ?? []);
+  const ids = peers.flatMap((peer) => ('device_id' in peer ? [peer.device_id] : []));
+  return [...new Set(ids)].filter((id) => names.nameOf(id) === undefined);
 }

@@ -1,10 +1,12 @@
 /** Owns groups as people write them in files: read whole, with everything that is wrong and where in the file it stands. */
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import { isObject, type JsonObject } from '../../policy/json.ts';
+import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import type { InputDocument } from '../terminal/input-file.ts';
 import type { YamlPath } from '../terminal/yaml.ts';
+import { readSelector, type PeerNames } from './peer-text.ts';
 import { readRuleWords } from './rule-text.ts';
 
 const wireNames: Readonly<Record<string, string>> = {
@@ -13,9 +15,20 @@ const wireNames: Readonly<Record<string, string>> = {
   inbound: 'inbound_rules',
   outbound: 'outbound_rules',
 };
+/** Reads what stands for devices here as the server would; whether it allows that, it says itself. */
+const limits: Limits = { ...defaultLimits, ...namingLimits };
 const directions: Readonly<Record<string, Direction>> = { inbound_rules: 'inbound', outbound_rules: 'outbound' };
 /** What a record of the server carries besides: it may be given back as it came. */
-const recordOnly = new Set(['id', 'org_id', 'user_id', 'is_default', 'revision', 'created_at', 'updated_at']);
+const recordOnly = new Set([
+  'id',
+  'org_id',
+  'user_id',
+  'is_default',
+  'revision',
+  'created_at',
+  'updated_at',
+  'warnings',
+]);
 
 export interface WrittenProblem {
   /** Where it stands in what was written. */
@@ -48,24 +61,24 @@ interface Body {
 const withoutDirection = (text: string): string => text.replace(/^\s*(in|inbound|out|outbound)\s+/i, '');
 
 /** Rules in words become rules; everything else is left for the validation to judge. */
-function expandRules(
+function expand(
   value: readonly unknown[],
-  direction: Direction,
   name: string,
+  readWords: (words: string) => readonly unknown[],
 ): {
-  readonly rules: readonly unknown[];
+  readonly values: readonly unknown[];
   readonly entries: readonly Entry[];
   readonly problems: readonly WrittenProblem[];
 } {
-  const rules: unknown[] = [];
+  const values: unknown[] = [];
   const entries: Entry[] = [];
   const problems: WrittenProblem[] = [];
   for (const [index, entry] of value.entries()) {
     const path = [name, index];
     const words = typeof entry === 'string' ? entry : undefined;
     try {
-      for (const rule of words === undefined ? [entry] : readRuleWords(direction, [withoutDirection(words)])) {
-        rules.push(rule);
+      for (const meant of words === undefined ? [entry] : readWords(words)) {
+        values.push(meant);
         entries.push({ path, words });
       }
     } catch (error) {
@@ -73,11 +86,18 @@ function expandRules(
       problems.push({ path, detail: error.message, ...(words !== undefined && { words }) });
     }
   }
-  return { rules, entries, problems };
+  return { values, entries, problems };
+}
+
+/** How the words of a field's entries are read; undefined where its entries have no words. */
+function wordsReader(wire: string, names: PeerNames): ((words: string) => readonly unknown[]) | undefined {
+  if (wire === 'applies_to') return (words) => [readSelector(words)];
+  const direction = Object.hasOwn(directions, wire) ? directions[wire] : undefined;
+  return direction && ((words) => readRuleWords(direction, [withoutDirection(words)], names));
 }
 
 /** The body that the server would get. */
-function toBody(written: JsonObject): Body {
+function toBody(written: JsonObject, peers: PeerNames): Body {
   const body: Record<string, unknown> = {};
   const names = new Map<string, string>();
   const entries = new Map<string, readonly Entry[]>();
@@ -91,12 +111,12 @@ function toBody(written: JsonObject): Body {
       continue;
     }
     names.set(wire, name);
-    const direction = Object.hasOwn(directions, wire) ? directions[wire] : undefined;
-    if (direction === undefined) body[wire] = value === null && wire === 'group_description' ? '' : value;
+    const readWords = wordsReader(wire, peers);
+    if (readWords === undefined) body[wire] = value === null && wire === 'group_description' ? '' : value;
     else if (!Array.isArray(value)) body[wire] = value ?? [];
     else {
-      const read = expandRules(value, direction, name);
-      body[wire] = read.rules;
+      const read = expand(value, name, readWords);
+      body[wire] = read.values;
       entries.set(wire, read.entries);
       problems.push(...read.problems);
     }
@@ -125,15 +145,15 @@ function toWritten(pointer: string, detail: string, { names, entries }: Body): W
 const key = ({ path, detail }: WrittenProblem): string => `${path.join('/')} ${detail}`;
 
 /** Reads a group out of a file and judges it as the server would. */
-export function readWritten(written: unknown, mode: 'create' | 'update'): ReadText {
+export function readWritten(written: unknown, mode: 'create' | 'update', names: PeerNames): ReadText {
   if (!isObject(written)) {
     return {
       group: {},
       problems: [{ path: [], detail: 'a group is a mapping with `name`, `inbound` and `outbound`' }],
     };
   }
-  const body = toBody(written);
-  const { group, problems, more } = readGroup(body.body, { mode });
+  const body = toBody(written, names);
+  const { group, problems, more } = readGroup(body.body, { mode, limits });
   const found = [...body.problems, ...problems.map(({ pointer, detail }) => toWritten(pointer, detail, body))];
   const once = [...new Map(found.map((problem) => [key(problem), problem])).values()];
   return { group, problems: more === 0 ? once : [...once, { path: [], detail: `and ${more} problems more` }] };
@@ -149,8 +169,12 @@ export const pathText = (path: YamlPath): string =>
   'the group';
 
 /** The group that a file holds, or all that is wrong with it. */
-export function readOrRefuse({ file, value, place }: InputDocument, mode: 'create' | 'update'): GroupInput {
-  const { group, problems } = readWritten(value, mode);
+export function readOrRefuse(
+  { file, value, place }: InputDocument,
+  mode: 'create' | 'update',
+  names: PeerNames,
+): GroupInput {
+  const { group, problems } = readWritten(value, mode, names);
   if (problems.length > 0) {
     throw usageError(
       `${file} is not valid:`,

@@ -1,6 +1,7 @@
 /** Owns the applying of policy files: the question before it, and the steps one by one. */
 import type { Client } from '../../client/http.ts';
-import { updateGroup } from '../group/run.ts';
+import type { WrittenGroup } from '../../api/group.ts';
+import { sayWarnings, updateGroup } from '../group/run.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import type { GroupReference, Step } from './plan.ts';
@@ -41,6 +42,7 @@ async function perform(session: Session, client: Client, steps: readonly Step[])
     try {
       session.signal.throwIfAborted();
       const group = await takeStep(client, organization, step, made);
+      if (step.kind === 'group' && step.action !== 'delete') sayWarnings(session, group);
       if (step.kind === 'group' && step.action === 'create') made.set(`${step.scope} ${step.name}`, group.id);
     } catch (error) {
       session.terminal.note(`${index} of ${steps.length} changes were made; applying again makes the rest.`);
@@ -54,7 +56,7 @@ function takeStep(
   organization: string,
   step: Step,
   made: ReadonlyMap<string, string>,
-): Promise<{ readonly id: string }> {
+): Promise<{ readonly id: string } & Pick<WrittenGroup, 'warnings'>> {
   switch (step.action) {
     case 'create':
       return (step.scope === 'me' ? client.userGroups : client.groups).create(organization, step.body);

@@ -14,7 +14,7 @@ const addExplain = commandsOf(() => import('./explain.ts'));
 
 const fileFormat =
   'A file is YAML or JSON, with one document or several: `groups` (each with `name`, `description`, `inbound`, ' +
-  '`outbound`; `default: true` for the default group, `owner: me` for one of your own) and `devices` (each with ' +
+  '`outbound`, `applies_to` as in `group create --applies-to`, `guardrail`; `default: true` for the default group, `owner: me` for one of your own) and `devices` (each with ' +
   '`device`, `groups` and `labels`; what it does not name stays as it is). Rules are written as in `group allow`, or as records of the API. A group is taken ' +
   'whole: a direction that a file does not name has no rules. Applying a file twice changes nothing the second time.';
 

@@ -3,11 +3,14 @@ import type { Device, DeviceReport } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { surroundingsOf } from '../../client/policy.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
-import { admittingRules, decide, rulesOf, type Decision } from '../../policy/decide.ts';
+import { admittingRules, decide, rulesOf, type Decision, type RuleReason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
-import type { Direction } from '../../policy/rule.ts';
+import type { Fleet } from '../../policy/fleet/fleet.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
+import { peerNames, peerWord, type PeerNames } from '../group/peer-text.ts';
 import { ruleWords } from '../group/rule-text.ts';
 import type { Session } from '../session/session.ts';
 import { readPort } from '../terminal/port.ts';
@@ -16,7 +19,7 @@ import type { Paint } from '../terminal/screen.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
 import { allReports } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
-import { knownPolicy } from './nft.ts';
+import { fleetOf, knownPolicy } from './nft.ts';
 
 export interface ExplainOptions {
   readonly from: string;
@@ -38,8 +41,17 @@ interface Side {
   readonly policy: EffectivePolicy;
   readonly decision: Decision;
   readonly packet: Packet;
+  readonly names: PeerNames;
   /** Whether the same holds for connections that the device redirects or translates for containers. */
   readonly containers: 'guard' | 'ignore';
+}
+
+/** What is known of the organization. */
+interface Known {
+  readonly groups: readonly SecurityGroup[];
+  readonly reports: ReadonlyMap<string, DeviceReport>;
+  readonly fleet: Fleet;
+  readonly names: PeerNames;
 }
 
 export async function explain(session: Session, options: ExplainOptions): Promise<void> {
@@ -54,9 +66,10 @@ export async function explain(session: Session, options: ExplainOptions): Promis
     throw usageError('neither end is a device of this organization: there is no rule to look at');
   }
   const transport = readTransport(options, from.address.family);
+  const known: Known = { groups, reports, fleet: fleetOf(devices), names: peerNames(devices) };
   const sides = [
-    ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to.address, transport, groups, reports)]),
-    ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from.address, transport, groups, reports)]),
+    ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to.address, transport, known)]),
+    ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from.address, transport, known)]),
   ];
   const passes = sides.every(({ decision }) => decision.verdict === 'accept');
   await session.print({
@@ -67,24 +80,21 @@ export async function explain(session: Session, options: ExplainOptions): Promis
   if (options.exitCode === true && !passes) process.exitCode = exitCodes.failed;
 }
 
-/** An address, or a device by any of its names; then its tunnel address counts. */
+/** An address, or a device by any of its names; then its tunnel address counts, or the first of its others. */
 function readEnd(text: string, devices: readonly Device[]): End {
   const address = parseAddress(text);
   if (!('fault' in address)) {
-    const device = devices.find(({ tunnel_ip }) => sameAddress(tunnel_ip, address));
+    const device = devices.find((one) => deviceIdentity(one).addresses.some((own) => sameAddress(own, address)));
     return { name: device === undefined ? text : deviceName(device), address, device };
   }
   const device = pickDevice(devices, text);
-  const own = parseAddress(device.tunnel_ip.replace(/\/\d+$/, ''));
-  if ('fault' in own)
-    throw usageError(`device ${deviceName(device)} has no tunnel address; give the address instead of the name`);
+  const [own] = deviceIdentity(device).addresses;
+  if (own === undefined)
+    throw usageError(`device ${deviceName(device)} has no address of its own; give the address instead of the name`);
   return { name: deviceName(device), address: own, device };
 }
 
-function sameAddress(text: string, address: Address): boolean {
-  const other = parseAddress(text.replace(/\/\d+$/, ''));
-  return !('fault' in other) && other.family === address.family && other.value === address.value;
-}
+const sameAddress = (a: Address, b: Address): boolean => a.family === b.family && a.value === b.value;
 
 const echoRequest = { 4: { kind: 'icmp', type: 8 }, 6: { kind: 'icmpv6', type: 128 } } as const;
 
@@ -107,41 +117,50 @@ function sideOf(
   direction: Direction,
   remote: Address,
   transport: Transport,
-  groups: readonly SecurityGroup[],
-  reports: ReadonlyMap<string, DeviceReport>,
+  { groups, reports, fleet, names }: Known,
 ): Side {
-  const policy = knownPolicy(device, groups);
+  const policy = knownPolicy(device, groups, fleet);
   const packet: Packet = { direction, family: remote.family, remote: remote.value, transport };
   const surroundings = surroundingsOf(reports.get(device.id));
   const { containers } = surroundings;
-  return { device, direction, policy, packet, containers, decision: decide(policy, packet, surroundings) };
+  const decision = decide(policy, packet, { ...surroundings, fleet });
+  return { device, direction, policy, packet, containers, decision, names };
 }
 
 const groupNames = ({ groups }: EffectivePolicy): string => groups.map(({ name }) => name).join(', ');
 
+/** The rule, and the peer by which it names the far end. */
+function ruleOf({ group, direction, rule, peer }: RuleReason<string>, names: PeerNames): string {
+  const by = peer === undefined ? '' : `, by ${peerWord(peer, names)}`;
+  return `rule \`${ruleWords(direction, rule, names)}\` of group ${group.name}${by}`;
+}
+
 /** The reason in words a person can act on. */
-function reasonWords({ decision: { reason }, direction, policy, packet }: Side): readonly string[] {
+function reasonWords({ decision: { reason }, direction, policy, packet, names }: Side): readonly string[] {
   switch (reason.kind) {
     case 'rule': {
       const others = admittingRules(policy, packet).length - 1;
       const more = others === 0 ? '' : ` (and by ${others} more)`;
-      return [`rule \`${ruleWords(direction, reason.rule)}\` of group ${reason.group.name}${more}`];
+      return [`${ruleOf(reason, names)}${more}`];
     }
     case 'forbid':
-      return [`guardrail ${reason.group.name} forbids it: rule \`${ruleWords(direction, reason.rule)}\``];
+      return [`the guardrail ${reason.group.name} forbids it, whatever any group says: ${ruleOf(reason, names)}`];
     case 'require':
-      return [`guardrail ${reason.group.name} requires it: rule \`${ruleWords(direction, reason.rule)}\``];
+      return [`the guardrail ${reason.group.name} requires it, whatever any group says: ${ruleOf(reason, names)}`];
     case 'open':
       return [`no outbound rules, so everything may leave (${groupNames(policy)})`];
     case 'no-rule': {
       const rules = policy.groups.flatMap((group) =>
-        rulesOf(group, direction).map((rule) => `${group.name}: ${ruleWords(direction, rule)}`),
+        rulesOf(group, direction).map((rule) => `${group.name}: ${ruleWords(direction, rule, names)}`),
       );
       const word = direction === 'inbound' ? 'inbound' : 'outbound';
       return [
         `no ${word} rule of ${groupNames(policy)} admits it`,
         ...(rules.length === 0 ? [`there is no ${word} rule at all`] : rules.slice(0, shownRules)),
         ...(rules.length > shownRules ? [`… and ${rules.length - shownRules} more`] : []),
+        ...(reason.peerGone ?? []).map(
+          ({ group, peer }) => `${group.name}: ${peerWord(peer)} is gone, so it admits nobody`,
+        ),
       ];
     }
     case 'connection':
@@ -208,6 +227,10 @@ const endData = ({ name, address, device }: End): object => ({
   ...(device !== undefined && { device_id: device.id }),
 });
 
+/** Without the addresses that its peers have at this moment: they are no part of the rule. */
+const ruleData = (rule: StoredRule): object =>
+  Object.fromEntries(Object.entries(rule).filter(([name]) => name !== 'members'));
+
 function sideData(side: Side): object {
   const { device, direction, decision, policy } = side;
   const { reason } = decision;
@@ -218,6 +241,10 @@ function sideData(side: Side): object {
     reason: reason.kind,
     containers: side.containers,
     groups: policy.groups.map(({ id }) => id),
-    ...('rule' in reason && { group_id: reason.group.id, rule: reason.rule }),
+    ...('rule' in reason && { group_id: reason.group.id, rule: ruleData(reason.rule) }),
+    ...('peer' in reason && reason.peer && { peer: reason.peer }),
+    ...('peerGone' in reason && {
+      peer_gone: reason.peerGone?.map(({ group, index, peer }) => ({ group_id: group.id, rule: index, peer })),
+    }),
   };
 }

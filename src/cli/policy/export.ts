@@ -2,6 +2,7 @@
 import type { SecurityGroup } from '../../api/group.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
+import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { writeGroup } from '../group/text.ts';
 import type { Session } from '../session/session.ts';
 import { toYaml } from '../terminal/output.ts';
@@ -23,7 +24,7 @@ export async function exportPolicy(session: Session): Promise<void> {
     return group === undefined || (names.get(group.group_name) ?? 0) > 1 ? id : group.group_name;
   };
   const policy = {
-    groups: mine.map((group) => exportGroup(group, names.get(group.group_name) ?? 0)),
+    groups: mine.map((group) => exportGroup(group, names.get(group.group_name) ?? 0, peerNames(devices))),
     devices: devices.flatMap(({ id, hostname, security_groups = [], labels = [] }) =>
       security_groups.length + labels.length === 0
         ? []
@@ -41,17 +42,15 @@ export async function exportPolicy(session: Session): Promise<void> {
 }
 
 /** An id only where the name alone would not do: so that a file can be applied to another organization. */
-function exportGroup(group: SecurityGroup, sameName: number): Readonly<Record<string, unknown>> {
+function exportGroup(group: SecurityGroup, sameName: number, peers: PeerNames): Readonly<Record<string, unknown>> {
   const scope: Scope = group.is_default === true ? 'default' : group.user_id === undefined ? 'organization' : 'me';
-  const { name, description, inbound, outbound } = writeGroup(group);
+  const { name, ...rest } = writeGroup(group, peers);
   return {
     name,
     ...(scope === 'default' && { default: true }),
     ...(scope === 'me' && { owner: 'me' }),
     ...(sameName > 1 && { id: group.id }),
-    description,
-    inbound,
-    outbound,
+    ...rest,
   };
 }
 

@@ -9,16 +9,21 @@ import { printCommands } from '../../nft/print.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import { isClosed } from '../../policy/decide.ts';
 import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
+import { Fleet } from '../../policy/fleet/fleet.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import { resolvePolicy } from '../../policy/fleet/resolve.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import type { Session } from '../session/session.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
 import { allReports } from '../lookup/device-report.ts';
 import { allGroups, pickGroup } from '../lookup/group.ts';
 
-/** The policy of a device; a group that cannot be seen makes it unknown, which is not the same as empty. */
-export function knownPolicy(device: Device, groups: readonly SecurityGroup[]): EffectivePolicy {
+export const fleetOf = (devices: readonly Device[]): Fleet => new Fleet(devices.map(deviceIdentity));
+
+/** The policy of a device, with the addresses that its peers have now; a group that cannot be seen makes it unknown, which is not the same as empty. */
+export function knownPolicy(device: Device, groups: readonly SecurityGroup[], fleet: Fleet): EffectivePolicy {
   const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups);
-  if (!('missing' in policy)) return policy;
+  if (!('missing' in policy)) return resolvePolicy(policy, fleet);
   const missing = policy.missing === 'default' ? 'the default group' : policy.missing.join(', ');
   throw new CliError('notFound', `the policy of ${deviceName(device)} is not known: you may not see ${missing}`);
 }
@@ -77,10 +82,11 @@ function policyNamed(
     ]);
   }
   if (!(device instanceof CliError))
-    return { what: `device ${deviceName(device)}`, policy: knownPolicy(device, groups), device };
+    return { what: `device ${deviceName(device)}`, policy: knownPolicy(device, groups, fleetOf(devices)), device };
   if (!(group instanceof CliError)) {
     const source = group.is_default === true ? 'default' : 'list';
-    return { what: `group ${group.group_name}`, policy: { source, groups: [groupFromRecord(group)] } };
+    const policy = resolvePolicy({ source, groups: [groupFromRecord(group)] }, fleetOf(devices));
+    return { what: `group ${group.group_name}`, policy };
   }
   // An ambiguous name is worth more words than an unknown one.
   if (device.exit === 'usage') throw device;

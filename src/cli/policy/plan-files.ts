@@ -2,6 +2,7 @@
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
 import { sayHostBits } from '../group/host-bits.ts';
+import { namesFor } from '../group/peer-text.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readInput } from '../terminal/input-file.ts';
@@ -24,10 +25,12 @@ export async function planFiles(
   if (files.length === 0) throw usageError('no policy file given: name a file, a folder, or - for stdin');
   if (files.filter((name) => name === '-').length > 1) throw usageError('stdin can be read only once');
   const inputs = await Promise.all(files.map((name) => readInput(name, session)));
-  const desired = readPolicy({
-    documents: inputs.flatMap(({ documents }) => documents),
-    faults: inputs.flatMap(({ faults }) => faults),
-  });
+  const documents = inputs.flatMap((input) => input.documents);
+  const names = await namesFor(
+    session,
+    documents.map(({ value }) => value),
+  );
+  const desired = readPolicy({ documents, faults: inputs.flatMap(({ faults }) => faults) }, names);
   sayHostBits(
     session,
     desired.groups.flatMap(({ inbound, outbound }) => [...inbound, ...outbound]),
@@ -36,7 +39,7 @@ export async function planFiles(
   const client = await session.client();
   const [groups, devices, me] = await Promise.all([
     allGroups(session),
-    desired.devices.length > 0 ? allDevices(session) : [],
+    desired.devices.length > 0 || desired.groups.length > 0 ? allDevices(session) : [],
     client.whoAmI({ signal: session.signal }),
   ]);
   return planPolicy(desired, { groups, devices, me: me.id }, { prune: prune === true });

@@ -1,11 +1,12 @@
 /** Owns the difference between a policy and what the server has: the steps that lead from one to the other. */
 import type { Device } from '../../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
-import type { Direction, StoredRule } from '../../policy/rule.ts';
+import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { pickDevice } from '../lookup/device.ts';
 import { pickGroup } from '../lookup/group.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { sameRule } from '../group/text.ts';
+import { peerNames, type PeerNames } from '../group/peer-text.ts';
+import { sameRule, selectorsInWords } from '../group/text.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
 import { ruleWords } from '../group/rule-text.ts';
 import { visible } from '../../node/visible.ts';
@@ -61,7 +62,10 @@ const scopeOf = (group: SecurityGroup, me: string): Scope | 'other' => {
 export function planPolicy(desired: Desired, actual: Actual, { prune }: { readonly prune: boolean }): readonly Step[] {
   const faults: CliError[] = [];
   const found = new Map(desired.groups.map((group) => [group, attempt(group, () => findGroup(group, actual), faults)]));
-  const groups = desired.groups.flatMap((group) => groupStep(group, found.get(group)));
+  const names = peerNames(actual.devices);
+  const groups = desired.groups.flatMap(
+    (group) => attempt(group, () => groupStep(group, found.get(group), names), faults) ?? [],
+  );
   const devices = desired.devices.flatMap(
     (device) => attempt(device, () => deviceStep(device, desired, found, actual), faults) ?? [],
   );
@@ -98,20 +102,34 @@ function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: Actual): S
   return only;
 }
 
-function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined): readonly Step[] {
-  const { name, description, inbound, outbound } = desired;
+function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, names: PeerNames): readonly Step[] {
+  const { name, description, inbound, outbound, appliesTo, guardrail } = desired;
   if (group === undefined) {
     const body = {
       group_name: name,
       group_description: description ?? '',
       inbound_rules: inbound,
       outbound_rules: outbound,
+      ...(appliesTo.length > 0 && { applies_to: appliesTo }),
+      ...(guardrail !== undefined && { guardrail }),
     };
-    const lines = [...ruleLines('inbound', [], inbound), ...ruleLines('outbound', [], outbound)];
+    const lines: readonly Line[] = [
+      ...(guardrail === undefined ? [] : [['+', `guardrail ${guardrail}`] as const]),
+      ...selectorLines([], appliesTo),
+      ...ruleLines('inbound', [], inbound, names),
+      ...ruleLines('outbound', [], outbound, names),
+    ];
     return [{ action: 'create', kind: 'group', name, scope: desired.scope, body, lines }];
   }
-  const inLines = ruleLines('inbound', group.inbound_rules ?? [], inbound);
-  const outLines = ruleLines('outbound', group.outbound_rules ?? [], outbound);
+  if (guardrail !== group.guardrail) {
+    const [is, wanted] = [group.guardrail, guardrail].map((kind) =>
+      kind === undefined ? 'no guardrail' : `guardrail ${kind}`,
+    );
+    throw usageError(`group ${visible(group.group_name)} is ${is} and stays so; the file says ${wanted}`);
+  }
+  const inLines = ruleLines('inbound', group.inbound_rules ?? [], inbound, names);
+  const outLines = ruleLines('outbound', group.outbound_rules ?? [], outbound, names);
+  const toLines = selectorLines(group.applies_to ?? [], appliesTo);
   const renamed = name !== '' && name !== group.group_name;
   const described = description !== undefined && description !== group.group_description;
   const body: UpdateSecurityGroup = {
@@ -119,6 +137,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined): rea
     ...(described && { group_description: description }),
     ...(inLines.length > 0 && { inbound_rules: inbound }),
     ...(outLines.length > 0 && { outbound_rules: outbound }),
+    ...(toLines.length > 0 && { applies_to: appliesTo }),
   };
   if (Object.keys(body).length === 0) return [];
   const lines: readonly Line[] = [
@@ -126,6 +145,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined): rea
     ...(described
       ? [['~', `description ${JSON.stringify(group.group_description)} → ${JSON.stringify(description)}`] as const]
       : []),
+    ...toLines,
     ...inLines,
     ...outLines,
   ];
@@ -133,7 +153,12 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined): rea
 }
 
 /** Rules have no order: only what is there too much or too little counts. */
-function ruleLines(direction: Direction, now: readonly StoredRule[], then: readonly StoredRule[]): readonly Line[] {
+function ruleLines(
+  direction: Direction,
+  now: readonly StoredRule[],
+  then: readonly StoredRule[],
+  names: PeerNames,
+): readonly Line[] {
   const word = direction === 'inbound' ? 'in ' : 'out';
   const left = [...then];
   const gone = now.filter((rule) => {
@@ -142,8 +167,16 @@ function ruleLines(direction: Direction, now: readonly StoredRule[], then: reado
     return at === -1;
   });
   return [
-    ...gone.map((rule) => ['-', `${word} ${ruleWords(direction, rule)}`] as const),
-    ...left.map((rule) => ['+', `${word} ${ruleWords(direction, rule)}`] as const),
+    ...gone.map((rule) => ['-', `${word} ${ruleWords(direction, rule, names)}`] as const),
+    ...left.map((rule) => ['+', `${word} ${ruleWords(direction, rule, names)}`] as const),
+  ];
+}
+
+function selectorLines(now: readonly Selector[], then: readonly Selector[]): readonly Line[] {
+  const [before, after] = [selectorsInWords(now), selectorsInWords(then)];
+  return [
+    ...before.filter((word) => !after.includes(word)).map((word) => ['-', `applies to ${word}`] as const),
+    ...after.filter((word) => !before.includes(word)).map((word) => ['+', `applies to ${word}`] as const),
   ];
 }
 

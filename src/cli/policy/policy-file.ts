@@ -3,6 +3,7 @@ import type { GroupInput } from '../../policy/group.ts';
 import { isObject, type JsonObject } from '../../policy/json.ts';
 import { parseLabel } from '../../policy/label.ts';
 import { usageError } from '../terminal/exit.ts';
+import type { PeerNames } from '../group/peer-text.ts';
 import { problemLine, readWritten } from '../group/written-group.ts';
 import type { Input, InputDocument } from '../terminal/input-file.ts';
 import type { YamlPath } from '../terminal/yaml.ts';
@@ -20,6 +21,8 @@ export interface DesiredGroup {
   readonly description?: string;
   readonly inbound: NonNullable<GroupInput['inbound_rules']>;
   readonly outbound: NonNullable<GroupInput['outbound_rules']>;
+  readonly appliesTo: NonNullable<GroupInput['applies_to']>;
+  readonly guardrail?: NonNullable<GroupInput['guardrail']>;
 }
 
 export interface DesiredDevice {
@@ -47,7 +50,7 @@ interface Entry {
 }
 
 /** Reads every document; all that is wrong anywhere is reported at once. */
-export function readPolicy({ documents, faults }: Input): Desired {
+export function readPolicy({ documents, faults }: Input, names: PeerNames): Desired {
   const problems: string[] = [...faults];
   const groups: DesiredGroup[] = [];
   const devices: DesiredDevice[] = [];
@@ -63,14 +66,14 @@ export function readPolicy({ documents, faults }: Input): Desired {
     const { value } = document;
     const whole = entryAt(document, []);
     if (!isObject(value)) whole.report([], 'a policy is a mapping with `groups` and `devices`');
-    else if (isLoneGroup(value)) readGroupEntry(whole, groups);
+    else if (isLoneGroup(value)) readGroupEntry(whole, groups, names);
     else {
       for (const name of Object.keys(value)) {
         if (!topFields.includes(name))
           whole.report([name], `there is no field \`${name}\` here; known: ${topFields.join(', ')}`);
       }
       for (const [path, entry] of entries(value, 'groups', whole))
-        readGroupEntry(entryAt(document, path, entry), groups);
+        readGroupEntry(entryAt(document, path, entry), groups, names);
       for (const [path, entry] of entries(value, 'devices', whole))
         readDeviceEntry(entryAt(document, path, entry), devices);
     }
@@ -95,7 +98,7 @@ function entries(policy: JsonObject, name: string, { report }: Entry): readonly 
   return [];
 }
 
-function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[]): void {
+function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[], names: PeerNames): void {
   if (!isObject(value)) return report([], 'a group is a mapping with `name`, `inbound` and `outbound`');
   const { owner, default: marked, ...rest } = value;
   const isDefault = marked === true || value['is_default'] === true;
@@ -103,9 +106,10 @@ function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[])
   if (owner !== undefined && owner !== 'organization' && owner !== 'me') {
     report(['owner'], '`owner` must be `organization` or `me`');
   }
-  const read = readWritten(isDefault ? { name: 'default', ...rest } : rest, 'create');
+  const read = readWritten(isDefault ? { name: 'default', ...rest } : rest, 'create', names);
   for (const { path, detail, words } of read.problems) report(path, detail, words);
   const { group_name = '', group_description, inbound_rules = [], outbound_rules = [] } = read.group;
+  const { applies_to = [], guardrail } = read.group;
   groups.push({
     where,
     scope: isDefault ? 'default' : owner === 'me' || value['user_id'] !== undefined ? 'me' : 'organization',
@@ -114,6 +118,8 @@ function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[])
     ...(group_description !== undefined && { description: group_description }),
     inbound: inbound_rules,
     outbound: outbound_rules,
+    appliesTo: applies_to,
+    ...(guardrail !== undefined && { guardrail }),
   });
   return undefined;
 }

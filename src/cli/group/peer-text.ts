@@ -1,0 +1,77 @@
+/** Owns devices as rules name them, in words: `label:app+prod`, `device:web-1`, `all-devices`; read and written. */
+import type { Device } from '../../api/device.ts';
+import type { Peer, Selector } from '../../policy/rule.ts';
+import { isVisible } from '../../node/visible.ts';
+import { allDevices, pickDevice } from '../lookup/device.ts';
+import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
+import { readLabel } from '../terminal/label.ts';
+
+/** Devices by the names that people give them. */
+export interface PeerNames {
+  /** The id of the device that the text means; throws where none or several are called so. */
+  readonly idOf: (text: string) => string;
+  /** What `idOf` reads as this device; undefined for one that is gone. */
+  readonly nameOf: (id: string) => string | undefined;
+}
+
+/** For rules that name no device, or are shown where none is known: by id. */
+export const noNames: PeerNames = {
+  idOf: (text) => {
+    throw usageError(`the devices are not known here: name \`${text}\` by a label`);
+  },
+  nameOf: (id) => id,
+};
+
+const plainName = /^[^\s,+]+$/;
+
+export function peerNames(devices: readonly Device[]): PeerNames {
+  const counts = new Map<string, number>();
+  for (const { hostname } of devices) counts.set(hostname, (counts.get(hostname) ?? 0) + 1);
+  const byId = new Map(devices.map((device) => [device.id as string, device]));
+  return {
+    idOf: (text) => pickDevice(devices, text).id,
+    nameOf: (id) => {
+      const device = byId.get(id);
+      if (device === undefined) return undefined;
+      const { hostname } = device;
+      return counts.get(hostname) === 1 && plainName.test(hostname) && isVisible(hostname) ? hostname : id;
+    },
+  };
+}
+
+const deviceWord = /\bdevice:/i;
+
+/** The names of the organization's devices, asked for only where a text may name one. */
+export const namesFor = async (session: Session, texts: readonly unknown[]): Promise<PeerNames> =>
+  texts.some((text) => deviceWord.test(typeof text === 'string' ? text : JSON.stringify(text ?? '')))
+    ? peerNames(await allDevices(session))
+    : noNames;
+
+/** Devices by what they are; undefined where the text is no such word. */
+export function readSelectorWord(text: string): Selector | undefined {
+  if (/^all[-_]devices$/i.test(text)) return { all_devices: true };
+  const labels = /^labels?:(.*)$/is.exec(text)?.[1];
+  if (labels === undefined) return undefined;
+  const words = labels.split('+').map((label) => label.trim());
+  return { labels: [...new Set(words.map(readLabel))].toSorted() };
+}
+
+/** Devices as the far end of a rule; undefined where the text names none. */
+export function readPeerWord(text: string, names: PeerNames): Peer | undefined {
+  const device = /^device:(.*)$/is.exec(text)?.[1]?.trim();
+  return device === undefined ? readSelectorWord(text) : { device_id: names.idOf(device) };
+}
+
+export function readSelector(text: string): Selector {
+  const selector = readSelectorWord(text.trim());
+  if (selector !== undefined) return selector;
+  throw usageError(`\`${text}\` names no devices: write \`label:app\`, \`label:app+prod\` or \`all-devices\``);
+}
+
+/** The word that `readPeerWord` reads as this peer. */
+export function peerWord(peer: Peer, names: PeerNames = noNames): string {
+  if ('all_devices' in peer) return 'all-devices';
+  if ('labels' in peer) return `label:${peer.labels.join('+')}`;
+  return `device:${names.nameOf(peer.device_id) ?? peer.device_id}`;
+}
