@@ -151,6 +151,66 @@ describe('editing a group', () => {
   });
 });
 
+describe('names', () => {
+  const device = (hostname: string, more: object = {}): Promise<Json> =>
+    place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: hostname, hostname, ...more });
+
+  test('labels and devices are suggested with what they stand for, stored as peers, and shown by name', async () => {
+    await device('peer-1', { labels: ['peers'], tunnel_ip: '100.64.7.1' });
+    const gone = await device('peer-2', { tunnel_ip: '100.64.7.2' });
+    const group = await newGroup([
+      { ...tcp(22), ip_ranges: ['100.64.7.1'], peers: [{ device_id: gone.id }] },
+      tcp(5432),
+    ]);
+    await place.owner.api.expect(200, 'DELETE', `${place.base}/devices/${gone.id}`);
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const rules = page.getByRole('region', { name: 'inbound rules' });
+    await expectShown(rules.getByText('100.64.7.1 peer-1'));
+    await expectShown(rules.getByText('gone', { exact: true }));
+    await inbound(page, 'Addresses', 2).fill('label:peer');
+    await expectShown(page.getByRole('option', { name: /label:peers.*1 device/ }));
+    await page.getByRole('option', { name: /label:peers/ }).click();
+    await inbound(page, 'Addresses', 2).fill('device:peer-1, label:Wrong');
+    await page.keyboard.press('Enter');
+    await expectShown(page.getByText(/"Wrong" has upper-case letters/));
+    expect(await page.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
+    await page.keyboard.press('Backspace');
+    await expectShown(page.getByText('labels trust owners only'));
+    await page.getByLabel('Applies to').first().fill('label:db');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Control+s');
+    await expectShown(page.getByText(/^Saved\./));
+    const saved = await read(group.id);
+    expect(saved.applies_to).toEqual([{ labels: ['db'] }]);
+    expect(saved.inbound_rules[1].peers).toEqual([{ labels: ['peers'] }, { device_id: expect.any(String) }]);
+    await expectShown(page.getByText('applies to label:db'));
+  });
+
+  test('an owner makes a guardrail, and a rule that it makes void is warned of when it is saved', async () => {
+    const page = await open(place.owner.token, '/groups/new');
+    await page.getByText("The organization's", { exact: true }).click();
+    await page.getByText('Guardrail: forbid', { exact: true }).click();
+    await page.getByRole('textbox', { name: 'Name' }).fill('no telnet');
+    await page.getByRole('button', { name: 'Add inbound rule' }).click();
+    await inbound(page, 'Ports', 1).fill('23');
+    await expectShown(page.getByText('A guardrail needs applies_to'));
+    await page.getByLabel('Applies to').first().fill('label:guarded');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Tab');
+    await page.getByRole('button', { name: 'Create the group' }).click();
+    await expectShown(page.getByText('guardrail: forbid'));
+    await device('guarded-1', { labels: ['guarded'] });
+    const group = await newGroup();
+    await place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, {
+      applies_to: [{ labels: ['guarded'] }],
+    });
+    await page.goto(`${stage.server.url}/ui/o/${place.org}/groups/${group.id}`);
+    await inbound(page, 'Ports', 1).fill('23');
+    await page.keyboard.press('Control+s');
+    await expectShown(page.getByRole('status').filter({ hasText: 'no telnet' }));
+  });
+});
+
 describe('a group and its devices', () => {
   test('it is attached to several devices and detached from its own page, and deleted off those that carry it', async () => {
     const group = await newGroup();

@@ -67,6 +67,16 @@ const places: readonly Place[] = [
     path: ({ org, groups }) => `/o/${org}/groups/${groups.mine}`,
     heading: 'laptop',
   },
+  {
+    name: 'group-names',
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}`,
+    heading: 'databases',
+    act: async (page) => {
+      await page.getByLabel('Addresses of inbound rule 2').first().fill('label:app');
+      await page.keyboard.press('Enter');
+      await page.getByText('label:app').first().waitFor();
+    },
+  },
   { name: 'new-group', path: ({ org }) => `/o/${org}/groups/new`, heading: 'New group' },
   {
     name: 'reach',

@@ -93,7 +93,8 @@ export function AddDevice({
   };
   // What the devices may carry: they will be mine.
   const possible = groups.filter(
-    ({ is_default, user_id }) => is_default !== true && (user_id === undefined || user_id === me.id),
+    ({ is_default, user_id, guardrail }) =>
+      is_default !== true && guardrail === undefined && (user_id === undefined || user_id === me.id),
   );
   return (
     <Modal

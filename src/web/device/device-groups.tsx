@@ -7,6 +7,8 @@ import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx'
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { matchesAny } from '../../policy/fleet/selector.ts';
+import { byLabelIn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { Tag } from '../components/tag.tsx';
 import { failed, notify } from '../components/toast.tsx';
@@ -42,18 +44,23 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
   };
   const choices = snapshot.groups.filter((group) => rights.attachable(group, device) && !list.includes(group.id));
   const name = deviceName(device);
+  const further = byLabelIn(snapshot.groups).filter(
+    ({ id, applies_to }) => !list.includes(id) && matchesAny(applies_to, device.labels ?? []),
+  );
+  const byLabel = further.filter(({ guardrail }) => guardrail === undefined);
+  const count = list.length + byLabel.length;
   return (
     <section className="card" aria-label="Groups">
       <div className="card-head">
         <h2>What applies</h2>
-        {list.length === 0 ? (
+        {count === 0 ? (
           <Tag>default group</Tag>
         ) : (
-          <Tag tone="accent">{plural(list.length, 'group')} instead of the default</Tag>
+          <Tag tone="accent">{plural(count, 'group')} instead of the default</Tag>
         )}
       </div>
       <div className="card-body stack">
-        {list.length === 0 ? (
+        {count === 0 ? (
           <p>
             The list is empty, so the organization's default group{' '}
             {snapshot.defaultGroup === undefined ? null : (
@@ -117,6 +124,19 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
               ))}
             </ol>
           </>
+        )}
+        {further.length === 0 ? null : (
+          <ul className="pick-list" aria-label="Groups by label">
+            {further.map(({ id, group_name, guardrail }) => (
+              <li key={id}>
+                <GroupIcon />
+                <Link className="plain-link clip grow" to="/o/$org/groups/$group" params={{ org, group: id }}>
+                  {group_name}
+                </Link>
+                {guardrail === undefined ? <Tag>by label</Tag> : <Tag tone="warn">guardrail: {guardrail}</Tag>}
+              </li>
+            ))}
+          </ul>
         )}
         {!mayEdit ? (
           <p className="small dimmed">Only the device's user and the organization's owner choose its groups.</p>

@@ -1,6 +1,6 @@
 /** Owns the typing of labels: chips, with those in use as suggestions and how many devices carry each. */
 import { TagsInput } from '@mantine/core';
-import { useMemo, type ReactNode } from 'react';
+import { useMemo, useState, type ReactNode } from 'react';
 import { countLabels, splitLabels } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
 import { useSnapshot } from '../state/organization.ts';
@@ -21,6 +21,7 @@ export function LabelInput({
   readonly disabled?: boolean;
 }): ReactNode {
   const { devices } = useSnapshot();
+  const [typed, setTyped] = useState('');
   const counts = useMemo(() => countLabels(devices), [devices]);
   return (
     <TagsInput
@@ -29,7 +30,9 @@ export function LabelInput({
       placeholder={labels.length === 0 ? 'app, prod …' : ''}
       data={[...counts.keys()]}
       limit={30}
-      openOnFocus={false}
+      searchValue={typed}
+      onSearchChange={setTyped}
+      dropdownOpened={typed !== ''}
       renderOption={({ option }) => (
         <span className="row between grow">
           {option.value}

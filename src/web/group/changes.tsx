@@ -1,11 +1,17 @@
 /** Owns a difference for reading: what comes, what goes. */
 import type { ReactNode } from 'react';
 import type { Difference, RuleChanges } from '../model/group-diff.ts';
+import type { DeviceNames } from '../model/far-end.ts';
 import { ruleText } from '../model/rule-text.ts';
+import { useDeviceNames } from '../state/fleet.ts';
 
-const lines = (name: string, { added, removed }: RuleChanges): readonly (readonly ['+' | '−', string])[] => [
-  ...removed.map((rule) => ['−', `${name} ${ruleText(rule)}`] as const),
-  ...added.map((rule) => ['+', `${name} ${ruleText(rule)}`] as const),
+const lines = (
+  name: string,
+  { added, removed }: RuleChanges,
+  names: DeviceNames,
+): readonly (readonly ['+' | '−', string])[] => [
+  ...removed.map((rule) => ['−', `${name} ${ruleText(rule, names)}`] as const),
+  ...added.map((rule) => ['+', `${name} ${ruleText(rule, names)}`] as const),
 ];
 
 const words = (name: string, pair: readonly [string, string] | undefined): readonly (readonly ['+' | '−', string])[] =>
@@ -17,11 +23,13 @@ const words = (name: string, pair: readonly [string, string] | undefined): reado
       ];
 
 export function Changes({ of }: { readonly of: Difference }): ReactNode {
+  const names = useDeviceNames();
   const all = [
     ...words('Name', of.name),
     ...words('Description', of.description),
-    ...lines('Inbound', of.inbound),
-    ...lines('Outbound', of.outbound),
+    ...words('Applies to', of.appliesTo),
+    ...lines('Inbound', of.inbound, names),
+    ...lines('Outbound', of.outbound, names),
   ];
   if (all.length === 0) return <p className="dimmed">Nothing changes.</p>;
   return (

@@ -191,7 +191,9 @@ export function GroupDevices({
             ? 'Every device without groups. It applies by itself and cannot be attached.'
             : devices.length === 0
               ? 'No device uses it, so it changes nothing yet.'
-              : 'Devices that use this group. The default group does not apply to them.'}
+              : group.guardrail !== undefined
+                ? 'Devices that this guardrail binds, beside whatever groups they have.'
+                : 'Devices that use this group. The default group does not apply to them.'}
         </p>
         {devices.length === 0 ? null : <RolloutProgress devices={devices} />}
         {devices.length === 0 ? null : (
@@ -201,7 +203,8 @@ export function GroupDevices({
                 <Link className="plain-link clip grow" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
                   {deviceName(device)}
                 </Link>
-                {isDefault || !rights.editDevice(device) ? null : (
+                {isDefault || (device.security_groups ?? []).includes(group.id) ? null : <Tag>by label</Tag>}
+                {!(device.security_groups ?? []).includes(group.id) || !rights.editDevice(device) ? null : (
                   <ActionIcon
                     variant="subtle"
                     color="gray"
@@ -220,7 +223,7 @@ export function GroupDevices({
             All {devices.length.toLocaleString('en')} of them
           </Link>
         ) : null}
-        {isDefault || !rights.mayWrite ? null : (
+        {isDefault || group.guardrail !== undefined || !rights.mayWrite ? null : (
           <>
             <Button variant="default" leftSection={<PlusIcon size={16} />} onClick={() => setAttaching(true)}>
               Attach to devices

@@ -2,15 +2,18 @@
 import { Button, Textarea, TextInput } from '@mantine/core';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import type { SecurityGroup } from '../../api/group.ts';
+import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { difference, merge, patchOf } from '../model/group-diff.ts';
 import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
+import type { GuardrailKind } from '../../policy/rule.ts';
+import { useDeviceNames } from '../state/fleet.ts';
 import { useSession } from '../state/session.ts';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { Merge, type Meeting } from './conflict.tsx';
 import { Preview } from './preview.tsx';
+import { FarEndInput } from './far-end-input.tsx';
 import { RuleEditor } from './rule-editor.tsx';
 import { failed, notify } from '../components/toast.tsx';
 
@@ -18,12 +21,18 @@ export function DraftFields({
   draft,
   setDraft,
   autoFocus = false,
+  appliesByLabel,
+  guardrail,
 }: {
   readonly draft: Draft;
   readonly setDraft: (draft: Draft) => void;
   readonly autoFocus?: boolean;
+  /** Whether it is a group that may apply by label: one of the organization, not the default. */
+  readonly appliesByLabel: boolean;
+  readonly guardrail: GuardrailKind | undefined;
 }): ReactNode {
-  const { problems } = useMemo(() => judge(draft), [draft]);
+  const names = useDeviceNames();
+  const { problems } = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
   return (
     <>
       <section className="card card-body stack" aria-label="Name and description">
@@ -44,6 +53,21 @@ export function DraftFields({
           minRows={1}
           maxRows={6}
         />
+        {appliesByLabel ? (
+          <FarEndInput
+            label="Applies to"
+            description={
+              guardrail === undefined
+                ? 'Devices with these labels have the group without naming it in their list.'
+                : 'A guardrail binds every device with these labels.'
+            }
+            placeholder="label:db, all-devices"
+            suggest="labels"
+            chips={draft.appliesTo}
+            onChange={(appliesTo) => setDraft({ ...draft, appliesTo })}
+            error={problemAt(problems, '/applies_to')}
+          />
+        ) : null}
       </section>
       {(['inbound', 'outbound'] as const).map((direction) => (
         <RuleEditor
@@ -54,6 +78,11 @@ export function DraftFields({
           onChange={(rules) => setDraft({ ...draft, [direction]: rules })}
         />
       ))}
+      <p className="small dimmed">
+        From and To take addresses, <code>label:app</code> or <code>label:app+prod</code> (devices that carry all of
+        these), <code>device:web-1</code> and <code>all-devices</code>. All devices and single devices trust their users
+        with their addresses; labels trust owners only.
+      </p>
     </>
   );
 }
@@ -72,12 +101,15 @@ export function GroupEditor({
   readonly devices: readonly Device[];
 }): ReactNode {
   const { client } = useSession();
+  const names = useDeviceNames();
+  const { guardrail } = group;
   const [base, setBase] = useState(() => baseOf(group));
-  const [draft, setDraft] = useState(() => draftOf(base.content));
+  const [draft, setDraft] = useState(() => draftOf(base.content, names));
   const [looking, setLooking] = useState(false);
   const [meeting, setMeeting] = useState<Meeting>();
   const [busy, setBusy] = useState(false);
-  const judged = useMemo(() => judge(draft), [draft]);
+  const [warnings, setWarnings] = useState<NonNullable<WrittenGroup['warnings']>>([]);
+  const judged = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
   const { content } = judged;
   const changes = content === undefined ? undefined : difference(base.content, content);
   const dirty = changes === undefined || changes.count > 0;
@@ -87,7 +119,7 @@ export function GroupEditor({
   const start = (from: SecurityGroup): void => {
     const next = baseOf(from);
     setBase(next);
-    setDraft(draftOf(next.content));
+    setDraft(draftOf(next.content, names));
   };
   // Someone else's save flows in by itself, unless there is work that it would wipe away.
   useEffect(() => {
@@ -104,6 +136,7 @@ export function GroupEditor({
       start(saved);
       setLooking(false);
       setMeeting(undefined);
+      setWarnings(saved.warnings ?? []);
       notify(
         `Saved. ${devices.length === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
         () =>
@@ -163,7 +196,17 @@ export function GroupEditor({
           <span>Someone else just saved this group. Your changes are kept; saving will show both.</span>
         </div>
       ) : null}
-      <DraftFields draft={draft} setDraft={setDraft} />
+      {warnings.map(({ pointer, detail }) => (
+        <p key={`${pointer} ${detail}`} className="note note-warn" role="status">
+          {detail}
+        </p>
+      ))}
+      <DraftFields
+        draft={draft}
+        setDraft={setDraft}
+        appliesByLabel={group.user_id === undefined && group.is_default !== true}
+        guardrail={guardrail}
+      />
       {content === undefined ? null : (
         <Preview
           opened={looking}

@@ -6,6 +6,7 @@ import { difference } from '../model/group-diff.ts';
 import type { Content } from '../model/draft.ts';
 import { policyOfContent } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
+import { useFleet } from '../state/fleet.ts';
 import { deviceName } from '../state/live.ts';
 import { Changes } from './changes.tsx';
 import { Compiled } from '../components/ruleset.tsx';
@@ -31,7 +32,8 @@ export function Preview({
   readonly busy: boolean;
 }): ReactNode {
   const changes = difference(before, after);
-  const policy = useMemo(() => policyOfContent(after), [after]);
+  const fleet = useFleet();
+  const policy = useMemo(() => policyOfContent(after, fleet), [after, fleet]);
   return (
     <Modal
       opened={opened}

@@ -1,5 +1,5 @@
 /** Owns the editing of one direction's rules, in place: add, from a known service or blank; change, copy, remove. */
-import { ActionIcon, Button, Menu, NativeSelect, TagsInput, TextInput } from '@mantine/core';
+import { ActionIcon, Button, Menu, NativeSelect, TextInput } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
@@ -7,13 +7,10 @@ import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../components/icons.tsx
 import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule } from '../model/draft.ts';
 import { services } from '../../policy/services.ts';
 import { isIcmp, protocolNames } from '../model/rule-text.ts';
+import { FarEndInput } from './far-end-input.tsx';
 import { DirectionTitle, meaningOfNone, meaningOfSome } from './rules.tsx';
 
 const protocolChoices = protocolNames.map(([value, label]) => ({ value, label }));
-
-/** What was pasted may hold several; spaces alone part nothing, because they may stand around a dash. */
-const splitRanges = (texts: readonly string[]): readonly string[] =>
-  texts.flatMap((text) => text.split(/[,;\n]/).map((part) => part.trim())).filter((part) => part !== '');
 
 function Row({
   rule,
@@ -53,13 +50,12 @@ function Row({
         onChange={(event) => change({ ...rule, ports: event.currentTarget.value })}
         error={fault('ports')}
       />
-      <TagsInput
-        aria-label={`Addresses of ${which}`}
-        placeholder={rule.ranges.length === 0 ? 'any address' : ''}
-        value={[...rule.ranges]}
-        onChange={(ranges) => change({ ...rule, ranges: splitRanges(ranges) })}
-        splitChars={[',', ';']}
-        acceptValueOnBlur
+      <FarEndInput
+        name={`Addresses of ${which}`}
+        placeholder="any address"
+        suggest="all"
+        chips={rule.ranges}
+        onChange={(ranges) => change({ ...rule, ranges })}
         error={fault('ranges')}
       />
       <span className="rule-actions">

@@ -2,6 +2,7 @@
 import type { ReactNode } from 'react';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { meaningInShort, summarize } from '../model/rule-summary.ts';
+import { useDeviceNames } from '../state/fleet.ts';
 
 const shown = 3;
 
@@ -12,8 +13,9 @@ export function RulesInShort({
   readonly direction: Direction;
   readonly rules: readonly StoredRule[];
 }): ReactNode {
+  const names = useDeviceNames();
   if (rules.length === 0) return <span className="dimmed">{meaningInShort[direction]}</span>;
-  const all = summarize(rules);
+  const all = summarize(rules, names);
   const [arrow, word] = direction === 'inbound' ? ['←', 'from'] : ['→', 'to'];
   return (
     <>

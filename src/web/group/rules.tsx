@@ -2,7 +2,9 @@
 import type { ReactNode } from 'react';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { InboundIcon, OutboundIcon } from '../components/icons.tsx';
+import { chipsOf } from '../model/far-end.ts';
 import { portsText, protocolName, serviceName } from '../model/rule-text.ts';
+import { useAddressOwners, useDeviceNames } from '../state/fleet.ts';
 import { Tag } from '../components/tag.tsx';
 
 export interface ShownRule {
@@ -30,17 +32,23 @@ export function DirectionTitle({ direction }: { readonly direction: Direction })
   );
 }
 
-function Ranges({ ranges = [] }: { readonly ranges?: readonly string[] | undefined }): ReactNode {
-  if (ranges.length === 0) return <span className="dimmed">any address</span>;
-  const shown = ranges.slice(0, 12);
+function FarEnd({ rule }: { readonly rule: StoredRule }): ReactNode {
+  const names = useDeviceNames();
+  const owners = useAddressOwners();
+  const chips = chipsOf(rule, names);
+  if (chips.length === 0) return <span className="dimmed">any address</span>;
+  const shown = chips.slice(0, 12);
   return (
     <span className="tags">
-      {shown.map((range) => (
-        <span key={range} className="tag tag-plain mono">
-          {range}
+      {shown.map((chip) => (
+        <span key={chip} className="tag tag-plain mono">
+          {chip} {owners.has(chip) ? <span className="dimmed">{owners.get(chip)}</span> : null}
         </span>
       ))}
-      {ranges.length > shown.length ? <Tag>and {ranges.length - shown.length} more</Tag> : null}
+      {(rule.peers ?? []).some((peer) => 'device_id' in peer && names.isGone(peer.device_id)) ? (
+        <Tag tone="warn">names a device that is gone</Tag>
+      ) : null}
+      {chips.length > shown.length ? <Tag>and {chips.length - shown.length} more</Tag> : null}
     </span>
   );
 }
@@ -80,7 +88,7 @@ export function RuleTable({
                     <span className="dimmed small">{serviceName(rule) ?? ''}</span>
                   </td>
                   <td>
-                    <Ranges ranges={rule.ip_ranges} />
+                    <FarEnd rule={rule} />
                   </td>
                   {withGroup ? <td className="small dimmed">{group}</td> : null}
                 </tr>

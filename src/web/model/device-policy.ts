@@ -2,6 +2,8 @@
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
+import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
+import { matchesAny } from '../../policy/fleet/selector.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import type { Snapshot } from '../state/live.ts';
@@ -12,28 +14,42 @@ export const policyGroup = (group: SecurityGroup): PolicyGroup => ({
   name: group.group_name,
   inbound: group.inbound_rules ?? [],
   outbound: group.outbound_rules ?? [],
+  ...(group.applies_to && { appliesTo: group.applies_to }),
+  ...(group.guardrail && { guardrail: group.guardrail }),
 });
 
 /** Stands for the driver interface, which every device names for itself. */
 export const exampleInterface = 'wg0';
 
 /** A group on a device that has no other. */
-export const policyOfContent = (content: Content): EffectivePolicy => ({
-  source: 'list',
-  groups: [
-    {
-      id: parseGroupId('00000000-0000-4000-8000-000000000000'),
-      name: content.group_name,
-      inbound: content.inbound_rules,
-      outbound: content.outbound_rules,
-    },
-  ],
-});
+export function policyOfContent(content: Content, fleet: Membership): EffectivePolicy {
+  const group: PolicyGroup = {
+    id: parseGroupId('00000000-0000-4000-8000-000000000000'),
+    name: content.group_name,
+    inbound: content.inbound_rules,
+    outbound: content.outbound_rules,
+  };
+  const { guardrail } = content;
+  if (guardrail === undefined) return resolvePolicy({ source: 'list', groups: [group] }, fleet);
+  const guardrails = { forbid: [], require: [], [guardrail]: [{ ...group, guardrail }] };
+  return resolvePolicy({ source: 'list', groups: [], guardrails }, fleet);
+}
 
-type Known = Pick<Snapshot, 'groupById' | 'defaultGroup'>;
+type Known = Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'>;
 
-export function policyOf(device: Device, { groupById, defaultGroup }: Known): EffectivePolicy | MissingGroups {
-  return effectivePolicy({
+/** Groups that some device has by label, guardrails among them. */
+export const byLabelIn = (groups: readonly SecurityGroup[]): readonly SecurityGroup[] =>
+  groups.filter(({ applies_to = [] }) => applies_to.length > 0);
+
+/** The policy of a device with the addresses that its peers have now. */
+export function policyOf(
+  device: Device,
+  { groups, groupById, defaultGroup }: Known,
+  fleet: Membership,
+): EffectivePolicy | MissingGroups {
+  const policy = effectivePolicy({
+    labels: device.labels ?? [],
+    byLabel: byLabelIn(groups).map(policyGroup),
     list: device.security_groups ?? [],
     find: (id) => {
       const group = groupById.get(id);
@@ -41,29 +57,41 @@ export function policyOf(device: Device, { groupById, defaultGroup }: Known): Ef
     },
     defaultGroup: defaultGroup === undefined ? undefined : policyGroup(defaultGroup),
   });
+  return 'missing' in policy ? policy : resolvePolicy(policy, fleet);
 }
 
-/** The groups that apply to a device: its list, or the default group while the list is empty. */
-export const applies = (group: SecurityGroup, device: Device): boolean => {
-  const list = device.security_groups ?? [];
-  return group.is_default === true ? list.length === 0 : list.includes(group.id);
-};
+/** Whether the device has the group: its list names it, it applies by label, or it is the default group and nothing else applies. */
+export function applies(group: SecurityGroup, device: Device, byLabel: readonly SecurityGroup[]): boolean {
+  const { security_groups: list = [], labels = [] } = device;
+  if (group.is_default === true) return list.length === 0 && !hasByLabel(byLabel, labels);
+  return list.includes(group.id) || matchesAny(group.applies_to, labels);
+}
 
-export const devicesUnder = (group: SecurityGroup, devices: readonly Device[]): readonly Device[] =>
-  devices.filter((device) => applies(group, device));
+const hasByLabel = (byLabel: readonly SecurityGroup[], labels: readonly string[]): boolean =>
+  byLabel.some(({ applies_to, guardrail }) => guardrail === undefined && matchesAny(applies_to, labels));
+
+export const devicesUnder = (
+  group: SecurityGroup,
+  devices: readonly Device[],
+  byLabel: readonly SecurityGroup[],
+): readonly Device[] => devices.filter((device) => applies(group, device, byLabel));
 
 /** How many devices each group applies to, counted in one walk. */
 export function countUses({
   devices,
+  groups,
   defaultGroup,
-}: Pick<Snapshot, 'devices' | 'defaultGroup'>): ReadonlyMap<string, number> {
+}: Pick<Snapshot, 'devices' | 'groups' | 'defaultGroup'>): ReadonlyMap<string, number> {
+  const byLabel = byLabelIn(groups);
   const counts = new Map<string, number>();
   const add = (id: string): void => {
     counts.set(id, (counts.get(id) ?? 0) + 1);
   };
-  for (const { security_groups: list = [] } of devices) {
-    if (list.length > 0) list.forEach(add);
-    else if (defaultGroup !== undefined) add(defaultGroup.id);
+  for (const { security_groups: list = [], labels = [] } of devices) {
+    const applying = byLabel.filter(({ applies_to }) => matchesAny(applies_to, labels));
+    for (const id of new Set([...list, ...applying.map(({ id: one }) => one)])) add(id);
+    const replaced = list.length > 0 || applying.some(({ guardrail }) => guardrail === undefined);
+    if (!replaced && defaultGroup !== undefined) add(defaultGroup.id);
   }
   return counts;
 }

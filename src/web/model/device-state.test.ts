@@ -15,13 +15,23 @@ const report = (status: DeviceStatus['status'], secondsAgo = 5): DeviceStatus =>
   status,
 });
 const [web, ops, fallback] = [group(1, 20), group(2, 9), group(3, 15)];
-const snapshot = { groupById: new Map([web, ops, fallback].map((one) => [one.id, one])), defaultGroup: fallback };
+const groups = [web, ops, fallback];
+const snapshot = { groups, groupById: new Map(groups.map((one) => [one.id, one])), defaultGroup: fallback };
 
 test('a device needs the newest revision of itself and of the groups that apply to it', () => {
   expect(neededRevision(device(1, 5, [web, ops]), snapshot)).toBe(20);
   expect(neededRevision(device(1, 5, [ops]), snapshot)).toBe(9);
   expect(neededRevision(device(1, 30, [ops]), snapshot)).toBe(30);
   expect(neededRevision(device(1, 5), snapshot)).toBe(15);
+});
+
+test('groups that apply by label count, and take the place of the default group; guardrails do not', () => {
+  const labelled = { ...device(1, 5), labels: ['db'] };
+  const byLabel = { ...group(4, 40), applies_to: [{ labels: ['db'] }] };
+  const guardrail = { ...group(5, 12), applies_to: [{ all_devices: true as const }], guardrail: 'forbid' as const };
+  expect(neededRevision(labelled, { ...snapshot, groups: [...groups, { ...byLabel, revision: 10 }] })).toBe(10);
+  expect(neededRevision(device(1, 5), { ...snapshot, groups: [...groups, byLabel] })).toBe(15);
+  expect(neededRevision(labelled, { ...snapshot, groups: [...groups, guardrail] })).toBe(15);
 });
 
 test.each([

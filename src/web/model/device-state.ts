@@ -1,20 +1,24 @@
 /** Owns the question whether a change is in force: what a device should have in force, beside what its agent reported. */
 import type { Device, DeviceStatus } from '../../api/device.ts';
+import { matchesAny } from '../../policy/fleet/selector.ts';
 import type { Snapshot } from '../state/live.ts';
+import { byLabelIn } from './device-policy.ts';
 
 /** An agent reports more often than this; silence beyond it is worth a word. */
 const silentAfter = 10 * 60_000;
 
-type Known = Pick<Snapshot, 'groupById' | 'defaultGroup'>;
+type Known = Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'>;
 
 /**
  * The revision from which on a device follows its policy: the newest of the device itself and of the groups that apply to it. Later
  * revisions of the organization are of no concern to it.
  */
-export function neededRevision(device: Device, { groupById, defaultGroup }: Known): number {
-  const list = device.security_groups ?? [];
-  const groups = list.length === 0 ? [defaultGroup] : list.map((id) => groupById.get(id));
-  return Math.max(device.revision, ...groups.map((group) => group?.revision ?? 0));
+export function neededRevision(device: Device, { groups, groupById, defaultGroup }: Known): number {
+  const { security_groups: list = [], labels = [] } = device;
+  const byLabel = byLabelIn(groups).filter(({ applies_to }) => matchesAny(applies_to, labels));
+  const isDefault = list.length === 0 && byLabel.every(({ guardrail }) => guardrail !== undefined);
+  const applying = [...byLabel, ...list.map((id) => groupById.get(id)), ...(isDefault ? [defaultGroup] : [])];
+  return Math.max(device.revision, ...applying.map((group) => group?.revision ?? 0));
 }
 
 /**

@@ -2,8 +2,10 @@
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import type { Problem } from '../../policy/problem.ts';
-import type { Direction, SecurityRule, StoredRule } from '../../policy/rule.ts';
+import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
+import type { Direction, GuardrailKind, SecurityRule, Selector, StoredRule } from '../../policy/rule.ts';
 import type { Service } from '../../policy/services.ts';
+import { chipsOf, noNames, readChips, readSelectorChip, selectorChip, type DeviceNames } from './far-end.ts';
 import { isIcmp, portsText } from './rule-text.ts';
 
 export interface DraftRule {
@@ -12,6 +14,7 @@ export interface DraftRule {
   readonly protocol: string;
   /** Nothing for any port, `443`, or `8000-8100`; whatever was typed. */
   readonly ports: string;
+  /** Chips: addresses, labels, devices; none for any address. */
   readonly ranges: readonly string[];
 }
 
@@ -20,6 +23,8 @@ export interface Draft {
   readonly description: string;
   readonly inbound: readonly DraftRule[];
   readonly outbound: readonly DraftRule[];
+  /** Chips: labels of devices that have the group without naming it. */
+  readonly appliesTo: readonly string[];
 }
 
 /** What a group holds, without what the server adds. */
@@ -28,6 +33,8 @@ export interface Content {
   readonly group_description: string;
   readonly inbound_rules: readonly StoredRule[];
   readonly outbound_rules: readonly StoredRule[];
+  readonly applies_to: readonly Selector[];
+  readonly guardrail?: GuardrailKind;
 }
 
 export const contentOf = (group: SecurityGroup): Content => ({
@@ -35,29 +42,38 @@ export const contentOf = (group: SecurityGroup): Content => ({
   group_description: group.group_description,
   inbound_rules: group.inbound_rules ?? [],
   outbound_rules: group.outbound_rules ?? [],
+  applies_to: group.applies_to ?? [],
+  ...(group.guardrail && { guardrail: group.guardrail }),
 });
 
-export const emptyContent: Content = { group_name: '', group_description: '', inbound_rules: [], outbound_rules: [] };
+export const emptyContent: Content = {
+  group_name: '',
+  group_description: '',
+  inbound_rules: [],
+  outbound_rules: [],
+  applies_to: [],
+};
 
 let made = 0;
 const newKey = (): string => `rule-${(made += 1)}`;
 
-export const draftRule = (rule: SecurityRule): DraftRule => ({
+export const draftRule = (rule: SecurityRule, names: DeviceNames): DraftRule => ({
   key: newKey(),
   protocol: rule.ip_protocol,
   ports: portsText(rule),
-  ranges: rule.ip_ranges ?? [],
+  ranges: chipsOf(rule, names),
 });
 export const blankRule = (): DraftRule => ({ key: newKey(), protocol: 'tcp', ports: '', ranges: [] });
 export const serviceRule = ({ ip_protocol, port }: Service): DraftRule =>
-  draftRule({ ip_protocol, from_port: port, to_port: port });
+  draftRule({ ip_protocol, from_port: port, to_port: port }, noNames);
 export const copyRule = (rule: DraftRule): DraftRule => ({ ...rule, key: newKey() });
 
-export const draftOf = (content: Content): Draft => ({
+export const draftOf = (content: Content, names: DeviceNames): Draft => ({
   name: content.group_name,
   description: content.group_description,
-  inbound: content.inbound_rules.map(draftRule),
-  outbound: content.outbound_rules.map(draftRule),
+  inbound: content.inbound_rules.map((rule) => draftRule(rule, names)),
+  outbound: content.outbound_rules.map((rule) => draftRule(rule, names)),
+  appliesTo: content.applies_to.map(selectorChip),
 });
 
 /** The two ports of a text. What is no number goes on as it is, so that the one validation speaks about it. */
@@ -70,17 +86,25 @@ export function portsOf(text: string): readonly [unknown, unknown] {
   return [number(from), number(to)];
 }
 
-function ruleBody({ protocol, ports, ranges }: DraftRule): unknown {
+function ruleBody({ protocol, ports, ranges }: DraftRule, names: DeviceNames): unknown {
   const [from_port, to_port] = isIcmp(protocol) ? [0, 0] : portsOf(ports);
-  return { ip_protocol: protocol, from_port, to_port, ...(ranges.length === 0 ? {} : { ip_ranges: ranges }) };
+  return { ip_protocol: protocol, from_port, to_port, ...readChips(ranges, names) };
 }
 
-const bodyOf = (draft: Draft): unknown => ({
+const bodyOf = (draft: Draft, guardrail: GuardrailKind | undefined, names: DeviceNames): unknown => ({
   group_name: draft.name.trim(),
   group_description: draft.description,
-  inbound_rules: draft.inbound.map(ruleBody),
-  outbound_rules: draft.outbound.map(ruleBody),
+  inbound_rules: draft.inbound.map((rule) => ruleBody(rule, names)),
+  outbound_rules: draft.outbound.map((rule) => ruleBody(rule, names)),
+  // A chip that is no label is a label of wrong form: so the validation says what is wrong.
+  ...(draft.appliesTo.length > 0 && {
+    applies_to: draft.appliesTo.map((chip) => readSelectorChip(chip) ?? { labels: chip.split('+') }),
+  }),
+  ...(guardrail && { guardrail }),
 });
+
+/** What stands for devices here is judged as the server would; whether it allows that, it says itself. */
+const limits: Limits = { ...defaultLimits, ...namingLimits };
 
 export interface Judged {
   readonly problems: readonly Problem[];
@@ -88,8 +112,13 @@ export interface Judged {
   readonly content: Content | undefined;
 }
 
-export function judge(draft: Draft): Judged {
-  const { problems, group } = readGroup(bodyOf(draft), { mode: 'create' });
+export interface JudgeOptions {
+  readonly names: DeviceNames;
+  readonly guardrail?: GuardrailKind | undefined;
+}
+
+export function judge(draft: Draft, { names, guardrail }: JudgeOptions): Judged {
+  const { problems, group } = readGroup(bodyOf(draft, guardrail, names), { mode: 'create', limits });
   return { problems, content: problems.length > 0 ? undefined : complete(group) };
 }
 
@@ -98,6 +127,8 @@ const complete = (group: GroupInput): Content => ({
   group_description: group.group_description ?? '',
   inbound_rules: group.inbound_rules ?? [],
   outbound_rules: group.outbound_rules ?? [],
+  applies_to: group.applies_to ?? [],
+  ...(group.guardrail && { guardrail: group.guardrail }),
 });
 
 export type RuleField = 'protocol' | 'ports' | 'ranges';
@@ -106,6 +137,7 @@ const fieldOf: readonly (readonly [string, RuleField])[] = [
   ['from_port', 'ports'],
   ['to_port', 'ports'],
   ['ip_ranges', 'ranges'],
+  ['peers', 'ranges'],
 ];
 
 /** The sentences that belong to one field of one rule; none twice. Both ports stand in one field. */
@@ -130,7 +162,7 @@ export function problemsAt(
 }
 
 export const problemAt = (problems: readonly Problem[], pointer: string): string | undefined =>
-  problems.find((problem) => problem.pointer === pointer)?.detail;
+  problems.find((problem) => problem.pointer === pointer || problem.pointer.startsWith(`${pointer}/`))?.detail;
 
 /** How many fields are wrong: both ports stand in one. */
 export const countFields = (problems: readonly Problem[]): number =>

@@ -1,9 +1,13 @@
 /** Owns what differs between two states of a group, and how two people's changes become one. Rules have no order: sets. */
-import type { StoredRule } from '../../policy/rule.ts';
+import { peerKey } from '../../policy/fleet/selector.ts';
+import type { Selector, StoredRule } from '../../policy/rule.ts';
+import { selectorChip } from './far-end.ts';
 import type { Content } from './draft.ts';
 
-export const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [] }: StoredRule): string =>
-  JSON.stringify([ip_protocol, from_port, to_port, ip_ranges.toSorted()]);
+export const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers = [] }: StoredRule): string =>
+  JSON.stringify([ip_protocol, from_port, to_port, ip_ranges.toSorted(), peers.map(peerKey).toSorted()]);
+
+const selectorsKey = (selectors: readonly Selector[]): string => selectors.map(peerKey).toSorted().join('\n');
 
 export interface RuleChanges {
   readonly added: readonly StoredRule[];
@@ -28,6 +32,7 @@ export const ruleChanges = (before: readonly StoredRule[], after: readonly Store
 export interface Difference {
   readonly name: readonly [string, string] | undefined;
   readonly description: readonly [string, string] | undefined;
+  readonly appliesTo: readonly [string, string] | undefined;
   readonly inbound: RuleChanges;
   readonly outbound: RuleChanges;
   readonly count: number;
@@ -39,15 +44,21 @@ const pair = (before: string, after: string): readonly [string, string] | undefi
 export function difference(before: Content, after: Content): Difference {
   const name = pair(before.group_name, after.group_name);
   const description = pair(before.group_description, after.group_description);
+  const texts = (selectors: readonly Selector[]): string => selectors.map(selectorChip).join(', ');
+  const appliesTo =
+    selectorsKey(before.applies_to) === selectorsKey(after.applies_to)
+      ? undefined
+      : ([texts(before.applies_to), texts(after.applies_to)] as const);
   const inbound = ruleChanges(before.inbound_rules, after.inbound_rules);
   const outbound = ruleChanges(before.outbound_rules, after.outbound_rules);
   const rules = [inbound, outbound].reduce((sum, { added, removed }) => sum + added.length + removed.length, 0);
   return {
     name,
     description,
+    appliesTo,
     inbound,
     outbound,
-    count: rules + Number(name !== undefined) + Number(description !== undefined),
+    count: rules + [name, description, appliesTo].filter((change) => change !== undefined).length,
   };
 }
 
@@ -69,6 +80,8 @@ export const merge = (base: Content, mine: Content, theirs: Content): Content =>
     mine.group_description === base.group_description ? theirs.group_description : mine.group_description,
   inbound_rules: mergeRules(base.inbound_rules, mine.inbound_rules, theirs.inbound_rules),
   outbound_rules: mergeRules(base.outbound_rules, mine.outbound_rules, theirs.outbound_rules),
+  applies_to: selectorsKey(mine.applies_to) === selectorsKey(base.applies_to) ? theirs.applies_to : mine.applies_to,
+  ...(theirs.guardrail && { guardrail: theirs.guardrail }),
 });
 
 /** The fields of an update: only what is to change, so that nothing else is claimed. */
@@ -80,5 +93,6 @@ export function patchOf(before: Content, after: Content): Partial<Content> {
     ...(changed.description === undefined ? {} : { group_description: after.group_description }),
     ...(any(changed.inbound) ? { inbound_rules: after.inbound_rules } : {}),
     ...(any(changed.outbound) ? { outbound_rules: after.outbound_rules } : {}),
+    ...(changed.appliesTo === undefined ? {} : { applies_to: after.applies_to }),
   };
 }

@@ -4,7 +4,9 @@ import type { StoredRule } from '../../policy/rule.ts';
 import { compilePolicy } from './ruleset.ts';
 import { difference, merge, patchOf } from './group-diff.ts';
 import { draftOf, emptyContent, judge, portsOf, problemsAt, type Content, type DraftRule } from './draft.ts';
+import { Fleet } from '../../policy/fleet/fleet.ts';
 import { policyOfContent } from './device-policy.ts';
+import { noNames } from './far-end.ts';
 import { ruleText, serviceName } from './rule-text.ts';
 
 const tcp = (port: number, ...ip_ranges: string[]): StoredRule => ({
@@ -26,7 +28,12 @@ const row = (protocol: string, ports: string, ...ranges: string[]): DraftRule =>
   ranges,
 });
 const problemsOf = (rule: DraftRule, field: 'protocol' | 'ports' | 'ranges'): readonly string[] =>
-  problemsAt(judge({ name: 'x', description: '', inbound: [rule], outbound: [] }).problems, 'inbound', 0, field);
+  problemsAt(
+    judge({ name: 'x', description: '', inbound: [rule], outbound: [], appliesTo: [] }, { names: noNames }).problems,
+    'inbound',
+    0,
+    field,
+  );
 
 describe('a draft', () => {
   it.each([
@@ -43,7 +50,7 @@ describe('a draft', () => {
 
   it('carries what a group holds there and back', () => {
     const stored = content([tcp(443), tcp(22, '10.0.0.0/8', 'fd00::/8')], { outbound_rules: [tcp(53)] });
-    expect(judge(draftOf(stored)).content).toEqual(stored);
+    expect(judge(draftOf(stored, noNames), { names: noNames }).content).toEqual(stored);
   });
 
   it('puts each sentence of the one validation at its field, and none twice', () => {
@@ -57,7 +64,12 @@ describe('a draft', () => {
   });
 
   it('has no ports where the protocol has none, whatever was typed before', () => {
-    expect(judge({ name: 'x', description: '', inbound: [row('icmp', '443')], outbound: [] }).problems).toEqual([]);
+    expect(
+      judge(
+        { name: 'x', description: '', inbound: [row('icmp', '443')], outbound: [], appliesTo: [] },
+        { names: noNames },
+      ).problems,
+    ).toEqual([]);
   });
 });
 
@@ -110,7 +122,7 @@ it('names services as people do', () => {
 });
 
 it('shows the nftables text that an agent would load', () => {
-  const policy = policyOfContent(content([tcp(443)]));
+  const policy = policyOfContent(content([tcp(443)]), new Fleet());
   const text = compilePolicy(policy);
   expect(text).toContain('add table inet service');
   expect(text).toMatch(/tcp dport vmap \{ 443 : goto from-[0-9a-f]+ \}/);

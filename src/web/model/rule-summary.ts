@@ -1,30 +1,32 @@
 /** Owns rules in short: what a group admits, in one line, with the same far end said once. */
 import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { chipsOf, noNames, type DeviceNames } from './far-end.ts';
 import { isIcmp, portsText } from './rule-text.ts';
 
 export interface RuleSummary {
   /** `tcp 80, 443`. */
   readonly what: string;
-  /** `10.0.0.0/8, fd00::/8`, or `any`. */
+  /** `app`, `10.0.0.0/8, fd00::/8`, or `any`. */
   readonly farEnd: string;
 }
 
 const shownRanges = 2;
 
-const farEndOf = ({ ip_ranges = [] }: StoredRule): string => {
-  if (ip_ranges.length === 0) return 'any';
-  const more = ip_ranges.length - shownRanges;
-  return `${ip_ranges.slice(0, shownRanges).join(', ')}${more > 0 ? ` +${more}` : ''}`;
+const farEndOf = (rule: StoredRule, names: DeviceNames): string => {
+  const chips = chipsOf(rule, names).map((chip) => chip.replace(/^(label|device):/, ''));
+  if (chips.length === 0) return 'any';
+  const more = chips.length - shownRanges;
+  return `${chips.slice(0, shownRanges).join(', ')}${more > 0 ? ` +${more}` : ''}`;
 };
 
 const protocolText = ({ ip_protocol }: StoredRule): string => (isIcmp(ip_protocol) ? 'ping' : ip_protocol);
 
 /** Rules with the same far end stand together, and ports of the same protocol behind it. */
-export function summarize(rules: readonly StoredRule[]): readonly RuleSummary[] {
+export function summarize(rules: readonly StoredRule[], names: DeviceNames = noNames): readonly RuleSummary[] {
   const byFarEnd = new Map<string, { readonly farEnd: string; readonly ports: Map<string, Set<string>> }>();
   for (const rule of rules) {
-    const key = (rule.ip_ranges ?? []).join();
-    const entry = byFarEnd.get(key) ?? { farEnd: farEndOf(rule), ports: new Map<string, Set<string>>() };
+    const key = chipsOf(rule, noNames).join();
+    const entry = byFarEnd.get(key) ?? { farEnd: farEndOf(rule, names), ports: new Map<string, Set<string>>() };
     byFarEnd.set(key, entry);
     const protocol = protocolText(rule);
     const ports = entry.ports.get(protocol) ?? new Set();

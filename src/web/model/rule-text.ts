@@ -1,6 +1,7 @@
 /** Owns rules in words: protocols and services as people name them. */
 import type { SecurityRule, StoredRule } from '../../policy/rule.ts';
 import { services } from '../../policy/services.ts';
+import { chipsOf, noNames, type DeviceNames } from './far-end.ts';
 
 export const protocolNames: readonly (readonly [string, string])[] = [
   ['tcp', 'TCP'],
@@ -29,14 +30,15 @@ export function serviceName(rule: SecurityRule): string | undefined {
   )?.name;
 }
 
-export const rangesText = (rule: SecurityRule): string => (rule.ip_ranges ?? []).join(', ') || 'any address';
+export const rangesText = (rule: SecurityRule, names: DeviceNames = noNames): string =>
+  chipsOf(rule, names).join(', ') || 'any address';
 
 /** One line, as in a list of changes. */
-export function ruleText(rule: StoredRule): string {
+export function ruleText(rule: StoredRule, names: DeviceNames = noNames): string {
   const ports = portsText(rule);
   const service = serviceName(rule);
   const what = `${protocolName(rule.ip_protocol)}${ports === '' ? '' : ` ${ports}`}${service === undefined ? '' : ` (${service})`}`;
-  return `${what}, ${rangesText(rule)}`;
+  return `${what}, ${rangesText(rule, names)}`;
 }
 
 export const plural = (count: number, noun: string, nouns = `${noun}s`): string =>

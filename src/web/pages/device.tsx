@@ -17,6 +17,7 @@ import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
 import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
+import { useFleet } from '../state/fleet.ts';
 import { useSession } from '../state/session.ts';
 
 function Facts({ device }: { readonly device: Device }): ReactNode {
@@ -98,10 +99,11 @@ export function DevicePage(): ReactNode {
   const navigate = useNavigate();
   const [question, setQuestion] = useState<Question>();
   const device = snapshot.deviceById.get(id.toLowerCase());
-  const { groupById, defaultGroup } = snapshot;
+  const { groups, groupById, defaultGroup } = snapshot;
+  const fleet = useFleet();
   const policy = useMemo(
-    () => (device === undefined ? undefined : policyOf(device, { groupById, defaultGroup })),
-    [device, groupById, defaultGroup],
+    () => (device === undefined ? undefined : policyOf(device, { groups, groupById, defaultGroup }, fleet)),
+    [device, groups, groupById, defaultGroup, fleet],
   );
   const back = (
     <Link className="link row small" to="/o/$org/devices" params={{ org }}>

@@ -6,7 +6,7 @@ import { memo, useDeferredValue, useMemo, useRef, useState, type ReactNode } fro
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { deviceStateOf, type DeviceState } from '../model/device-state.ts';
-import { applies } from '../model/device-policy.ts';
+import { applies, byLabelIn } from '../model/device-policy.ts';
 import { countLabels } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice } from '../device/add-device.tsx';
@@ -41,17 +41,18 @@ const matches = (device: Device, text: string): boolean =>
     value.toLowerCase().includes(text),
   ) || [...(device.labels ?? []), ...(device.addresses ?? [])].some((value) => value.includes(text));
 
-type Fleet = Pick<Snapshot, 'devices' | 'groupById'>;
+type Fleet = Pick<Snapshot, 'devices' | 'groups' | 'groupById'>;
 
-function select({ devices, groupById }: Fleet, { text, group, user, label }: Wanted): readonly Device[] {
+function select({ devices, groups, groupById }: Fleet, { text, group, user, label }: Wanted): readonly Device[] {
   const wanted = text.trim().toLowerCase();
   const chosen = group === undefined ? undefined : groupById.get(group);
+  const byLabel = byLabelIn(groups);
   return devices.filter(
     (device) =>
       (wanted === '' || matches(device, wanted)) &&
       (user === undefined || device.user_id === user) &&
       (label === undefined || device.labels?.includes(label) === true) &&
-      (group === undefined || (chosen !== undefined && applies(chosen, device))),
+      (group === undefined || (chosen !== undefined && applies(chosen, device, byLabel))),
   );
 }
 
@@ -204,18 +205,18 @@ export function DevicesPage(): ReactNode {
   const [reversed, setReversed] = useState(false);
   const [adding, setAdding] = useState(false);
   const wanted = useDeferredValue(text);
-  const { devices, groupById } = snapshot;
+  const { devices, groups, groupById } = snapshot;
   const reports = column === 'seen' ? statuses : undefined;
   const shown = useMemo(() => {
     const sorted = sortBy(
-      select({ devices, groupById }, { text: wanted, group, user, label }),
+      select({ devices, groups, groupById }, { text: wanted, group, user, label }),
       column,
       reports,
       nameOf,
     );
     return reversed ? sorted.toReversed() : sorted;
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- names change with members only
-  }, [devices, groupById, wanted, group, user, label, column, reversed, reports, members.data]);
+  }, [devices, groups, groupById, wanted, group, user, label, column, reversed, reports, members.data]);
   // The first rows are drawn after the page around them, so that neither waits for the other.
   const isDrawn = useDeferredValue(true, false);
 

@@ -4,7 +4,8 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
 import { BackIcon, CopyIcon, TrashIcon } from '../components/icons.tsx';
-import { devicesUnder } from '../model/device-policy.ts';
+import { byLabelIn, devicesUnder } from '../model/device-policy.ts';
+import { selectorChip } from '../model/far-end.ts';
 import { plural } from '../model/rule-text.ts';
 import { Confirm, type Question } from '../components/confirm.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
@@ -42,14 +43,17 @@ function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
 
 export function GroupPage(): ReactNode {
   const { org, group: id } = useParams({ from: '/o/$org/groups/$group' });
-  const { groupById, devices } = useSnapshot();
+  const { groupById, groups, devices } = useSnapshot();
   const { client } = useSession();
   const rights = useRights();
   const nameOf = useNames();
   const navigate = useNavigate();
   const [question, setQuestion] = useState<Question>();
   const group = groupById.get(id.toLowerCase());
-  const under = useMemo(() => (group === undefined ? [] : devicesUnder(group, devices)), [group, devices]);
+  const under = useMemo(
+    () => (group === undefined ? [] : devicesUnder(group, devices, byLabelIn(groups))),
+    [group, groups, devices],
+  );
   const back = (
     <Link className="link row small" to="/o/$org/groups" params={{ org }}>
       <BackIcon size={16} /> Groups
@@ -101,6 +105,10 @@ export function GroupPage(): ReactNode {
             <Tag tone="accent">
               {isDefault ? 'default group' : group.user_id === undefined ? "the organization's" : nameOf(group.user_id)}
             </Tag>
+            {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
+            {(group.applies_to ?? []).map((selector) => (
+              <Tag key={selectorChip(selector)}>applies to {selectorChip(selector)}</Tag>
+            ))}
             <span>
               changed <Ago at={group.updated_at} />, revision {group.revision}
             </span>

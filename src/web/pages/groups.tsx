@@ -101,7 +101,7 @@ export function GroupsPage(): ReactNode {
   const navigate = useNavigate();
   const [text, setText] = useState('');
   const wanted = useDeferredValue(text).trim().toLowerCase();
-  const uses = useMemo(() => countUses({ devices, defaultGroup }), [devices, defaultGroup]);
+  const uses = useMemo(() => countUses({ devices, groups: all, defaultGroup }), [devices, all, defaultGroup]);
   const groups = useMemo(
     () => (wanted === '' ? all : all.filter((group) => searchText(group).includes(wanted))),
     [all, wanted],

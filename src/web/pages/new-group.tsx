@@ -10,33 +10,53 @@ import { LeaveGuard } from '../components/leave-guard.tsx';
 import { sentence } from '../components/placeholders.tsx';
 import { notify } from '../components/toast.tsx';
 import { useSnapshot, useRights } from '../state/organization.ts';
+import { useDeviceNames } from '../state/fleet.ts';
 import { useSession } from '../state/session.ts';
+import type { GuardrailKind } from '../../policy/rule.ts';
+
+function meaningOf(isOrganizations: boolean, guardrail: GuardrailKind | undefined): string {
+  if (!isOrganizations) return 'Only you change it, and only your own devices can carry it.';
+  if (guardrail === 'forbid') return 'What it matches is refused on its devices, whatever any group says.';
+  if (guardrail === 'require') return 'What it matches is admitted on its devices, whatever any group says.';
+  return 'Owners change it, and every device of the organization can carry it.';
+}
 
 export function NewGroupPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/groups/new' });
   const { from } = useSearch({ from: '/o/$org/groups/new' });
   const { groupById } = useSnapshot();
+  const names = useDeviceNames();
   const { client } = useSession();
   const { governs } = useRights();
   const navigate = useNavigate();
   const [draft, setDraft] = useState(() => {
     const source = from === undefined ? undefined : groupById.get(from);
-    if (source === undefined) return draftOf(emptyContent);
-    return draftOf({ ...contentOf(source), group_name: `${source.group_name} copy` });
+    if (source === undefined) return draftOf(emptyContent, names);
+    return draftOf({ ...contentOf(source), group_name: `${source.group_name} copy` }, names);
   });
   const [owner, setOwner] = useState('me');
+  const [kind, setKind] = useState<'group' | GuardrailKind>('group');
+  const isOrganizations = owner === 'organization';
+  const guardrail = isOrganizations && kind !== 'group' ? kind : undefined;
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);
   const touched = useRef(false);
-  const { content, problems } = useMemo(() => judge(draft), [draft]);
+  const meant = useMemo(() => (isOrganizations ? draft : { ...draft, appliesTo: [] }), [draft, isOrganizations]);
+  const { content, problems } = useMemo(() => judge(meant, { names, guardrail }), [meant, names, guardrail]);
   const create = async (): Promise<void> => {
     if (content === undefined) return;
     setBusy(true);
     setFault(undefined);
     try {
-      const made = await (owner === 'me' ? client.userGroups : client.groups).create(org, content);
+      const { applies_to, ...rest } = content;
+      const body = { ...rest, ...(applies_to.length > 0 && { applies_to }) };
+      const made = await (isOrganizations ? client.groups : client.userGroups).create(org, body);
       touched.current = false;
-      notify(`${made.group_name} is there. Attach it to devices to make it count.`);
+      notify(
+        applies_to.length > 0
+          ? `${made.group_name} is there, and applies by label.`
+          : `${made.group_name} is there. Attach it to devices to make it count.`,
+      );
       await navigate({ to: '/o/$org/groups/$group', params: { org, group: made.id } });
     } catch (error) {
       setFault(sentence(error));
@@ -67,13 +87,23 @@ export function NewGroupPage(): ReactNode {
           />
         ) : null}
       </div>
-      <p className="note note-plain">
-        {owner === 'me'
-          ? 'Only you change it, and only your own devices can carry it.'
-          : "The organization's owner changes it, and every device of the organization can carry it."}
-      </p>
+      <p className="note note-plain">{meaningOf(isOrganizations, guardrail)}</p>
+      {isOrganizations ? (
+        <SegmentedControl
+          aria-label="Kind of group"
+          value={kind}
+          onChange={(value) => setKind(value)}
+          data={[
+            { value: 'group', label: 'Group' },
+            { value: 'forbid', label: 'Guardrail: forbid' },
+            { value: 'require', label: 'Guardrail: require' },
+          ]}
+        />
+      ) : null}
       <DraftFields
         draft={draft}
+        appliesByLabel={isOrganizations}
+        guardrail={guardrail}
         autoFocus
         setDraft={(next) => {
           touched.current = true;

@@ -12,6 +12,7 @@ import { Matrix, type Pick } from '../reachability/matrix.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Explanation } from '../reachability/explanation.tsx';
 import { deviceName } from '../state/live.ts';
+import { useFleet } from '../state/fleet.ts';
 import { useSnapshot } from '../state/organization.ts';
 
 const none: readonly Endpoint[] = [];
@@ -49,15 +50,16 @@ export function ReachPage(): ReactNode {
       snapshot.devices.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted)),
     [snapshot.devices, wanted],
   );
-  const { groupById, defaultGroup } = snapshot;
+  const { groups, groupById, defaultGroup } = snapshot;
+  const fleet = useFleet();
   const current = useMemo(
     (): readonly Endpoint[] =>
       found.slice(0, shownDevices).map((device) => ({
         device,
-        policy: policyOf(device, { groupById, defaultGroup }),
+        policy: policyOf(device, { groups, groupById, defaultGroup }, fleet),
         address: addressOf(device),
       })),
-    [found, groupById, defaultGroup],
+    [found, groups, groupById, defaultGroup, fleet],
   );
   // A board of forty is 1,600 cells: drawn after the page around it, and piece by piece.
   const isDrawn = useDeferredValue(true, false);

@@ -6,28 +6,30 @@ import type { Direction } from '../../policy/rule.ts';
 import { CheckIcon, CrossIcon } from '../components/icons.tsx';
 import type { Endpoint, Reach } from '../model/reachability.ts';
 import { ruleText } from '../model/rule-text.ts';
+import { useDeviceNames } from '../state/fleet.ts';
 import { deviceName } from '../state/live.ts';
 import { Tag } from '../components/tag.tsx';
 
-const because = {
+const ruleVerbs = {
   rule: 'admitted by',
-  forbid: 'refused by the guardrail',
-  require: 'admitted by the guardrail',
+  forbid: 'forbidden, whatever any group says, by the guardrail',
+  require: 'admitted, whatever any group says, by the guardrail',
 } as const;
 
 function Because({ decision, org }: { readonly decision: Decision; readonly org: string }): ReactNode {
   const { reason } = decision;
+  const names = useDeviceNames();
   switch (reason.kind) {
     case 'rule':
     case 'forbid':
     case 'require':
       return (
         <>
-          {because[reason.kind]}{' '}
+          {ruleVerbs[reason.kind]}{' '}
           <Link className="link" to="/o/$org/groups/$group" params={{ org, group: reason.group.id }}>
             {reason.group.name}
           </Link>
-          : {ruleText(reason.rule)}
+          : {ruleText(reason.rule, names)}
         </>
       );
     case 'open':

@@ -81,7 +81,9 @@ export const rightsOf = (me: WhoAmI, role: MemberRole | undefined): Rights => {
     editGroup: (group) => mayWrite && (group.user_id === undefined ? isOwner : group.user_id === me.id),
     editDevice: (device) => mayWrite && (isOwner || device.user_id === me.id),
     attachable: (group, device) =>
-      group.is_default !== true && (group.user_id === undefined || group.user_id === device.user_id),
+      group.is_default !== true &&
+      group.guardrail === undefined &&
+      (group.user_id === undefined || group.user_id === device.user_id),
   };
 };
 

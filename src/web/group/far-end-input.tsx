@@ -1,0 +1,109 @@
+/** Owns the field for the far end of a rule: addresses, labels and devices as chips, with suggestions from the fleet. */
+import { Pill, TagsInput } from '@mantine/core';
+import { useState, type ReactNode } from 'react';
+import { allDevicesChip, deviceChip, labelChip } from '../model/far-end.ts';
+import { countLabels } from '../model/labels.ts';
+import { plural } from '../model/rule-text.ts';
+import { useAddressOwners, useDeviceNames } from '../state/fleet.ts';
+import { useSnapshot } from '../state/organization.ts';
+
+/** What was pasted may hold several; spaces alone part nothing, because they may stand around a dash. */
+const splitChips = (texts: readonly string[]): readonly string[] =>
+  texts.flatMap((text) => text.split(/[,;\n]/).map((part) => part.trim())).filter((part) => part !== '');
+
+const shownSuggestions = 30;
+
+/** What a chip says beyond its text: whose address it is, or that its device is gone. */
+function ChipText({ chip }: { readonly chip: string }): ReactNode {
+  const names = useDeviceNames();
+  const owner = useAddressOwners().get(chip);
+  const device = /^device:(.*)$/i.exec(chip)?.[1];
+  if (device !== undefined && names.isGone(names.idOf(device))) {
+    return (
+      <>
+        device …{device.slice(-8)} <em className="fault">gone</em>
+      </>
+    );
+  }
+  return owner === undefined ? (
+    chip
+  ) : (
+    <>
+      {chip} <span className="dimmed">{owner}</span>
+    </>
+  );
+}
+
+/** Suggestions with what each stands for now. */
+function useSuggestions(wanted: 'all' | 'labels' | 'none'): ReadonlyMap<string, string> {
+  const { devices } = useSnapshot();
+  const names = useDeviceNames();
+  if (wanted === 'none') return new Map();
+  const labels = [...countLabels(devices)].map(
+    ([label, count]) => [labelChip([label]), plural(count, 'device')] as const,
+  );
+  const everyone = [allDevicesChip, plural(devices.length, 'device')] as const;
+  const single =
+    wanted === 'labels'
+      ? []
+      : devices.map(({ id, tunnel_ip }) => [deviceChip(names.nameOf(id)), tunnel_ip || 'no address'] as const);
+  return new Map([...labels, everyone, ...single]);
+}
+
+export function FarEndInput({
+  name,
+  label,
+  description,
+  chips,
+  onChange,
+  error,
+  suggest,
+  placeholder,
+}: {
+  /** For who cannot see it, where there is no visible label. */
+  readonly name?: string;
+  readonly label?: string;
+  readonly description?: string;
+  readonly chips: readonly string[];
+  readonly onChange: (chips: readonly string[]) => void;
+  readonly error: string | undefined;
+  readonly suggest: 'all' | 'labels';
+  readonly placeholder: string;
+}): ReactNode {
+  // Ten thousand devices are suggested in the field that has the focus, and in no other.
+  const [focused, setFocused] = useState(false);
+  const [typed, setTyped] = useState('');
+  const suggestions = useSuggestions(focused ? suggest : 'none');
+  return (
+    <TagsInput
+      aria-label={name}
+      label={label}
+      description={description}
+      placeholder={chips.length === 0 ? placeholder : ''}
+      data={[...suggestions.keys()]}
+      limit={shownSuggestions}
+      searchValue={typed}
+      onSearchChange={setTyped}
+      // While something is typed, and not over what stands below the field all the time.
+      dropdownOpened={focused && typed !== ''}
+      onFocus={() => setFocused(true)}
+      onBlur={() => setFocused(false)}
+      renderOption={({ option }) => (
+        <span className="row between grow">
+          <span className="clip">{option.value}</span>
+          <span className="small dimmed">{suggestions.get(option.value)}</span>
+        </span>
+      )}
+      renderPill={({ value, onRemove, disabled }) => (
+        <Pill withRemoveButton={disabled !== true} {...(onRemove && { onRemove })}>
+          <ChipText chip={value ?? ''} />
+        </Pill>
+      )}
+      value={[...chips]}
+      onChange={(texts) => onChange(splitChips(texts))}
+      splitChars={[',', ';']}
+      acceptValueOnBlur
+      error={error}
+    />
+  );
+}

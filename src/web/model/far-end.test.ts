@@ -1,0 +1,38 @@
+/** Proves the far end of a rule as chips. */
+import { expect, it } from 'vitest';
+import type { Device } from '../../api/device.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import { chipsOf, deviceNames, readChips } from './far-end.ts';
+
+const device = (id: string, hostname: string): Device => ({ id, hostname }) as unknown as Device;
+const names = deviceNames([device('1', 'web-1'), device('2', 'twin'), device('3', 'twin'), device('4', 'a b')]);
+
+const rule: StoredRule = {
+  ip_protocol: 'tcp',
+  from_port: 1,
+  to_port: 1,
+  ip_ranges: ['10.0.0.0/8'],
+  peers: [
+    { labels: ['app', 'prod'] },
+    { device_id: '1' },
+    { device_id: '2' },
+    { device_id: 'gone' },
+    { all_devices: true },
+  ],
+};
+
+it('names devices where the name is theirs alone, and goes there and back', () => {
+  const chips = chipsOf(rule, names);
+  expect(chips).toEqual(['label:app+prod', 'device:web-1', 'device:2', 'device:gone', 'all-devices', '10.0.0.0/8']);
+  expect(readChips(chips, names)).toEqual({ ip_ranges: rule.ip_ranges, peers: rule.peers });
+  expect(names.nameOf('4')).toBe('4');
+  expect([names.isGone('gone'), names.isGone('1')]).toEqual([true, false]);
+});
+
+it('leaves what is wrong to the one validation', () => {
+  expect(readChips(['label:', 'device:nobody', 'web-1'], names)).toEqual({
+    ip_ranges: ['web-1'],
+    peers: [{ labels: [''] }, { device_id: 'nobody' }],
+  });
+  expect(readChips([], names)).toEqual({});
+});

@@ -1,0 +1,78 @@
+/** Owns the far end of a rule as chips: addresses, `label:app`, `device:web-1`, `all-devices`; read and written. */
+import type { Device } from '../../api/device.ts';
+import type { Peer, SecurityRule, Selector } from '../../policy/rule.ts';
+
+/** Devices by the names that chips give them. */
+export interface DeviceNames {
+  /** The id of the device that the chip means; the text itself where no device, or more than one, is called so. */
+  readonly idOf: (text: string) => string;
+  /** How a chip names the device; its id for one that is gone. */
+  readonly nameOf: (id: string) => string;
+  readonly isGone: (id: string) => boolean;
+}
+
+export const noNames: DeviceNames = { idOf: (text) => text, nameOf: (id) => id, isGone: () => false };
+
+/** What a chip can hold without being taken apart. */
+const isPlain = (name: string): boolean => /^[^\s,;+]+$/.test(name);
+
+export function deviceNames(devices: readonly Device[]): DeviceNames {
+  const byName = new Map<string, string | undefined>();
+  const byId = new Map<string, string>();
+  for (const { id, hostname } of devices) {
+    byId.set(id, hostname);
+    byName.set(hostname, byName.has(hostname) ? undefined : id);
+  }
+  return {
+    idOf: (text) => byName.get(text) ?? text,
+    nameOf: (id) => {
+      const name = byId.get(id) ?? '';
+      return isPlain(name) && byName.get(name) === id ? name : id;
+    },
+    isGone: (id) => !byId.has(id),
+  };
+}
+
+export const allDevicesChip = 'all-devices';
+export const labelChip = (labels: readonly string[]): string => `label:${labels.join('+')}`;
+export const deviceChip = (name: string): string => `device:${name}`;
+
+export const selectorChip = (selector: Selector): string =>
+  'all_devices' in selector ? allDevicesChip : labelChip(selector.labels);
+export const peerChip = (peer: Peer, names: DeviceNames): string =>
+  'device_id' in peer ? deviceChip(names.nameOf(peer.device_id)) : selectorChip(peer);
+
+/** Chips for all that the rule names. */
+export const chipsOf = ({ peers = [], ip_ranges = [] }: SecurityRule, names: DeviceNames): readonly string[] => [
+  ...peers.map((peer) => peerChip(peer, names)),
+  ...ip_ranges,
+];
+
+/** Devices by what they are; undefined where the chip says no such thing. What is wrong with a label, the one validation tells. */
+export function readSelectorChip(chip: string): Selector | undefined {
+  if (/^all[-_ ]devices$/i.test(chip)) return { all_devices: true };
+  const labels = /^labels?:(.*)$/is.exec(chip)?.[1];
+  return labels === undefined ? undefined : { labels: labels.split('+').map((label) => label.trim()) };
+}
+
+function readPeerChip(chip: string, names: DeviceNames): Peer | undefined {
+  const device = /^device:(.*)$/is.exec(chip)?.[1]?.trim();
+  return device === undefined ? readSelectorChip(chip) : { device_id: names.idOf(device) };
+}
+
+export interface FarEnd {
+  readonly ip_ranges?: readonly string[];
+  readonly peers?: readonly Peer[];
+}
+
+/** What the chips mean, not judged yet. */
+export function readChips(chips: readonly string[], names: DeviceNames): FarEnd {
+  const ranges: string[] = [];
+  const peers: Peer[] = [];
+  for (const chip of chips) {
+    const peer = readPeerChip(chip, names);
+    if (peer === undefined) ranges.push(chip);
+    else peers.push(peer);
+  }
+  return { ...(ranges.length > 0 && { ip_ranges: ranges }), ...(peers.length > 0 && { peers }) };
+}

@@ -1,0 +1,50 @@
+/** Owns what pages ask of the fleet as a whole: names of devices, who has an address, which labels there are. */
+import { useMemo } from 'react';
+import type { Device } from '../../api/device.ts';
+import { printAddress } from '../../policy/address.ts';
+import { Fleet } from '../../policy/fleet/fleet.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import { deviceNames, type DeviceNames } from '../model/far-end.ts';
+import { deviceName } from './live.ts';
+import { useSnapshot } from './organization.ts';
+
+/** One computation for all that show the same devices. */
+function remembered<T>(make: (devices: readonly Device[]) => T): (devices: readonly Device[]) => T {
+  const known = new WeakMap<readonly Device[], { readonly value: T }>();
+  return (devices) => {
+    const found = known.get(devices) ?? { value: make(devices) };
+    known.set(devices, found);
+    return found.value;
+  };
+}
+
+const namesOf = remembered(deviceNames);
+export const fleetOf = remembered((devices) => new Fleet(devices.map(deviceIdentity)));
+
+const ownersOf = remembered((devices): ReadonlyMap<string, string> => {
+  const owners = new Map<string, string>();
+  for (const device of devices) {
+    for (const { family, value } of deviceIdentity(device).addresses) {
+      const address = printAddress(family, value);
+      const other = owners.get(address);
+      owners.set(address, other === undefined ? deviceName(device) : `${other}, ${deviceName(device)}`);
+    }
+  }
+  return owners;
+});
+
+export function useDeviceNames(): DeviceNames {
+  const { devices } = useSnapshot();
+  return useMemo(() => namesOf(devices), [devices]);
+}
+
+export function useFleet(): Fleet {
+  const { devices } = useSnapshot();
+  return useMemo(() => fleetOf(devices), [devices]);
+}
+
+/** The names of the devices that have each address, for addresses that stand in rules. */
+export function useAddressOwners(): ReadonlyMap<string, string> {
+  const { devices } = useSnapshot();
+  return useMemo(() => ownersOf(devices), [devices]);
+}
