@@ -1,7 +1,7 @@
-/** Follows the README's first ten minutes word for word, against the program as it is built. */
+/** Follows the README's first ten minutes, and the session with curl, word for word, against the program as it is built. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,10 +10,9 @@ import { buildProgram } from '../scripts/build-program.mjs';
 import { mortal } from './lib/mortal.ts';
 import { isShown, stepsUnder } from './lib/walkthrough.ts';
 
-const [start, ...steps] = stepsUnder(
-  'First ten minutes',
-  readFileSync(new URL('../README.md', import.meta.url), 'utf8'),
-);
+const page = (file: string): string => readFileSync(new URL(`../${file}`, import.meta.url), 'utf8');
+const [start, ...steps] = stepsUnder('First ten minutes', page('README.md'));
+const curlSteps = stepsUnder('A session with curl', page('docs/api.md'));
 
 describe("the README's first ten minutes", () => {
   let folder: string;
@@ -24,6 +23,9 @@ describe("the README's first ten minutes", () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'rf-readme-'));
     await buildProgram({ outdir: join(folder, 'dist') });
+    await mkdir(join(folder, 'bin'));
+    const command = `#!/bin/sh\nexec '${process.execPath}' '${join(folder, 'dist/ringfence.mjs')}' "$@"\n`;
+    await writeFile(join(folder, 'bin/ringfence'), command, { mode: 0o755 });
     // What `npm start` runs after set-up and build, on a free port.
     const program = [join(folder, 'dist/ringfence.mjs'), 'server', '--listen', '127.0.0.1:0'];
     server = spawn(...mortal(process.execPath, program), {
@@ -56,14 +58,24 @@ describe("the README's first ten minutes", () => {
     expect(steps.length).toBeGreaterThan(3);
   });
 
-  it('show what they say they show', async () => {
+  it.each([
+    ['by the command line', steps],
+    ['by curl', curlSteps],
+  ])('show what they say they show, %s', async (_, pageSteps) => {
     const mark = '----- end of step -----';
-    const script = steps
+    expect(pageSteps.length).toBeGreaterThan(5);
+    const script = pageSteps
       .map((step) => `${step.script}\necho '${mark}'\n`)
       .join('')
       .replaceAll('127.0.0.1:8080', address)
-      .replaceAll('/tmp/ringfence-try', join(folder, 'data'));
-    const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], { stdio: ['ignore', 'pipe', 'pipe'] });
+      .replaceAll('/tmp/ringfence-try', join(folder, 'data'))
+      .replaceAll('$PWD/bin', join(folder, 'bin'));
+    const env = Object.entries(process.env).filter(([variable]) => !variable.startsWith('RINGFENCE_'));
+    const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
+      cwd: folder,
+      env: { ...Object.fromEntries(env), HOME: folder },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let output = '';
     let errors = '';
     shell.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
@@ -71,7 +83,7 @@ describe("the README's first ten minutes", () => {
     const [code] = await once(shell, 'close');
     expect({ code, errors }).toEqual({ code: 0, errors: '' });
     const outputs = output.split(mark);
-    for (const [i, step] of steps.entries()) {
+    for (const [i, step] of pageSteps.entries()) {
       for (const line of step.shows) {
         expect(isShown(line, outputs[i] ?? ''), `step ${i + 1} shows ${line}\nbut gave ${outputs[i]}`).toBe(true);
       }
