@@ -1,7 +1,6 @@
 /** Owns a fleet for tests: the lab with a real server on a real PostgreSQL, what its kernels enforce, and what its packets meet. */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import type { SecurityGroup } from '../../src/api/group.ts';
-import { soundRules } from '../../src/agent/state/last-good-policy.ts';
 import type { LabDevice } from '../../src/cli/lab/device.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
@@ -10,6 +9,10 @@ import { parseListing } from '../../src/nft/listing.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { effectivePolicy } from '../../src/policy/effective.ts';
+import { Fleet as PeerFleet } from '../../src/policy/fleet/fleet.ts';
+import { readGroupRecord } from '../../src/policy/fleet/group-record.ts';
+import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
+import { resolvePolicy } from '../../src/policy/fleet/resolve.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import { samePolicy } from '../../src/policy/same.ts';
 import { startPostgres, type TestPostgres } from '../lib/postgres.ts';
@@ -89,15 +92,19 @@ export class Fleet {
 
   /** What the server's records say that this device enforces. */
   async intended(number: number): Promise<CanonicalPolicy> {
-    const device = await this.owner.devices.get(this.org, await this.idOf(number));
-    const groups = new Map((await this.owner.groups.list(this.org)).map((group) => [group.id, policyGroup(group)]));
+    const id = await this.idOf(number);
+    const [devices, records] = [await this.owner.devices.list(this.org), await this.owner.groups.list(this.org)];
+    const { security_groups = [], labels = [] } = devices.find((device) => device.id === id) ?? {};
+    const groups = new Map(records.map((group) => [group.id, readGroupRecord(group)]));
     const policy = effectivePolicy({
-      list: (device.security_groups ?? []).map(parseGroupId),
-      find: (id) => groups.get(id),
-      defaultGroup: policyGroup(await this.defaultGroup()),
+      list: security_groups.map(parseGroupId),
+      find: (group) => groups.get(group),
+      defaultGroup: readGroupRecord(await this.defaultGroup()),
+      labels,
+      byLabel: groups.values(),
     });
     if ('missing' in policy) throw new Error('a group of the device is missing');
-    return canonicalize(policy);
+    return canonicalize(resolvePolicy(policy, new PeerFleet(devices.map(deviceIdentity))));
   }
 
   async kernel(number: number): Promise<Decompiled | undefined> {
@@ -234,10 +241,3 @@ function verdictBy(key: string, from: Notes | undefined, to: Notes | undefined):
   if (to?.get('came-in')?.has(key) === true && to.get('passed-in')?.has(key) !== true) return 'stopped coming in';
   return undefined;
 }
-
-const policyGroup = ({ id, group_name, inbound_rules, outbound_rules }: SecurityGroup) => ({
-  id: parseGroupId(id),
-  name: group_name,
-  inbound: soundRules(inbound_rules ?? []),
-  outbound: soundRules(outbound_rules ?? []),
-});

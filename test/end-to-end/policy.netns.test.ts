@@ -349,3 +349,67 @@ describe('phase III: a list of groups', () => {
     await expect(device.groups.update(fleet.org, id, { inbound_rules: [] })).rejects.toMatchObject({ status: 403 });
   });
 });
+
+describe('policy by name', () => {
+  const timeoutMs = 20_000;
+  const app = [{ labels: ['app'] }];
+  const label = async (number: number, ...labels: string[]): Promise<void> => {
+    await fleet.owner.devices.update(fleet.org, await fleet.idOf(number), { labels });
+    await fleet.converged(1, 2, 3);
+  };
+
+  test('a label admits a device to what names it, and one that goes ends the connection that it had admitted', async () => {
+    const { id } = await group({ inbound_rules: [{ ...rule('tcp', 5_432), peers: app }] });
+    await fleet.attach(2, id);
+    await fleet.converged(2);
+    await expectVerdicts([
+      [tcp(1, 2, 5_432), dropIn],
+      [tcp(3, 2, 5_432), dropIn],
+    ]);
+    await label(1, 'app', 'prod');
+    await expectVerdicts([
+      [tcp(1, 2, 5_432), 'open'],
+      [tcp(3, 2, 5_432), dropIn],
+    ]);
+    const { driver4: address } = fleet.device(2).addresses;
+    const perform = fleet.device(1).perform.bind(fleet.device(1));
+    expect(await perform({ do: 'connect', name: 'labelled', address, port: 5_432, timeoutMs })).toBe('open');
+    expect(await perform({ do: 'echo', name: 'labelled', timeoutMs })).toBe('open');
+    await label(1, 'prod');
+    await fleet.eventually(
+      2,
+      'the connection ends',
+      async () => (await perform({ do: 'echo', name: 'labelled', timeoutMs: 500 })) === 'closed',
+    );
+    await expectVerdicts([[tcp(1, 2, 5_432), dropIn]]);
+    await fleet.attach(2);
+  });
+
+  test('a group applies by label, and a guardrail stands above every group', async () => {
+    const made = [
+      await fleet.owner.groups.create(fleet.org, {
+        group_name: 'databases',
+        applies_to: [{ labels: ['db'] }],
+        inbound_rules: [rule('tcp', 5_432), rule('tcp', 5_433)],
+      }),
+      await fleet.owner.groups.create(fleet.org, {
+        group_name: 'never from app',
+        guardrail: 'forbid',
+        applies_to: [{ all_devices: true }],
+        inbound_rules: [{ ...rule('tcp', 5_433), peers: app }],
+      }),
+    ];
+    await label(1, 'app');
+    await label(2, 'db');
+    await expectVerdicts([
+      [tcp(1, 2, 5_432), 'open'],
+      [tcp(1, 2, 5_433), dropIn],
+      [tcp(3, 2, 5_433), 'open'],
+      [tcp(3, 2, 22), dropIn],
+      [tcp(1, 3, 5_433), dropIn],
+    ]);
+    for (const { id } of made) await fleet.owner.groups.delete(fleet.org, id, { detach: true });
+    await label(2);
+    await expectVerdicts([[tcp(1, 2, 5_433), 'open']]);
+  });
+});

@@ -1,0 +1,119 @@
+/** Proves that an agent which is one field behind holds its policy and says so: the agent of the last commit that knew no peers, with this server. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, symlinkSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { Device, driver, eventually, removeFolder, type RunningAgent } from '../agent/device.ts';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+const top = fileURLToPath(new URL('../..', import.meta.url));
+const lastWithoutPeers = 'agent: hold the last good policy where a group has a field that is not understood';
+
+type Build = { readonly buildProgram: (options: { readonly outdir: string }) => Promise<unknown> };
+
+/** That commit's own program, built by its own script from history; only the packages that it is built with are ours. */
+async function olderProgram(): Promise<string> {
+  const git = (...args: string[]): Buffer => execFileSync('git', args, { cwd: top, maxBuffer: 1 << 30 });
+  const commit = git('log', '--format=%H', '-1', '--fixed-strings', `--grep=${lastWithoutPeers}`).toString().trim();
+  const folder = mkdtempSync(join(tmpdir(), 'ringfence-older-'));
+  execFileSync('tar', ['-x', '-C', folder], { input: git('archive', commit) });
+  symlinkSync(join(top, 'node_modules'), join(folder, 'node_modules'));
+  const { buildProgram } = (await import(join(folder, 'scripts/build-program.mjs'))) as Build;
+  await buildProgram({ outdir: join(folder, 'dist') });
+  return folder;
+}
+
+let postgres: TestPostgres | undefined;
+let server: TestServer | undefined;
+let older: string | undefined;
+beforeAll(async () => {
+  [postgres, older] = await Promise.all([startPostgres(), olderProgram()]);
+  server = await startTestServer(postgres);
+});
+afterAll(async () => {
+  await server?.close();
+  await postgres?.stop();
+  if (older !== undefined) await removeFolder(older);
+});
+
+let place: Place;
+let device: Device;
+let agent: RunningAgent | undefined;
+let state: string;
+beforeEach(async () => {
+  if (server === undefined || older === undefined) throw new Error('nothing is built');
+  expect(existsSync(join(older, 'src/policy/fleet'))).toBe(false);
+  place = await newPlace(server);
+  device = await Device.open(join(older, 'bin/ringfence'));
+  device.door.target = server.url;
+  state = mkdtempSync(join(tmpdir(), 'ringfence-state-'));
+});
+afterEach(async () => {
+  await agent?.end('SIGKILL');
+  await device?.close();
+  await removeFolder(state);
+});
+
+const tcp = (port: number, fields: object = {}) => ({ ip_protocol: 'tcp', from_port: port, to_port: port, ...fields });
+const groups = (): string => `${place.base}/security_groups`;
+
+test.each<[string, () => Promise<unknown>]>([
+  [
+    'a rule with peers in its own group',
+    () =>
+      place.owner.api.expect(200, 'PATCH', `${groups()}/${place.defaultGroup}`, {
+        inbound_rules: [tcp(22), tcp(443, { peers: [{ all_devices: true }] })],
+      }),
+  ],
+  [
+    'a group that applies by label, to whomever',
+    () =>
+      place.owner.api.expect(201, 'POST', groups(), {
+        group_name: 'by label',
+        applies_to: [{ labels: ['nobody'] }],
+        inbound_rules: [tcp(80)],
+      }),
+  ],
+  [
+    'a guardrail',
+    () =>
+      place.owner.api.expect(201, 'POST', groups(), {
+        group_name: 'never',
+        guardrail: 'forbid',
+        applies_to: [{ all_devices: true }],
+        inbound_rules: [tcp(22)],
+      }),
+  ],
+])('an older agent that meets %s holds its last good policy and reports not_understood', async (_, meet) => {
+  await place.owner.api.expect(200, 'PATCH', `${groups()}/${place.defaultGroup}`, { inbound_rules: [tcp(22)] });
+  const { id, device_token } = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'k' });
+  const file = join(state, 'token');
+  await writeFile(file, `${device_token}\n`, { mode: 0o600 });
+  const running = device.start(
+    `--server ${device.door.url} --organization ${place.org} --interface ${driver} --state ${state} --device ${id} --token-file ${file}`.split(
+      ' ',
+    ),
+  );
+  agent = running;
+  await device.untilOpen('22', running);
+  await meet();
+  await eventually(
+    () => `the server hears that it is not understood\n${running.output}`,
+    async () => {
+      const statuses = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
+      const { status } = statuses.find((each: { device_id: string }) => each.device_id === id) ?? {};
+      return status?.state === 'failed' && status.code === 'not_understood';
+    },
+  );
+  expect(await device.openPorts()).toBe('22');
+});
