@@ -59,6 +59,12 @@ export const systemPackages = [
   { name: 'fish', for: ['test'], needs: ['fish'], why: 'its completion of our commands' },
   { name: 'curl', for: ['test'], needs: ['curl'], why: "the examples of the watch protocol's page" },
   { name: 'nginx', for: ['test'], needs: ['nginx'], why: 'the reverse proxy that the docs set up' },
+  {
+    name: 'prometheus',
+    for: ['test'],
+    needs: ['prometheus', 'promtool'],
+    why: 'checking the alert rules and the dashboard that we ship',
+  },
   { name: 'podman', for: ['test'], needs: ['podman', 'conmon'], why: 'a real container engine beside the rules' },
   { name: 'crun', for: ['test'], needs: ['crun'], why: 'its runtime' },
   { name: 'netavark', for: ['test'], needs: ['/usr/lib/podman/netavark'], why: 'its networks and published ports' },
