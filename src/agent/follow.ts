@@ -44,7 +44,7 @@ export async function follow(config: AgentConfig, { version, signal }: { version
   const run = commandRunner([]);
   const netlink = new NetlinkChannel({ clock });
   const table = netlinkFlowTable(netlink, commandFlowTable(run));
-  const nft = new RealNft({ clock, scratch: await scratchFolder(state) });
+  const nft = new RealNft({ clock, scratch: await scratchFolder(state), netlink });
   const stateFolder = new StateFolder({ folder: state });
   await Promise.all([stateFolder.removeUnfinished(), folder.removeUnfinished()]);
   const serverAccess = config.serverAccess

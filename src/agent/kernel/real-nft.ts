@@ -17,6 +17,8 @@ import {
   type Answer,
 } from '../../nft/session.ts';
 import { openFreshFile } from '../../node/whole-file.ts';
+import type { NetlinkChannel } from '../netlink/channel.ts';
+import { changeOverNetlink } from './element-changes.ts';
 import { NftError, type Nft } from './nft.ts';
 import { NftSession } from './nft-session.ts';
 import { Patience } from './patience.ts';
@@ -30,6 +32,8 @@ export interface RealNftOptions {
   readonly program?: string;
   /** Milliseconds for one answer, besides what a large batch takes; a minute unless given. */
   readonly patience?: number;
+  /** The short way for members of maps; absent: they go through nft like everything else. */
+  readonly netlink?: NetlinkChannel;
   /** Lines after which a fresh nft takes over: it keeps every line in memory. 10,000 unless given. */
   readonly lifetime?: number;
 }
@@ -43,7 +47,7 @@ const longestLine = 2_048;
 const largeBatch = 1_000_000;
 
 export class RealNft implements Nft {
-  readonly #options: Required<Omit<RealNftOptions, 'patience'>>;
+  readonly #options: Required<Omit<RealNftOptions, 'patience' | 'netlink'>> & Pick<RealNftOptions, 'netlink'>;
   readonly #file: string;
   readonly #pids = new Set<number>();
   readonly #patience: Patience;
@@ -59,7 +63,7 @@ export class RealNft implements Nft {
 
   run(commands: readonly Command[]): Promise<void> {
     return this.#inTurn(async () => {
-      if (commands.length === 0) return;
+      if (commands.length === 0 || (await changeOverNetlink(this.#options.netlink, commands))) return;
       const { line, size } = await this.#lineFor(commands);
       const answer = await this.#ask(line, size).catch((error: unknown) => {
         throw size < largeBatch ? error : withSize(error, size);
@@ -91,7 +95,7 @@ export class RealNft implements Nft {
   }
 
   owns(process: number): boolean {
-    return this.#pids.has(process);
+    return this.#pids.has(process) || this.#options.netlink?.owns(process) === true;
   }
 
   async close(): Promise<void> {

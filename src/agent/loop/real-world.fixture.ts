@@ -70,9 +70,9 @@ export class RealWorld {
   start(): Agent {
     const prefix = this.device.inside([]);
     const clock = systemClock;
-    const nft = new RealNft({ clock, scratch: this.folder, prefix });
-    const run = commandRunner(prefix);
     const netlink = new NetlinkChannel({ clock, prefix });
+    const nft = new RealNft({ clock, scratch: this.folder, prefix, netlink });
+    const run = commandRunner(prefix);
     const table = netlinkFlowTable(netlink, commandFlowTable(run));
     const agent = new Agent({
       nft,
