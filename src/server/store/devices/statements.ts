@@ -2,7 +2,7 @@
 import { found, inOrg, statement } from '../postgres/sql.ts';
 import { isMember, isOwner, noteRevoked } from '../schema/fragments.ts';
 import { quickOperation, type QuickOperation } from '../write/quick.ts';
-import { byQuickWrite, keepStates } from '../write/history.ts';
+import { askedColumns, byQuickInsert, byQuickUpdate, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { deviceBody, identityBody, identityColumns } from './body.ts';
 import { fieldColumns, fields, fieldsOf, policyColumns } from './fields.ts';
@@ -82,7 +82,7 @@ export const createDevice = quickOperation('create_device', {
     RETURNING org_id, id, revision, body, ${identityBody('devices')} AS identity)`,
   log: `log AS (${log('change', 'new')}),
     identities AS (${keepIdentities('new')}),
-    kept AS (${keepStates({ ...byQuickWrite, kind: 'device', type: 'change', owner: 'n.user_id' })}),
+    kept AS (${keepStates({ ...byQuickInsert, kind: 'device', type: 'change', owner: 'n.user_id' })}),
     token AS (
       INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, created_at)
       SELECT token_id, token_digest, user_id, org_id, id, token_name, 'full', created_at FROM numbered WHERE token_digest IS NOT NULL)`,
@@ -156,9 +156,9 @@ export const updateDevice = deviceUpdate('update_device', {
   flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
   refusals: `WHEN ${isChanged('labels')} AND NOT ${isOwner('n.actor')} THEN 'labels_by_owner'
     WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND NOT ${isOwner('n.actor')} THEN 'address_by_owner'`,
-  column: identityIfChanged('n', 'd'),
+  column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed, ${askedColumns}`,
   keep: `, identities AS (${keepIdentities('new')}),
-    kept AS (${keepStates({ ...byQuickWrite, kind: 'device', type: 'change', owner: 'n.user_id', where: 'n.policy_changed' })})`,
+    kept AS (${keepStates({ ...byQuickUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,
 });
 
 /** Careful. Values: devices, their lists as JSON arrays. */

@@ -2,7 +2,7 @@
 import { inOrg, statement } from '../postgres/sql.ts';
 import { isMember, isVisible, onlyFor } from '../schema/fragments.ts';
 import { quickOperation, type QuickOperation } from '../write/quick.ts';
-import { byQuickWrite, keepStates } from '../write/history.ts';
+import { askedColumns, byQuickInsert, byQuickUpdate, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { groupBody } from './body.ts';
 import { makesOverfull, rangesOf } from '../devices/ranges.ts';
@@ -35,8 +35,8 @@ const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({ kind: 'security-groups', type, from, onlyFor: onlyFor(from), leftAt: `${from}.left_at` });
 
 /** Beside the log, which forgets soon, the history. */
-const logAndKeep = `log AS (${log('change', 'new')}),
-  kept AS (${keepStates({ ...byQuickWrite, kind: 'security-groups', type: 'change', owner: 'new.user_id', onlyFor: onlyFor('new') })})`;
+const logAndKeep = (asked: typeof byQuickInsert | typeof byQuickUpdate): string => `log AS (${log('change', 'new')}),
+  kept AS (${keepStates({ ...asked, kind: 'security-groups', type: 'change', owner: 'new.user_id', onlyFor: onlyFor('new') })})`;
 
 const columns =
   'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail, inbound_ranges, outbound_ranges, created_at, updated_at, revision';
@@ -73,7 +73,7 @@ const groupCreation = (name: string, selectors = ''): QuickOperation =>
     refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
     write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
-    log: `${logAndKeep} ${selectors}`,
+    log: `${logAndKeep(byQuickInsert)} ${selectors}`,
     oldBody: 'NULL',
     standing: 'NULL::bigint',
   });
@@ -114,8 +114,8 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Quick
     write: `new AS (
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
-    FROM numbered n WHERE g.id = n.id RETURNING g.*)`,
-    log: `${logAndKeep} ${selectors}`,
+    FROM numbered n WHERE g.id = n.id RETURNING g.*, ${askedColumns})`,
+    log: `${logAndKeep(byQuickUpdate)} ${selectors}`,
     oldBody: 'g.body',
     standing: 'g.revision',
   });
