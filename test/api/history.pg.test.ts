@@ -119,6 +119,26 @@ describe('restoring', () => {
     expect(await member.api.expect(200, 'POST', restore, body)).toMatchObject({ id: made.id, user_id: member.id });
   });
 
+  test('brings a guardrail back with the devices it applies to; one that forbids everything only when forced', async () => {
+    const { owner, base } = await newPlace(stage.server);
+    const everything = ['ipv4', 'ipv6'].map((ip_protocol) => ({ ip_protocol, from_port: 0, to_port: 0 }));
+    const body = {
+      group_name: 'never',
+      guardrail: 'forbid',
+      applies_to: [{ all_devices: true }],
+      inbound_rules: [ssh],
+    };
+    const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, body);
+    const path = `${base}/security_groups/${made.id}`;
+    const closed = await owner.api.expect(200, 'PATCH', `${path}?force=true`, { inbound_rules: everything });
+    await owner.api.expect(200, 'PATCH', path, { inbound_rules: [ssh] });
+    const problem = await owner.api.expect(422, 'POST', `${path}/restore`, { revision: closed.revision });
+    expect(problem.errors[0].code).toBe('forbids_everything');
+    await owner.api.expect(200, 'POST', `${path}/restore?force=true`, { revision: closed.revision });
+    await owner.api.expect(200, 'DELETE', path);
+    expect(await owner.api.expect(200, 'POST', `${path}/restore`, { revision: made.revision })).toMatchObject(body);
+  });
+
   test('makes every check of an ordinary write again', async () => {
     const { server } = stage;
     const { owner, base, org } = await newPlace(server);

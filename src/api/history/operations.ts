@@ -1,7 +1,7 @@
 /** Owns the rows of the table of operations that are about the past (reference 4.8). */
 import { SecurityGroup } from '../group.ts';
 import { DevicePolicyState, GroupState, RestoreSecurityGroup } from './states.ts';
-import { HistoryQuery } from '../list.ts';
+import { HistoryQuery, WriteGroupQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
 
 export const historyRows = {
@@ -24,6 +24,7 @@ export const historyRows = {
     subject: 'standing or deleted group',
     tag: 'security groups',
     summary: 'Make a group what it was at a revision; a deleted one comes back',
+    query: WriteGroupQuery,
     body: RestoreSecurityGroup,
     answer: SecurityGroup,
     etag: true,

@@ -7,6 +7,7 @@ import { HttpError, invalid, notFound } from '../errors.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';
 import { ownerOf, readGroupBody } from './groups.ts';
+import { refuseEverything } from './guardrails.ts';
 
 const show = {
   id: ({ revision }: State<unknown>) => String(revision),
@@ -64,6 +65,7 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
     const detail = `There was no such group at revision ${revision}, or you could not see it.`;
     throw invalid([{ pointer: '/revision', code: 'no_such_state', detail }]);
   }
+  if (past.record.guardrail === 'forbid' && call.query.force !== true) refuseEverything(past.record);
   const expected = expectedRevision(call.ifMatch, nowOf(call).revision);
   const written = { params: call.params, body: bodyOf(past.record) };
   const owner = ownerOf(call);
