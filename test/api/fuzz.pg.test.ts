@@ -55,7 +55,9 @@ function forget(name: string, id: unknown): void {
 
 beforeAll(async () => {
   postgres = await startPostgres();
-  server = await startTestServer(postgres);
+  // Nobody listens there: deliveries fail at once, and stay on this machine.
+  const webhookHosts = [{ kind: 'exact', scheme: 'http:', host: '127.0.0.1', port: '9' }] as const;
+  server = await startTestServer(postgres, { webhookHosts });
   const place = await newPlace(server);
   const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'first' });
   const key = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, { uses: 50 });
@@ -216,6 +218,9 @@ const gives: Readonly<Record<string, string>> = {
   revokeEnrollmentKey: 'key_id',
   revokeToken: 'token_id',
   removeUser: 'user_id',
+  createWebhook: 'webhook_id',
+  listWebhooks: 'webhook_id',
+  deleteWebhook: 'webhook_id',
 };
 
 /** Whether an operation makes what this one's path names. */

@@ -25,6 +25,7 @@ const words: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
     [],
   ),
   child_prefix: fc.constantFrom(null, [], ['10.0.0.0/8'], ['fd00::/64', '10.1.0.0/16']),
+  url: fc.constantFrom('http://127.0.0.1:9/', 'http://127.0.0.1:9/hook', 'https://elsewhere.example/'),
   expires_at: fc.constantFrom('2099-01-01T00:00:00Z', '2001-01-01T00:00:00Z', '2099-02-30T00:00:00Z'),
 };
 const ranges = fc.constantFrom(
@@ -114,12 +115,17 @@ export class Values {
       case 'string':
         return this.#string(schema);
       case 'integer':
-        return fc.integer({ min: schema['minimum'] ?? 0, max: Math.min(schema['maximum'] ?? 100, 100) });
+        return this.#integer(schema['minimum'] ?? 0, schema['maximum'] ?? Number.POSITIVE_INFINITY);
       case 'boolean':
         return fc.boolean();
       default:
         return fc.constant(null);
     }
+  }
+
+  /** Small ones, as far as there are small ones. */
+  #integer(min: number, max: number): fc.Arbitrary<number> {
+    return fc.integer({ min, max: Math.min(max, Math.max(100, min + 100)) });
   }
 
   #string(schema: Schema): fc.Arbitrary<string> {
