@@ -46,7 +46,8 @@ function wordsOf(family: Family, border: bigint): readonly number[] {
   return words;
 }
 
-function hashOf(family: Family, border: bigint): Fingerprint {
+/** What one border, an address or the number after the last one, adds to a fingerprint. */
+export function borderFingerprint(family: Family, border: bigint): Fingerprint {
   const words = wordsOf(family, border);
   const lane = (seed: number): number => settle(words.reduce(stir, stir(seed, family)));
   return [lane(seeds[0]), lane(seeds[1]), lane(seeds[2]), lane(seeds[3])];
@@ -56,8 +57,8 @@ function hashOf(family: Family, border: bigint): Fingerprint {
  * A range is fingerprinted by its two borders. Those of ranges that touch cancel each other out, so a set has the same
  * fingerprint however it is cut into disjoint ranges.
  */
-export const rangeFingerprint = (family: Family, { first, last }: Range): Fingerprint =>
-  joinFingerprints(hashOf(family, first), hashOf(family, last + 1n));
+const rangeFingerprint = (family: Family, { first, last }: Range): Fingerprint =>
+  joinFingerprints(borderFingerprint(family, first), borderFingerprint(family, last + 1n));
 
 /** Of disjoint ranges. */
 export const setFingerprint = (family: Family, ranges: readonly Range[]): Fingerprint =>

@@ -2,9 +2,8 @@
 import type { PortedRange, PortMap, PortNode } from '../canonical.ts';
 import type { Family } from '../rule.ts';
 import {
+  borderFingerprint,
   emptyFingerprint,
-  joinFingerprints,
-  rangeFingerprint,
   sameFingerprint,
   setFingerprint,
   type Fingerprint,
@@ -26,61 +25,70 @@ function withoutRepeats(steps: readonly Step[]): Step[] {
   });
 }
 
-/** The union of ranges that come and go, in pieces between all their borders: how often each piece is covered. */
+/** A range by the places of its borders among all borders. */
+interface Placed {
+  readonly begin: number;
+  readonly end: number;
+}
+
+const lanes = 4;
+
+/**
+ * The union of ranges that come and go, in pieces between all their borders: how often each piece is covered. A segment
+ * tree: each node covers some pieces, by itself or by its halves, and knows the fingerprint of what is covered there.
+ */
 class Coverage {
-  readonly #borders: readonly bigint[];
-  readonly #family: Family;
+  readonly #places: ReadonlyMap<bigint, number>;
+  /** Of borders and of nodes, four numbers each. */
+  readonly #hashes: Int32Array;
+  readonly #sums: Int32Array;
   readonly #counts: Int32Array;
-  readonly #wholes: (Fingerprint | undefined)[] = [];
-  readonly #sums: Fingerprint[] = [];
 
   constructor(family: Family, ranges: readonly PortedRange[]) {
-    this.#family = family;
     const all = new Set<bigint>();
     for (const { first, last } of ranges) all.add(first).add(last + 1n);
-    this.#borders = [...all].toSorted((a, b) => (a < b ? -1 : 1));
-    this.#counts = new Int32Array(4 * this.#borders.length);
+    const borders = [...all].toSorted((a, b) => (a < b ? -1 : 1));
+    this.#places = new Map(borders.map((border, place) => [border, place]));
+    this.#hashes = new Int32Array(lanes * borders.length);
+    for (const [place, border] of borders.entries()) {
+      this.#hashes.set(borderFingerprint(family, border), lanes * place);
+    }
+    this.#counts = new Int32Array(4 * borders.length);
+    this.#sums = new Int32Array(lanes * 4 * borders.length);
   }
 
   get fingerprint(): Fingerprint {
-    return this.#sums[1] ?? emptyFingerprint;
+    const lane = (i: number): number => this.#sums[lanes + i] ?? 0;
+    return [lane(0), lane(1), lane(2), lane(3)];
   }
 
-  change({ first, last }: PortedRange, by: 1 | -1): void {
-    this.#change(1, 0, this.#borders.length - 1, this.#place(first), this.#place(last + 1n), by);
+  placed({ first, last }: PortedRange): Placed {
+    return { begin: this.#places.get(first) ?? 0, end: this.#places.get(last + 1n) ?? 0 };
   }
 
-  #place(border: bigint): number {
-    let [low, high] = [0, this.#borders.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#borders[middle] as bigint) < border) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+  change(range: Placed, by: 1 | -1): void {
+    this.#change(1, 0, this.#places.size - 1, range, by);
   }
 
-  /** A segment tree: a node covers the pieces from `low` up to `high`, and is covered itself or by its halves. */
-  #change(node: number, low: number, high: number, begin: number, end: number, by: number): void {
-    if (end <= low || high <= begin) return;
-    const middle = (low + high) >> 1;
-    if (begin <= low && high <= end) this.#counts[node] = (this.#counts[node] ?? 0) + by;
+  #change(node: number, low: number, high: number, range: Placed, by: 1 | -1): void {
+    if (range.end <= low || high <= range.begin) return;
+    const whole = range.begin <= low && high <= range.end;
+    if (whole) this.#counts[node] = (this.#counts[node] ?? 0) + by;
     else {
-      this.#change(2 * node, low, middle, begin, end, by);
-      this.#change(2 * node + 1, middle, high, begin, end, by);
+      const middle = (low + high) >> 1;
+      this.#change(2 * node, low, middle, range, by);
+      this.#change(2 * node + 1, middle, high, range, by);
     }
-    if ((this.#counts[node] ?? 0) > 0) this.#sums[node] = this.#whole(node, low, high);
-    else if (high - low > 1) {
-      const halves = [this.#sums[2 * node] ?? emptyFingerprint, this.#sums[2 * node + 1] ?? emptyFingerprint] as const;
-      this.#sums[node] = joinFingerprints(...halves);
-    } else this.#sums[node] = emptyFingerprint;
+    if ((this.#counts[node] ?? 0) > 0) this.#join(node, this.#hashes, low, high);
+    else if (high - low > 1) this.#join(node, this.#sums, 2 * node, 2 * node + 1);
+    else this.#sums.fill(0, lanes * node, lanes * (node + 1));
   }
 
-  #whole(node: number, low: number, high: number): Fingerprint {
-    const [first, end] = [this.#borders[low] ?? 0n, this.#borders[high] ?? 0n];
-    const whole = this.#wholes[node] ?? rangeFingerprint(this.#family, { first, last: end - 1n });
-    this.#wholes[node] = whole;
-    return whole;
+  /** What is covered at a node: between two borders, or what its halves say. */
+  #join(node: number, of: Int32Array, one: number, other: number): void {
+    for (let lane = 0; lane < lanes; lane += 1) {
+      this.#sums[lanes * node + lane] = (of[lanes * one + lane] ?? 0) ^ (of[lanes * other + lane] ?? 0);
+    }
   }
 }
 
@@ -95,10 +103,13 @@ function rangesAt(node: PortNode, family: Family): readonly PortedRange[] {
 function sweep(ranges: readonly PortedRange[], family: Family): Step[] {
   const coverage = new Coverage(family, ranges);
   const changes = ranges
-    .flatMap((range) => [
-      { port: range.from, range, by: 1 as const },
-      { port: range.to + 1, range, by: -1 as const },
-    ])
+    .flatMap((each) => {
+      const range = coverage.placed(each);
+      return [
+        { port: each.from, range, by: 1 as const },
+        { port: each.to + 1, range, by: -1 as const },
+      ];
+    })
     .toSorted((a, b) => a.port - b.port || b.by - a.by);
   const steps: Step[] = [];
   for (const [index, { port, range, by }] of changes.entries()) {
