@@ -53,7 +53,8 @@ export function addWebhookCommands(program: Command): void {
     {
       usage: 'test <webhook>',
       summary: 'send a test to a webhook',
-      examples: ['ringfence webhook test pager', 'ringfence webhook deliveries pager'],
+      about: 'What became of it is in `ringfence webhook deliveries`.',
+      examples: ['ringfence webhook test pager'],
     },
     (run, session, { args: [text = ''] }) => run.test(session, text),
   );
