@@ -6,7 +6,7 @@ import { compile } from '../../nft/compile.ts';
 import { BadName, parseInterfaceName } from '../../nft/names.ts';
 import { install } from '../../nft/plan.ts';
 import { printCommands } from '../../nft/print.ts';
-import { canonicalize } from '../../policy/canonicalize.ts';
+import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
 import { isClosed } from '../../policy/decide.ts';
 import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
 import { Fleet } from '../../policy/fleet/fleet.ts';
@@ -45,7 +45,7 @@ export async function showNft(session: Session, text: string, options: NftOption
     if (error instanceof BadName) throw usageError(error.message);
     throw error;
   }
-  const ruleset = compile(canonicalize(policy), {
+  const ruleset = compile(canonicalizeNames(policy) ?? canonicalize(policy), {
     interface: name,
     neighbourDiscovery: options.neighbourDiscovery === true,
     serverAccess,

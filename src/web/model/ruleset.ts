@@ -5,7 +5,7 @@ import { compile } from '../../nft/compile.ts';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
 import { plan } from '../../nft/plan.ts';
 import { printCommands } from '../../nft/print.ts';
-import { canonicalize } from '../../policy/canonicalize.ts';
+import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { exampleInterface } from './device-policy.ts';
 
@@ -21,7 +21,7 @@ function interfaceOf(name: string | undefined): InterfaceName {
 /** `report` is what the device's agent said, where one has. */
 export function compilePolicy(policy: EffectivePolicy, report?: DeviceReport): string {
   const { serverAccess, containers } = surroundingsOf(report);
-  const ruleset = compile(canonicalize(policy), {
+  const ruleset = compile(canonicalizeNames(policy) ?? canonicalize(policy), {
     interface: interfaceOf(report?.interface),
     neighbourDiscovery: false,
     serverAccess,
