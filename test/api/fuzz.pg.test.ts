@@ -253,7 +253,10 @@ const documentsOf = (text: string): unknown[] =>
 async function auditedOperations(): Promise<Record<string, number>> {
   const { rows } = await withClient((client) =>
     client.query<{ operation: string; count: string }>(
-      `SELECT operation, count(*) FROM audit WHERE id > $1 AND NOT (operation = 'removeUser' AND org_id IS NOT NULL) GROUP BY operation`,
+      // What goes with a removed member, or is handed over, has entries of its own.
+      `SELECT operation, count(*) FROM audit a WHERE id > $1 AND NOT (operation = 'removeUser' AND org_id IS NOT NULL)
+         AND (operation = 'removeMember' OR NOT EXISTS (SELECT FROM audit r WHERE r.request_id = a.request_id AND r.operation = 'removeMember'))
+       GROUP BY operation`,
       [lastPrepared],
     ),
   );
