@@ -13,6 +13,7 @@ import {
   type Rooms,
   type Source,
 } from './lib/layers.ts';
+import { enforcementRooms } from './lib/enforcement-rooms.ts';
 import { storeRooms } from './lib/store-rooms.ts';
 
 const service = ['fastify', 'fastify-plugin', '@fastify/', 'typebox', 'pino', 'prom-client'];
@@ -61,12 +62,7 @@ const rooms: Rooms = {
     node: true,
     why: 'streams read the store and are opened by a route',
   },
-  'server/webhooks': {
-    may: ['node', 'server/store/contract', 'server', 'api', 'policy'],
-    npm: service,
-    node: true,
-    why: 'looks for what is to be told and sends it; knows nothing of routes',
-  },
+  ...enforcementRooms,
   'server/http/listener': {
     may: [],
     npm: [],
@@ -74,7 +70,7 @@ const rooms: Rooms = {
     why: 'the port and its certificate; it knows nothing of what is served',
   },
   'server/http': {
-    may: ['server/store/contract', 'server/identity', 'server', 'api', 'policy'],
+    may: ['server/store/contract', 'server/convergence', 'server/identity', 'server', 'api', 'policy'],
     npm: service,
     node: true,
     why: 'what a request is to a handler, and how failures are answered: all rooms of HTTP share it',
@@ -112,6 +108,7 @@ const rooms: Rooms = {
       'server/http',
       'server/identity',
       'server/store/contract',
+      'server/convergence',
       'server/watch',
       'server',
       'api',
@@ -184,6 +181,8 @@ const rooms: Rooms = {
       'server/store/contract',
       'server/database',
       'server/identity',
+      'server/presence',
+      'server/convergence',
       'server/watch',
       'server/webhooks',
       'server',
@@ -334,6 +333,7 @@ const rooms: Rooms = {
     'files, rulesets and explanations of groups and devices',
   ),
   'cli/webhook': noun([], 'where alerts go'),
+  'cli/status': noun([], 'the fleet at a glance'),
   'cli/watch': noun(['cli/group', 'node'], 'changes, told with the rules as people write them'),
   'cli/completion': noun(['node', 'cli/lookup'], 'what may follow a half-typed command line'),
   'cli/reference': noun([], 'docs/cli.md'),
@@ -371,6 +371,7 @@ const rooms: Rooms = {
       'cli/history',
       'cli/policy',
       'cli/webhook',
+      'cli/status',
       'cli/watch',
       'cli/doctor',
       'cli/completion',

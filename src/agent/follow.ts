@@ -58,6 +58,7 @@ export async function follow(config: AgentConfig, { version, signal }: { version
     version,
     machine: check.machine,
     driver,
+    onAwaited: (revision) => reporter.expect(revision),
     serverAccess,
   });
   const reporter = new Reporter({

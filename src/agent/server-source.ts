@@ -27,6 +27,8 @@ export interface ServerSourceOptions {
   readonly machine: string | undefined;
   /** The driver interface, once it is known. */
   readonly driver: () => string | undefined;
+  /** Somebody waits until what is in force reflects this revision. */
+  readonly onAwaited: (revision: number) => void;
   /** Absent: connections find the server by themselves. */
   readonly serverAccess: ServerAddresses | undefined;
 }
@@ -43,7 +45,7 @@ export interface ServerSource {
 }
 
 export function createServerSource(options: ServerSourceOptions): ServerSource {
-  const { config, folder, log, version, serverAccess } = options;
+  const { config, folder, log, version, serverAccess, onAwaited } = options;
   const { server, organization, proof, tlsCa } = config;
   const fetch = createNodeFetch({
     ...(tlsCa !== undefined && { authorities: () => readFile(tlsCa, 'utf8') }),
@@ -72,7 +74,7 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
   let informer: InformerSource | undefined;
   const source = new IdentifiedSource({
     identify,
-    open: ({ device, client }) => (informer = new InformerSource({ client, organization, device, onFault })),
+    open: ({ device, client }) => (informer = new InformerSource({ client, organization, device, onAwaited, onFault })),
     clock: systemClock,
     random: Math.random,
   });

@@ -1,4 +1,5 @@
 /** Owns the rows of the table of operations that are about devices and how they enroll. */
+import { Convergence, ConvergenceQuery } from './enforcement/convergence.ts';
 import {
   AddDevice,
   AppliedGroup,
@@ -6,6 +7,7 @@ import {
   DeviceReport,
   DeviceStatus,
   RegisteredDevice,
+  ReportedStatus,
   UpdateDevice,
 } from './device.ts';
 import { PageQuery, RevisionPageQuery } from './list.ts';
@@ -72,14 +74,21 @@ export const deviceRows = {
     tag: 'devices',
     summary: 'Report the status of a device, as its agent',
     body: DeviceReport,
-    answer: DeviceStatus,
+    answer: ReportedStatus,
   },
   listDeviceStatuses: {
     effect: 'read',
     tag: 'devices',
-    summary: 'List what the agents last reported',
+    summary: 'List every device with what its agent last reported, and whether its policy is in force',
     query: PageQuery,
     answer: DeviceStatus,
+  },
+  readConvergence: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'Tell on which devices a revision is in force, at once or when it is on all of them',
+    query: ConvergenceQuery,
+    answer: Convergence,
   },
 
   createEnrollmentKey: {

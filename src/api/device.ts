@@ -1,6 +1,7 @@
-/** Owns the wire form of devices (reference 2.4). */
+/** Owns the wire form of devices (reference 2.4), and of what is known about them at work (reference 2.11). */
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
+import { InForceWord } from './enforcement/convergence.ts';
 import { largestRevision, limits } from './limits.ts';
 import {
   givenId,
@@ -126,9 +127,17 @@ const addressList = (description: string) =>
 /** What an agent says about itself. It takes no revision and makes no event. */
 export const DeviceReport = Type.Object(
   {
-    state: Type.Enum(['starting', 'applied', 'failed'], { description: 'Whether the policy is in force.' }),
+    state: Type.Enum(['starting', 'applied', 'failed', 'reverted'], {
+      description: 'Whether the policy is in force; `reverted`: the one before was put back.',
+    }),
     revision: Type.Optional(
       Type.Integer({ ...Revision, description: 'Newest revision that the rules in force reflect.' }),
+    ),
+    policy_digest: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: 'SHA-256 over the canonical policy as read back from the kernel, in 64 hexadecimal digits.',
+      }),
     ),
     code: Type.Optional(ShortText('What went wrong last, for a program, such as `not_understood`.')),
     detail: Type.Optional(Text('What went wrong last, for a person.')),
@@ -157,8 +166,26 @@ export const DeviceReport = Type.Object(
 );
 export type DeviceReport = Wire<typeof DeviceReport>;
 
-export const DeviceStatus = Type.Object(
+/** The answer to a report. */
+export const ReportedStatus = Type.Object(
   { device_id: id<DeviceId>('The device.'), reported_at: Timestamp, status: DeviceReport },
+  { ...strict, $id: 'ReportedStatus', title: 'ReportedStatus' },
+);
+export type ReportedStatus = Wire<typeof ReportedStatus>;
+
+/** How a device stands: what the server knows, and beside it what its agent last reported. */
+export const DeviceStatus = Type.Object(
+  {
+    device_id: id<DeviceId>('The device.'),
+    hostname: ShortText('Name of the machine; may be empty.'),
+    in_force: InForceWord,
+    code: Type.Optional(ShortText('Why not, for a program: `digest_differs`, or what the agent reported.')),
+    detail: Type.Optional(Text('Why not, for a person.')),
+    online: Type.Boolean({ description: 'Whether it holds a stream right now, or did within the last 20 seconds.' }),
+    last_seen_at: Type.Optional(Timestamp),
+    reported_at: Type.Optional(Timestamp),
+    status: Type.Optional(DeviceReport),
+  },
   { ...strict, $id: 'DeviceStatus', title: 'DeviceStatus' },
 );
 export type DeviceStatus = Wire<typeof DeviceStatus>;

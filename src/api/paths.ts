@@ -41,6 +41,7 @@ export const paths = {
   listDeviceGroups: ['GET', '/api/organizations/{org_id}/devices/{device_id}/groups', 'list'],
   reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status', 'record'],
   listDeviceStatuses: ['GET', '/api/organizations/{org_id}/device_statuses', 'list'],
+  readConvergence: ['GET', '/api/organizations/{org_id}/convergence', 'record'],
 
   createEnrollmentKey: ['POST', '/api/organizations/{org_id}/enrollment_keys', 'created'],
   listEnrollmentKeys: ['GET', '/api/organizations/{org_id}/enrollment_keys', 'list'],

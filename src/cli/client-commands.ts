@@ -13,6 +13,7 @@ import { addMemberCommands } from './member/command.ts';
 import { addOrganizationCommands } from './organization/command.ts';
 import { addPolicyCommands } from './policy/command.ts';
 import { addReferenceCommand } from './reference/command.ts';
+import { addStatusCommand } from './status/command.ts';
 import { addTokenCommands } from './token/command.ts';
 import { addUserCommands } from './user/command.ts';
 import { addWatchCommand } from './watch/command.ts';
@@ -39,6 +40,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
   { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
   { words: ['webhook'], add: addWebhookCommands },
+  { words: ['status'], add: addStatusCommand },
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },
   // These describe all commands, so they need all of them.

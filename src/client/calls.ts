@@ -1,5 +1,6 @@
 /** Owns what each operation takes and answers, as types: the compiler holds the client to the table of operations. */
 import type { AuditEntry } from '../api/audit.ts';
+import type { Convergence } from '../api/enforcement/convergence.ts';
 import type {
   AddDevice,
   AppliedGroup,
@@ -7,6 +8,7 @@ import type {
   DeviceReport,
   DeviceStatus,
   RegisteredDevice,
+  ReportedStatus,
   UpdateDevice,
 } from '../api/device.ts';
 import type { DevicePolicyState, GroupState, RestoreSecurityGroup } from '../api/history/states.ts';
@@ -65,6 +67,14 @@ export interface DeleteGroup {
   readonly detach?: boolean;
 }
 
+/** On which devices a revision is in force; with `wait`, once it is on all of them or that many seconds are over. */
+export interface ConvergenceQuestion extends Page {
+  /** The organization's head unless given. */
+  readonly revision?: number;
+  /** Seconds to hold the answer back while a device is pending; at most 120. */
+  readonly wait?: number;
+}
+
 export interface RemoveMember {
   /** Hand the member's devices to the caller instead of deleting them. */
   readonly keep?: 'devices';
@@ -105,8 +115,9 @@ export interface Calls {
   readonly listDeviceHistory: Call<readonly DevicePolicyState[], undefined, Page>;
 
   readonly listDeviceGroups: Call<readonly AppliedGroup[]>;
-  readonly reportDeviceStatus: Call<DeviceStatus, DeviceReport>;
+  readonly reportDeviceStatus: Call<ReportedStatus, DeviceReport>;
   readonly listDeviceStatuses: Call<readonly DeviceStatus[], undefined, Page>;
+  readonly readConvergence: Call<Convergence, undefined, ConvergenceQuestion>;
 
   readonly createEnrollmentKey: Call<IssuedEnrollmentKey, AddEnrollmentKey>;
   readonly listEnrollmentKeys: Call<readonly EnrollmentKey[], undefined, Page>;

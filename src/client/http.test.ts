@@ -57,6 +57,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     { org_id: org, device_id: id, body: { state: 'applied', revision: 3 } },
   ],
   listDeviceStatuses: [(c) => c.statuses.list(org), { org_id: org }],
+  readConvergence: [
+    (c) => c.statuses.convergence(org, { revision: 7, wait: 5 }),
+    { org_id: org, query: 'revision=7&wait=5' },
+  ],
   createEnrollmentKey: [(c) => c.enrollmentKeys.create(org, { uses: 2 }), { org_id: org, body: { uses: 2 } }],
   listEnrollmentKeys: [(c) => c.enrollmentKeys.list(org), { org_id: org }],
   readEnrollmentKey: [(c) => c.enrollmentKeys.get(org, id), { org_id: org, key_id: id }],

@@ -1,5 +1,6 @@
 /** Owns the typed HTTP client: a method for every operation of the server. */
 import type { AuditEntry } from '../api/audit.ts';
+import type { Convergence } from '../api/enforcement/convergence.ts';
 import type {
   AddDevice,
   AppliedGroup,
@@ -7,6 +8,7 @@ import type {
   DeviceReport,
   DeviceStatus,
   RegisteredDevice,
+  ReportedStatus,
   UpdateDevice,
 } from '../api/device.ts';
 import type { DevicePolicyState, GroupState } from '../api/history/states.ts';
@@ -35,6 +37,7 @@ import type {
 import type {
   CallId,
   Calls,
+  ConvergenceQuestion,
   DeleteGroup,
   Entry,
   GroupPage,
@@ -47,7 +50,7 @@ import type {
 import type { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from '../api/alerts/webhook.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { entityTag, nextPage } from './headers.ts';
-import { badAnswer, send, withSignal, type Credential, type Fetch, type Transport } from './request.ts';
+import { badAnswer, heldBackMs, send, withSignal, type Credential, type Fetch, type Transport } from './request.ts';
 
 export interface ClientOptions {
   /** Where the server is, e.g. `https://ringfence.example`; a path before `/api` is kept. */
@@ -92,14 +95,12 @@ export interface Request<Id extends CallId> extends WriteOptions {
 
 const defaultTimeout = 30_000;
 const pageSize = 1_000;
-
 export function transportOf(options: ClientOptions): Transport {
   return {
     url: options.url.replace(/\/+$/, ''),
     token: options.token,
     headers: options.headers ?? {},
-    // Called as a plain function: a browser's fetch refuses any other `this`.
-    fetch: options.fetch ?? ((url, init) => fetch(url, init)),
+    fetch: options.fetch ?? ((url, init) => fetch(url, init)), // A browser's refuses any other `this`.
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
     timeout: options.timeout ?? defaultTimeout,
@@ -109,9 +110,8 @@ export function transportOf(options: ClientOptions): Transport {
 type Listing = CallOptions & GroupPage;
 
 /**
- * One server and one credential. Every method sends one request, and answers with the record or throws a
- * `RingfenceError`; nothing is retried here. `list` answers with the whole list unless a `limit` is given, `each` walks
- * it page by page.
+ * One server and one credential. Every method sends one request, and answers with the record or throws a `RingfenceError`; nothing is
+ * retried here. `list` answers with the whole list unless a `limit` is given, `each` walks it page by page.
  */
 export class Client {
   readonly transport: Transport;
@@ -122,41 +122,44 @@ export class Client {
   /** Any operation by its id, with the headers of its answer. */
   async request<Id extends CallId>(id: Id, request: Request<Id>): Promise<Answer<Calls[Id]['answer']>> {
     const { transport } = this;
-    const { signal, ifMatch } = request;
-    return withSignal({ clock: transport.clock, signal, deadline: transport.timeout }, async (own) => {
-      const response = await send(
-        transport,
-        {
-          method: paths[id][0],
-          path: pathFor(id, request.params),
-          query: request.query as Readonly<Record<string, string | number | boolean | undefined>> | undefined,
-          body: request.body,
-          accept: 'application/json',
-          ...(ifMatch === undefined ? {} : { headers: { 'if-match': entityTag(ifMatch) } }),
-        },
-        own,
-      );
-      const { headers, status } = response;
-      let value: unknown;
-      try {
-        value = await response.json();
-      } catch (cause) {
-        own.throwIfAborted();
-        throw badAnswer(`the answer to ${id} is no JSON`, status, cause);
-      }
-      const isList = paths[id][2] === 'list';
-      if (Array.isArray(value) !== isList || typeof value !== 'object' || value === null) {
-        throw badAnswer(`the answer to ${id} is no ${isList ? 'list' : 'record'}`, status);
-      }
-      return {
-        value: value as Calls[Id]['answer'],
-        status,
-        etag: headers.get('etag') ?? undefined,
-        location: headers.get('location') ?? undefined,
-        requestId: headers.get('x-request-id') ?? undefined,
-        next: nextPage(headers.get('link')),
-      };
-    });
+    const { signal, ifMatch, query } = request;
+    return withSignal(
+      { clock: transport.clock, signal, deadline: transport.timeout + heldBackMs(query) },
+      async (own) => {
+        const response = await send(
+          transport,
+          {
+            method: paths[id][0],
+            path: pathFor(id, request.params),
+            query: query as Readonly<Record<string, string | number | boolean | undefined>> | undefined,
+            body: request.body,
+            accept: 'application/json',
+            ...(ifMatch === undefined ? {} : { headers: { 'if-match': entityTag(ifMatch) } }),
+          },
+          own,
+        );
+        const { headers, status } = response;
+        let value: unknown;
+        try {
+          value = await response.json();
+        } catch (cause) {
+          own.throwIfAborted();
+          throw badAnswer(`the answer to ${id} is no JSON`, status, cause);
+        }
+        const isList = paths[id][2] === 'list';
+        if (Array.isArray(value) !== isList || typeof value !== 'object' || value === null) {
+          throw badAnswer(`the answer to ${id} is no ${isList ? 'list' : 'record'}`, status);
+        }
+        return {
+          value: value as Calls[Id]['answer'],
+          status,
+          etag: headers.get('etag') ?? undefined,
+          location: headers.get('location') ?? undefined,
+          requestId: headers.get('x-request-id') ?? undefined,
+          next: nextPage(headers.get('link')),
+        };
+      },
+    );
   }
 
   async #value<Id extends CallId>(id: Id, request: Request<Id>): Promise<Calls[Id]['answer']> {
@@ -270,12 +273,14 @@ export class Client {
 
   /** What agents say about themselves. */
   readonly statuses = {
-    report: (org_id: string, device_id: string, body: DeviceReport, options: CallOptions = {}): Promise<DeviceStatus> =>
+    report: (org_id: string, device_id: string, body: DeviceReport, options?: CallOptions): Promise<ReportedStatus> =>
       this.#value('reportDeviceStatus', { params: { org_id, device_id }, body, ...options }),
     list: (org_id: string, options: CallOptions & Page = {}): Promise<readonly DeviceStatus[]> =>
       this.#list('listDeviceStatuses', { org_id }, options),
     each: (org_id: string, options: CallOptions & Page = {}): AsyncIterable<DeviceStatus> =>
       this.#each('listDeviceStatuses', { org_id }, options),
+    convergence: (org_id: string, { signal, ...query }: CallOptions & ConvergenceQuestion = {}): Promise<Convergence> =>
+      this.#value('readConvergence', { params: { org_id }, query, ...(signal && { signal }) }),
   };
 
   readonly enrollmentKeys = {

@@ -22,6 +22,8 @@ export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentit
   readonly backoff?: Omit<BackoffOptions, 'random'>;
   /** Which failures end `run`: unless given, those that waiting cannot heal (401, 403, 404 and the like). */
   readonly giveUp?: (error: RingfenceError) => boolean;
+  /** Told that somebody waits for what is made of everything up to this revision; the copy reflects it by then. */
+  readonly onReport?: (revision: number) => void;
   /** Told when a handler throws; unless given, it is thrown where nobody can overlook it. */
   readonly onFault?: (fault: unknown) => void;
 }
@@ -236,7 +238,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
 
   /** One stream from its opening to its end. */
   async #follow(signal: AbortSignal): Promise<End> {
-    const { client, organization, silence } = this.#options;
+    const { client, organization, silence, onReport } = this.#options;
     const { clock } = client.transport;
     const tails = new Set<K>();
     let heardAt: number | undefined;
@@ -247,7 +249,11 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     this.#endStream = endStream;
     signal.addEventListener('abort', endStream, { once: true });
     try {
-      const options = { signal: stream.signal, ...(silence !== undefined && { silence }) };
+      const options = {
+        signal: stream.signal,
+        ...(silence !== undefined && { silence }),
+        ...(onReport && { onReport: (revision: number) => this.#reportAsked(revision, tails, onReport) }),
+      };
       for await (const batch of watchBatches<K, R>(client, organization, this.#items(), options)) {
         if (heardAt === undefined) {
           heardAt = clock.now();
@@ -305,6 +311,13 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       this.#enter({ phase: 'live', failures: 0 });
     }
     return this.#mark() !== before;
+  }
+
+  /** Everything up to the revision has come: it is where every kind stands, also where the last of it was nothing to be seen here. */
+  #reportAsked(revision: number, tails: ReadonlySet<K>, tell: (revision: number) => void): void {
+    if (tails.size < this.#caches.size) return;
+    for (const cache of this.#caches.values()) cache.advance(revision);
+    tell(revision);
   }
 
   /** Changes with every position and every listing that becomes whole. */

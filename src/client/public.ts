@@ -1,5 +1,6 @@
 /** Owns the published surface: what `import … from 'ringfence/client'` gives, and nothing else is promised. */
 export type { ErrorCode, RequestProblem, RequestProblemCode } from '../api/codes.ts';
+export type { Convergence, PendingDevice } from '../api/enforcement/convergence.ts';
 export type {
   AddDevice,
   AppliedGroup,
@@ -8,9 +9,11 @@ export type {
   DeviceReport,
   DeviceStatus,
   RegisteredDevice,
+  ReportedStatus,
   UpdateDevice,
 } from '../api/device.ts';
 export type { AddSecurityGroup, GroupWarning, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../api/group.ts';
+export { inForceWords, type InForce } from '../api/enforcement/in-force.ts';
 export { watchKinds, type WatchKind } from '../api/kinds.ts';
 export type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
 export type {
@@ -28,7 +31,16 @@ export type { DepartedGroup, Watched, WatchedByIdentity, WatchItem } from '../ap
 export type { Peer, SecurityRule, Selector, StoredRule } from '../policy/rule.ts';
 export type { BackoffOptions } from './backoff.ts';
 export type { Change, View } from './cache.ts';
-export type { CallId, Calls, DeleteGroup, Page, RemoveMember, RevisionPage, WriteGroup } from './calls.ts';
+export type {
+  CallId,
+  Calls,
+  ConvergenceQuestion,
+  DeleteGroup,
+  Page,
+  RemoveMember,
+  RevisionPage,
+  WriteGroup,
+} from './calls.ts';
 export { systemClock, type Clock } from './clock.ts';
 export type { ChangeEvent, DeleteEvent, TailEvent, WatchEvent } from './document.ts';
 export { RingfenceError, type ClientErrorCode } from './error.ts';

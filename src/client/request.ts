@@ -48,6 +48,10 @@ export interface Exchange {
 const text = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value.slice(0, 4_096) : undefined;
 
+/** How much longer an answer may take that the caller asks to be held back. */
+export const heldBackMs = (query: object | undefined): number =>
+  query !== undefined && 'wait' in query && typeof query.wait === 'number' ? query.wait * 1_000 : 0;
+
 export const badAnswer = (message: string, status?: number, cause?: unknown): RingfenceError =>
   new RingfenceError({ code: 'bad_answer', message, status, cause });
 

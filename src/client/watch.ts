@@ -1,6 +1,6 @@
 /** Owns one watch stream: opened, read, watched over, ended. It never reconnects; the informer does. */
 import { limits } from '../api/limits.ts';
-import type { WatchKind } from '../api/kinds.ts';
+import { reportPreference, type WatchKind } from '../api/kinds.ts';
 import { pathFor, paths } from '../api/paths.ts';
 import type { Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
 import { documentReader, type WatchEvent } from './document.ts';
@@ -15,6 +15,11 @@ export interface WatchOptions {
   readonly silence?: number;
   /** Bytes that one document may be long; 16 MiB unless given. */
   readonly longestDocument?: number;
+  /**
+   * Asks the server for lines that ask back: what the reader has made of everything up to this revision is waited for. Called after
+   * the documents that came before the line; a server of an earlier version sends none.
+   */
+  readonly onReport?: (revision: number) => void;
 }
 
 type Item<K extends WatchKind> = WatchItem & { readonly kind: K };
@@ -57,7 +62,7 @@ export async function* watchBatches<K extends WatchKind, R extends WatchedByIden
   client: Client,
   organization: string,
   items: readonly Item<K>[],
-  { signal, silence = defaultSilence, longestDocument = defaultLongest }: WatchOptions = {},
+  { signal, silence = defaultSilence, longestDocument = defaultLongest, onReport }: WatchOptions = {},
 ): AsyncGenerator<readonly WatchEvent<K, R>[], void, undefined> {
   signal?.throwIfAborted();
   const { transport } = client;
@@ -66,15 +71,25 @@ export async function* watchBatches<K extends WatchKind, R extends WatchedByIden
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
     const patient = <T>(work: () => Promise<T>): Promise<T> => watchOver(transport, own, silence, work);
-    const body = await patient(() => open(transport, organization, items, own.signal));
+    const body = await patient(() =>
+      open(transport, organization, items, { signal: own.signal, asked: onReport !== undefined }),
+    );
     const reader = body.getReader();
     const lines = new LineReader({ longest: longestDocument });
     const read = documentReader(organization, items);
     for (;;) {
       const { done, value: chunk } = await patient(() => reader.read());
       if (done) break;
-      const batch = lines.push(chunk).flatMap((line) => (isBlank(line) ? [] : [read(line)]));
+      let asked: number | undefined;
+      const batch = lines.push(chunk).flatMap((line) => {
+        if (isBlank(line)) return [];
+        const revision = onReport === undefined ? undefined : askedRevision(line);
+        if (revision === undefined) return [read(line)];
+        asked = revision;
+        return [];
+      });
       yield batch as readonly WatchEvent[] as readonly WatchEvent<K, R>[];
+      if (asked !== undefined) onReport?.(asked);
     }
     if (lines.pending > 0) {
       throw new RingfenceError({ code: 'cut_off', message: 'the stream ended in the middle of a document' });
@@ -90,13 +105,19 @@ export async function* watchBatches<K extends WatchKind, R extends WatchedByIden
   }
 }
 
+/** The revision of a line that asks back; nothing where it is another document. */
+function askedRevision(line: string): number | undefined {
+  const [, revision] = /^\{"type":"report","revision":(\d{1,16})\}\r?$/.exec(line) ?? [];
+  return revision === undefined ? undefined : Number(revision);
+}
+
 const isBlank = (line: string): boolean => line === '' || line === '\r';
 
 async function open(
   transport: Transport,
   organization: string,
   items: readonly WatchItem[],
-  signal: AbortSignal,
+  { signal, asked }: { readonly signal: AbortSignal; readonly asked: boolean },
 ): Promise<ReadableStream<Uint8Array>> {
   const response = await send(
     transport,
@@ -105,6 +126,7 @@ async function open(
       path: pathFor('watchEvents', { org_id: organization }),
       body: items,
       accept: 'application/json',
+      ...(asked && { headers: { prefer: reportPreference } }),
     },
     signal,
   );

@@ -2,10 +2,11 @@
 import { randomFillSync } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { limits } from '../api/limits.ts';
 import { defaultLimits } from '../policy/limits.ts';
+import { startConvergence, type ConvergenceService } from './convergence/service.ts';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
 import { buildApp } from './http/app.ts';
@@ -23,6 +24,7 @@ import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
 import type { ServerConfig } from './options/config.ts';
+import { keepPresence } from './presence/service.ts';
 import { StartError } from './start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
@@ -260,12 +262,18 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         .catch((error: unknown) => log.warn({ err: error }, 'old deliveries were not forgotten'));
       store.audit.forget().catch((error: unknown) => log.warn({ err: error }, 'old audit entries were not forgotten'));
       store.sessions.forget().catch((error: unknown) => log.warn({ err: error }, 'old sessions were not forgotten'));
+      store.presence.forget().catch((error: unknown) => log.warn({ err: error }, 'old presence was not forgotten'));
     }, compactEveryMs).unref();
     undo.push(() => clearInterval(compacting));
 
+    const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
     const health = new Health();
     health.add({ name: 'the database cannot be reached', check: () => store.ping() });
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
+    const devices = keepPresence(store.presence, onWarning);
+    undo.push(() => devices.close());
+    const convergence = startConvergence({ store, monotonic: () => performance.now(), pause: () => nextTurn() });
+    undo.push(() => convergence.close());
     const watch = startWatch({
       source: store.log,
       settings: {
@@ -278,8 +286,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       places: around.streams
         ? new SharedStreamPlaces(around.streams, streamLimitsOf(config))
         : new LocalStreamPlaces(streamLimitsOf(config)),
+      devices: devices.streams,
       registry: metrics.registry,
-      onWarning: (message, cause) => log.warn({ err: cause }, message),
+      onWarning,
     });
     undo.push(() => watch.close());
     if (config.webhookHosts.length > 0) {
@@ -295,7 +304,6 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       undo.push(() => webhooks.close());
     }
     const tls = await tlsOf(config, around);
-    const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
     const identity = { clock, random, onWarning, settings: around.issuer };
     let listensAt = '';
     const publicUrl = (): string => config.publicUrl ?? listensAt;
@@ -306,6 +314,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       trustedProxies: config.trustedProxy,
       services: {
         store,
+        convergence,
         clock,
         random,
         webhookHosts: config.webhookHosts,
@@ -334,7 +343,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         onOpen: (request, reply) => logRequest({ log, metrics }, request, reply),
       }),
     });
-    undo.push(() => closeApp({ app, health, watch }, config.shutdownTimeout * 1000));
+    undo.push(() => closeApp({ app, health, watch, convergence }, config.shutdownTimeout * 1000));
     if (tls !== undefined) {
       undo.push(() => tls.stop());
       tls.start(app.server as unknown as TlsServer);
@@ -359,10 +368,17 @@ export const streamLimitsOf = (config: ServerConfig): StreamLimits => ({
 
 /** No new requests; streams end; requests in flight may finish, but not for ever. */
 async function closeApp(
-  { app, health, watch }: { app: FastifyInstance; health: Health; watch: WatchService },
+  {
+    app,
+    health,
+    watch,
+    convergence,
+  }: { app: FastifyInstance; health: Health; watch: WatchService; convergence: ConvergenceService },
   patienceMs: number,
 ): Promise<void> {
   health.drain();
+  // Whoever waits asks another server.
+  convergence.close();
   const cut = setTimeout(() => {
     app.server.closeAllConnections();
     watch.close();

@@ -130,7 +130,14 @@ describe('devices', () => {
     const report = await itself.expect(200, 'PUT', `${stage.place.base}/devices/${device.id}/status`, status);
     expect(report).toEqual({ device_id: device.id, reported_at: time, status });
     const all = await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/device_statuses`);
-    expect(all).toContainEqual({ device_id: device.id, reported_at: time, status });
+    const listed = all.find((one: { device_id: string }) => one.device_id === device.id);
+    expect(listed).toMatchObject({
+      device_id: device.id,
+      in_force: 'offline',
+      online: false,
+      reported_at: time,
+      status,
+    });
     expect((await itself.put(`${stage.place.base}/devices/${device.id}/status`, { state: 'fine' })).status).toBe(422);
     expect(await itself.expect(200, 'GET', `${stage.place.base}/devices/${device.id}`)).toMatchObject({
       revision: device.revision,

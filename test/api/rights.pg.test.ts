@@ -181,6 +181,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   listDeviceHistory: aDevice(),
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   listDeviceStatuses: () => ({}),
+  readConvergence: () => ({}),
   createEnrollmentKey: () => ({ body: {} }),
   listEnrollmentKeys: () => ({}),
   readEnrollmentKey: async () => ({

@@ -326,7 +326,7 @@ describe('explain', () => {
   it('names the rule that admits, on each side', async () => {
     const outcome = await done(ask('--from', 'app', '--to', 'db', '--port', '5432', '--exit-code'));
     expect(outcome).toBe(
-      'allowed: a new tcp 5432 connection from app (100.64.0.1) to db (100.64.0.2)\n' +
+      'allowed by policy, but app has never reported, and db has never reported: a new tcp 5432 connection from app (100.64.0.1) to db (100.64.0.2)\n' +
         '  out of app: allowed, no outbound rules, so everything may leave (default)\n' +
         '  into db: allowed, rule `tcp 5432 from 100.64.0.0/10` of group db\n',
     );
@@ -336,7 +336,7 @@ describe('explain', () => {
     const refused = await ask('--from', 'app', '--to', '100.64.0.2', '--port', '22', '--exit-code');
     expect(refused.code).toBe(1);
     expect(refused.stdout).toMatch(
-      /^refused: .*\n.*out of app: allowed.*\n.*into db: refused, no inbound rule of db admits it\n +db: tcp 5432 from/,
+      /^refused by policy, but .*\n.*out of app: allowed.*\n.*into db: refused, no inbound rule of db admits it\n +db: tcp 5432 from/,
     );
     await done(people.owner.run(['device', 'groups', 'set', 'app', 'app']));
     const out = await json(ask('--from', 'app', '--to', 'db', '--port', '80', '-o', 'json'));
@@ -352,9 +352,21 @@ describe('explain', () => {
     expect(await ask('--from', 'app', '--to', 'db', '--proto', 'udp', '--port', 'postgres')).toMatchObject({ code: 2 });
   });
 
+  it('takes the ends and the port in a row, and tells who may connect', async () => {
+    expect(await done(ask('app', 'db', '5432', '-q'))).toBe('allowed\n');
+    expect(await done(ask('app', 'db', '22', '-q'))).toBe('refused\n');
+    const who = await done(ask('--who', 'db', '5432'));
+    expect(who).toMatch(
+      /^MAY CONNECT +BY +IN FORCE\napp +rule `tcp 5432 from .*` of group db +no: app has never reported/,
+    );
+    expect(await json(ask('--who', 'db', '22', '-o', 'json'))).toEqual([]);
+  });
+
   it('judges the one side that is known, and says so', async () => {
     const outcome = await done(ask('--from', '203.0.113.9', '--to', 'db', '--proto', 'udp', '--port', '53'));
-    expect(outcome).toMatch(/^refused: a new udp 53 connection from 203\.0\.113\.9 to db/);
+    expect(outcome).toMatch(
+      /^refused by policy, but db has never reported: a new udp 53 connection from 203\.0\.113\.9 to db/,
+    );
     expect(outcome).toContain('the other end was not judged');
     expect(await done(ask('--from', '203.0.113.9', '--to', 'app', '--proto', 'icmp'))).toMatch(/^allowed/);
   });
@@ -364,7 +376,11 @@ describe('explain', () => {
     [['--from', 'app', '--to', 'db', '--proto', 'icmp', '--port', '1'], /has no ports/],
     [['--from', 'app', '--to', '::1', '--port', '1'], /no packet goes between them/],
     [['--from', '1.2.3.4', '--to', '1.2.3.5', '--port', '1'], /neither end is a device/],
-    [['--from', 'app', '--port', '1'], /--to/],
+    [['--from', 'app', '--port', '1'], /where it goes/],
+    [['app', 'db', '5432', 'x'], /too many/],
+    [['app', 'db', '5432', '--port', '1'], /twice/],
+    [['--who', 'db', '--from', 'app', '--port', '1'], /--who/],
+    [['app'], /where it goes/],
     [['--from', 'app', '--to', 'db', '--proto', 'smtp'], /is not a protocol/],
   ])('answers a wrong question with one line and code 2: %j', async (args, message) => {
     const outcome = await ask(...args);

@@ -59,7 +59,7 @@ describe('explain', () => {
   it("says what is admitted as the agent's way to its server, and nothing beside it is", async () => {
     await report({ server_access: access });
     const outcome = await done(ask('--from', 'edge', '--to', '100.64.0.9', '--port', '8443'));
-    expect(outcome).toMatch(/^allowed: /);
+    expect(outcome).toMatch(/^allowed by policy, but edge was last seen /);
     expect(outcome).toContain("out of edge: allowed, admitted as the agent's way to its server\n");
     expect(outcome).toContain("Containers on edge have no part in it: the way is the agent's own.\n");
     const verdict = async (...args: readonly string[]): Promise<unknown> =>

@@ -42,10 +42,17 @@ export const storeRooms: Rooms = {
     why: 'reads what writes left behind: the change log and the audit',
   },
   'server/store/devices': {
-    may: ['server/store/write', 'server/store/schema', 'server/store/postgres', 'server/store/contract', 'policy'],
+    may: [
+      'server/store/write',
+      'server/store/schema',
+      'server/store/postgres',
+      'server/store/contract',
+      'server',
+      'policy',
+    ],
     npm: [],
     node: true,
-    why: 'devices, the groups that they hold, and the keys that admit them',
+    why: 'devices, the groups that they hold, the keys that admit them, their presence and their receipts',
   },
   'server/store/groups': {
     may: [

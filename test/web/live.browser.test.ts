@@ -6,6 +6,8 @@ import type { Json } from '../lib/http.ts';
 import { wireTo } from '../lib/wire.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
 import { useStage } from './stage.fixture.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
 
 const stage = useStage();
 let fleet: Fleet;
@@ -78,23 +80,27 @@ test('a device and a group tell whether a change is in force, from what agents r
   await open(`/devices/${id}`, async (page) => {
     const card = page.getByRole('region', { name: 'On the device' });
     await expectShown(card.getByText('No agent has reported for this device.'));
-    const { revision } = await fleet.owner.api.expect(
-      200,
-      'PATCH',
-      `${fleet.base}/security_groups/${fleet.groups.web}`,
-      { group_description: 'a change to wait for' },
+    const group = await fleet.owner.api.expect(200, 'GET', `${fleet.base}/security_groups/${fleet.groups.web}`);
+    const { revision } = await fleet.owner.api.expect(200, 'GET', fleet.base);
+    const policy_digest = policyDigest(
+      canonicalize({
+        source: 'list',
+        groups: [{ id: group.id, name: '', inbound: group.inbound_rules ?? [], outbound: group.outbound_rules ?? [] }],
+      }),
     );
-    await report({ state: 'applied', revision: revision - 1, interface: 'tun7' });
-    await expectShown(card.getByText(`The device has revision ${revision - 1} in force`));
-    await report({ state: 'failed', revision: revision - 1, detail: 'the kernel refused line 7' });
+    await report({ state: 'applied', revision: 1, policy_digest, interface: 'tun7' });
+    await expectShown(card.getByText('is not known to have the newest change'));
+    await report({ state: 'failed', revision: 1, detail: 'the kernel refused line 7' });
     await expectShown(card.getByText('the kernel refused line 7'));
-    await report({ state: 'applied', revision, interface: 'tun7' });
+    await report({ state: 'applied', revision, policy_digest: '0'.repeat(64), interface: 'tun7' });
+    await expectShown(card.getByText('the rules in its kernel are not the ones that its policy asks for'));
+    await report({ state: 'applied', revision, policy_digest, interface: 'tun7' });
     await expectShown(card.getByText('The policy on this page is in force'));
     await page.getByRole('button', { name: 'Show' }).click();
     await expectShown(page.getByText(/iifname "tun7"/));
     await page.getByRole('link', { name: 'web servers' }).first().click();
     await expectShown(page.getByText('In force on 1 of 3 devices'));
-    await expectShown(page.getByText('2 on its way'));
+    await expectShown(page.getByText('2 offline'));
   });
   await fleet.owner.api.expect(200, 'DELETE', `${fleet.base}/devices/${id}`);
 });

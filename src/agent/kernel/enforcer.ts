@@ -49,6 +49,11 @@ export interface Inspection {
   readonly findings: readonly Finding[];
 }
 
+export interface Verification extends Inspection {
+  /** The policy as read back from the kernel; absent where nothing is in force. */
+  readonly policy?: CanonicalPolicy;
+}
+
 /** Thrown where the kernel holds our rules to the letter, and they read as another policy than was asked for. */
 export class Unfaithful extends Error {
   readonly code = 'unfaithful';
@@ -160,11 +165,12 @@ export class Enforcer {
   }
 
   /** Like `inspect`, and reads the policy back out of the rules: it must be the one that was to be put in force. */
-  async verify(): Promise<Inspection> {
+  async verify(): Promise<Verification> {
     const inspection = await this.inspect();
     const [installed, inForce] = [this.#known, this.#inForce];
     if (inForce === undefined || installed?.service === undefined) return inspection;
-    if (readsAs(installed, inForce.target)) return inspection;
+    const policy = readBack(installed, inForce.target);
+    if (policy !== undefined) return { ...inspection, policy };
     const why = findingsIn(installed, inForce.ruleset).map(({ detail }) => detail);
     throw new Unfaithful(`the rules in force are not the policy: ${why.join('; ') || 'they read otherwise'}`);
   }
@@ -277,8 +283,11 @@ function findingsIn(installed: InstalledTables, ruleset: Ruleset): readonly Find
   });
 }
 
-/** Whether what the kernel holds reads as the target. */
-function readsAs(installed: InstalledTables, { policy, named, serverAccess, forwarding }: Target): boolean {
+/** What the kernel holds, where it reads as the target. */
+function readBack(
+  installed: InstalledTables,
+  { policy, named, serverAccess, forwarding }: Target,
+): CanonicalPolicy | undefined {
   // By names, addresses are cut otherwise into shares and ports; what is matched is the same.
   const same = named === undefined ? samePolicy : sameDigest;
   const read = tableNames.map((table) => {
@@ -286,11 +295,14 @@ function readsAs(installed: InstalledTables, { policy, named, serverAccess, forw
     return found === undefined ? undefined : decompile(found, table).enforced;
   });
   const [own, forward] = read;
-  if (own === undefined || !same(own.policy, policy)) return false;
-  if (own.serverAccess !== undefined && !sameServerAccess(own.serverAccess, serverAccess)) return false;
+  if (own === undefined || !same(own.policy, policy)) return undefined;
+  if (own.serverAccess !== undefined && !sameServerAccess(own.serverAccess, serverAccess)) return undefined;
   const judged = forwarding === undefined ? undefined : forwardPolicy(named ?? policy, forwarding, policy);
-  if (judged === undefined || forward === undefined) return installed['service-forward'] === undefined;
-  return same(forward.policy, judged);
+  const isSame =
+    judged === undefined || forward === undefined
+      ? installed['service-forward'] === undefined
+      : same(forward.policy, judged);
+  return isSame ? own.policy : undefined;
 }
 
 /** The update that helps whatever the base chains hold, as long as the counters and, where they are sound, the helpers are there. */

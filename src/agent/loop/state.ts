@@ -60,6 +60,8 @@ export interface LoopState {
   forwarding: Forwarding | undefined;
   target: Target | undefined;
   inForce: InForce | undefined;
+  /** The digest of what the kernel held when the rules of this target were read back. */
+  readBack: { readonly target: Target; readonly digest: string } | undefined;
   /** What the state folder holds for the next start. */
   saved: { readonly policy: EffectivePolicy | undefined; readonly interface: InterfaceName } | undefined;
   /** Connections may still stand on this older policy. */
@@ -102,6 +104,7 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   forwarding: undefined,
   target: undefined,
   inForce: undefined,
+  readBack: undefined,
   saved: undefined,
   revokeFrom: undefined,
   revokeRemotes: undefined,

@@ -17,6 +17,8 @@ export interface AgentStatus {
   readonly serverAccess: ServerAccess | undefined;
   /** What is in force; absent until something is. */
   readonly inForce: Omit<DesiredPolicy, 'canonical'> | undefined;
+  /** Of the policy in force, as read back from the kernel; absent until it was. */
+  readonly policyDigest: string | undefined;
   readonly appliedAt: number | undefined;
   readonly verifiedAt: number | undefined;
   /** Something else should be in force, or nobody knows what. */
@@ -50,6 +52,7 @@ export function statusOf(state: LoopState, { selector, connection, serverAccess 
     forwarding: state.forwarding,
     serverAccess,
     inForce: desired && withoutRules(desired),
+    policyDigest: state.readBack?.target === state.inForce?.target ? state.readBack?.digest : undefined,
     appliedAt,
     verifiedAt,
     pending: state.target === undefined || isPending(state),

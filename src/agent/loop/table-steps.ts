@@ -1,4 +1,5 @@
 /** Owns the steps that keep our table as it should be: repair, verify, inspect, and collect what is out of use. */
+import { policyDigest } from '../../policy/digest/digest.ts';
 import { saveCounters, readCounters } from './counting.ts';
 import { noteDrift, noteFindings } from './drift-response.ts';
 import type { Loop } from './loop.ts';
@@ -29,10 +30,13 @@ export async function repairTable(loop: Loop): Promise<void> {
 }
 
 export async function verifyTable(loop: Loop): Promise<void> {
-  const { findings } = await loop.enforcer.verify();
+  const { state, enforcer, options } = loop;
+  const target = state.inForce?.target;
+  const { findings, policy } = await enforcer.verify();
   noteFindings(loop, findings);
-  loop.state.unverified = false;
-  loop.state.verifiedAt = loop.options.clock.now();
+  state.unverified = false;
+  state.verifiedAt = options.clock.now();
+  if (target !== undefined && policy !== undefined) state.readBack = { target, digest: policyDigest(policy) };
 }
 
 export async function inspectTable(loop: Loop): Promise<void> {

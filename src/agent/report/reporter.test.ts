@@ -16,6 +16,7 @@ const calm: AgentStatus = {
   forwarding: undefined,
   serverAccess: undefined,
   inForce: { origin: 'server', policy, revision: 7 },
+  policyDigest: 'd'.repeat(64),
   appliedAt: 1,
   verifiedAt: 2,
   pending: false,
@@ -36,7 +37,14 @@ describe('a report', () => {
     [
       'a policy in force',
       {},
-      { state: 'applied', revision: 7, interface: 'wg0', drift_repairs: 0, agent_version: '1' },
+      {
+        state: 'applied',
+        revision: 7,
+        policy_digest: 'd'.repeat(64),
+        interface: 'wg0',
+        drift_repairs: 0,
+        agent_version: '1',
+      },
     ],
     [
       'a failure',
@@ -56,6 +64,7 @@ describe('a report', () => {
     ['no policy yet', { inForce: undefined, pending: true }, { state: 'starting' }],
     ['what holds before any policy', { inForce: { origin: 'first', policy } }, { state: 'starting' }],
     ['a policy that is being changed', { pending: true }, undefined],
+    ['a policy that was not read back yet', { policyDigest: undefined }, undefined],
     [
       'an interface that is not there',
       { driver: { name: parseInterfaceName('wg0'), index: undefined, neighbourDiscovery: false } },
@@ -204,6 +213,57 @@ describe('the reporter', () => {
     expect(sent).toEqual([]);
     await clock.advance(2);
     expect(sent).toHaveLength(1);
+  });
+
+  test('reports at once when somebody waits: what the rules reflect by then, and what stands in the way', async () => {
+    const { clock, sent, reporter } = setUp(10_000);
+    reporter.see(calm);
+    await clock.advance(60_000);
+    expect(sent).toHaveLength(1);
+    reporter.expect(9);
+    await clock.advance(200);
+    expect(sent).toHaveLength(1);
+    reporter.see({ ...calm, inForce: { origin: 'server', policy, revision: 9 } });
+    await clock.advance(200);
+    expect(sent.map(({ revision }) => revision)).toEqual([7, 9]);
+    reporter.expect(10);
+    reporter.see({ ...calm, troubles: [trouble] });
+    await clock.advance(200);
+    expect(sent.map(({ state }) => state)).toEqual(['applied', 'applied', 'failed']);
+  });
+
+  test('a report that waits for its turn goes out at once when somebody waits for it', async () => {
+    const { clock, sent, reporter } = setUp(10_000);
+    reporter.see(calm);
+    await clock.advance(1_000);
+    expect(sent).toEqual([]);
+    reporter.expect(7);
+    await clock.advance(10);
+    expect(sent).toHaveLength(1);
+  });
+
+  test('nobody who has said it is asked twice, and a wait that is not renewed ends', async () => {
+    const { clock, sent, reporter } = setUp(10_000);
+    reporter.see(calm);
+    await clock.advance(60_000);
+    reporter.expect(7);
+    await clock.advance(1_000);
+    expect(sent).toHaveLength(1);
+    reporter.expect(8);
+    await clock.advance(20_000);
+    reporter.see({ ...calm, inForce: { origin: 'server', policy, revision: 8 } });
+    await clock.advance(1_000);
+    expect(sent).toHaveLength(1);
+  });
+
+  test('says everything again after the stream broke: the server may have lost what was said', async () => {
+    const { clock, sent, reporter } = setUp();
+    reporter.see(calm);
+    await clock.advance(10);
+    reporter.see({ ...calm, connection: { phase: 'waiting', since: 0, failures: 1 } });
+    reporter.see(calm);
+    await clock.advance(1_000);
+    expect(sent).toHaveLength(2);
   });
 
   test('tries again after a failure, with growing waits, and logs a refusal once', async () => {

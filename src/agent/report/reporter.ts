@@ -24,8 +24,11 @@ export interface ReporterOptions {
 const heartbeat = 5 * 60_000;
 /** Repairs by a hostile loop are worth one report a minute. */
 const driftGap = 60_000;
-/** At least so long between two reports. */
+/** At least so long between two reports; between two that somebody waits for. */
 const shortestGap = 1_000;
+const shortestAwaitedGap = 100;
+/** For so long a wait is taken for granted: the server asks again while it lasts. */
+const awaitedFor = 15_000;
 /** Milliseconds that each device of the organization adds to the time over which reports are spread: 500 a second. */
 const spreadPerDevice = 2;
 const widestSpread = 60_000;
@@ -46,6 +49,10 @@ export class Reporter {
   #sentAt = Number.NEGATIVE_INFINITY;
   #live = false;
   #refused = false;
+  /** Somebody waits until the rules reflect this revision. */
+  #awaited: { readonly revision: number; readonly until: number } | undefined;
+  /** When the report that is due goes out. */
+  #spreadUntil: number | undefined;
   /** Fields of a report that this server does not know. */
   readonly #unknown = new Set<string>();
   #wake: (() => void) | undefined;
@@ -57,11 +64,20 @@ export class Reporter {
   /** Takes in how things stand; never waits. */
   see(status: AgentStatus): void {
     const live = status.connection.phase === 'live';
-    // After a break it may be a server of another version.
-    if (live && !this.#live) this.#unknown.clear();
+    // After a break it may be a server of another version, or one that knows nothing of what was said before.
+    if (live && !this.#live) {
+      this.#unknown.clear();
+      this.#sent = undefined;
+    }
     this.#live = live;
     const report = reportOf(status, this.#options.version);
     if (report !== undefined) this.#seen = { report, policy: status.inForce?.policy, own: status.inForce?.own };
+    this.#wake?.();
+  }
+
+  /** Somebody waits until the rules in force reflect the revision: then that is reported at once, and so is what stands in the way. */
+  expect(revision: number): void {
+    this.#awaited = { revision, until: this.#options.monotonic() + awaitedFor };
     this.#wake?.();
   }
 
@@ -75,11 +91,15 @@ export class Reporter {
         await this.#waitUntil(due, signal);
         continue;
       }
-      // Everybody hears of a change at once; nobody should answer at once.
-      const spread = Math.min(this.#options.devices() * spreadPerDevice, widestSpread) * random();
-      await sleep(clock, spread, signal).catch(() => {});
+      // Everybody hears of a change at once; nobody should answer at once, unless somebody waits for it.
+      this.#spreadUntil ??= monotonic() + Math.min(this.#options.devices() * spreadPerDevice, widestSpread) * random();
+      if (this.#spreadUntil > monotonic() && !this.#isAwaited) {
+        await this.#waitUntil(this.#spreadUntil, signal);
+        continue;
+      }
+      this.#spreadUntil = undefined;
       const seen = this.#seen;
-      if (signal.aborted || seen === undefined || !this.#live) continue;
+      if (seen === undefined || !this.#live) continue;
       try {
         await this.#send(seen.report, signal);
         this.#sent = seen;
@@ -94,10 +114,25 @@ export class Reporter {
     }
   }
 
+  /** Somebody waits for a revision that was not reported yet. */
+  get #isAwaited(): boolean {
+    const awaited = this.#awaited;
+    if (awaited === undefined || awaited.until < this.#options.monotonic()) return false;
+    return (this.#sent?.report.revision ?? -1) < awaited.revision;
+  }
+
+  /** The rules reflect the revision that somebody waits for. */
+  get #isReached(): boolean {
+    return (this.#seen?.report.revision ?? -1) >= (this.#awaited?.revision ?? 0);
+  }
+
   /** When the next report is due. */
   #due(): number {
     const [seen, sent] = [this.#seen, this.#sent];
     if (seen === undefined || !this.#live) return Number.POSITIVE_INFINITY;
+    if (this.#isAwaited && (sent === undefined || isNew(seen, sent) || this.#isReached)) {
+      return this.#sentAt + shortestAwaitedGap;
+    }
     if (sent === undefined || isNew(seen, sent)) return this.#sentAt + shortestGap;
     const drifted = seen.report.drift_repairs !== sent.report.drift_repairs;
     return this.#sentAt + (drifted ? driftGap : heartbeat);
@@ -154,13 +189,14 @@ const isNew = (a: Seen, b: Seen): boolean =>
   a.own !== b.own ||
   a.report.state !== b.report.state ||
   a.report.code !== b.report.code ||
+  a.report.policy_digest !== b.report.policy_digest ||
   a.report.detail !== b.report.detail ||
   a.report.interface !== b.report.interface ||
   JSON.stringify(a.report.server_access) !== JSON.stringify(b.report.server_access);
 
 /** How things stand in the words of the wire; nothing while a change is only under way. */
 export function reportOf(status: AgentStatus, version: string): DeviceReport | undefined {
-  const { inForce, troubles, held, driver, pending, driftRepairs } = status;
+  const { inForce, troubles, held, driver, pending, driftRepairs, policyDigest } = status;
   const complaints = [
     ...troubles.map(
       ({ step, message, advice }) => `${stepWords[step]}: ${message}${advice === undefined ? '' : ` (${advice})`}`,
@@ -170,11 +206,14 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
   const notes = [...complaints];
   if (driver !== undefined && driver.index === undefined) notes.push(`the interface ${driver.name} is not there`);
   const isOwn = inForce !== undefined && inForce.origin !== 'first';
-  if (pending && isOwn && complaints.length === 0) return undefined;
+  // What was put in force counts once it was read back.
+  const isUnderWay = pending || policyDigest === undefined;
+  if (isUnderWay && isOwn && complaints.length === 0) return undefined;
   const code = held?.code ?? troubles.find((each) => each.code !== undefined)?.code;
   return {
     state: complaints.length > 0 ? 'failed' : isOwn && !pending ? 'applied' : 'starting',
     ...(inForce?.revision !== undefined && { revision: inForce.revision }),
+    ...(policyDigest !== undefined && { policy_digest: policyDigest }),
     ...(code !== undefined && { code }),
     ...(notes.length > 0 && { detail: notes.join('; ').slice(0, longestDetail) }),
     agent_version: version,

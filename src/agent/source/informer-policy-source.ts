@@ -20,6 +20,8 @@ export interface InformerSourceOptions {
   readonly device: DeviceId;
   /** Ranges that groups which do not concern this device may take in memory. */
   readonly mostRanges?: number;
+  /** Somebody waits until what is in force reflects this revision. */
+  readonly onAwaited?: (revision: number) => void;
   /** Called when a handler of changes throws. */
   readonly onFault: (fault: unknown) => void;
 }
@@ -59,6 +61,10 @@ export class InformerSource implements PolicySource {
         kind === 'device' ? this.#keepDevice(record as DeviceIdentity) : this.#keepGroup(record as SecurityGroup),
       // A revoked token may be made valid again, a lost organization restored: the rules stay, and so does the agent.
       giveUp: () => false,
+      onReport: (revision) => {
+        options.onAwaited?.(revision);
+        this.#publish();
+      },
       onFault: options.onFault,
     });
     this.#informer.onChange((changes) => {

@@ -29,6 +29,10 @@ const globalOptions: readonly Option[] = [
 ].map((option) => option.helpGroup(heading));
 
 const helpOption = new Option('-h, --help', 'print this help').helpGroup(heading);
+const waitOption = new Option(
+  '--wait [duration]',
+  'wait until the change is in force on every device, 2 minutes unless given: --wait=30s',
+);
 const yesOption = new Option('-y, --yes', 'answer yes to every question').env('RINGFENCE_YES').helpGroup(heading);
 
 export interface CommandSpec {
@@ -41,6 +45,8 @@ export interface CommandSpec {
   readonly examples: readonly string[];
   /** Asks before it acts, so it takes `--yes`. */
   readonly destructive?: true;
+  /** Writes policy, so it takes `--wait`. */
+  readonly policy?: true;
   /** For programs: help does not show it. */
   readonly hidden?: true;
 }
@@ -58,9 +64,13 @@ export const commandsOf =
       const options = command.opts();
       const args = command.processedArgs.flat().filter(isText);
       const [{ runAction }, module] = await Promise.all([import('../session/run.ts'), load()]);
-      await runAction(options as unknown as GlobalValues, (session) =>
-        run(module, session, { args, options: options as Options }),
-      );
+      const values = options as unknown as GlobalValues;
+      await runAction(values, async (session) => {
+        await run(module, session, { args, options: options as Options });
+        if (values.wait === undefined) return;
+        const { waitInForce } = await import('../session/wait.ts');
+        await waitInForce(session, values.wait);
+      });
     });
   };
 
@@ -68,12 +78,18 @@ export const commandsOf =
 const habits: Readonly<Record<string, string>> = { list: 'ls', delete: 'rm', remove: 'rm' };
 
 function describe(command: Command, spec: CommandSpec): Command {
-  const { summary, about, options = [], destructive } = spec;
+  const { summary, about, options = [], destructive, policy } = spec;
   command.summary(summary).description(about === undefined ? sentence(summary) : `${sentence(summary)}\n\n${about}`);
   const habit = habits[command.name()];
   if (habit !== undefined) command.alias(habit);
   command.addHelpOption(helpOption);
-  for (const option of [...options, ...(destructive ? [yesOption] : []), ...globalOptions]) command.addOption(option);
+  for (const option of [
+    ...options,
+    ...(policy ? [waitOption] : []),
+    ...(destructive ? [yesOption] : []),
+    ...globalOptions,
+  ])
+    command.addOption(option);
   addExamples(command, spec.examples);
   return command;
 }

@@ -2,11 +2,12 @@
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
 import type { LabelFilter, ListChange } from './change-each.ts';
-import type { DeviceFields } from './run.ts';
+import type { DeviceFields, ListOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addGroupsCommand = commandsOf(() => import('./groups.ts'));
 const addLabelCommand = commandsOf(() => import('./labels.ts'));
+const addStatusCommand = commandsOf(() => import('./status.ts'));
 
 const fieldOptions = (): readonly Option[] => [
   new Option('--tunnel-ip <address>', 'address inside the tunnel'),
@@ -30,13 +31,16 @@ const labelFilter = (): Option => repeated('--label <label>', 'every device with
 
 export function addDeviceCommands(program: Command): void {
   const device = addNoun(program, 'device', 'devices, and the groups applied to them');
-  addCommand<LabelFilter>(
+  addCommand<ListOptions>(
     device,
     {
       usage: 'list',
       summary: 'list devices',
-      options: [repeated('--label <label>', 'only devices with this label')],
-      examples: ['ringfence device list', 'ringfence device list --label app', 'ringfence device list -o json'],
+      options: [
+        repeated('--label <label>', 'only devices with this label'),
+        new Option('--state <state>', 'only those: yes, behind, failed, reverted, offline, never_seen, not_understood'),
+      ],
+      examples: ['ringfence device list', 'ringfence device list --label app', 'ringfence device list --state offline'],
     },
     (run, session, { options }) => run.list(session, options),
   );
@@ -49,6 +53,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'create <hostname>',
+      policy: true,
       summary: 'register a device; its device token is shown only once',
       about: 'An agent that has an enrollment key registers its device by itself: see `ringfence key create`.',
       options: [
@@ -68,6 +73,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'edit <device>',
+      policy: true,
       summary: 'change the fields of a device',
       options: [
         new Option('--hostname <name>', 'a new host name'),
@@ -82,6 +88,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'delete <device>',
+      policy: true,
       summary: 'delete a device and revoke its device token',
       about: 'A pattern such as `old-*` (in quotes, for the shell) means every device whose host name matches.',
       destructive: true,
@@ -89,11 +96,11 @@ export function addDeviceCommands(program: Command): void {
     },
     (run, session, { args: [text = ''] }) => run.remove(session, text),
   );
-  addCommand(
+  addStatusCommand(
     device,
     {
       usage: 'status',
-      summary: 'list what the agents last reported',
+      summary: 'list every device: whether its policy is in force, when it was last seen, what its agent reported',
       examples: ['ringfence device status'],
     },
     (run, session) => run.status(session),
@@ -114,7 +121,7 @@ export function addDeviceCommands(program: Command): void {
   const changeGroups = (way: ListChange, usage: string, summary: string, examples: readonly string[]) =>
     addGroupsCommand<LabelFilter>(
       groups,
-      { usage, summary, about: manyDevices, options: [labelFilter()], examples },
+      { usage, summary, about: manyDevices, options: [labelFilter()], examples, policy: true },
       (run, session, { args, options }) => run.changeGroups(session, way, args, options),
     );
   changeGroups('set', 'set [device] [groups...]', 'set the groups of a device; with none, the default group applies', [

@@ -4,6 +4,7 @@ import { usageError } from '../terminal/exit.ts';
 import { readLabelOption, readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
+import { readState, statusesOf } from './status.ts';
 import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
@@ -67,10 +68,23 @@ function wireFields(options: DeviceFields): UpdateDevice {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-export async function list(session: Session, { label = [] }: LabelFilter): Promise<void> {
+export interface ListOptions extends LabelFilter {
+  /** Only devices on which the policy stands so. */
+  readonly state?: string;
+}
+
+/** The devices that stand so. */
+async function devicesIn(session: Session, state: string): Promise<readonly Device[]> {
+  const word = readState(state);
+  const [devices, statuses] = await Promise.all([allDevices(session), statusesOf(session)]);
+  const ids = new Set(statuses.filter(({ in_force }) => in_force === word).map(({ device_id }) => device_id));
+  return devices.filter(({ id }) => ids.has(id));
+}
+
+export async function list(session: Session, { label = [], state }: ListOptions): Promise<void> {
   const wanted = readLabels(label);
   const [devices, groups, nameOf] = await Promise.all([
-    allDevices(session).then((all) => withLabels(all, wanted)),
+    (state === undefined ? allDevices(session) : devicesIn(session, state)).then((all) => withLabels(all, wanted)),
     groupsForTable(session),
     userNames(session),
   ]);
@@ -209,29 +223,3 @@ const printChange = (session: Session, verb: 'Changed', device: Device): Promise
     ids: [device.id],
     table: `${verb} device ${deviceName(device)} (${device.id}).`,
   });
-
-export async function status(session: Session): Promise<void> {
-  const client = await session.client();
-  const organization = await session.organization();
-  const [statuses, devices] = await Promise.all([
-    client.statuses.list(organization, { signal: session.signal }),
-    allDevices(session),
-  ]);
-  const nameOf = (id: string): string => deviceName(devices.find((device) => device.id === id) ?? { id, hostname: '' });
-  await session.print({
-    data: statuses,
-    ids: statuses.map(({ device_id }) => device_id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'DEVICE', text: ({ device_id }) => nameOf(device_id) },
-          { head: 'STATE', text: ({ status: { state } }) => state },
-          { head: 'REVISION', text: ({ status: { revision } }) => String(revision ?? ''), align: 'right' },
-          { head: 'REPORTED', text: ({ reported_at }) => shortTime(reported_at) },
-          { head: 'DETAIL', text: ({ status: { detail } }) => detail ?? '' },
-        ],
-        sortByName(statuses, ({ device_id }) => nameOf(device_id)),
-        layout,
-      ),
-  });
-}

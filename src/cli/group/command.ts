@@ -36,6 +36,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'create <name>',
+      policy: true,
       summary: 'create a group',
       about: ruleWords,
       options: [
@@ -67,6 +68,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'edit <group>',
+      policy: true,
       summary: 'change a group: in $EDITOR, from a file, or by options',
       about:
         'In the editor the group is a short YAML text. What is wrong with it is written above it, and you may try again. ' +
@@ -91,6 +93,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'delete <group>',
+      policy: true,
       summary: 'delete a group; the default group is reset instead',
       options: [new Option('--detach', 'take it off the devices that use it; some may fall back to the default group')],
       destructive: true,
@@ -102,6 +105,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'allow <group> <direction> <rule...>',
+      policy: true,
       summary: 'add a rule',
       about: ruleWords,
       examples: [
@@ -119,6 +123,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'revoke <group> <direction> <rule...>',
+      policy: true,
       summary: 'remove a rule, written as `group show` prints it',
       about: '`all` removes every rule of the direction.',
       examples: [

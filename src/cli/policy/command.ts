@@ -2,7 +2,7 @@
 import { Option, type Command } from 'commander';
 import type { ApplyOptions } from './apply.ts';
 import type { DiffOptions } from './diff.ts';
-import type { ExplainOptions } from './explain.ts';
+import type { ExplainOptions } from './explain-ends.ts';
 import type { NftOptions } from './nft.ts';
 import { commandsOf, repeated } from '../command-line/client-command.ts';
 
@@ -28,6 +28,7 @@ export function addPolicyCommands(program: Command): void {
     program,
     {
       usage: 'apply [files...]',
+      policy: true,
       summary: 'change groups and devices to match policy files',
       about: `${fileFormat}\n\nShows what would change and asks before it writes. In a script, where nobody can answer, it writes only with --yes.`,
       options: [...fileOptions(), new Option('--dry-run', 'print what would change, and change nothing')],
@@ -83,20 +84,25 @@ export function addPolicyCommands(program: Command): void {
   addExplain<ExplainOptions>(
     program,
     {
-      usage: 'explain',
-      summary: 'check whether a connection is allowed, and which rule or which side decides',
+      usage: 'explain [ends...]',
+      summary: 'check whether a connection is allowed, which rule decides, and whether the devices enforce it',
+      about:
+        'Give where it comes from, where it goes and the port: `explain app-1 db-1 5432`; or the same by options. With --who, only where it ' +
+        'goes and the port: every device that may connect there. The policy is one answer; whether the devices have it in force is the other.',
       options: [
-        new Option('--from <device|address>', 'where it comes from').makeOptionMandatory(),
-        new Option('--to <device|address>', 'where it goes').makeOptionMandatory(),
+        new Option('--from <device|address>', 'where it comes from'),
+        new Option('--to <device|address>', 'where it goes'),
+        new Option('--who', 'list who may connect there'),
         new Option('--proto <protocol>', 'tcp, udp, icmp, or the number of another').default('tcp'),
         new Option('--port <port>', 'destination port, for tcp and udp: a number, or a service like ssh'),
         new Option('--exit-code', 'end with 1 when it is refused'),
       ],
       examples: [
-        'ringfence explain --from edge-1 --to db-1 --port 5432',
+        'ringfence explain app-1 db-1 5432',
+        'ringfence explain --who db-1 5432',
         'ringfence explain --from 203.0.113.9 --to edge-1 --proto udp --port 53 --exit-code',
       ],
     },
-    (run, session, { options }) => run.explain(session, options),
+    (run, session, { args, options }) => run.explain(session, args, options),
   );
 }

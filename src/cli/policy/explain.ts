@@ -1,5 +1,5 @@
 /** Owns the packet tracer: whether a packet passes, on which side it is refused, and which rule of which group lets it through. */
-import type { Device, DeviceReport } from '../../api/device.ts';
+import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { surroundingsOf } from '../../client/policy.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
@@ -16,18 +16,13 @@ import type { Session } from '../session/session.ts';
 import { readPort } from '../terminal/port.ts';
 import { visible } from '../../node/visible.ts';
 import type { Paint } from '../terminal/screen.ts';
+import { renderTable } from '../terminal/table.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
-import { allReports } from '../lookup/device-report.ts';
+import { allStatuses } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
+import { doubtAbout, verdictWords } from './enforcement.ts';
+import { readAsked, type Asked, type ExplainOptions } from './explain-ends.ts';
 import { fleetOf, knownPolicy } from './nft.ts';
-
-export interface ExplainOptions {
-  readonly from: string;
-  readonly to: string;
-  readonly proto: string;
-  readonly port?: string;
-  readonly exitCode?: boolean;
-}
 
 interface End {
   readonly name: string;
@@ -44,19 +39,21 @@ interface Side {
   readonly names: PeerNames;
   /** Whether the same holds for connections that the device redirects or translates for containers. */
   readonly containers: 'guard' | 'ignore';
+  /** Why its packets may meet other rules than these; undefined where they do not. */
+  readonly doubt: string | undefined;
 }
 
-/** What is known of the organization. */
-interface Known {
-  readonly groups: readonly SecurityGroup[];
-  readonly reports: ReadonlyMap<string, DeviceReport>;
-  readonly fleet: Fleet;
-  readonly names: PeerNames;
-}
-
-export async function explain(session: Session, options: ExplainOptions): Promise<void> {
-  const [devices, groups, reports] = await Promise.all([allDevices(session), allGroups(session), allReports(session)]);
-  const [from, to] = [readEnd(options.from, devices), readEnd(options.to, devices)];
+export async function explain(session: Session, row: readonly string[], options: ExplainOptions): Promise<void> {
+  const asked = readAsked(row, options);
+  const [devices, groups, statuses] = await Promise.all([
+    allDevices(session),
+    allGroups(session),
+    allStatuses(session),
+  ]);
+  const to = readEnd(asked.to, devices);
+  const known: Known = { groups, statuses, fleet: fleetOf(devices), names: peerNames(devices) };
+  if (asked.from === undefined) return explainWho(session, asked, { to, devices, ...known });
+  const from = readEnd(asked.from, devices);
   if (from.address.family !== to.address.family) {
     throw usageError(
       `${from.name} is IPv${from.address.family} and ${to.name} is IPv${to.address.family}: no packet goes between them`,
@@ -65,19 +62,72 @@ export async function explain(session: Session, options: ExplainOptions): Promis
   if (from.device === undefined && to.device === undefined) {
     throw usageError('neither end is a device of this organization: there is no rule to look at');
   }
-  const transport = readTransport(options, from.address.family);
-  const known: Known = { groups, reports, fleet: fleetOf(devices), names: peerNames(devices) };
-  const sides = [
-    ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to.address, transport, known)]),
-    ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from.address, transport, known)]),
-  ];
+  const transport = readTransport(asked, from.address.family);
+  const sides = sidesOf(from, to, transport, known);
   const passes = sides.every(({ decision }) => decision.verdict === 'accept');
   await session.print({
-    data: { verdict: passes ? 'allowed' : 'refused', from: endData(from), to: endData(to), sides: sides.map(sideData) },
+    data: {
+      verdict: passes ? 'allowed' : 'refused',
+      in_force: sides.every(({ doubt }) => doubt === undefined),
+      from: endData(from),
+      to: endData(to),
+      sides: sides.map(sideData),
+    },
     ids: [passes ? 'allowed' : 'refused'],
-    table: ({ paint }) => render({ from, to, options, passes, sides, paint }),
+    table: ({ paint }) => render({ from, to, asked, passes, sides, paint }),
   });
   if (options.exitCode === true && !passes) process.exitCode = exitCodes.failed;
+}
+
+/** What is known of the organization. */
+interface Known {
+  readonly groups: readonly SecurityGroup[];
+  readonly statuses: ReadonlyMap<string, DeviceStatus>;
+  readonly fleet: Fleet;
+  readonly names: PeerNames;
+}
+
+const sidesOf = (from: End, to: End, transport: Transport, known: Known): readonly Side[] => [
+  ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to.address, transport, known)]),
+  ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from.address, transport, known)]),
+];
+
+/** Every device that may connect there, by which rule, and whether both ends enforce it. */
+async function explainWho(
+  session: Session,
+  asked: Asked,
+  { to, devices, ...known }: Known & { readonly to: End; readonly devices: readonly Device[] },
+): Promise<void> {
+  const transport = readTransport(asked, to.address.family);
+  const admitted = devices.flatMap((device) => {
+    const [own] = deviceIdentity(device).addresses;
+    if (own === undefined || own.family !== to.address.family || device.id === to.device?.id) return [];
+    const sides = sidesOf({ name: deviceName(device), address: own, device }, to, transport, known);
+    const [last] = sides.slice(-1);
+    return last !== undefined && sides.every(({ decision }) => decision.verdict === 'accept')
+      ? [{ device, why: reasonWords(last)[0] ?? '', doubts: sides.flatMap(({ doubt }) => doubt ?? []) }]
+      : [];
+  });
+  await session.print({
+    data: admitted.map(({ device, why, doubts }) => ({
+      device_id: device.id,
+      hostname: device.hostname,
+      reason: why,
+      in_force: doubts.length === 0,
+      ...(doubts.length > 0 && { detail: doubts.join(', and ') }),
+    })),
+    ids: admitted.map(({ device }) => device.id),
+    table: (layout) =>
+      renderTable(
+        [
+          { head: 'MAY CONNECT', text: ({ device }) => deviceName(device) },
+          { head: 'BY', text: ({ why }) => why },
+          { head: 'IN FORCE', text: ({ doubts }) => (doubts.length === 0 ? 'yes' : `no: ${doubts.join(', and ')}`) },
+        ],
+        admitted,
+        layout,
+      ),
+  });
 }
 
 /** An address, or a device by any of its names; then its tunnel address counts, or the first of its others. */
@@ -98,7 +148,7 @@ const sameAddress = (a: Address, b: Address): boolean => a.family === b.family &
 
 const echoRequest = { 4: { kind: 'icmp', type: 8 }, 6: { kind: 'icmpv6', type: 128 } } as const;
 
-function readTransport({ proto, port }: ExplainOptions, family: 4 | 6): Transport {
+function readTransport({ proto, port }: Asked, family: 4 | 6): Transport {
   const word = proto.toLowerCase();
   if (word === 'tcp' || word === 'udp') {
     const number = readPort(port, word);
@@ -117,14 +167,15 @@ function sideOf(
   direction: Direction,
   remote: Address,
   transport: Transport,
-  { groups, reports, fleet, names }: Known,
+  { groups, statuses, fleet, names }: Known,
 ): Side {
   const policy = knownPolicy(device, groups, fleet);
   const packet: Packet = { direction, family: remote.family, remote: remote.value, transport };
-  const surroundings = surroundingsOf(reports.get(device.id));
+  const surroundings = surroundingsOf(statuses.get(device.id)?.status);
   const { containers } = surroundings;
   const decision = decide(policy, packet, { ...surroundings, fleet });
-  return { device, direction, policy, packet, containers, decision, names };
+  const doubt = doubtAbout(device, statuses);
+  return { device, direction, policy, packet, containers, decision, names, doubt };
 }
 
 const groupNames = ({ groups }: EffectivePolicy): string => groups.map(({ name }) => name).join(', ');
@@ -194,19 +245,22 @@ const shownRules = 10;
 function render(explanation: {
   readonly from: End;
   readonly to: End;
-  readonly options: ExplainOptions;
+  readonly asked: Asked;
   readonly passes: boolean;
   readonly sides: readonly Side[];
   readonly paint: Paint;
 }): string {
-  const { from, to, options, passes, sides, paint } = explanation;
+  const { from, to, asked, passes, sides, paint } = explanation;
   const end = ({ name, address }: End): string => {
     const text = printAddress(address.family, address.value);
     return visible(name === text ? name : `${name} (${text})`);
   };
   const verdict = (good: boolean): string => paint(good ? 'green' : 'red', good ? 'allowed' : 'refused');
-  const port = options.port === undefined ? '' : ` ${options.port}`;
-  const lines = [`${verdict(passes)}: a new ${options.proto}${port} connection from ${end(from)} to ${end(to)}`];
+  const port = asked.port === undefined ? '' : ` ${asked.port}`;
+  const doubts = sides.flatMap(({ doubt }) => (doubt === undefined ? [] : [visible(doubt)]));
+  const lines = [
+    `${verdictWords(verdict(passes), doubts)}: a new ${asked.proto}${port} connection from ${end(from)} to ${end(to)}`,
+  ];
   for (const side of sides) {
     const where = side.direction === 'outbound' ? 'out of' : 'into';
     const [first = '', ...rest] = reasonWords(side).map(visible);
@@ -246,5 +300,7 @@ function sideData(side: Side): object {
     ...('peerGone' in reason && {
       peer_gone: reason.peerGone?.map(({ group, index, peer }) => ({ group_id: group.id, rule: index, peer })),
     }),
+    in_force: side.doubt === undefined,
+    ...(side.doubt !== undefined && { detail: side.doubt }),
   };
 }

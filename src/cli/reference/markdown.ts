@@ -9,6 +9,7 @@ const exitWords: { readonly [Name in keyof typeof exitCodes]: string } = {
   notFound: 'not found, or not visible to you',
   notAllowed: 'not allowed: no token, an invalid one, or one without the permission',
   conflict: 'conflict: a name is taken, a group is in use, or somebody else changed it in the meantime',
+  timeOver: 'time is over: what `--wait` waits for has not happened',
   interrupted: 'ended by Ctrl-C',
 };
 

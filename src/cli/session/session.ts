@@ -1,7 +1,8 @@
 /** Owns one run of a client command: which server, as whom, in which organization, and how it answers. */
 import { readFile } from 'node:fs/promises';
 import { Client } from '../../client/http.ts';
-import type { Credential } from '../../client/request.ts';
+import { revisionOf } from '../../client/headers.ts';
+import type { Credential, FetchInit, FetchResponse } from '../../client/request.ts';
 import type { Organization } from '../../api/organization.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
@@ -24,6 +25,8 @@ export interface GlobalValues {
   readonly color: boolean;
   readonly headers?: boolean;
   readonly yes?: boolean;
+  /** Of commands that write policy: how long to wait until it is in force. */
+  readonly wait?: string | true;
 }
 
 export interface SessionOptions {
@@ -39,6 +42,7 @@ export class Session {
   #client: Promise<Client> | undefined;
   #organization: Promise<string> | undefined;
   #settled: () => Promise<void> = () => Promise.resolve();
+  #written: number | undefined;
 
   constructor({ values, terminal, signal }: SessionOptions) {
     this.values = values;
@@ -91,6 +95,15 @@ export class Session {
     return { name, profile };
   }
 
+  /** The newest revision that this run of the command has made; undefined where it changed nothing. */
+  get writtenRevision(): number | undefined {
+    return this.#written;
+  }
+
+  readonly #onWrite = (revision: number): void => {
+    this.#written = Math.max(this.#written ?? 0, revision);
+  };
+
   client(): Promise<Client> {
     this.#client ??= this.#connect();
     return this.#client;
@@ -101,10 +114,11 @@ export class Session {
     const { name, profile } = await this.profile();
     const server = await this.server();
     const token = await this.#token(tokenFile, server, profile);
-    if (profile?.sign_in === undefined || token !== profile.token) return clientOf(server, token);
+    if (profile?.sign_in === undefined || token !== profile.token)
+      return clientOf(server, token, { onWrite: this.#onWrite });
     const refresh = new TokenRefresh({ file: this.profilesFile, name, profile });
     this.#settled = () => refresh.settled();
-    return clientOf(server, refresh.get, (rejected) => refresh.renew(rejected));
+    return clientOf(server, refresh.get, { renew: (rejected) => refresh.renew(rejected), onWrite: this.#onWrite });
   }
 
   /** Resolves when nothing is left half done. */
@@ -173,24 +187,35 @@ export function readServer(text: string): string {
   return text.replace(/\/+$/, '');
 }
 
-/** `renew` gives another token for one that the server refuses; the request is then sent once more, as nothing came of it. */
-export const clientOf = (server: string, token: Credential, renew?: (rejected: string) => Promise<string>): Client =>
+export interface ClientHooks {
+  /** Gives another token for one that the server refuses; the request is then sent once more, as nothing came of it. */
+  readonly renew?: (rejected: string) => Promise<string>;
+  /** Told of the revision of each record that was written. */
+  readonly onWrite?: (revision: number) => void;
+}
+
+export const clientOf = (server: string, token: Credential, { renew, onWrite }: ClientHooks = {}): Client =>
   new Client({
     url: readServer(server),
     token,
     headers: { 'user-agent': `ringfence/${programVersion}` },
-    fetch:
-      renew === undefined
-        ? nodeFetch
-        : async (url, init) => {
-            const answer = await nodeFetch(url, init);
-            const rejected = /^Bearer (.*)$/.exec(init.headers['authorization'] ?? '')?.[1];
-            if (answer.status !== 401 || rejected === undefined) return answer;
-            await answer.body?.cancel();
-            const headers = { ...init.headers, authorization: `Bearer ${await renew(rejected)}` };
-            return nodeFetch(url, { ...init, headers });
-          },
+    fetch: async (url, init) => {
+      const answer = await fetchRenewed(url, init, renew);
+      const tag = init.method === 'GET' || answer.status >= 300 ? null : answer.headers.get('etag');
+      const revision = tag === null ? undefined : revisionOf(tag);
+      if (revision !== undefined) onWrite?.(revision);
+      return answer;
+    },
   });
+
+async function fetchRenewed(url: string, init: FetchInit, renew: ClientHooks['renew']): Promise<FetchResponse> {
+  const answer = await nodeFetch(url, init);
+  const rejected = /^Bearer (.*)$/.exec(init.headers['authorization'] ?? '')?.[1];
+  if (renew === undefined || answer.status !== 401 || rejected === undefined) return answer;
+  await answer.body?.cancel();
+  const headers = { ...init.headers, authorization: `Bearer ${await renew(rejected)}` };
+  return nodeFetch(url, { ...init, headers });
+}
 
 export async function readTokenFile(file: string): Promise<string> {
   let text: string;

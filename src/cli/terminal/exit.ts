@@ -8,6 +8,8 @@ export const exitCodes = {
   notFound: 3,
   notAllowed: 4,
   conflict: 5,
+  /** What was waited for did not come in time. */
+  timeOver: 6,
   /** As a shell tells it of a program that Ctrl-C ended. */
   interrupted: 130,
 } as const;

@@ -54,6 +54,13 @@ export class Terminal {
     process.stderr.write(`${this.#stderr.render(line.replaceAll('\n', ' '))}\n`);
   }
 
+  /** One line that is drawn over and over where a person looks on; undefined takes it away. */
+  progress(line: string | undefined): void {
+    if (!process.stderr.isTTY) return;
+    const width = Math.max(20, process.stderr.columns) - 1;
+    process.stderr.write(`\r\u001B[K${line === undefined ? '' : this.#stderr.render(line.slice(0, width))}`);
+  }
+
   /** Everything that comes in on stdin. */
   async input({ signal }: { readonly signal: AbortSignal }): Promise<string> {
     const chunks: Buffer[] = [];

@@ -16,3 +16,25 @@ export function readExpiry(text: string, now: number): string {
 
 /** Without the fractions of a second that nobody reads. */
 export const shortTime = (time: string | undefined): string => (time ?? '').replace(/\.\d{1,9}Z$/, 'Z');
+
+/** `30s`, `2m`, `1h` as milliseconds; a number alone is seconds. */
+export function readDuration(text: string): number {
+  const span = /^(\d{1,6})([smh]?)$/.exec(text.trim());
+  if (span === null) {
+    throw usageError(`\`${text}\` is not a duration: give one like 30s or 2m, written --wait=30s`);
+  }
+  return Number(span[1]) * (units[span[2] === '' ? 's' : (span[2] ?? 's')] ?? 1_000);
+}
+
+const spans: readonly (readonly [number, string])[] = [
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'min'],
+];
+
+/** How long ago, in the largest unit that fits. */
+export function agoWords(time: string, now: number): string {
+  const seconds = Math.max(0, Math.round((now - Date.parse(time)) / 1_000));
+  const [size, unit] = spans.find(([least]) => seconds >= least) ?? [1, 's'];
+  return seconds < 5 ? 'now' : `${Math.floor(seconds / size)} ${unit} ago`;
+}

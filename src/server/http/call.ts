@@ -12,6 +12,7 @@ import type {
 import type { BodyOf, QueryOf } from '../../api/operations.ts';
 import type { OperationId, ParamNames } from '../../api/paths.ts';
 import type { TextLengths } from '../../api/validate.ts';
+import type { Convergence } from '../convergence/contract.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
@@ -86,6 +87,8 @@ export interface RecordAnswer {
   readonly revision?: number;
   /** Canonical path of what was created. */
   readonly location?: string;
+  /** Where the record's next page starts, where it has pages. */
+  readonly next?: string;
 }
 
 export type Answer = ListAnswer | RecordAnswer;
@@ -93,6 +96,7 @@ export type Answer = ListAnswer | RecordAnswer;
 /** What every handler may use. */
 export interface Services {
   readonly store: Store;
+  readonly convergence: Convergence;
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;

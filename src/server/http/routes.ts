@@ -11,6 +11,7 @@ import { admit, areParamsOf, parseVariables } from './guard/admit.ts';
 import type { Lookups } from './guard/lookups.ts';
 import type { RequestLimits } from './guard/request-limits.ts';
 import { auditHandlers } from './handlers/audit.ts';
+import { convergenceHandlers } from './handlers/convergence.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import type { StreamHandler } from './handlers/events.ts';
 import { groupHandlers } from './handlers/groups.ts';
@@ -35,6 +36,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...userHandlers,
   ...organizationHandlers,
   ...deviceHandlers,
+  ...convergenceHandlers,
   ...groupHandlers,
   ...historyHandlers,
   ...auditHandlers,
@@ -92,9 +94,8 @@ export async function enter(
 const stuckMs = 60_000;
 
 function send(operation: Operation, answer: Answer, reply: FastifyReply): FastifyReply {
-  if (answer.kind === 'list') {
-    if (answer.next !== undefined) reply.header('link', `<${answer.next}>; rel="next"`);
-  } else {
+  if (answer.next !== undefined) reply.header('link', `<${answer.next}>; rel="next"`);
+  if (answer.kind === 'record') {
     if (answer.revision !== undefined) reply.header('etag', `"${answer.revision}"`);
     if (answer.location !== undefined) reply.header('location', answer.location);
   }
@@ -127,6 +128,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, answerTimeoutMs }: 
     const { principal, variables, subjects } = admittedOf(request);
     if (!areParamsOf(id, variables)) throw new Error(`${request.url} lacks variables of ${id}`);
     const { user_id } = principal;
+    const query = parseQuery(id, request.query as Record<string, unknown>);
     const done = handler(
       {
         operation: id,
@@ -135,15 +137,19 @@ function answerer<Id extends AnsweredId>(id: Id, { services, answerTimeoutMs }: 
         subjects,
         by: operation.effect === 'write' ? { user_id, audit: auditEntryOf(id, principal, request) } : { user_id },
         path: pathOf(request.url),
-        query: parseQuery(id, request.query as Record<string, unknown>),
+        query,
         body: readBody(id, request.body, lengths),
         ifMatch: operation.conditional ? parseIfMatch(request.headers['if-match']) : undefined,
       },
       services,
     );
-    return send(operation, await within(done, answerTimeoutMs), reply);
+    return send(operation, await within(done, answerTimeoutMs + heldBackMs(query)), reply);
   };
 }
+
+/** Milliseconds that the caller asks the answer to be held back. */
+const heldBackMs = (query: object): number =>
+  'wait' in query && typeof query.wait === 'number' ? query.wait * 1_000 : 0;
 
 /** The stream operation: what was let in goes to its handler, which takes the socket over. */
 function streamer({ stream }: RouteOptions) {

@@ -6,6 +6,8 @@ import { Lanes, Transactions } from './postgres/connection.ts';
 import type { Context } from './write/context.ts';
 import { devicesIn } from './devices/devices.ts';
 import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
+import { presenceIn } from './devices/presence.ts';
+import { receiptsIn } from './devices/receipts.ts';
 import { groupsIn } from './groups/groups.ts';
 import { Hints } from './postgres/hints.ts';
 import { changeLogIn } from './log/change-log.ts';
@@ -80,6 +82,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     access: accessIn(context),
     groups: groupsIn(context),
     devices: devicesIn(context),
+    presence: presenceIn(context),
+    receipts: receiptsIn(context),
     enrollmentKeys: enrollmentKeysIn(context),
     history: historyIn(context, options.historyRetentionMs ?? 365 * day),
     webhooks: webhooksIn(context),

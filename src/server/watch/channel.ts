@@ -156,6 +156,10 @@ export class Channel implements View, StreamOwner, Task {
     if (!stream.heartbeat(now)) this.#move(stream, 'full');
   }
 
+  say(stream: Stream, line: Buffer, now: number): void {
+    if (stream.state === 'live' && !stream.write([line], now)) this.#move(stream, 'full');
+  }
+
   // What streams do, and what becomes of the lists that they are in.
 
   #move(stream: Stream, event: StreamEvent): void {

@@ -1,6 +1,6 @@
 /** Owns the process's streams: which organizations are watched, what wakes them, and the clock that all streams share. */
 import type { WatchItem } from '../../api/watch.ts';
-import type { OrganizationId, TokenId } from '../../policy/ids.ts';
+import type { DeviceId, OrganizationId, TokenId } from '../../policy/ids.ts';
 import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
 import { Coalescer } from '../coalesce.ts';
 import { LocalStreamPlaces, type StreamPlace, type StreamPlaces } from '../stream-places.ts';
@@ -8,6 +8,7 @@ import { Channel } from './channel.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
 import { start } from './cursor.ts';
+import { Prompts } from './receipts/prompts.ts';
 import { Rights, type EndedRights } from './rights.ts';
 import type { Pool } from './segment.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
@@ -30,6 +31,8 @@ export interface HubOptions {
   readonly later: (run: () => void, ms: number) => void;
   /** Where streams are counted; by default here, up to the default limits. */
   readonly places?: StreamPlaces | undefined;
+  /** Told of the streams of devices. */
+  readonly devices?: { opened(device: DeviceId): void; closed(device: DeviceId): void } | undefined;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
@@ -39,6 +42,8 @@ export interface Opening {
   readonly holder: Holder;
   /** When the request came in: rights are judged after that. */
   readonly admittedAt: number;
+  /** Whether the reader understands being asked for its word. */
+  readonly takesPrompts?: boolean | undefined;
   /** False for a client that speaks HTTP/1.0. */
   readonly chunked: boolean;
   /** The response's head. */
@@ -72,6 +77,8 @@ export class Hub {
   readonly #scheduler: Scheduler<Channel>;
   readonly #rights = new Rights();
   readonly #byToken = new StreamIndex<TokenId>();
+  readonly #byDevice = new StreamIndex<DeviceId>();
+  readonly #prompts: Prompts;
   readonly #places: StreamPlaces;
   readonly #pool: Pool = { bytes: 0, uses: 0 };
   readonly #stopHints: () => void;
@@ -86,6 +93,7 @@ export class Hub {
     this.settings = { ...defaultWatchSettings, ...options.settings };
     this.#places = options.places ?? new LocalStreamPlaces();
     const { clock, defer, later } = options;
+    this.#prompts = new Prompts({ now: clock.now, later });
     this.#scheduler = new Scheduler({ slice: this.settings.slice, defer });
     this.#heads = new Coalescer({
       read: (orgs) => this.#readHeads(orgs),
@@ -148,7 +156,7 @@ export class Hub {
   }
 
   #attach(channel: Channel, opening: Opening, place: StreamPlace): void {
-    const { items, holder, chunked, preface, accept } = opening;
+    const { items, holder, chunked, preface, accept, takesPrompts } = opening;
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
     const sink = accept();
@@ -163,6 +171,7 @@ export class Hub {
         format: formatOf({ withKind: items.length > 1, chunked }),
       },
       holder,
+      takesPrompts,
       place,
       cursor: start(items),
       preface,
@@ -172,6 +181,10 @@ export class Hub {
     sink.connect(stream);
     this.#streams += 1;
     if (holder.token !== undefined) this.#byToken.add(holder.token, stream);
+    if (holder.device !== undefined) {
+      this.#byDevice.add(holder.device, stream);
+      this.#o.devices?.opened(holder.device);
+    }
     channel.add(stream);
     const ended = this.#rights.since(channel.org, holder, opening.admittedAt);
     if (ended !== undefined) channel.end(stream, ended);
@@ -209,8 +222,12 @@ export class Hub {
   }
 
   #onClosed(stream: Stream): void {
-    const { token } = stream.holder;
+    const { token, device } = stream.holder;
     if (token !== undefined) this.#byToken.delete(token, stream);
+    if (device !== undefined) {
+      this.#byDevice.delete(device, stream);
+      this.#o.devices?.closed(device);
+    }
     stream.place.release();
     this.#streams -= 1;
     if (this.#streams === 0) this.#drained?.();
@@ -228,6 +245,13 @@ export class Hub {
     for (const org of hint.organizations) this.#follow(this.#channels.get(org)?.log.wake());
     for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
     this.#endThoseOf(this.#rights.fromHint(hint, this.#o.clock.now()));
+    for (const { device_id, revision } of hint.prompted_devices) {
+      for (const stream of this.#byDevice.get(device_id)) this.#prompts.ask(stream, revision);
+    }
+    for (const { organization_id, revision } of hint.prompted_organizations) {
+      const channel = this.#channels.get(organization_id);
+      for (const stream of channel?.streams ?? []) this.#prompts.ask(stream, revision);
+    }
   }
 
   #follow(reading: Promise<unknown> | undefined): void {

@@ -81,7 +81,17 @@ export class ModelDatabase implements Source {
   }
 
   hint(hint: Partial<Hint> = { organizations: [modelOrg] }): void {
-    const whole = { organizations: [], credentials: [], removed_members: [], deleted_organizations: [], ...hint };
+    const whole: Hint = {
+      organizations: [],
+      credentials: [],
+      removed_members: [],
+      deleted_organizations: [],
+      receipts: [],
+      awaited_organizations: [],
+      prompted_organizations: [],
+      prompted_devices: [],
+      ...hint,
+    };
     for (const listener of this.#listeners) listener(whole);
   }
 

@@ -1,7 +1,7 @@
 /** Owns a running hub: its clock in real time, and its end. */
 import type { Registry } from 'prom-client';
 import type { StreamPlaces } from '../stream-places.ts';
-import { Hub } from './hub.ts';
+import { Hub, type HubOptions } from './hub.ts';
 import { tellMetrics } from './metrics.ts';
 import type { WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
@@ -20,6 +20,7 @@ export interface WatchServiceOptions {
   readonly random?: () => number;
   readonly registry?: Registry;
   readonly places?: StreamPlaces | undefined;
+  readonly devices?: HubOptions['devices'];
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
@@ -35,6 +36,7 @@ export function startWatch(options: WatchServiceOptions): WatchService {
     defer: (run) => void setImmediate(run),
     later: (run, ms) => void setTimeout(run, ms),
     places: options.places,
+    devices: options.devices,
     onWarning: options.onWarning,
   });
   if (options.registry !== undefined) tellMetrics(hub, options.registry);

@@ -1,5 +1,5 @@
 /** Owns one open stream: a connection, a reader, and its cursor. It holds no events, ever. */
-import type { TokenId, UserId } from '../../policy/ids.ts';
+import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StreamPlace } from '../stream-places.ts';
 import { sharedSelection, type Selection } from './batch.ts';
 import type { Cursor, Reader } from './cursor.ts';
@@ -36,6 +36,8 @@ export interface Sink {
 export interface Holder {
   readonly user: UserId;
   readonly kind: 'user' | 'device';
+  /** Whose token it is, where it is a device's. */
+  readonly device?: DeviceId | undefined;
   /** Tells one credential from another, for counting. */
   readonly credential: string;
   /** Whose own groups are shown: the user's, or nobody's to a device's token. */
@@ -49,6 +51,8 @@ export interface Holder {
 /** Whoever serves a stream: ends it, and is told what its connection does. */
 export interface StreamOwner {
   end(stream: Stream, why: Ending): void;
+  /** Writes a line between documents to a stream that is live. */
+  say(stream: Stream, line: Buffer, now: number): void;
   onFlushed(stream: Stream): void;
   onClosed(stream: Stream): void;
 }
@@ -58,6 +62,8 @@ export class Stream {
   readonly sink: Sink;
   readonly reader: Reader;
   readonly holder: Holder;
+  /** Whether its reader understands being asked for its word. */
+  readonly takesPrompts: boolean;
   /** Its place among the streams that may be open; given back when it closes. */
   readonly place: StreamPlace;
   /** What it is sent while it follows, to look shared batches up by. */
@@ -79,6 +85,7 @@ export class Stream {
     readonly sink: Sink;
     readonly reader: Reader;
     readonly holder: Holder;
+    readonly takesPrompts?: boolean | undefined;
     readonly place: StreamPlace;
     readonly cursor: Cursor;
     readonly now: number;
@@ -89,6 +96,7 @@ export class Stream {
     this.sink = options.sink;
     this.reader = options.reader;
     this.holder = options.holder;
+    this.takesPrompts = options.takesPrompts ?? false;
     this.place = options.place;
     this.cursor = options.cursor;
     this.wroteAt = options.now;

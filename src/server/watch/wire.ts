@@ -65,6 +65,17 @@ const ready = {
 /** A lone line feed: proxies and watchdogs see that the stream lives. */
 export const heartbeat = (chunked: boolean): Buffer => ready.heartbeat[chunked ? 1 : 0] ?? Buffer.alloc(0);
 
+let lastReport = { revision: -1, texts: [] as readonly Buffer[] };
+
+/** Asks a device to say when what it enforces reflects this revision. Thousands of streams are asked the same. */
+export function reportLine(revision: number, chunked: boolean): Buffer {
+  if (lastReport.revision !== revision) {
+    const line = `{"type":"report","revision":${revision}}\n`;
+    lastReport = { revision, texts: [encode(line, false), encode(line, true)] };
+  }
+  return lastReport.texts[chunked ? 1 : 0] ?? Buffer.alloc(0);
+}
+
 /** The clean end of the body. */
 export const ending = (chunked: boolean): Buffer => ready.end[chunked ? 1 : 0] ?? Buffer.alloc(0);
 

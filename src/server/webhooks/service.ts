@@ -12,7 +12,7 @@ import { send, type SendOptions } from './send.ts';
 import { signedHeaders } from './sign.ts';
 
 export interface WebhookServiceOptions {
-  readonly store: Pick<Store, 'webhooks' | 'devices' | 'enrollmentKeys'>;
+  readonly store: Pick<Store, 'webhooks' | 'receipts' | 'enrollmentKeys'>;
   readonly hosts: readonly WebhookHost[];
   readonly clock: () => number;
   /** From 0 up to but not including 1. */
@@ -88,11 +88,8 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       const webhook = await store.webhooks.claimScan(settings.scanEveryMs);
       if (webhook === undefined || stopped.signal.aborted) return;
       const org = webhook.organization_id;
-      const [statuses, keys] = await Promise.all([
-        all(
-          (after) => store.devices.statuses(org, { limit: page, after }),
-          ({ device_id }) => device_id,
-        ),
+      const [{ statuses }, keys] = await Promise.all([
+        store.receipts.since(org),
         all(
           (after) => store.enrollmentKeys.list(org, { limit: page, after }),
           ({ id }) => id,

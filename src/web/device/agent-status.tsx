@@ -1,35 +1,35 @@
 /** Owns the answer to "is it in force?" on the page of a device: what its agent reported, beside what should be in force. */
 import type { ReactNode } from 'react';
-import type { Device, DeviceStatus } from '../../api/device.ts';
-import { deviceStateOf, neededRevision, type DeviceState } from '../model/device-state.ts';
+import type { Device } from '../../api/device.ts';
+import type { InForce } from '../../api/enforcement/in-force.ts';
+import { stateOf } from '../model/device-state.ts';
 import { plural } from '../model/rule-text.ts';
-import { useSnapshot, useStatuses } from '../state/organization.ts';
+import { useStatuses } from '../state/organization.ts';
 import { DeviceStateTag } from './device-state.tsx';
 import { Ago } from '../components/time.tsx';
 
-const sentences: {
-  readonly [S in DeviceState]: (status: DeviceStatus['status'] | undefined, needed: number) => string;
-} = {
-  applied: () => 'The policy on this page is in force on the device.',
-  behind: (status, needed) =>
-    `The device has revision ${status?.revision ?? 0} in force; the policy on this page is revision ${needed}. The change is on its way.`,
-  starting: () => 'The agent has started and is about to apply its rules.',
-  failed: () => 'The newest rules could not be applied. The rules before them stay in force.',
-  silent: () =>
-    'The agent has not reported for a while. A device keeps its rules while its agent or the server is away.',
-  unseen: () => 'No agent has reported for this device. Rules take effect when an agent runs there.',
+const sentences: { readonly [Word in InForce]: string } = {
+  yes: 'The policy on this page is in force on the device: its agent has read it back from the kernel.',
+  behind: 'The device is connected and has not reported the newest change yet. It is on its way.',
+  failed: 'The newest rules are not in force. Other rules stay in force until they are.',
+  reverted: 'The newest rules cut the device off, so the ones before them are in force again.',
+  offline:
+    'The device is away and is not known to have the newest change. It keeps its rules while its agent or the server is away.',
+  never_seen: 'No agent has reported for this device. Rules take effect when an agent runs there.',
+  not_understood: 'The agent does not understand the newest rules and holds the ones before them. Update the agent.',
 };
 
 export function DeviceAgent({ device }: { readonly device: Device }): ReactNode {
-  const snapshot = useSnapshot();
   const status = useStatuses().get(device.id);
   const said = status?.status;
-  const state = deviceStateOf(device, status, snapshot, Date.now());
+  const state = stateOf(status);
+  const why = status?.detail ?? said?.detail ?? '';
   const facts: readonly (readonly [string, ReactNode])[] =
     status === undefined || said === undefined
       ? []
       : [
-          ['Last seen', <Ago key="seen" at={status.reported_at} />],
+          ['Connected', status.online ? 'yes' : 'no'],
+          ['Last seen', status.last_seen_at === undefined ? '–' : <Ago key="seen" at={status.last_seen_at} />],
           ['Revision in force', said.revision === undefined ? '–' : said.revision.toLocaleString('en')],
           ['Interface', said.interface ?? '–'],
           ['Agent', said.agent_version ?? '–'],
@@ -41,15 +41,20 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
     <section className="card" aria-label="On the device">
       <div className="card-head">
         <h2>On the device</h2>
-        <DeviceStateTag state={state} status={status} />
+        <DeviceStateTag status={status} />
       </div>
       <div className="card-body stack">
-        <p className={state === 'failed' ? 'fault' : 'small dimmed'} role="status">
-          {sentences[state](said, neededRevision(device, snapshot))}
+        <p
+          className={
+            state === 'failed' || state === 'reverted' || state === 'not_understood' ? 'fault' : 'small dimmed'
+          }
+          role="status"
+        >
+          {sentences[state]}
         </p>
-        {said?.detail === undefined || said.detail === '' || state === 'applied' ? null : (
+        {why === '' || state === 'yes' ? null : (
           <pre className="code" tabIndex={0} aria-label="Message of the agent">
-            {said.detail}
+            {why}
           </pre>
         )}
         {facts.length === 0 ? null : (

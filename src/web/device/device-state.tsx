@@ -1,34 +1,38 @@
-/** Owns what is known of a device's agent: in a word, and in a sentence that answers whether a change is in force. */
+/** Owns how a device's state is shown in a word: whether its policy is in force, and beside it whether it is connected. */
 import type { ReactNode } from 'react';
 import type { DeviceStatus } from '../../api/device.ts';
-import type { DeviceState } from '../model/device-state.ts';
+import { inForceTitles, inForceMeanings, type InForce } from '../../api/enforcement/in-force.ts';
 import { Tag, type Tone } from '../components/tag.tsx';
 import { ago } from '../components/time.tsx';
+import { stateOf } from '../model/device-state.ts';
 
-export const stateLabels: { readonly [S in DeviceState]: readonly [Tone, string] } = {
-  applied: ['good', 'In force'],
-  behind: ['accent', 'On its way'],
-  starting: ['plain', 'Starting'],
-  failed: ['bad', 'Failed'],
-  silent: ['warn', 'Silent'],
-  unseen: ['plain', 'Not seen yet'],
+export const stateTones: { readonly [Word in InForce]: Tone } = {
+  yes: 'good',
+  behind: 'accent',
+  failed: 'bad',
+  reverted: 'bad',
+  offline: 'warn',
+  never_seen: 'plain',
+  not_understood: 'bad',
 };
 
+/** With a capital, as the pages write it. */
+export const stateTitle = (word: InForce): string =>
+  `${inForceTitles[word].charAt(0).toUpperCase()}${inForceTitles[word].slice(1)}`;
+
+/** Away, though the word does not say so: it had its policy when it went, or failed before. */
+const isSilentlyAway = (status: DeviceStatus | undefined): boolean =>
+  status !== undefined && !status.online && status.in_force !== 'offline' && status.in_force !== 'never_seen';
+
 /** A native title instead of a tooltip: this stands in every row of a long list. */
-export function DeviceStateTag({
-  state,
-  status,
-}: {
-  readonly state: DeviceState;
-  readonly status: DeviceStatus | undefined;
-}): ReactNode {
-  if (status === undefined) return <span className="small dimmed">not seen yet</span>;
-  const [tone, word] = stateLabels[state];
-  const detail = status.status.detail ?? '';
-  const reported = `reported ${ago(Date.parse(status.reported_at), Date.now())}`;
+export function DeviceStateTag({ status }: { readonly status: DeviceStatus | undefined }): ReactNode {
+  const state = stateOf(status);
+  const seen =
+    status?.last_seen_at === undefined ? 'never seen' : `last seen ${ago(Date.parse(status.last_seen_at), Date.now())}`;
   return (
-    <span title={detail === '' ? `${word}, ${reported}` : `${detail} (${reported})`}>
-      <Tag tone={tone}>{word}</Tag>
+    <span className="tags" title={`The device ${status?.detail ?? inForceMeanings[state]} (${seen})`}>
+      <Tag tone={stateTones[state]}>{stateTitle(state)}</Tag>
+      {isSilentlyAway(status) ? <span className="small dimmed">away</span> : null}
     </span>
   );
 }

@@ -4,13 +4,15 @@ import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
+import { stateTones } from '../device/device-state.tsx';
 import { countDeviceStates } from '../model/device-state.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { Tag, type Tone } from '../components/tag.tsx';
+import { Tag } from '../components/tag.tsx';
 import { failed, notify } from '../components/toast.tsx';
 
 const shownDevices = 50;
@@ -120,36 +122,20 @@ function Attach({
 
 /** Whether the devices have what stands here in force: the parts that matter, the good news first. */
 function RolloutProgress({ devices }: { readonly devices: readonly Device[] }): ReactNode {
-  const snapshot = useSnapshot();
-  const statuses = useStatuses();
-  const {
-    applied,
-    behind,
-    failed: refused,
-    starting,
-    silent,
-    unseen,
-  } = countDeviceStates(devices, statuses, snapshot, Date.now());
-  const rest: readonly (readonly [Tone, number, string])[] = [
-    ['accent', behind + starting, 'on its way'],
-    ['bad', refused, 'failed'],
-    ['warn', silent, 'silent'],
-    ['plain', unseen, 'without an agent'],
-  ];
+  const counts = countDeviceStates(devices, useStatuses());
+  const rest = mostUrgentFirst.filter((word) => word !== 'yes' && counts[word] > 0);
   return (
     <div className="stack tight" role="status" aria-label="Rollout">
       <p className="small">
-        In force on <strong>{applied.toLocaleString('en')}</strong> of {plural(devices.length, 'device')}
+        In force on <strong>{counts.yes.toLocaleString('en')}</strong> of {plural(devices.length, 'device')}
       </p>
-      <progress className="rollout" value={applied} max={devices.length} aria-hidden="true" />
+      <progress className="rollout" value={counts.yes} max={devices.length} aria-hidden="true" />
       <span className="tags">
-        {rest.map(([tone, count, word]) =>
-          count === 0 ? null : (
-            <Tag key={word} tone={tone}>
-              {count.toLocaleString('en')} {word}
-            </Tag>
-          ),
-        )}
+        {rest.map((word) => (
+          <Tag key={word} tone={stateTones[word]}>
+            {counts[word].toLocaleString('en')} {inForceTitles[word]}
+          </Tag>
+        ))}
       </span>
     </div>
   );

@@ -10,6 +10,8 @@ export interface Endpoint {
   readonly device: Device;
   readonly policy: EffectivePolicy | MissingGroups;
   readonly address: { readonly family: Family; readonly value: bigint } | undefined;
+  /** Why its packets may meet other rules than these; undefined where they do not. */
+  readonly shortcoming?: string | undefined;
 }
 
 /** The address at the driver interface; a prefix length behind it says nothing about the device itself. */

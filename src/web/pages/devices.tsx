@@ -5,7 +5,6 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { memo, useDeferredValue, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
-import { deviceStateOf, type DeviceState } from '../model/device-state.ts';
 import { applies, byLabelIn } from '../model/device-policy.ts';
 import { countLabels } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
@@ -69,7 +68,7 @@ function sortBy(
     labels: ({ labels = [] }) => labels.join(),
     groups: ({ security_groups = [] }) => String(security_groups.length),
     user: ({ user_id }) => nameOf(user_id),
-    seen: ({ id }) => statuses?.get(id)?.reported_at ?? '',
+    seen: ({ id }) => statuses?.get(id)?.last_seen_at ?? '',
   };
   const ordered = new Ordered<Device>((device) => sortKey(keys[column](device)));
   ordered.replaceAll(devices);
@@ -106,7 +105,6 @@ const Row = memo(function Row({
   start,
   user,
   status,
-  state,
   groupById,
   defaultName,
 }: {
@@ -115,7 +113,6 @@ const Row = memo(function Row({
   readonly start: number;
   readonly user: string;
   readonly status: DeviceStatus | undefined;
-  readonly state: DeviceState;
   readonly groupById: Snapshot['groupById'];
   readonly defaultName: string;
 }): ReactNode {
@@ -140,7 +137,7 @@ const Row = memo(function Row({
         <GroupTags list={device.security_groups} groupById={groupById} defaultName={defaultName} />
       </span>
       <span className="clip small dimmed">{user}</span>
-      <DeviceStateTag status={status} state={state} />
+      <DeviceStateTag status={status} />
     </li>
   );
 });
@@ -157,7 +154,6 @@ function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly 
     estimateSize: () => (narrow ? 60 : 40),
     overscan: 8,
   });
-  const now = Date.now();
   return (
     <div
       ref={scroller}
@@ -179,7 +175,6 @@ function Rows({ devices, org }: { readonly devices: readonly Device[]; readonly 
               start={start}
               user={nameOf(device.user_id)}
               status={status}
-              state={deviceStateOf(device, status, snapshot, now)}
               groupById={snapshot.groupById}
               defaultName={snapshot.defaultGroup?.group_name ?? 'default'}
             />

@@ -11,9 +11,11 @@ import { Graph } from '../reachability/graph.tsx';
 import { Matrix, type Pick } from '../reachability/matrix.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Explanation } from '../reachability/explanation.tsx';
+import { ago } from '../components/time.tsx';
+import { shortcomingOf } from '../model/device-state.ts';
 import { deviceName } from '../state/live.ts';
 import { useFleet } from '../state/fleet.ts';
-import { useSnapshot } from '../state/organization.ts';
+import { useSnapshot, useStatuses } from '../state/organization.ts';
 
 const none: readonly Endpoint[] = [];
 
@@ -52,14 +54,18 @@ export function ReachPage(): ReactNode {
   );
   const { groups, groupById, defaultGroup } = snapshot;
   const fleet = useFleet();
+  const statuses = useStatuses();
   const current = useMemo(
     (): readonly Endpoint[] =>
       found.slice(0, shownDevices).map((device) => ({
         device,
         policy: policyOf(device, { groups, groupById, defaultGroup }, fleet),
         address: addressOf(device),
+        shortcoming: shortcomingOf(deviceName(device), statuses.get(device.id), (time) =>
+          ago(Date.parse(time), Date.now()),
+        ),
       })),
-    [found, groups, groupById, defaultGroup, fleet],
+    [found, groups, groupById, defaultGroup, fleet, statuses],
   );
   // A board of forty is 1,600 cells: drawn after the page around it, and piece by piece.
   const isDrawn = useDeferredValue(true, false);

@@ -94,6 +94,7 @@ export function Explanation({
   readonly what: string;
   readonly org: string;
 }): ReactNode {
+  const doubts = [from, to].flatMap(({ shortcoming }) => shortcoming ?? []);
   return (
     <section className="card" aria-label="Why" aria-live="polite">
       <div className="card-head">
@@ -115,6 +116,11 @@ export function Explanation({
             <End endpoint={from} direction="outbound" decision={answer.outbound} org={org} />
             <End endpoint={to} direction="inbound" decision={answer.inbound} org={org} />
           </ul>
+        ) : null}
+        {doubts.length > 0 && (answer.kind === 'yes' || answer.kind === 'no') ? (
+          <p className="note note-plain">
+            {answer.kind === 'yes' ? 'Allowed' : 'Refused'} by policy, but {doubts.join(', and ')}.
+          </p>
         ) : null}
       </div>
     </section>

@@ -67,14 +67,18 @@ export function Matrix({
               <th scope="row">{deviceName(row.device)}</th>
               {endpoints.map((column, to) => {
                 const kind = answers[from]?.[to]?.kind ?? 'unknown';
+                const isProven = row.shortcoming === undefined && column.shortcoming === undefined;
+                const doubt =
+                  isProven || kind === 'self' ? '' : `, not in force: ${row.shortcoming ?? column.shortcoming}`;
                 const isHere = here.from === from && here.to === to;
                 return (
                   <td key={column.device.id}>
                     <button
                       type="button"
-                      className={`cell cell-${kind}`}
+                      className={`cell cell-${kind}${doubt === '' ? '' : ' cell-unproven'}`}
                       data-cell={`${from}/${to}`}
-                      aria-label={`${deviceName(row.device)} to ${deviceName(column.device)}: ${words[kind]}`}
+                      aria-label={`${deviceName(row.device)} to ${deviceName(column.device)}: ${words[kind]}${doubt}`}
+                      title={doubt === '' ? undefined : doubt.slice(2)}
                       aria-pressed={picked !== undefined && isHere}
                       tabIndex={isHere ? 0 : -1}
                       onClick={() => pick({ from, to })}

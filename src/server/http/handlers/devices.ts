@@ -1,4 +1,4 @@
-/** Owns the device operations (reference 4.2): registration, endpoint changes, status. */
+/** Owns the device operations (reference 4.2): registration, endpoint changes. */
 import {
   endpointFields,
   UpdateDevice as UpdateSchema,
@@ -13,7 +13,7 @@ import { mint } from '../../identity/secret.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
 import type { DevicePatch } from '../../store/contract/devices.ts';
-import { lengthsOf, record, stored, type Call, type Handler } from '../call.ts';
+import { lengthsOf, stored, type Call, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
@@ -154,20 +154,6 @@ const listGroups: Handler<'listDeviceGroups'> = async (call, { store }) => {
   return { kind: 'list', json: JSON.stringify(groups) };
 };
 
-const report: Handler<'reportDeviceStatus'> = async (call, { store, clock }) => {
-  const { org_id, device_id } = call.params;
-  await store.devices.report(org_id, device_id, call.body);
-  return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body });
-};
-
-const listStatuses: Handler<'listDeviceStatuses'> = async (call, { store }) => {
-  const { org_id } = call.params;
-  return answerList(call, (part) => store.devices.statuses(org_id, part), {
-    id: (status) => status.device_id,
-    json: (status) => JSON.stringify(status),
-  });
-};
-
 export const deviceHandlers = {
   createDevice: create,
   listDevicesInOrganization: list,
@@ -175,6 +161,4 @@ export const deviceHandlers = {
   updateDevice: update,
   deleteDevice: remove,
   listDeviceGroups: listGroups,
-  reportDeviceStatus: report,
-  listDeviceStatuses: listStatuses,
 } as const;

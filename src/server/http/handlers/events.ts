@@ -1,5 +1,6 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { reportPreference } from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse } from '../errors.ts';
 import { commonHeaders } from '../headers.ts';
@@ -19,6 +20,7 @@ function holderOf({ principal }: Admitted): Holder {
     user: user_id,
     reader: groupReader(principal),
     kind: principal.kind,
+    device: principal.kind === 'device' ? principal.device_id : undefined,
     credential: credentialId(principal),
     token: token_id,
     expiresAt: expires_at === undefined ? undefined : Date.parse(expires_at),
@@ -65,6 +67,10 @@ function headerLines(id: string, now: number): string {
   return `${date.line}x-request-id: ${id}\r\n${common}`;
 }
 
+/** Whether the reader asked for `report` lines (reference 4.3 (21)); whoever does not gets none. */
+const prefersPrompts = (prefer: string | readonly string[] | undefined): boolean =>
+  typeof prefer === 'string' && prefer.split(',').some((one) => one.trim().toLowerCase() === reportPreference);
+
 /** Answers the stream operation: it has the parsed body and may take over the raw socket (`reply.hijack()`). */
 export type StreamHandler = (
   admitted: Admitted,
@@ -90,6 +96,7 @@ export function streamHandler({ hub, clock, onOpen }: StreamHandlerOptions): Str
       items: request.body as WatchRequest,
       holder: holderOf(admitted),
       admittedAt: now - reply.elapsedTime,
+      takesPrompts: prefersPrompts(request.headers['prefer']),
       chunked,
       preface: responseHead(chunked, headerLines(request.id, now)),
       accept: () => {

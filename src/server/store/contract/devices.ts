@@ -1,8 +1,8 @@
 /** Owns the interface of devices in the store. */
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { Actor } from './actor.ts';
-import type { Expected, Page, RevisionPage } from './page.ts';
-import type { AppliedGroup, DeviceFields, DeviceRecord, DeviceStatus, Stored } from './records.ts';
+import type { Expected, RevisionPage } from './page.ts';
+import type { AppliedGroup, DeviceFields, DeviceRecord, Stored } from './records.ts';
 import type { Digest } from './tokens.ts';
 
 export interface NewDevice {
@@ -42,7 +42,4 @@ export interface Devices {
   delete(org: OrganizationId, by: Actor, id: DeviceId, options?: Expected): Promise<Stored<DeviceRecord>>;
   /** The groups in effect on a device, in the order in which they apply, and why each is; `not_found` where there is no such device. */
   groups(org: OrganizationId, id: DeviceId): Promise<readonly AppliedGroup[]>;
-  /** Keeps what a device says about itself; no revision, no event. */
-  report(org: OrganizationId, id: DeviceId, status: unknown): Promise<void>;
-  statuses(org: OrganizationId, query?: Page): Promise<readonly DeviceStatus[]>;
 }

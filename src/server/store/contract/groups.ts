@@ -43,6 +43,8 @@ export interface Groups {
     id: GroupId,
     query: { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
   ): Promise<Stored<GroupRecord>>;
+  /** Groups of the organization by their ids, whoever may see them: for the server itself. Those that are gone are absent. */
+  find(org: OrganizationId, ids: readonly GroupId[]): Promise<readonly Stored<GroupRecord>[]>;
   /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
   create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<Stored<GroupRecord>>;
   /** `not_found` unless the group belongs to `owner`. */

@@ -25,7 +25,9 @@ import type { History } from './history.ts';
 import type { Members } from './members.ts';
 import type { Organizations } from './organizations.ts';
 import type { Phase } from './phase.ts';
+import type { Presence } from './presence.ts';
 import type { Quotas } from './quotas.ts';
+import type { Receipts } from './receipts.ts';
 import type { Sessions } from './sessions.ts';
 import type { Tokens } from './tokens.ts';
 import type { Users } from './users.ts';
@@ -40,6 +42,8 @@ export interface Store {
   readonly access: Access;
   readonly groups: Groups;
   readonly devices: Devices;
+  readonly presence: Presence;
+  readonly receipts: Receipts;
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
   readonly history: History;

@@ -184,7 +184,7 @@ test('devices of strangers, for strangers, elsewhere and nowhere are refused', a
     expect(await problemOf(store.devices.update(where, owner, id, { hostname: 'x' }))).toEqual(absent);
     expect(await problemOf(store.devices.update(where, owner, id, list))).toEqual(absent);
     expect(await problemOf(store.devices.delete(where, owner, id))).toEqual(absent);
-    expect(await problemOf(store.devices.report(where, id, {}))).toEqual(absent);
+    expect(await problemOf(store.receipts.report(where, id, {}))).toEqual(absent);
   }
   const noOrg = parseOrganizationId(nowhere);
   const gone = { code: 'not_found', what: 'organization' };
@@ -239,9 +239,9 @@ const randomText = (length: number): string => {
 test('what a device reports of itself is kept beside it, without a revision', async () => {
   const { store, org, member } = await makeWorld(postgres);
   const made = await store.devices.create(org, member, device(member.user_id));
-  await store.devices.report(org, made.record.id, { policy: 2 });
-  await store.devices.report(org, made.record.id, { policy: 3, text: 'ü\u0000' });
-  expect(await store.devices.statuses(org)).toEqual([
+  await store.receipts.report(org, made.record.id, { policy: 2 });
+  await store.receipts.report(org, made.record.id, { policy: 3, text: 'ü\u0000' });
+  expect((await store.receipts.since(org)).statuses).toEqual([
     { device_id: made.record.id, reported_at: expect.stringMatching(/Z$/), status: { policy: 3, text: 'ü\u0000' } },
   ]);
   expect((await store.organizations.get(org)).revision).toBe(made.revision);

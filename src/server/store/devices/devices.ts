@@ -1,6 +1,6 @@
 /** Owns devices in the store: their fields, their lists of groups, and how they come, change and go. */
 import { createHash } from 'node:crypto';
-import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
+import { parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { DevicePatch, Devices, NewDevice } from '../contract/devices.ts';
 import { refuse } from '../contract/errors.ts';
@@ -150,7 +150,7 @@ async function remove(
 }
 
 export function devicesIn(context: Context): Devices {
-  const { reads, writes, writer } = context;
+  const { reads, writer } = context;
   const read = reader(context);
   return {
     async list(org, query) {
@@ -224,20 +224,6 @@ export function devicesIn(context: Context): Devices {
       // A device has the default group where it has no other: without any there is no device.
       if (rows.length === 0) return refuse({ code: 'not_found', what: 'device' });
       return rows.map((row) => ({ group_id: parseGroupId(row.group_id), by: row.by }));
-    },
-
-    async report(org, id, status) {
-      const rows = await writes.run(sql.reportStatus, [org, id, JSON.stringify(status ?? null), now(context)]);
-      if (rows.length === 0) refuse({ code: 'not_found', what: 'device' });
-    },
-
-    async statuses(org, query) {
-      const rows = await reads.run(sql.listStatuses, [org, ...pageValues(query)]);
-      return rows.map(({ device_id, status, reported_at }) => ({
-        device_id: parseDeviceId(device_id),
-        reported_at,
-        status: JSON.parse(status) as unknown,
-      }));
     },
   };
 }

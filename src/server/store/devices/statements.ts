@@ -211,17 +211,3 @@ export const deleteMemberDevices = statement<BodyRow>(
   'delete_member_devices',
   deleteDevices('d.org_id = $1 AND d.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id', fewer)),
 );
-
-/** Values: organization, device, status, now. No row: no such device. */
-export const reportStatus = statement<{ device_id: string }>(
-  'report_status',
-  `INSERT INTO device_status (org_id, device_id, status, reported_at) SELECT org_id, id, $3, $4 FROM devices WHERE id = $2 AND ${inOrg('devices')} FOR KEY SHARE
-   ON CONFLICT (org_id, device_id) DO UPDATE SET status = excluded.status, reported_at = excluded.reported_at
-   RETURNING device_id`,
-);
-
-/** Values: organization, after this id, limit. */
-export const listStatuses = statement<{ device_id: string; status: string; reported_at: string }>(
-  'list_statuses',
-  'SELECT device_id, status, reported_at FROM device_status WHERE org_id = $1 AND device_id > $2 ORDER BY device_id LIMIT $3',
-);

@@ -212,6 +212,10 @@ export function groupsIn(context: Context): Groups {
       return row === undefined ? refuse({ code: 'not_found', what: 'group' }) : stored<GroupRecord>(row);
     },
 
+    async find(org, ids) {
+      return (await reads.run(sql.findGroups, [org, ids])).map((row) => stored<GroupRecord>(row));
+    },
+
     async create(org, by, owner, group) {
       const item = newItem(context, by, owner, context.newId(), group);
       if (!namesDevices(group))

@@ -31,6 +31,12 @@ export const getGroup = statement<BodyRow>(
   `SELECT g.id, g.revision, g.body FROM security_groups g WHERE g.id = $4 AND ${inOrg('g')} AND ${visible} AND ${ownedBy}`,
 );
 
+/** Values: organization, ids. */
+export const findGroups = statement<BodyRow>(
+  'groups_by_id',
+  `SELECT g.id, g.revision, g.body FROM security_groups g WHERE g.id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
+);
+
 const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({ kind: 'security-groups', type, from, onlyFor: onlyFor(from), leftAt: `${from}.left_at` });
 

@@ -6,14 +6,7 @@
  */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import {
-  parseOrganizationId,
-  parseTokenId,
-  parseUserId,
-  type OrganizationId,
-  type TokenId,
-  type UserId,
-} from '../../../policy/ids.ts';
+import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import { clientConfig } from './connection.ts';
 import type { Hint } from '../contract/change-log.ts';
 
@@ -24,38 +17,70 @@ const retryMs = 500;
 /** Between two NOTIFYs: each wakes every server, and takes from the writers' processor time. The first of a burst goes at once. */
 const paceMs = 5;
 
-/** On the wire: a letter, then ids. `o` news in an organization, `c` a dead credential, `m` a removed member, `d` a deleted organization. */
+/**
+ * On the wire: a letter, then ids. `o` news in an organization, `c` a dead credential, `m` a removed member, `d` a deleted organization, `r`
+ * receipts in an organization, `w` somebody waits for them, `a` its devices and `p` one device are asked for theirs, for a revision.
+ */
 function encode(hint: Hint): string[] {
   return [
     ...hint.organizations.map((id) => `o${id}`),
     ...hint.credentials.map((id) => `c${id}`),
     ...hint.removed_members.map(({ organization_id, user_id }) => `m${organization_id}/${user_id}`),
     ...hint.deleted_organizations.map((id) => `d${id}`),
+    ...hint.receipts.map((id) => `r${id}`),
+    ...hint.awaited_organizations.map((id) => `w${id}`),
+    ...hint.prompted_organizations.map(({ organization_id, revision }) => `a${organization_id}/${revision}`),
+    ...hint.prompted_devices.map(({ device_id, revision }) => `p${device_id}/${revision}`),
   ];
 }
 
+type Growing<T> = { readonly [K in keyof T]: T[K] extends readonly (infer Item)[] ? Item[] : never };
+
+const empty = (): Growing<Hint> => ({
+  organizations: [],
+  credentials: [],
+  removed_members: [],
+  deleted_organizations: [],
+  receipts: [],
+  awaited_organizations: [],
+  prompted_organizations: [],
+  prompted_devices: [],
+});
+
+function parseRevision(text: string): number {
+  const revision = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isSafeInteger(revision)) throw new RangeError('no revision');
+  return revision;
+}
+
+/** How each entry is read; a broken one throws. */
+const readers: Readonly<Record<string, (into: Growing<Hint>, first: string, second: string) => void>> = {
+  o: (into, id) => into.organizations.push(parseOrganizationId(id)),
+  c: (into, id) => into.credentials.push(parseTokenId(id)),
+  m: (into, org, user) =>
+    into.removed_members.push({ organization_id: parseOrganizationId(org), user_id: parseUserId(user) }),
+  d: (into, id) => into.deleted_organizations.push(parseOrganizationId(id)),
+  r: (into, id) => into.receipts.push(parseOrganizationId(id)),
+  w: (into, id) => into.awaited_organizations.push(parseOrganizationId(id)),
+  a: (into, org, revision) =>
+    into.prompted_organizations.push({ organization_id: parseOrganizationId(org), revision: parseRevision(revision) }),
+  p: (into, device, revision) =>
+    into.prompted_devices.push({ device_id: parseDeviceId(device), revision: parseRevision(revision) }),
+};
+
 /** Entries that a later version may send and this one does not know are passed over. */
 export function decodeHint(payload: string): Hint {
-  const organizations: OrganizationId[] = [];
-  const credentials: TokenId[] = [];
-  const removed_members: { organization_id: OrganizationId; user_id: UserId }[] = [];
-  const deleted_organizations: OrganizationId[] = [];
+  const hint = empty();
   for (const entry of payload.split(' ')) {
     const [first = '', second = ''] = entry.slice(1).split('/');
     try {
-      if (entry.startsWith('o')) organizations.push(parseOrganizationId(first));
-      else if (entry.startsWith('c')) credentials.push(parseTokenId(first));
-      else if (entry.startsWith('d')) deleted_organizations.push(parseOrganizationId(first));
-      else if (entry.startsWith('m'))
-        removed_members.push({ organization_id: parseOrganizationId(first), user_id: parseUserId(second) });
+      readers[entry.slice(0, 1)]?.(hint, first, second);
     } catch {
       continue;
     }
   }
-  return { organizations, credentials, removed_members, deleted_organizations };
+  return hint;
 }
-
-const nothing: Hint = { organizations: [], credentials: [], removed_members: [], deleted_organizations: [] };
 
 export class Hints {
   readonly #url: string;
@@ -85,7 +110,7 @@ export class Hints {
 
   /** Tells this process at once and the others soon. */
   tell(hint: Partial<Hint>): void {
-    const whole = { ...nothing, ...hint };
+    const whole = { ...empty(), ...hint };
     this.#deliver(whole);
     for (const entry of encode(whole)) this.#unsent.add(entry);
     void this.#send();

@@ -32,11 +32,13 @@ export async function inspect(url: string): Promise<{ readonly empty: boolean; r
 /**
  * Readers may have seen revisions that the backup does not have and that will soon be given to other changes. So every organization
  * leaps ahead of all that was ever given, and forgets its deletions up to there: whoever resumes from before is told to
- * start afresh, and no revision ever means two things.
+ * start afresh, and no revision ever means two things. What devices said about themselves is older than what they enforce by now, so
+ * they are asked anew.
  */
 export async function leapAhead(url: string): Promise<void> {
   await ask(
     url,
-    `UPDATE heads SET revision = revision + ${leap}, purged = revision + ${leap}, version = version + ${leap}`,
+    `WITH forgotten AS (DELETE FROM device_status)
+     UPDATE heads SET revision = revision + ${leap}, purged = revision + ${leap}, version = version + ${leap}`,
   );
 }

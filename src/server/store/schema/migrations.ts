@@ -2,7 +2,7 @@
  * Owns the schema, as the list of steps that lead to it. A step that has been released is never edited: later needs are
  * later steps, and each is tested on data of the version before.
  */
-
+import { enforcementMigrations } from './enforcement-migrations.ts';
 import { firstMigrations, type Migration } from './first-migrations.ts';
 
 export const migrations: readonly Migration[] = [
@@ -158,4 +158,5 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX group_selectors_organization ON group_selectors (org_id);
     `,
   },
+  ...enforcementMigrations,
 ];

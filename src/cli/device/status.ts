@@ -1,0 +1,48 @@
+/** Owns `device status`: every device with what the server knows of it, in the words that all of Ringfence uses. */
+import type { DeviceStatus } from '../../api/device.ts';
+import { inForceMeanings, inForceTitles, inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
+import { lastSeenWords } from '../session/in-force.ts';
+import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
+import { renderTable, sortByName } from '../terminal/table.ts';
+
+/** A state as people type it: with a blank, a hyphen or an underscore. */
+export function readState(text: string): InForce {
+  const word = text.trim().toLowerCase().replaceAll(/[\s-]/g, '_');
+  const found = inForceWords.find((one) => one === word || inForceTitles[one].replaceAll(' ', '_') === word);
+  if (found !== undefined) return found;
+  throw usageError(`\`${text}\` is not a state: use one of ${inForceWords.join(', ')}`);
+}
+
+export async function statusesOf(session: Session): Promise<readonly DeviceStatus[]> {
+  const client = await session.client();
+  return client.statuses.list(await session.organization(), { signal: session.signal });
+}
+
+const nameOf = ({ hostname, device_id }: DeviceStatus): string => (hostname === '' ? device_id : hostname);
+
+export async function status(session: Session): Promise<void> {
+  const statuses = await statusesOf(session);
+  const now = Date.now();
+  await session.print({
+    data: statuses,
+    ids: statuses.map(({ device_id }) => device_id),
+    table: (layout) =>
+      renderTable(
+        [
+          { head: 'DEVICE', text: nameOf },
+          { head: 'STATE', text: ({ in_force }) => inForceTitles[in_force] },
+          { head: 'ONLINE', text: ({ online }) => (online ? 'yes' : 'no') },
+          { head: 'LAST SEEN', text: ({ last_seen_at }) => lastSeenWords(last_seen_at, now) },
+          { head: 'REVISION', text: ({ status: said }) => String(said?.revision ?? ''), align: 'right' },
+          {
+            head: 'DETAIL',
+            text: ({ detail, in_force, status: said }) =>
+              detail ?? said?.detail ?? (in_force === 'yes' ? '' : inForceMeanings[in_force]),
+          },
+        ],
+        sortByName(statuses, nameOf),
+        layout,
+      ),
+  });
+}

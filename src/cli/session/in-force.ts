@@ -1,0 +1,42 @@
+/** Owns how enforcement is shown on a terminal: the counts in a line, and the exceptions as a table. */
+import type { Convergence, PendingDevice } from '../../api/enforcement/convergence.ts';
+import { inForceAdvice, inForceMeanings, inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
+import { renderTable, type Layout } from '../terminal/table.ts';
+import { agoWords } from '../terminal/time.ts';
+
+type Counts = Omit<Convergence, 'pending'>;
+
+/** Those that are not in force, by word, the most urgent first. */
+export const exceptionCounts = (counts: Counts): string =>
+  mostUrgentFirst
+    .flatMap((word) => (word === 'yes' || counts[word] === 0 ? [] : [`${counts[word]} ${inForceTitles[word]}`]))
+    .join(', ');
+
+/** `in force on 7 of 10 devices (1 failed, 2 offline)`. */
+export function countsLine(counts: Counts): string {
+  const rest = exceptionCounts(counts);
+  const devices = `${counts.devices} device${counts.devices === 1 ? '' : 's'}`;
+  return `in force on ${counts.in_force} of ${devices}${rest === '' ? '' : ` (${rest})`}`;
+}
+
+const urgency = ({ in_force }: PendingDevice): number => mostUrgentFirst.indexOf(in_force);
+
+export const mostUrgent = (pending: readonly PendingDevice[]): readonly PendingDevice[] =>
+  pending.toSorted((a, b) => urgency(a) - urgency(b) || a.hostname.localeCompare(b.hostname));
+
+export const lastSeenWords = (last_seen_at: string | undefined, now: number): string =>
+  last_seen_at === undefined ? 'never' : agoWords(last_seen_at, now);
+
+/** The exceptions, with what is known of each and what to do about it. */
+export const renderExceptions = (pending: readonly PendingDevice[], now: number, layout: Layout): string =>
+  renderTable(
+    [
+      { head: 'STATE', text: ({ in_force }) => inForceTitles[in_force] },
+      { head: 'DEVICE', text: ({ hostname, device_id }) => (hostname === '' ? device_id : hostname) },
+      { head: 'LAST SEEN', text: ({ last_seen_at }) => lastSeenWords(last_seen_at, now) },
+      { head: 'WHY', text: ({ detail, in_force }) => detail ?? inForceMeanings[in_force] },
+      { head: 'WHAT TO DO', text: ({ in_force }) => inForceAdvice[in_force] ?? '' },
+    ],
+    pending,
+    layout,
+  );

@@ -1,0 +1,55 @@
+/** Owns `--wait`: after a write, until it is in force on every device, with a line that tells how far it is. */
+import type { Convergence } from '../../api/enforcement/convergence.ts';
+import { CliError } from '../terminal/exit.ts';
+import type { Layout } from '../terminal/table.ts';
+import { readDuration } from '../terminal/time.ts';
+import { countsLine, mostUrgent, renderExceptions } from './in-force.ts';
+import type { Session } from './session.ts';
+
+const defaultMs = 120_000;
+/** How long one question may be held back: the line is drawn anew that often. */
+const heldBackMs = 2_000;
+const shownDevices = 20;
+/** For the lines of an error: nothing is cut, and nothing painted. */
+const plain: Layout = { paint: (_, text) => text, wide: false, headers: true, width: undefined };
+
+const isOver = ({ in_force, devices }: Convergence): boolean => in_force === devices;
+const refused = ({ failed, reverted, not_understood }: Convergence): number => failed + reverted + not_understood;
+
+/** Waits until what this session wrote is in force. `given`: the option's value; true where it has none. */
+export async function waitInForce(session: Session, given: string | true): Promise<void> {
+  const revision = session.writtenRevision;
+  const left = given === true ? defaultMs : readDuration(given);
+  if (revision === undefined) return;
+  const answer = await follow(session, revision, performance.now() + left);
+  if (isOver(answer)) return session.say(`Revision ${revision} is ${countsLine(answer)}.`);
+  const shown = mostUrgent(answer.pending).slice(0, shownDevices);
+  const more = answer.devices - answer.in_force - shown.length;
+  const table = renderExceptions(shown, Date.now(), plain).trimEnd().split('\n');
+  const details = [...table, ...(more > 0 ? [`and ${more} more: ringfence status`] : [])];
+  if (refused(answer) > 0) throw new CliError('failed', `revision ${revision} is ${countsLine(answer)}`, details);
+  throw new CliError('timeOver', `time is over: revision ${revision} is ${countsLine(answer)}`, details);
+}
+
+/** Until everything that is connected has answered, or until then. */
+async function follow(session: Session, revision: number, until: number): Promise<Convergence> {
+  const client = await session.client();
+  const organization = await session.organization();
+  try {
+    for (;;) {
+      const leftMs = Math.max(0, until - performance.now());
+      const answer = await client.statuses.convergence(organization, {
+        revision,
+        wait: Math.ceil(Math.min(heldBackMs, leftMs) / 1_000),
+        limit: 1_000,
+        signal: session.signal,
+      });
+      if (isOver(answer) || performance.now() >= until) return answer;
+      // Nobody who could still get there is left, and somebody has said that it does not work.
+      if (refused(answer) > 0 && answer.behind === 0) return answer;
+      session.terminal.progress(`waiting for revision ${revision}: ${countsLine(answer)}`);
+    }
+  } finally {
+    session.terminal.progress(undefined);
+  }
+}

@@ -1,0 +1,42 @@
+/** Owns the fleet in one screen: how many devices have the policy in force, then the exceptions, the most urgent first. */
+import { countsLine, mostUrgent, renderExceptions } from '../session/in-force.ts';
+import type { Session } from '../session/session.ts';
+import { exitCodes, usageError } from '../terminal/exit.ts';
+
+export interface StatusOptions {
+  readonly revision?: string;
+  readonly exitCode?: boolean;
+}
+
+/** More than a screen holds nobody reads. */
+const shownDevices = 40;
+
+function readRevision(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^\d{1,16}$/.test(text)) throw usageError(`\`${text}\` is not a revision: give a number`);
+  return Number(text);
+}
+
+export async function status(session: Session, options: StatusOptions): Promise<void> {
+  const revision = readRevision(options.revision);
+  const client = await session.client();
+  const answer = await client.statuses.convergence(await session.organization(), {
+    ...(revision !== undefined && { revision }),
+    signal: session.signal,
+  });
+  const pending = mostUrgent(answer.pending);
+  const [shown, more] = [pending.slice(0, shownDevices), pending.length - shownDevices];
+  await session.print({
+    data: answer,
+    ids: pending.map(({ device_id }) => device_id),
+    table: (layout) => {
+      const { paint } = layout;
+      const isEverywhere = pending.length === 0;
+      const head = paint(isEverywhere ? 'green' : 'bold', `Revision ${answer.revision} is ${countsLine(answer)}.`);
+      if (isEverywhere) return `${head}\n`;
+      const rest = more > 0 ? `and ${more} more: ringfence device list --state offline, or -o json\n` : '';
+      return `${head}\n\n${renderExceptions(shown, Date.now(), layout)}${rest}`;
+    },
+  });
+  if (options.exitCode === true && pending.length > 0) process.exitCode = exitCodes.failed;
+}

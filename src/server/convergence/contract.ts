@@ -1,0 +1,42 @@
+/** Owns what may be asked about enforcement: whether the policy is in force, device by device, and when all have it. */
+import type { InForce } from '../../api/enforcement/in-force.ts';
+import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
+
+/** How one device stands to a revision. */
+export interface Standing {
+  readonly device_id: DeviceId;
+  readonly hostname: string;
+  readonly in_force: InForce;
+  readonly code?: string;
+  readonly detail?: string;
+  /** What its rules reflect, as it last reported. */
+  readonly revision?: number;
+  /** Holds a stream, or did within the last 20 seconds. */
+  readonly online: boolean;
+  readonly last_seen_at?: string;
+  readonly reported_at?: string;
+  /** As it was reported. */
+  readonly status?: unknown;
+}
+
+export interface Standings {
+  readonly revision: number;
+  /** Every device of the organization, by id. */
+  readonly devices: readonly Standing[];
+}
+
+export interface StandingsQuery {
+  /** The head unless given. */
+  readonly revision?: number | undefined;
+  /** Milliseconds to wait while the revision is not in force on every device. */
+  readonly waitMs?: number | undefined;
+}
+
+/**
+ * It promises that no device is said to have a revision in force which has not said so itself, by the revision that its rules reflect and
+ * the digest of the rules that its kernel holds; and that an answer is never older than its question.
+ */
+export interface Convergence {
+  /** Undefined when the revision is above the head. Fails with `unavailable` when the server stops, or the database is away. */
+  read(org: OrganizationId, query?: StandingsQuery): Promise<Standings | undefined>;
+}

@@ -1,0 +1,166 @@
+/** Proves which changes touch a device: exactly those of its list and of the rules of groups in effect, in the order of the log. */
+import { expect, test } from 'vitest';
+import { parseDeviceId } from '../../policy/ids.ts';
+import type { Entry } from '../store/contract/change-log.ts';
+import { PolicyModel } from './policy-model.ts';
+
+const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+const [d1, d2, web, ssh, fallback, another] = [1, 2, 11, 12, 13, 14].map(idOf) as [
+  string,
+  string,
+  string,
+  string,
+  string,
+  string,
+];
+
+const entry = (
+  revision: number,
+  kind: Entry['kind'],
+  id: string,
+  record: object,
+  type: Entry['type'] = 'change',
+): Entry => ({
+  revision,
+  kind,
+  type,
+  id,
+  json: JSON.stringify({ id, ...record, revision }),
+  only_for: undefined,
+  left_at: 0,
+});
+const device = (revision: number, id: string, groups: readonly string[], more: object = {}): Entry =>
+  entry(revision, 'device', id, { hostname: 'h', ...more, ...(groups.length > 0 && { security_groups: groups }) });
+const rules = (port: number) => [{ ip_protocol: 'tcp', from_port: port, to_port: port }];
+const group = (revision: number, id: string, port: number, more: object = {}): Entry =>
+  entry(revision, 'security-groups', id, { group_name: 'g', inbound_rules: rules(port), ...more });
+
+function modelOf(...entries: readonly Entry[]): PolicyModel {
+  const model = new PolicyModel();
+  for (const one of entries) model.load(one);
+  model.finish(Math.max(...entries.map(({ revision }) => revision)));
+  return model;
+}
+const touched = (model: PolicyModel, id: string): readonly number[] =>
+  model.devices.get(parseDeviceId(id))?.touches.map(({ revision }) => revision) ?? [];
+
+test('a device that is loaded was touched by the newest of itself and its groups', () => {
+  const model = modelOf(
+    group(1, fallback, 1, { is_default: true }),
+    group(5, web, 80),
+    group(7, ssh, 22),
+    device(3, d1, [web]),
+    device(9, d2, []),
+  );
+  expect([touched(model, d1), touched(model, d2)]).toEqual([[5], [9]]);
+});
+
+test('only what changes the rules in effect touches: not a name, not another group, not another device', () => {
+  const model = modelOf(
+    group(1, fallback, 1, { is_default: true }),
+    group(2, web, 80),
+    group(3, ssh, 22),
+    device(4, d1, [web]),
+    device(5, d2, []),
+  );
+  model.apply(group(6, web, 80, { group_name: 'renamed' }));
+  model.apply(group(7, ssh, 2222));
+  model.apply(device(8, d1, [web], { hostname: 'other' }));
+  model.apply(entry(9, 'organization', idOf(99), {}));
+  expect([touched(model, d1), touched(model, d2), model.head]).toEqual([[4], [5], 9]);
+  model.apply(group(10, web, 81));
+  model.apply(device(11, d2, [ssh]));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([
+    [4, 10],
+    [5, 11],
+  ]);
+  model.apply(group(12, ssh, 22));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([
+    [4, 10],
+    [5, 11, 12],
+  ]);
+});
+
+test('a change that is taken back touches twice: what is in between may be in force', () => {
+  const model = modelOf(group(1, web, 80), device(2, d1, [web]));
+  model.apply(group(3, web, 443));
+  model.apply(group(4, web, 80));
+  const { touches = [] } = model.devices.get(parseDeviceId(d1)) ?? {};
+  expect(touches.map(({ revision }) => revision)).toEqual([2, 3, 4]);
+  expect(new Set(touches.map(({ key }) => key)).size).toBe(3);
+});
+
+test('a default group that is reset touches the devices without a list, and no other', () => {
+  const model = modelOf(
+    group(1, fallback, 1, { is_default: true }),
+    group(2, web, 80),
+    device(3, d1, []),
+    device(4, d2, [web]),
+  );
+  model.apply(entry(5, 'security-groups', fallback, { is_default: true }, 'delete'));
+  model.apply(group(6, another, 1, { is_default: true }));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([[3, 5, 6], [4]]);
+  model.apply(group(7, another, 2, { is_default: true }));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([[3, 5, 6, 7], [4]]);
+});
+
+test('the log may begin before what was loaded ends: nothing is taken twice, nothing goes back', () => {
+  const model = modelOf(group(5, web, 81), device(2, d1, [web]));
+  model.head = 1;
+  model.apply(device(2, d1, [web]));
+  model.apply(group(3, web, 79));
+  model.apply(group(4, web, 80));
+  model.apply(group(5, web, 81));
+  expect(touched(model, d1)).toEqual([5]);
+  model.apply(group(6, web, 82));
+  expect(touched(model, d1)).toEqual([5, 6]);
+});
+
+test('a device that is deleted is gone, and one that comes is there with its first change', () => {
+  const model = modelOf(group(1, web, 80), device(2, d1, [web]));
+  model.apply(entry(3, 'device', d1, { security_groups: [web] }, 'delete'));
+  model.apply(device(4, d2, [web]));
+  model.apply(group(5, web, 81));
+  expect([...model.devices.keys()]).toEqual([d2]);
+  expect(touched(model, d2)).toEqual([4, 5]);
+});
+
+const labelled = (revision: number, id: string, labels: readonly string[], tunnel_ip: string): Entry =>
+  device(revision, id, [], { labels, tunnel_ip });
+
+test('a group that applies by label touches those that carry it, when they come to carry it, and when it goes', () => {
+  const model = modelOf(group(1, fallback, 1, { is_default: true }), device(2, d1, []), device(3, d2, []));
+  model.apply(group(4, web, 80, { applies_to: [{ labels: ['web'] }] }));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([[2], [3]]);
+  model.apply(labelled(5, d1, ['web'], '100.64.0.1'));
+  model.apply(group(6, web, 81, { applies_to: [{ labels: ['web'] }] }));
+  model.apply(group(7, web, 81, { applies_to: [{ all_devices: true }] }));
+  model.apply(entry(8, 'security-groups', web, {}, 'delete'));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([
+    [2, 5, 6, 8],
+    [3, 7, 8],
+  ]);
+});
+
+test('a guardrail touches those that it applies to, beside their groups', () => {
+  const model = modelOf(group(1, web, 80), device(2, d1, [web]), device(3, d2, [web], { labels: ['db'] }));
+  model.apply(group(4, ssh, 22, { applies_to: [{ labels: ['db'] }], guardrail: 'forbid' }));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([[2], [3, 4]]);
+});
+
+test('a device that joins or leaves a peer touches those whose rules name it, and no other', () => {
+  const named = { inbound_rules: [{ ...rules(80)[0], peers: [{ labels: ['app'] }] }] };
+  const model = modelOf(group(1, web, 80, named), group(2, ssh, 22), device(3, d1, [web]), device(4, d2, [ssh]));
+  const d3 = idOf(3);
+  model.apply(device(5, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9' }));
+  model.apply(device(6, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9', hostname: 'other' }));
+  model.apply(device(7, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.8' }));
+  model.apply(entry(8, 'device', d3, {}, 'delete'));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([[4, 5, 7, 8], [4]]);
+});
+
+test('where rules name devices, what was loaded may have been touched as late as the head', () => {
+  const named = { inbound_rules: [{ ...rules(80)[0], peers: [{ all_devices: true }] }] };
+  const model = modelOf(group(1, web, 80, named), group(2, ssh, 22), device(3, d1, [web]), device(9, d2, [ssh]));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([[9], [9]]);
+});

@@ -1,0 +1,31 @@
+/** Owns what a status says about enforcement. Whatever a device wrote there, reading it never fails. */
+import { isObject } from '../../policy/json.ts';
+import type { DeviceStatus } from '../store/contract/records.ts';
+
+export interface Receipt {
+  readonly state: 'starting' | 'applied' | 'failed' | 'reverted';
+  /** What its rules reflect. */
+  readonly revision: number | undefined;
+  /** Of the policy that its kernel holds. */
+  readonly digest: string | undefined;
+  readonly code: string | undefined;
+  readonly detail: string | undefined;
+  readonly reported_at: string;
+  readonly status: unknown;
+}
+
+const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+
+export function readReceipt({ status, reported_at }: Pick<DeviceStatus, 'status' | 'reported_at'>): Receipt {
+  const said = isObject(status) ? status : {};
+  const { state, revision } = said;
+  return {
+    state: state === 'applied' || state === 'failed' || state === 'reverted' ? state : 'starting',
+    revision: typeof revision === 'number' && Number.isSafeInteger(revision) ? revision : undefined,
+    digest: textOf(said['policy_digest']),
+    code: textOf(said['code']),
+    detail: textOf(said['detail']),
+    reported_at,
+    status,
+  };
+}

@@ -1,0 +1,77 @@
+/** Owns the one rule of what in force means: a receipt held against the changes that touched its device. No effects. */
+import type { InForce } from '../../api/enforcement/in-force.ts';
+import type { Receipt } from './receipt.ts';
+
+/** A change that touched a device's effective policy, and what that policy was made of from then on. */
+export interface Touch {
+  readonly revision: number;
+  readonly key: string;
+}
+
+export interface Question {
+  /** Whether the device has this revision in force. */
+  readonly revision: number;
+  /** The newest revision that there is: a receipt for a later one is of another history. */
+  readonly head: number;
+  /** Ascending, at least one; earlier ones may have been forgotten. */
+  readonly touches: readonly Touch[];
+  readonly receipt: Receipt | undefined;
+  /** Undefined: it never held a stream. */
+  readonly online: boolean | undefined;
+  /** The digest that a policy made of this should have; undefined where it is no longer known. */
+  readonly digestOf: (key: string) => string | undefined;
+}
+
+export interface Verdict {
+  readonly in_force: InForce;
+  readonly code?: string;
+  readonly detail?: string;
+}
+
+const differs: Verdict = {
+  in_force: 'failed',
+  code: 'digest_differs',
+  detail: 'the rules in its kernel are not the ones that its policy asks for',
+};
+
+const optional = ({ code, detail }: Pick<Receipt, 'code' | 'detail'>): Omit<Verdict, 'in_force'> => ({
+  ...(code !== undefined && { code }),
+  ...(detail !== undefined && { detail }),
+});
+
+/** The change that the device must have: the newest one that touched it up to the revision. */
+export const neededTouch = (touches: readonly Touch[], revision: number): Touch | undefined =>
+  touches.findLast((touch) => touch.revision <= revision) ?? touches[0];
+
+/** The change that its rules reflect, as the receipt says: only where that is the needed one or a later one. */
+export function reflectedTouch({
+  touches,
+  revision,
+  head,
+  receipt,
+}: Omit<Question, 'digestOf' | 'online'>): Touch | undefined {
+  const needed = neededTouch(touches, revision);
+  const reflected = receipt?.revision;
+  if (needed === undefined || reflected === undefined || reflected < needed.revision || reflected > head)
+    return undefined;
+  return touches.findLast((touch) => touch.revision <= reflected);
+}
+
+export function verdictOf(question: Question): Verdict {
+  const { receipt, online, digestOf } = question;
+  if (receipt?.state === 'failed') {
+    return { in_force: receipt.code === 'not_understood' ? 'not_understood' : 'failed', ...optional(receipt) };
+  }
+  if (receipt?.state === 'reverted') return { in_force: 'reverted', ...optional(receipt) };
+  if (receipt === undefined && online === undefined) return { in_force: 'never_seen' };
+  const missing: Verdict = { in_force: online === true ? 'behind' : 'offline' };
+  if (receipt?.state !== 'applied') return missing;
+  const reflected = reflectedTouch(question);
+  if (reflected === undefined) return missing;
+  if (receipt.digest === undefined) {
+    return { ...missing, code: 'no_digest', detail: 'its agent does not say what the kernel holds: update it' };
+  }
+  const expected = digestOf(reflected.key);
+  if (expected === undefined) return missing;
+  return expected === receipt.digest ? { in_force: 'yes' } : differs;
+}

@@ -1,0 +1,29 @@
+/** Owns the interface of receipts in the store: what devices say that they have in force, and who waits for them to say it. */
+import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
+import type { DeviceStatus } from './records.ts';
+
+export interface NewReceipts {
+  /** Each device once, in no order. Some may come again. */
+  readonly statuses: readonly DeviceStatus[];
+  /** To be given to the next call, so that it neither misses a status nor reads all of them again. */
+  readonly through: string;
+}
+
+/** Somebody waits until devices have said that what they enforce reflects a revision. */
+export interface Awaited {
+  readonly revision: number;
+  /** Whose word is missing; absent: most of the organization. */
+  readonly devices?: readonly DeviceId[] | undefined;
+}
+
+export interface Receipts {
+  /** Keeps what a device says about itself; no revision, no event. Reports that come together are one write. */
+  report(org: OrganizationId, id: DeviceId, status: unknown): Promise<void>;
+  /** What devices said since an earlier answer; without one, what each said last. */
+  since(org: OrganizationId, through?: string): Promise<NewReceipts>;
+  /**
+   * Asks all servers to ask these devices for their word at once, and to tell by a hint when devices of this organization report. Lasts
+   * some seconds.
+   */
+  ask(org: OrganizationId, awaited: Awaited): void;
+}

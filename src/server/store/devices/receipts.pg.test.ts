@@ -1,0 +1,91 @@
+/** Proves receipts in the database: each kept, read as far as they are new, none missed by a transaction that takes long. */
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import type { Hint } from '../contract/change-log.ts';
+import { device, makeWorld, openTestStore, problemOf } from '../store.fixture.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+async function setUp(count: number) {
+  const world = await makeWorld(postgres);
+  const { store, org, owner } = world;
+  const devices = await Promise.all(
+    Array.from(
+      { length: count },
+      async () => (await store.devices.create(org, owner, device(owner.user_id))).record.id,
+    ),
+  );
+  return { ...world, devices };
+}
+
+test('reports that come together are all kept, the last word of each device, and nothing of one that is not there', async () => {
+  const { store, org, owner, devices } = await setUp(50);
+  const [gone] = devices;
+  if (gone === undefined) throw new Error('no device');
+  await store.devices.delete(org, owner, gone);
+  const reports = devices.map((id, index) => store.receipts.report(org, id, { state: 'applied', revision: index }));
+  expect(await problemOf(reports[0] ?? Promise.resolve())).toEqual({ code: 'not_found', what: 'device' });
+  await Promise.all(reports.slice(1));
+  await store.receipts.report(org, devices[1] ?? gone, { state: 'failed' });
+  const { statuses } = await store.receipts.since(org);
+  expect(statuses).toHaveLength(49);
+  expect(statuses.find(({ device_id }) => device_id === devices[1])?.status).toEqual({ state: 'failed' });
+});
+
+test('only what is new is read again, and a report is not missed because another transaction was still under way', async () => {
+  const { store, org, url, devices } = await setUp(3);
+  const [a, b, c] = devices;
+  if (a === undefined || b === undefined || c === undefined) throw new Error('no devices');
+  await store.receipts.report(org, a, { state: 'applied' });
+  const first = await store.receipts.since(org);
+  expect(first.statuses.map(({ device_id }) => device_id)).toEqual([a]);
+  // A report of another server that has been written and is not committed yet.
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('BEGIN');
+  await client.query(
+    `INSERT INTO device_status (org_id, device_id, status, reported_at, transaction_id) VALUES ($1, $2, '{}', now(), pg_current_xact_id())`,
+    [org, b],
+  );
+  await store.receipts.report(org, c, { state: 'applied' });
+  const second = await store.receipts.since(org, first.through);
+  expect(second.statuses.map(({ device_id }) => device_id)).toContain(c);
+  await client.query('COMMIT');
+  const third = await store.receipts.since(org, second.through);
+  expect(third.statuses.map(({ device_id }) => device_id)).toContain(b);
+  // Transactions of others in the same PostgreSQL may hold the mark back for a while.
+  let { through } = third;
+  const news = async (): Promise<number> => {
+    const answer = await store.receipts.since(org, through);
+    ({ through } = answer);
+    return answer.statuses.length;
+  };
+  await expect.poll(news, { timeout: 20_000 }).toBe(0);
+});
+
+test('other servers are told of receipts while somebody waits, and of whom to ask', async () => {
+  const { store, org, url, devices } = await setUp(1);
+  const [id] = devices;
+  if (id === undefined) throw new Error('no device');
+  const other = await openTestStore(url);
+  const hints: Hint[] = [];
+  other.log.onHint((hint) => hints.push(hint));
+  const told = async (check: (hint: Hint) => boolean): Promise<void> => {
+    await expect.poll(() => hints.some(check), { timeout: 10_000 }).toBe(true);
+  };
+  await store.receipts.report(org, id, { state: 'applied' });
+  store.receipts.ask(org, { revision: 7, devices: [id] });
+  await told(({ prompted_devices }) => prompted_devices.some((one) => one.device_id === id && one.revision === 7));
+  expect(hints.flatMap(({ receipts }) => receipts)).toEqual([]);
+  await other.receipts.report(org, id, { state: 'applied' });
+  await store.receipts.report(org, id, { state: 'applied' });
+  await told(({ receipts }) => receipts.includes(org));
+  store.receipts.ask(org, { revision: 8 });
+  await told(({ prompted_organizations }) => prompted_organizations.some((one) => one.revision === 8));
+});

@@ -1,0 +1,106 @@
+/** Owns the statuses of devices as the database keeps them: written together, read by what is new, told of while somebody waits. */
+import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
+import { Coalescer } from '../../coalesce.ts';
+import { StoreError } from '../contract/errors.ts';
+import type { Receipts } from '../contract/receipts.ts';
+import { statement } from '../postgres/sql.ts';
+import { now } from '../write/stamp.ts';
+import type { Context } from '../write/context.ts';
+
+interface Report {
+  readonly org: OrganizationId;
+  readonly id: DeviceId;
+  readonly status: string;
+}
+
+/** For so long after it was asked for, receipts of an organization are told of. */
+const awaitedMs = 15_000;
+
+/** Values: organizations, devices, statuses, now. A device that is not there has no row. */
+const reportStatuses = statement<{ device_id: string }>(
+  'report_statuses',
+  `INSERT INTO device_status (org_id, device_id, status, reported_at, transaction_id)
+   SELECT d.org_id, d.id, a.status, $4, pg_current_xact_id()
+   FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (org_id, device_id, status)
+     JOIN devices d ON d.id = a.device_id AND (d.org_id = a.org_id) IS TRUE ORDER BY d.id FOR KEY SHARE OF d
+   ON CONFLICT (org_id, device_id) DO UPDATE SET status = excluded.status, reported_at = excluded.reported_at, transaction_id = excluded.transaction_id
+   RETURNING device_id`,
+);
+
+interface StatusRow {
+  readonly through: string;
+  /** Null in the one row that there is when nothing is new. */
+  readonly device_id: string | null;
+  readonly status: string;
+  readonly reported_at: string;
+}
+
+/**
+ * Values: organization, `through` of an earlier answer or null. `through` is the oldest transaction that was still under way: whatever
+ * this answer cannot show was written by that one or a later one.
+ */
+const readStatuses = statement<StatusRow>(
+  'read_statuses',
+  `SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS through, s.device_id, s.status, s.reported_at
+   FROM (SELECT 1) AS always LEFT JOIN device_status s ON s.org_id = $1 AND s.transaction_id >= coalesce($2::text, '0')::xid8`,
+);
+
+export function receiptsIn(context: Context): Receipts {
+  const { reads, writes, hints, clock } = context;
+  /** Until when each organization's receipts are awaited, by this process or another. */
+  const awaited = new Map<OrganizationId, number>();
+  hints.on(({ awaited_organizations }) => {
+    for (const org of awaited_organizations) awaited.set(org, clock() + awaitedMs);
+  });
+  const isAwaited = (org: OrganizationId): boolean => {
+    const until = awaited.get(org);
+    if (until !== undefined && until < clock()) awaited.delete(org);
+    return awaited.has(org);
+  };
+  const writing = new Coalescer<Report, boolean>({
+    nameOf: ({ id }) => id,
+    read: async (reports) => {
+      const rows = await writes.run(reportStatuses, [
+        reports.map(({ org }) => org),
+        reports.map(({ id }) => id),
+        reports.map(({ status }) => status),
+        now(context),
+      ]);
+      const told = new Set(reports.filter(({ org }) => isAwaited(org)).map(({ org }) => org));
+      if (told.size > 0) hints.tell({ receipts: [...told] });
+      const written = new Set(rows.map(({ device_id }) => device_id));
+      return reports.map(({ id }) => written.has(id));
+    },
+  });
+  return {
+    async report(org, id, status) {
+      const written = await writing.prompt.get({ org, id, status: JSON.stringify(status ?? null) });
+      if (!written) throw new StoreError({ code: 'not_found', what: 'device' });
+    },
+
+    async since(org, through) {
+      let rows = await reads.run(readStatuses, [org, through ?? null]);
+      const [first] = rows;
+      // A database that was put in the place of another counts its transactions anew.
+      const wentBack = through !== undefined && first !== undefined && BigInt(first.through) < BigInt(through);
+      if (wentBack) rows = await reads.run(readStatuses, [org, null]);
+      return {
+        through: rows[0]?.through ?? '0',
+        statuses: rows.flatMap(({ device_id, status, reported_at }) =>
+          device_id === null
+            ? []
+            : [{ device_id: parseDeviceId(device_id), reported_at, status: JSON.parse(status) as unknown }],
+        ),
+      };
+    },
+
+    ask(org, { revision, devices }) {
+      hints.tell({
+        awaited_organizations: [org],
+        ...(devices === undefined
+          ? { prompted_organizations: [{ organization_id: org, revision }] }
+          : { prompted_devices: devices.map((device_id) => ({ device_id, revision })) }),
+      });
+    },
+  };
+}

@@ -1,0 +1,34 @@
+/** Owns the steps of the schema that are about presence and receipts. */
+import type { Migration } from './first-migrations.ts';
+
+export const enforcementMigrations: readonly Migration[] = [
+  {
+    version: 13,
+    title: 'presence: which devices hold a stream, of which process',
+    // One row a process is rewritten every few seconds, small and with room on its page; those of devices only when they come and go.
+    sql: `
+      CREATE TABLE stream_processes (id uuid PRIMARY KEY, seen_at timestamptz NOT NULL) WITH (fillfactor = 30);
+      CREATE INDEX stream_processes_time ON stream_processes (seen_at);
+
+      CREATE TABLE device_presence (
+        device_id uuid NOT NULL REFERENCES devices ON DELETE CASCADE,
+        process_id uuid NOT NULL,
+        org_id uuid NOT NULL,
+        connected boolean NOT NULL,
+        last_seen_at timestamptz NOT NULL,
+        PRIMARY KEY (device_id, process_id)
+      ) WITH (fillfactor = 70);
+      CREATE INDEX device_presence_list ON device_presence (org_id);
+      CREATE INDEX device_presence_process ON device_presence (process_id);
+    `,
+  },
+  {
+    version: 14,
+    title: 'statuses of devices by transaction',
+    // By which a server reads those that it has not seen yet, and no others.
+    sql: `
+      ALTER TABLE device_status ADD COLUMN transaction_id xid8 NOT NULL DEFAULT '0';
+      CREATE INDEX device_status_transaction ON device_status (org_id, transaction_id);
+    `,
+  },
+];

@@ -1,0 +1,73 @@
+/** Owns the asking of devices for their word: a line on their streams that says until which revision they have been told everything. */
+import type { Stream } from '../stream.ts';
+import { reportLine } from '../wire.ts';
+
+export interface PromptsOptions {
+  readonly now: () => number;
+  readonly later: (run: () => void, ms: number) => void;
+}
+
+/** A stream that has not been sent everything up to the revision yet is looked at again so often, and for so long. */
+const againMs = 20;
+const mostLooks = 50;
+/** Streams that are asked in one turn of the event loop. */
+const slice = 1_000;
+
+interface Asked {
+  readonly revision: number;
+  looks: number;
+}
+
+/**
+ * A stream is asked only when everything up to the revision has been written to it, so that the line is also a promise: what comes
+ * later is newer. One that is blocked or far behind is let go after a while; whoever waits asks again.
+ */
+export class Prompts {
+  readonly #o: PromptsOptions;
+  readonly #asked = new Map<Stream, Asked>();
+  #timed = false;
+
+  constructor(options: PromptsOptions) {
+    this.#o = options;
+  }
+
+  /** How many streams are yet to be asked. */
+  get size(): number {
+    return this.#asked.size;
+  }
+
+  ask(stream: Stream, revision: number): void {
+    if (!stream.takesPrompts) return;
+    const known = this.#asked.get(stream);
+    if (known === undefined || known.revision < revision) this.#asked.set(stream, { revision, looks: 0 });
+    this.#schedule(0);
+  }
+
+  #schedule(ms: number): void {
+    if (this.#timed) return;
+    this.#timed = true;
+    this.#o.later(() => {
+      this.#timed = false;
+      this.#run();
+    }, ms);
+  }
+
+  #run(): void {
+    let left = slice;
+    for (const [stream, asked] of this.#asked) {
+      if (left === 0) break;
+      if (isOver(stream) || asked.looks > mostLooks) this.#asked.delete(stream);
+      else if (isAt(stream, asked.revision)) {
+        this.#asked.delete(stream);
+        stream.owner.say(stream, reportLine(asked.revision, stream.reader.format.chunked), this.#o.now());
+        left -= 1;
+      } else asked.looks += 1;
+    }
+    if (this.#asked.size > 0) this.#schedule(left === 0 ? 0 : againMs);
+  }
+}
+
+const isOver = ({ state }: Stream): boolean => state === 'ending' || state === 'closed';
+
+const isAt = ({ state, cursor }: Stream, revision: number): boolean =>
+  state === 'live' && cursor.phase === 'follow' && cursor.at >= revision;

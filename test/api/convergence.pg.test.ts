@@ -1,0 +1,249 @@
+/** Proves the answer to "is it in force?" on two servers with one database: receipts, presence, waiters, and what a device must say to count. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
+import { Fleet } from '../../src/policy/fleet/fleet.ts';
+import { readGroupRecord } from '../../src/policy/fleet/group-record.ts';
+import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
+import { resolvePolicy } from '../../src/policy/fleet/resolve.ts';
+import { parseGroupId } from '../../src/policy/ids.ts';
+import type { Api, Json } from '../lib/http.ts';
+import { newPlace, startTestServer, type Place, type TestServer } from '../lib/server.ts';
+import { useServer } from '../lib/stage.ts';
+import { EventStream } from '../lib/stream.ts';
+
+const stage = useServer();
+let second: TestServer;
+beforeAll(async () => {
+  second = await startTestServer(stage.postgres, { url: stage.server.databaseUrl });
+});
+afterAll(() => second.close());
+
+const digestOf = (...groups: readonly Json[]): string =>
+  policyDigest(
+    canonicalize({
+      source: 'list',
+      groups: groups.map((group) => ({
+        id: parseGroupId(group.id),
+        name: group.group_name,
+        inbound: group.inbound_rules ?? [],
+        outbound: group.outbound_rules ?? [],
+      })),
+    }),
+  );
+
+interface TestDevice {
+  readonly id: string;
+  readonly token: string;
+  report(api: Api, status: object): Promise<Json>;
+}
+
+/** An organization of its own with a group and devices that hold it. */
+async function setUp(count: number) {
+  const place: Place = await newPlace(stage.server);
+  const { api } = place.owner;
+  const group = await api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: 'web',
+    inbound_rules: [{ ip_protocol: 'tcp', from_port: 80, to_port: 80 }],
+  });
+  const devices: TestDevice[] = [];
+  for (let number = 0; number < count; number += 1) {
+    const made = await api.expect(201, 'POST', `${place.base}/devices`, {
+      public_key: `key ${number}`,
+      hostname: `host-${number}`,
+      security_groups: [group.id],
+    });
+    const report = (server: Api, status: object): Promise<Json> =>
+      server.as(made.device_token).expect(200, 'PUT', `${place.base}/devices/${made.id}/status`, status);
+    devices.push({ id: made.id, token: made.device_token, report });
+  }
+  const setPort = (port: number): Promise<Json> =>
+    api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, {
+      inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
+    });
+  const convergence = (query = '', server: TestServer = stage.server): Promise<Json> =>
+    server.nobody.as(place.owner.token).expect(200, 'GET', `${place.base}/convergence${query}`);
+  const wordsOf = async (): Promise<readonly string[]> =>
+    (await api.expect(200, 'GET', `${place.base}/device_statuses`)).map((one: Json) => one.in_force);
+  const applied = (policy: Json, revision: number = policy.revision) => ({
+    state: 'applied',
+    revision,
+    policy_digest: digestOf(policy),
+  });
+  return { place, api, group, devices, setPort, convergence, wordsOf, applied };
+}
+
+const openStream = (server: TestServer, place: Place, { token }: TestDevice, prefer = 'report-lines'): EventStream =>
+  new EventStream(server.url, token, place.org, [{ kind: 'device' }, { kind: 'security-groups' }], {
+    headers: { Prefer: prefer },
+  });
+
+test('every device is listed, also one never seen, and counts add up', async () => {
+  const { api, place, devices, group, convergence, applied } = await setUp(4);
+  const [first, other, third] = devices;
+  const head = (await convergence()).revision;
+  await first?.report(stage.server.nobody, applied(group, head));
+  await other?.report(stage.server.nobody, { ...applied(group, head), policy_digest: '0'.repeat(64) });
+  await third?.report(second.nobody, { state: 'failed', revision: 1, detail: 'no nft' });
+  const statuses = await api.expect(200, 'GET', `${place.base}/device_statuses`);
+  expect(statuses.map((one: Json) => [one.device_id, one.in_force, one.code, one.online])).toEqual([
+    [first?.id, 'yes', undefined, false],
+    [other?.id, 'failed', 'digest_differs', false],
+    [third?.id, 'failed', undefined, false],
+    [devices[3]?.id, 'never_seen', undefined, false],
+  ]);
+  expect(statuses[3]).not.toHaveProperty('last_seen_at');
+  const pages = await api.get(`${place.base}/device_statuses?limit=3`);
+  expect([pages.json.length, pages.headers.link]).toEqual([3, expect.stringContaining(third?.id ?? '')]);
+  const answer = await convergence();
+  expect(answer).toMatchObject({
+    devices: 4,
+    in_force: 1,
+    failed: 2,
+    never_seen: 1,
+    behind: 0,
+    offline: 0,
+    reverted: 0,
+  });
+  expect(answer.pending.map((one: Json) => one.hostname)).toEqual(['host-1', 'host-2', 'host-3']);
+  const page = await api.get(`${place.base}/convergence?limit=2`);
+  expect(page.json.pending).toHaveLength(2);
+  const rest = await api.get(/<([^>]*)>/.exec(page.headers.link as string)?.[1] ?? '');
+  expect(rest.json.pending.map((one: Json) => one.hostname)).toEqual(['host-3']);
+  expect(rest.headers.link).toBeUndefined();
+});
+
+test('a revision above the head, or no number, is 422; one that is there counts what touched each device up to it', async () => {
+  const { api, place, devices, group, setPort, convergence, applied } = await setUp(1);
+  const [device] = devices;
+  const before = (await convergence()).revision;
+  await device?.report(stage.server.nobody, applied(group, before));
+  for (const query of ['?revision=999999', '?revision=x', '?revision=-1', '?wait=121', '?wait=x', '?limit=0']) {
+    expect([query, (await api.get(`${place.base}/convergence${query}`)).status]).toEqual([query, 422]);
+  }
+  expect((await convergence()).in_force).toBe(1);
+  const changed = await setPort(81);
+  expect((await convergence(`?revision=${before}`)).in_force).toBe(1);
+  expect(await convergence(`?revision=${changed.revision}`)).toMatchObject({ in_force: 0, offline: 1 });
+  // What does not touch the device asks nothing of it.
+  await api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'elsewhere' });
+  await device?.report(second.nobody, applied(changed));
+  expect((await convergence()).in_force).toBe(1);
+  expect((await convergence('', second)).in_force).toBe(1);
+});
+
+test('a device is online on every server while it holds a stream, and a failure is not hidden by its being away', async () => {
+  const { api, place, devices, convergence, wordsOf } = await setUp(2);
+  const [first, other] = devices;
+  if (first === undefined || other === undefined) throw new Error('no devices');
+  const stream = await openStream(second, place, first).tail(2);
+  await expect.poll(async () => (await convergence()).behind, { timeout: 20_000 }).toBe(1);
+  expect(await wordsOf()).toEqual(['behind', 'never_seen']);
+  const [status] = await api.expect(200, 'GET', `${place.base}/device_statuses`);
+  expect(status).toMatchObject({ online: true, last_seen_at: expect.any(String) });
+  await first.report(second.nobody, { state: 'failed', detail: 'no nft' });
+  stream.close();
+  expect((await convergence()).failed).toBe(1);
+});
+
+test('whoever waits is answered as soon as all have said it, on whichever server they say it', async () => {
+  const { devices, setPort, convergence, applied, place } = await setUp(3);
+  const streams = await Promise.all(
+    devices.map((device, index) => openStream(index % 2 === 0 ? stage.server : second, place, device).tail(2)),
+  );
+  const changed = await setPort(8080);
+  const { revision } = changed;
+  const waiters = [convergence(`?revision=${revision}&wait=60`), convergence(`?revision=${revision}&wait=60`, second)];
+  // Each is asked on its stream, after it was told of the change.
+  for (const stream of streams) {
+    await stream.shows(`{"type":"report","revision":${revision}}`);
+    const types = stream.documents.map((one) => one.type);
+    expect(types.indexOf('report')).toBeGreaterThan(types.lastIndexOf('tail'));
+    expect(stream.documents.findIndex((one) => one.value?.revision === revision)).toBeLessThan(types.indexOf('report'));
+  }
+  for (const [index, device] of devices.entries()) {
+    await device.report(index % 2 === 0 ? second.nobody : stage.server.nobody, applied(changed));
+  }
+  for (const answer of await Promise.all(waiters)) {
+    expect(answer).toMatchObject({ revision, devices: 3, in_force: 3, pending: [] });
+  }
+  for (const stream of streams) stream.close();
+});
+
+test('when the time is over, the answer tells who lacks it; a reader that did not ask for it is never asked', async () => {
+  const { devices, setPort, convergence, place } = await setUp(1);
+  const [device] = devices;
+  if (device === undefined) throw new Error('no device');
+  const stream = await openStream(stage.server, place, device, 'respond-async').tail(2);
+  const { revision } = await setPort(8081);
+  const answer = await convergence(`?revision=${revision}&wait=2`);
+  expect(answer).toMatchObject({ in_force: 0, devices: 1 });
+  expect(answer.pending).toMatchObject([{ device_id: device.id, hostname: 'host-0' }]);
+  expect(stream.raw).not.toContain('"report"');
+  stream.close();
+});
+
+test('a server that stops lets its waiters go, and they are answered by the other', async () => {
+  const { devices, group, convergence, applied } = await setUp(1);
+  const third = await startTestServer(stage.postgres, { url: stage.server.databaseUrl });
+  const { revision } = await convergence();
+  const waiting = third.nobody
+    .as(stage.server.adminToken)
+    .get(`/api/users/me`)
+    .then(() => convergence(`?revision=${revision}&wait=60`, third).catch((error: unknown) => error));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const again = convergence(`?revision=${revision}&wait=60`);
+  await third.close();
+  expect(String(await waiting)).toMatch(/503|closed|ECONN|socket/i);
+  await devices[0]?.report(second.nobody, applied(group, revision));
+  expect((await again).in_force).toBe(1);
+});
+
+test('groups by label, guardrails and named devices count: in what a device should have, and in what touches it', async () => {
+  const { place, api, group, devices, convergence } = await setUp(1);
+  const [device] = devices;
+  const named = await api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: 'named',
+    applies_to: [{ labels: ['db'] }],
+    inbound_rules: [{ ip_protocol: 'tcp', from_port: 5432, to_port: 5432, peers: [{ labels: ['app'] }] }],
+  });
+  const guardrail = await api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: 'never telnet',
+    guardrail: 'forbid',
+    applies_to: [{ all_devices: true }],
+    inbound_rules: [{ ip_protocol: 'tcp', from_port: 23, to_port: 23 }],
+  });
+  await api.expect(200, 'PATCH', `${place.base}/devices/${device?.id}`, { labels: ['db'] });
+  const report = async (apps: readonly string[]): Promise<void> => {
+    const fleet = new Fleet(
+      apps.map((address, index) => deviceIdentity({ id: `${index}`, tunnel_ip: address, labels: ['app'] })),
+    );
+    const groups = [group, named].map((one) => readGroupRecord(one));
+    const policy = {
+      source: 'list',
+      groups,
+      guardrails: { forbid: [readGroupRecord(guardrail)], require: [] },
+    } as const;
+    const policy_digest = policyDigest(canonicalize(resolvePolicy(policy, fleet)));
+    const { revision } = await convergence();
+    await device?.report(stage.server.nobody, { state: 'applied', revision, policy_digest });
+  };
+  await report([]);
+  expect((await convergence()).in_force).toBe(1);
+  const app = await api.expect(201, 'POST', `${place.base}/devices`, {
+    public_key: 'app',
+    tunnel_ip: '100.64.0.77',
+    labels: ['app'],
+  });
+  // It names one more device now, and the receipt is older than that.
+  expect(await convergence()).toMatchObject({ in_force: 0, offline: 1, never_seen: 1 });
+  await report([]);
+  expect(await convergence()).toMatchObject({ in_force: 0, failed: 1 });
+  await report(['100.64.0.77']);
+  expect((await convergence()).in_force).toBe(1);
+  expect((await convergence('', second)).in_force).toBe(1);
+  await api.expect(200, 'DELETE', `${place.base}/devices/${app.id}`);
+  expect(await convergence()).toMatchObject({ devices: 1, in_force: 0 });
+  await report([]);
+  expect((await convergence()).in_force).toBe(1);
+});

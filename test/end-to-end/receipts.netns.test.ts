@@ -1,0 +1,165 @@
+/**
+ * Proves packets against receipts: random changes on a fleet of real agents that are killed, frozen and tampered with. Whenever a device is said to have its policy in force, its
+ * packets agree at once; one that lacks a change is never counted. RINGFENCE_RECEIPTS_CHANGES and RINGFENCE_RECEIPTS_SEED make it longer and repeat it.
+ */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { DeviceStatus } from '../../src/api/device.ts';
+import type { SecurityRule } from '../../src/policy/rule.ts';
+import { Random } from '../lib/random.ts';
+import { Fleet, type Probe } from './fleet.ts';
+
+const changes = Number(process.env['RINGFENCE_RECEIPTS_CHANGES'] ?? 20);
+const seed = Number(process.env['RINGFENCE_RECEIPTS_SEED'] ?? Math.floor(Math.random() * 1_000_000));
+const devices = 3;
+const numbers = Array.from({ length: devices }, (_, index) => index + 1);
+const ports = [7_101, 7_102, 7_103] as const;
+
+const rulesOf = (open: readonly number[]): SecurityRule[] =>
+  open.map((port) => ({ ip_protocol: 'tcp', from_port: port, to_port: port }));
+
+let fleet: Fleet;
+const groups: { id: string; open: readonly number[] }[] = [];
+const ids = new Map<number, string>();
+/** The groups of each device, as the test has set them. */
+const lists = new Map<number, readonly number[]>();
+beforeAll(async () => {
+  fleet = await Fleet.open({ devices, phase: 3 });
+  for (const name of ['one', 'two']) {
+    const made = await fleet.owner.groups.create(fleet.org, { group_name: name, inbound_rules: rulesOf([ports[0]]) });
+    groups.push({ id: made.id, open: [ports[0]] });
+  }
+  for (const number of numbers) {
+    ids.set(number, await fleet.idOf(number));
+    lists.set(number, [number % 2]);
+    await fleet.attach(number, groups[number % 2]?.id ?? '');
+  }
+  await fleet.converged(...numbers);
+}, 300_000);
+afterAll(() => fleet?.close(), 120_000);
+
+/** What the device should let in now. */
+const intended = (number: number): readonly number[] =>
+  (lists.get(number) ?? []).flatMap((index) => groups[index]?.open ?? []);
+
+async function statusOf(number: number): Promise<DeviceStatus> {
+  const all = await fleet.owner.statuses.list(fleet.org);
+  const found = all.find(({ device_id }) => device_id === ids.get(number));
+  if (found === undefined) throw new Error(`device ${number} is not listed`);
+  return found;
+}
+
+test(
+  `${changes} random changes with kills, freezes and tampering, seed ${seed}`,
+  { timeout: 120_000 + changes * 20_000 },
+  async () => {
+    const random = new Random(seed);
+    const [dead, frozen] = [new Set<number>(), new Set<number>()];
+    /** Devices whose policy changed since their agent last could hear of it. */
+    const lacking = new Set<number>();
+    const signal = (number: number, name: NodeJS.Signals): void => {
+      const { pid = Number.NaN, isRunning = false } = fleet.device(number).agent ?? {};
+      if (isRunning) process.kill(pid, name);
+    };
+    const thaw = (number: number): void => {
+      if (frozen.delete(number)) signal(number, 'SIGCONT');
+    };
+    let [proven, unproven] = [0, 0];
+
+    const disturb = async (number: number): Promise<void> => {
+      const away = dead.has(number) || frozen.has(number);
+      switch (
+        away
+          ? random.pick(['back', 'stay'] as const)
+          : random.pick(['kill', 'freeze', 'tamper', 'leave', 'leave'] as const)
+      ) {
+        case 'kill':
+          await fleet.device(number).stopAgent('SIGKILL');
+          dead.add(number);
+          break;
+        case 'freeze':
+          signal(number, 'SIGSTOP');
+          frozen.add(number);
+          break;
+        case 'tamper':
+          await fleet.device(number).nft('insert', 'rule', 'inet', 'service', 'service-inbound', 'accept');
+          await fleet.converged(number);
+          break;
+        case 'back':
+          thaw(number);
+          if (dead.delete(number)) await fleet.lab.startAgent(fleet.device(number));
+          lacking.delete(number);
+          break;
+        case 'stay':
+        case 'leave':
+          break;
+      }
+    };
+
+    const change = async (): Promise<number> => {
+      const before = numbers.map((number) => `${lists.get(number)?.join()} ${intended(number).join()}`);
+      let revision: number;
+      if (random.chance(0.7)) {
+        const index = random.int(0, groups.length - 1);
+        const open = ports.filter(() => random.chance(0.5));
+        const { id = '' } = groups[index] ?? {};
+        revision = (await fleet.owner.groups.update(fleet.org, id, { inbound_rules: rulesOf(open) })).revision;
+        groups[index] = { id, open };
+      } else {
+        const number = random.pick(numbers);
+        const list = random.pick([[0], [1], [0, 1], [1, 0]]);
+        const security_groups = list.map((index) => groups[index]?.id ?? '');
+        revision = (await fleet.owner.devices.update(fleet.org, ids.get(number) ?? '', { security_groups })).revision;
+        lists.set(number, list);
+      }
+      for (const [index, number] of numbers.entries()) {
+        const after = `${lists.get(number)?.join()} ${intended(number).join()}`;
+        if (after !== before[index] && (dead.has(number) || frozen.has(number))) lacking.add(number);
+      }
+      return revision;
+    };
+
+    let revision = 0;
+    for (let round = 0; round < changes; round += 1) {
+      await disturb(random.pick(numbers));
+      // A write that changes nothing answers with the revision of an earlier one.
+      revision = Math.max(revision, await change());
+      const answer = await fleet.owner.statuses.convergence(fleet.org, { revision, wait: 2 });
+      const pending = new Set<string>(answer.pending.map(({ device_id }) => device_id));
+      for (const number of numbers) {
+        const isPending = pending.has(ids.get(number) ?? '');
+        const about = `seed ${seed}, round ${round}, device ${number}: ${JSON.stringify(await statusOf(number))}`;
+        if (isPending) {
+          unproven += 1;
+          continue;
+        }
+        expect(lacking.has(number), `${about} is counted though it lacks the change`).toBe(false);
+        const from = (number % devices) + 1;
+        const probes = ports.map((port): Probe => ({ from, to: number, protocol: 'tcp', port }));
+        const verdicts = await fleet.judge(probes);
+        const wanted = ports.map((port) => (intended(number).includes(port) ? 'open' : 'stopped coming in'));
+        expect(verdicts, about).toEqual(wanted);
+        proven += 1;
+      }
+    }
+    // Everybody comes back, and everything is in force.
+    for (const number of numbers) {
+      thaw(number);
+      if (dead.delete(number)) await fleet.lab.startAgent(fleet.device(number));
+    }
+    await fleet.eventually(1, 'everything is in force', async () => {
+      const { in_force } = await fleet.owner.statuses.convergence(fleet.org, { wait: 5 });
+      return in_force === devices;
+    });
+    await fleet.converged(...numbers);
+    expect([proven > 0, proven + unproven]).toEqual([true, changes * devices]);
+  },
+);
+
+test('a device that goes away after it has everything stays in force; one that misses a change is offline', async () => {
+  await fleet.device(2).stopAgent('SIGKILL');
+  await fleet.eventually(2, 'it is seen to be away', async () => !(await statusOf(2)).online);
+  expect(await statusOf(2)).toMatchObject({ in_force: 'yes', online: false });
+  const index = lists.get(2)?.[0] ?? 0;
+  await fleet.owner.groups.update(fleet.org, groups[index]?.id ?? '', { inbound_rules: rulesOf([ports[2], 7_199]) });
+  expect(await statusOf(2)).toMatchObject({ in_force: 'offline', online: false });
+}, 120_000);
