@@ -85,7 +85,7 @@ beforeAll(async () => {
         const body =
           requestBody === undefined
             ? {}
-            : { body: path.includes('security_groups') ? ('rules' as const) : ('plain' as const) };
+            : { body: /security_groups(?:\/\{sg_id\})?$/.test(path) ? ('rules' as const) : ('plain' as const) };
         return { id, method: method.toUpperCase(), path, ...body };
       }),
     )
