@@ -294,6 +294,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     if (config.webhookHosts.length > 0) {
       const webhooks = startWebhooks({
         store,
+        convergence,
         hosts: config.webhookHosts,
         clock,
         random: Math.random,

@@ -15,7 +15,7 @@ export const enforcementRooms: Rooms = {
     why: 'whether the policy is in force: receipts held against the log; it knows no route and no stream',
   },
   'server/webhooks': {
-    may: ['node', 'server/store/contract', 'server', 'api', 'policy'],
+    may: ['node', 'server/store/contract', 'server/convergence', 'server', 'api', 'policy'],
     npm: ['prom-client'],
     node: true,
     why: 'looks for what is to be told and sends it; knows nothing of routes',

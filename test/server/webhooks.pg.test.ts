@@ -3,7 +3,8 @@ import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { query } from '../../src/server/store/store.fixture.ts';
+import { alertEvents } from '../../src/api/alerts/events.ts';
+import { makeWorld, query } from '../../src/server/store/store.fixture.ts';
 import type { Json } from '../lib/http.ts';
 import {
   newPlace,
@@ -14,6 +15,7 @@ import {
   type TestServer,
   type TestServerOptions,
 } from '../lib/server.ts';
+import { EventStream } from '../lib/stream.ts';
 
 interface Received {
   readonly headers: IncomingHttpHeaders;
@@ -56,7 +58,7 @@ afterEach(async () => {
   servers = [];
 });
 
-const quick = { scanEveryMs: 20, workEveryMs: 10, firstRetryMs: 20, longestRetryMs: 50 };
+const quick = { settleMs: 0, scanEveryMs: 20, workEveryMs: 10, firstRetryMs: 20, longestRetryMs: 50 };
 async function start(options: TestServerOptions = {}): Promise<TestServer> {
   const webhookHosts = [
     { kind: 'exact', scheme: 'http:', host: '127.0.0.1', port: where.split(':')[1] ?? '' },
@@ -75,9 +77,8 @@ async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-const alert = ['device.failed', 'device.drift_repaired', 'device.offline', 'enrollment_key.expiring'];
 const makeHook = ({ owner, base }: Place, more: object = {}): Promise<Json> =>
-  owner.api.expect(201, 'POST', `${base}/webhooks`, { url: `http://${where}/hook`, events: alert, ...more });
+  owner.api.expect(201, 'POST', `${base}/webhooks`, { url: `http://${where}/hook`, events: alertEvents, ...more });
 const makeDevice = ({ owner, base }: Place, name: string): Promise<Json> =>
   owner.api.expect(201, 'POST', `${base}/devices`, { public_key: name, hostname: name });
 const report = (server: TestServer, { base }: Place, device: Json, status: object): Promise<Json> =>
@@ -99,7 +100,14 @@ test('a device that fails is told of once, signed; when it fails again, again', 
   expect(received[0]?.json).toEqual({
     type: 'device.failed',
     timestamp: expect.any(String),
-    data: { organization_id: place.org, webhook_id: hook.id, device_id: device.id, hostname: 'edge', detail: 'no nft' },
+    data: {
+      organization_id: place.org,
+      webhook_id: hook.id,
+      device_id: device.id,
+      hostname: 'edge',
+      in_force: 'failed',
+      detail: 'no nft',
+    },
   });
   for (const one of received) expectSigned(one, secret);
   expect(await place.owner.api.expect(200, 'GET', `${place.base}/webhooks/${hook.id}`)).toEqual(hook);
@@ -109,6 +117,57 @@ test('a device that fails is told of once, signed; when it fails again, again', 
   await report(server, place, device, { state: 'failed' });
   await until(() => received.filter(({ json }) => json.type === 'device.failed').length === 2);
   expect(new Set(received.map(({ headers }) => headers['webhook-id'])).size).toBe(received.length);
+});
+
+test('devices are judged by what the server knows: wrong digests, policies put back, and presence on any server', async () => {
+  const url = await postgres.freshUrl();
+  const [server, second] = [await start({ url }), await start({ url, webhookHosts: [] })];
+  const place = await newPlace(server);
+  const [wrong, reverted, away, connected] = [
+    await makeDevice(place, 'wrong'),
+    await makeDevice(place, 'reverted'),
+    await makeDevice(place, 'away'),
+    await makeDevice(place, 'connected'),
+  ];
+  await makeDevice(place, 'never-seen');
+  const { revision } = await place.owner.api.expect(200, 'GET', `${place.base}/convergence`);
+  await report(server, place, wrong, { state: 'applied', revision, policy_digest: '0'.repeat(64) });
+  await report(second, place, reverted, { state: 'reverted', revision, detail: 'lost its way to the server' });
+  await report(second, place, away, { state: 'starting' });
+  await report(second, place, connected, { state: 'starting' });
+  const stream = await new EventStream(second.url, connected.device_token, place.org, [{ kind: 'device' }]).tail(1);
+  const isOnline = async (): Promise<boolean> => {
+    const all: Json[] = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
+    return all.some(({ device_id, online }) => device_id === connected.id && online);
+  };
+  await until(isOnline);
+  /** As if its last report had come an hour ago. */
+  const age = ({ id }: Json) =>
+    query(
+      url,
+      `UPDATE device_status SET reported_at = reported_at - interval '1 hour', transaction_id = pg_current_xact_id() WHERE device_id = '${id}'`,
+    );
+  await age(away);
+  await age(connected);
+  await makeHook(place, { offline_after: 600 });
+  await until(() => received.length >= 3);
+  const told = received.map(({ json: { type, data } }) => [type, data.hostname, data.in_force, data.code]);
+  expect(told.toSorted(([a], [b]) => (a < b ? -1 : 1))).toEqual([
+    ['device.failed', 'wrong', 'failed', 'digest_differs'],
+    ['device.offline', 'away', 'offline', undefined],
+    ['device.reverted', 'reverted', 'reverted', undefined],
+  ]);
+
+  // Whoever comes back and goes away again is told of again; whoever holds a stream, never.
+  await report(second, place, away, { state: 'starting' });
+  await until(async () => (await query(url, 'SELECT FROM webhook_conditions')).length === 2);
+  await age(away);
+  await until(() => received.length >= 4);
+  expect(received.filter(({ json }) => json.type === 'device.offline').map(({ json }) => json.data.hostname)).toEqual([
+    'away',
+    'away',
+  ]);
+  stream.close();
 });
 
 test('what a receiver does not take is sent again under the same id until it does; a redirect is not followed', async () => {
@@ -162,6 +221,23 @@ test('several servers deliver each alert, and normally once', async () => {
   });
   const sorted = (ids: readonly string[]): readonly string[] => ids.toSorted((a, b) => (a < b ? -1 : 1));
   expect(sorted(received.map(({ json }) => json.data.device_id))).toEqual(sorted(devices.map(({ id }) => id)));
+});
+
+test('a process looks at what it looked at before sooner than others may, and at the rest when they are late', async () => {
+  let now = Date.now();
+  const { store, org, owner } = await makeWorld(postgres, { clock: () => now });
+  const fields = { name: '', url: 'https://x', events: alertEvents, offline_after: 900, secret: 'whsec_' };
+  const { id } = await store.webhooks.create(org, owner, fields);
+  const claim = async (...ids: (typeof id)[]) => (await store.webhooks.claimScan(1_000, { ids, everyMs: 800 }))?.look;
+  now += 1_000;
+  const first = await claim();
+  expect(first).toBeGreaterThan(0);
+  now += 799;
+  expect([await claim(), await claim(id)]).toEqual([undefined, undefined]);
+  now += 1;
+  expect([await claim(), await claim(id), await claim(id)]).toEqual([undefined, (first ?? 0) + 1, undefined]);
+  now += 1_000;
+  expect(await claim()).toBe((first ?? 0) + 2);
 });
 
 test('only owners have them, within the hosts that the operator allows', async () => {

@@ -2,6 +2,7 @@
 
 export const alertEvents = [
   'device.failed',
+  'device.reverted',
   'device.drift_repaired',
   'device.offline',
   'enrollment_key.expiring',

@@ -15,7 +15,7 @@ export const shortestOffline = 600;
 const offlineAfter = Type.Integer({
   minimum: shortestOffline,
   maximum: 31_536_000,
-  description: 'Seconds of silence after which `device.offline` is told; 900 when absent.',
+  description: 'Seconds without a stream or a report after which `device.offline` is told; 900 when absent.',
 });
 const url = Type.String({
   minLength: 1,

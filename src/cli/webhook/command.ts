@@ -8,10 +8,10 @@ const addCommand = commandsOf(() => import('./run.ts'));
 const fieldOptions = (): readonly Option[] => [
   repeated(
     '--event <event>',
-    'device.failed, device.drift_repaired, device.offline or enrollment_key.expiring (default: all)',
+    'device.failed, device.reverted, device.drift_repaired, device.offline or enrollment_key.expiring (default: all)',
   ),
   new Option('--name <name>', 'what people call it'),
-  new Option('--offline-after <seconds>', 'silence after which a device counts as offline (default: 900)'),
+  new Option('--offline-after <seconds>', 'how long a device may be away before device.offline is told (default: 900)'),
 ];
 
 export function addWebhookCommands(program: Command): void {

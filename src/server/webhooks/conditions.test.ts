@@ -2,6 +2,9 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { parseDeviceId, parseEnrollmentKeyId, parseOrganizationId, parseUserId } from '../../policy/ids.ts';
+import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
+import type { InForce } from '../../api/enforcement/in-force.ts';
+import type { Standing } from '../convergence/contract.ts';
 import { conditionsOf, type Scene } from './conditions.ts';
 import { retryAfter, webhookSettings } from './service.ts';
 import { mintWebhookSecret } from '../identity/secret.ts';
@@ -12,8 +15,17 @@ const ago = (seconds: number): string => new Date(now - seconds * 1000).toISOStr
 const device = parseDeviceId('00000000-0000-4000-8000-000000000001');
 const organization_id = parseOrganizationId('00000000-0000-4000-8000-000000000002');
 const user_id = parseUserId('00000000-0000-4000-8000-000000000003');
-const scene = (given: Partial<Scene>): Scene => ({ now, statuses: [], keys: [], offlineAfterMs: 900_000, ...given });
-const reported = (status: unknown, seconds = 1) => [{ device_id: device, reported_at: ago(seconds), status }];
+const scene = (given: Partial<Scene>): Scene => ({ now, standings: [], keys: [], offlineAfterMs: 900_000, ...given });
+const standing = (given: Partial<Standing>): Standing => ({
+  device_id: device,
+  hostname: 'edge',
+  in_force: 'yes',
+  online: true,
+  last_seen_at: ago(1),
+  ...given,
+});
+const told = (events: readonly AlertEvent[], given: Partial<Standing>) =>
+  conditionsOf(events, scene({ standings: [standing(given)] }));
 const key = (created: number, ends: number, uses_left = 1) => ({
   id: parseEnrollmentKeyId('00000000-0000-4000-8000-000000000004'),
   organization_id,
@@ -25,26 +37,39 @@ const key = (created: number, ends: number, uses_left = 1) => ({
 });
 
 describe('a condition', () => {
-  it('is a device that failed, with what it says of it', () => {
-    const failed = scene({ statuses: reported({ state: 'failed', detail: 'no nft' }) });
-    expect(conditionsOf(['device.failed'], failed)).toEqual([
+  it.each<[InForce, string | undefined]>([
+    ['yes', undefined],
+    ['behind', undefined],
+    ['failed', 'device.failed'],
+    ['not_understood', 'device.failed'],
+    ['reverted', 'device.reverted'],
+    ['offline', undefined],
+    ['never_seen', undefined],
+  ])('is by what the server knows: a device that is %s makes %s', (in_force, event) => {
+    for (const online of [true, false])
+      expect(told(alertEvents, { in_force, online }).map((one) => one.event)).toEqual(
+        event === undefined ? [] : [event],
+      );
+  });
+
+  it('tells the name of the device, the word and the reason; the same word with another reason is no news, another word is', () => {
+    const reason = { code: 'digest_differs', detail: 'other rules' };
+    expect(told(['device.failed'], { in_force: 'failed', ...reason })).toEqual([
       {
         event: 'device.failed',
         subject_id: device,
         occurrence: 'failed',
-        data: { device_id: device, detail: 'no nft' },
+        data: { device_id: device, hostname: 'edge', in_force: 'failed', ...reason },
       },
     ]);
-    expect(conditionsOf(['device.offline', 'enrollment_key.expiring'], failed)).toEqual([]);
-    for (const status of [{ state: 'applied' }, null, 'failed', { state: 1 }])
-      expect(conditionsOf(['device.failed'], scene({ statuses: reported(status) }))).toEqual([]);
+    const occurrence = (given: Partial<Standing>) => told(['device.failed'], given)[0]?.occurrence;
+    expect(occurrence({ in_force: 'failed', code: 'nft' })).toBe('failed');
+    expect(occurrence({ in_force: 'not_understood' })).toBe('not_understood');
   });
 
   it('is a repair of drift, anew with each', () => {
     const repaired = (drift_repairs: unknown) =>
-      conditionsOf(['device.drift_repaired'], scene({ statuses: reported({ drift_repairs }) })).map(
-        (c) => c.occurrence,
-      );
+      told(['device.drift_repaired'], { status: { drift_repairs } }).map((c) => c.occurrence);
     expect([repaired(0), repaired(undefined), repaired('2'), repaired(2), repaired(3)]).toEqual([
       [],
       [],
@@ -52,12 +77,27 @@ describe('a condition', () => {
       ['2'],
       ['3'],
     ]);
+    for (const status of [undefined, null, 'drift']) expect(told(['device.drift_repaired'], { status })).toEqual([]);
   });
 
-  it('is a device that was silent for longer than it may be', () => {
-    const silent = (seconds: number) =>
-      conditionsOf(['device.offline'], scene({ statuses: reported({}, seconds) })).length;
-    expect([silent(899), silent(901)]).toEqual([0, 1]);
+  it('is a device that is away for longer than it may be, also one that has everything in force', () => {
+    const away = (given: Partial<Standing>) => told(['device.offline'], { online: false, ...given });
+    expect(away({ last_seen_at: ago(899) })).toEqual([]);
+    expect(away({ last_seen_at: ago(901) })).toEqual([
+      {
+        event: 'device.offline',
+        subject_id: device,
+        occurrence: 'offline',
+        data: { device_id: device, hostname: 'edge', in_force: 'yes', last_seen_at: ago(901) },
+      },
+    ]);
+    expect(away({ last_seen_at: ago(901), in_force: 'failed' })).toHaveLength(1);
+  });
+
+  it('is no device that holds a stream, however old its last report, and none that was never seen', () => {
+    expect(told(['device.offline'], { online: true, last_seen_at: ago(90_000) })).toEqual([]);
+    const { last_seen_at: _, ...unseen } = standing({ in_force: 'never_seen', online: false });
+    expect(conditionsOf(['device.offline'], scene({ standings: [unseen] }))).toEqual([]);
   });
 
   it('is a key that ends within a week, or in the last quarter of a short life; no spent one, and none that ended', () => {

@@ -1,26 +1,24 @@
 /** Owns what is worth an alert: conditions that hold right now, each found by a source, told once for as long as it lasts. */
 import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Condition } from '../store/contract/webhooks.ts';
-import type { DeviceStatus, EnrollmentKeyRecord } from '../store/contract/records.ts';
+import type { Standing } from '../convergence/contract.ts';
+import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
 import { isObject } from '../../policy/json.ts';
 
 /** What a source may look at: one organization at one moment. */
 export interface Scene {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  readonly statuses: readonly DeviceStatus[];
+  /** Every device, and how it stands to the newest policy. */
+  readonly standings: readonly Standing[];
   readonly keys: readonly EnrollmentKeyRecord[];
-  /** How long a device may be silent. */
+  /** How long a device may be away. */
   readonly offlineAfterMs: number;
 }
 
 /** Every condition of one kind. A condition that goes and comes again, or whose `occurrence` changes, is told again. */
 type Source = (scene: Scene) => readonly Omit<Condition, 'event'>[];
 
-const textOf = (status: unknown, name: string): string | undefined => {
-  const value = isObject(status) ? status[name] : undefined;
-  return typeof value === 'string' ? value : undefined;
-};
 const numberOf = (status: unknown, name: string): number => {
   const value = isObject(status) ? status[name] : undefined;
   return typeof value === 'number' ? value : 0;
@@ -34,34 +32,50 @@ const isEnding = ({ created_at, expires_at, uses_left }: EnrollmentKeyRecord, no
   return uses_left > 0 && now < end && end - now < warning;
 };
 
+/** A device does not enforce its policy: in the server's word for it, with the reason where one is known. */
+const notInForce = ({ device_id, hostname, in_force, code, detail }: Standing): Omit<Condition, 'event'> => ({
+  subject_id: device_id,
+  occurrence: in_force,
+  data: {
+    device_id,
+    hostname,
+    in_force,
+    ...(code !== undefined && { code }),
+    ...(detail !== undefined && { detail }),
+  },
+});
+
 export const sources: { readonly [Event in AlertEvent]: Source } = {
-  'device.failed': ({ statuses }) =>
-    statuses
-      .filter(({ status }) => textOf(status, 'state') === 'failed')
-      .map(({ device_id, status }) => ({
-        subject_id: device_id,
-        occurrence: 'failed',
-        data: { device_id, ...withDetail(textOf(status, 'detail')) },
-      })),
+  'device.failed': ({ standings }) =>
+    standings.filter(({ in_force }) => in_force === 'failed' || in_force === 'not_understood').map(notInForce),
 
-  'device.drift_repaired': ({ statuses }) =>
-    statuses
-      .map(({ device_id, status }) => ({ device_id, repairs: numberOf(status, 'drift_repairs') }))
-      .filter(({ repairs }) => repairs > 0)
-      .map(({ device_id, repairs }) => ({
-        subject_id: device_id,
-        occurrence: String(repairs),
-        data: { device_id, drift_repairs: repairs },
-      })),
+  'device.reverted': ({ standings }) => standings.filter(({ in_force }) => in_force === 'reverted').map(notInForce),
 
-  'device.offline': ({ statuses, now, offlineAfterMs }) =>
-    statuses
-      .filter(({ reported_at }) => now - Date.parse(reported_at) > offlineAfterMs)
-      .map(({ device_id, reported_at }) => ({
-        subject_id: device_id,
-        occurrence: 'offline',
-        data: { device_id, last_seen_at: reported_at },
-      })),
+  'device.drift_repaired': ({ standings }) =>
+    standings.flatMap(({ device_id, hostname, status }) => {
+      const repairs = numberOf(status, 'drift_repairs');
+      if (repairs === 0) return [];
+      return [
+        {
+          subject_id: device_id,
+          occurrence: String(repairs),
+          data: { device_id, hostname, drift_repairs: repairs },
+        },
+      ];
+    }),
+
+  // One that was never seen is not away: it has not come yet.
+  'device.offline': ({ standings, now, offlineAfterMs }) =>
+    standings.flatMap(({ device_id, hostname, in_force, online, last_seen_at }) => {
+      if (online || last_seen_at === undefined || now - Date.parse(last_seen_at) <= offlineAfterMs) return [];
+      return [
+        {
+          subject_id: device_id,
+          occurrence: 'offline',
+          data: { device_id, hostname, in_force, last_seen_at },
+        },
+      ];
+    }),
 
   'enrollment_key.expiring': ({ keys, now }) =>
     keys
@@ -72,9 +86,6 @@ export const sources: { readonly [Event in AlertEvent]: Source } = {
         data: { enrollment_key_id: id, name, expires_at },
       })),
 };
-
-const withDetail = (detail: string | undefined): { readonly detail?: string } =>
-  detail === undefined ? {} : { detail };
 
 /** What holds, of the events that a webhook asked for. */
 export function conditionsOf(events: readonly AlertEvent[], scene: Scene): readonly Condition[] {

@@ -4,15 +4,19 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counter } from 'prom-client';
+import type { Convergence } from '../convergence/contract.ts';
+import type { WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
-import type { ClaimedDelivery } from '../store/contract/webhooks.ts';
+import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
 import { conditionsOf } from './conditions.ts';
 import type { WebhookHost } from '../webhook-hosts.ts';
 import { send, type SendOptions } from './send.ts';
 import { signedHeaders } from './sign.ts';
+import { Steadiness } from './steadiness.ts';
 
 export interface WebhookServiceOptions {
-  readonly store: Pick<Store, 'webhooks' | 'receipts' | 'enrollmentKeys'>;
+  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'ping'>;
+  readonly convergence: Convergence;
   readonly hosts: readonly WebhookHost[];
   readonly clock: () => number;
   /** From 0 up to but not including 1. */
@@ -26,6 +30,8 @@ export interface WebhookServiceOptions {
 export interface WebhookSettings {
   /** How often a webhook's conditions are looked at. */
   readonly scanEveryMs: number;
+  /** For so long after a start or an outage nothing is looked at: devices need a moment to come back. */
+  readonly settleMs: number;
   /** How often this process looks for something to do. */
   readonly workEveryMs: number;
   readonly timeoutMs: number;
@@ -39,6 +45,7 @@ export interface WebhookSettings {
 
 export const webhookSettings: WebhookSettings = {
   scanEveryMs: 15_000,
+  settleMs: 60_000,
   workEveryMs: 1_000,
   timeoutMs: 10_000,
   leaseMs: 60_000,
@@ -56,6 +63,10 @@ export interface WebhookService {
 /** Deliveries that one process has in hand at a time. */
 const most = 16;
 const page = 5_000;
+/** Whoever looked at a webhook so lately has its organization's state at hand. */
+const ownMs = 45_000;
+/** A process looks at its own webhooks this much sooner, so that not every process reads every organization. */
+const ownShare = 0.8;
 
 /** Doubles with each attempt, spread so that receivers which come back are not met by everything at once. */
 export function retryAfter(attempt: number, random: number, settings: WebhookSettings): number {
@@ -64,9 +75,12 @@ export function retryAfter(attempt: number, random: number, settings: WebhookSet
 }
 
 export function startWebhooks(options: WebhookServiceOptions): WebhookService {
-  const { store, clock, hosts, onWarning } = options;
+  const { store, convergence, clock, hosts, onWarning } = options;
   const settings = { ...webhookSettings, ...options.settings };
   const stopped = new AbortController();
+  const steadiness = new Steadiness(settings.settleMs);
+  /** When this process last looked at each webhook. */
+  const looks = new Map<WebhookId, number>();
 
   async function all<T>(
     read: (after: string | undefined) => Promise<readonly T[]>,
@@ -82,23 +96,42 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     }
   }
 
+  /** Whoever cannot ask the database has not heard of devices either. */
+  async function ask<T>(question: () => Promise<T>): Promise<T> {
+    try {
+      return await question();
+    } catch (cause) {
+      steadiness.interrupted();
+      throw cause;
+    }
+  }
+
+  function claimScan(): Promise<ClaimedLook | undefined> {
+    for (const [id, at] of looks) if (clock() - at > ownMs) looks.delete(id);
+    const own = { ids: [...looks.keys()], everyMs: settings.scanEveryMs * ownShare };
+    return store.webhooks.claimScan(settings.scanEveryMs, own);
+  }
+
   /** Looks at the webhooks that are due, one after the other. */
   async function scan(): Promise<void> {
     for (;;) {
-      const webhook = await store.webhooks.claimScan(settings.scanEveryMs);
+      if (!steadiness.isSteady(clock())) return ask(() => store.ping());
+      const webhook = await ask(claimScan);
       if (webhook === undefined || stopped.signal.aborted) return;
+      looks.set(webhook.id, clock());
       const org = webhook.organization_id;
-      const [{ statuses }, keys] = await Promise.all([
-        store.receipts.since(org),
+      const [standings, keys] = await Promise.all([
+        convergence.read(org),
         all(
           (after) => store.enrollmentKeys.list(org, { limit: page, after }),
           ({ id }) => id,
         ),
       ]);
       const offlineAfterMs = webhook.offline_after * 1000;
-      const conditions = conditionsOf(webhook.events, { now: clock(), statuses, keys, offlineAfterMs });
+      const scene = { now: clock(), standings: standings?.devices ?? [], keys, offlineAfterMs };
       // Repairs from before somebody wanted to hear of them are no news.
-      await store.webhooks.tell(webhook, conditions, webhook.is_new ? ['device.drift_repaired'] : []);
+      const quietly = webhook.is_new ? (['device.drift_repaired'] as const) : [];
+      await store.webhooks.tell(webhook, conditionsOf(webhook.events, scene), quietly);
     }
   }
 

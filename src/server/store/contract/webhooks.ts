@@ -59,6 +59,12 @@ export interface ClaimedLook extends WebhookRecord {
   readonly is_new: boolean;
 }
 
+/** Webhooks of whose organizations a process has the state at hand. */
+export interface OwnWebhooks {
+  readonly ids: readonly WebhookId[];
+  readonly everyMs: number;
+}
+
 export interface Webhooks {
   create(org: OrganizationId, by: Actor, webhook: WebhookFields & { readonly secret: string }): Promise<WebhookRecord>;
   list(org: OrganizationId, page?: Page): Promise<readonly WebhookRecord[]>;
@@ -71,8 +77,11 @@ export interface Webhooks {
   /** Newest first; `after` is the last id seen. */
   deliveries(org: OrganizationId, id: WebhookId, page?: Page): Promise<readonly DeliveryRecord[]>;
 
-  /** The next webhook whose conditions were not looked at for so long; no other process gets it meanwhile. */
-  claimScan(everyMs: number): Promise<ClaimedLook | undefined>;
+  /**
+   * The next webhook whose conditions were not looked at for so long; no other process gets it meanwhile. A process that names those which it
+   * knows as its own gets these sooner, and so before others.
+   */
+  claimScan(everyMs: number, own: OwnWebhooks): Promise<ClaimedLook | undefined>;
   /**
    * Takes what holds now: what was not told is to be delivered, what no longer holds is forgotten. In one transaction, so that nothing
    * is told twice or lost. A look that another one has overtaken counts for nothing. `quietly` names the events of which the first sight is no news. Gives how many are new.

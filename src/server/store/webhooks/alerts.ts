@@ -1,17 +1,17 @@
 /** Owns what a webhook has been told: which conditions held at the last look, so that each is told once and none is lost. */
-import type { Condition, Webhooks } from '../contract/webhooks.ts';
-import type { Runner } from '../postgres/connection.ts';
+import type { Webhooks } from '../contract/webhooks.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { deliveryRow, insertDeliveries } from './deliveries.ts';
 import { webhookColumns, webhookRecord, type WebhookRow } from './webhook-row.ts';
 
-/** Values: now, looked at before. */
+/** Values: now, looked at before, own ones, looked at before for these. */
 const claimScan = statement<WebhookRow & { readonly looks: number; readonly is_new: boolean }>(
   'claim_scan',
   `WITH due AS MATERIALIZED (
-     SELECT w.id FROM webhooks w WHERE w.looked_at <= $2 ORDER BY w.looked_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+     SELECT w.id FROM webhooks w WHERE w.looked_at <= $2 OR (w.id = ANY ($3::uuid[]) AND w.looked_at <= $4)
+     ORDER BY w.looked_at LIMIT 1 FOR UPDATE SKIP LOCKED)
    UPDATE webhooks w SET looked_at = $1, looks = w.looks + 1 FROM due WHERE w.id = due.id RETURNING ${webhookColumns}, w.looks, w.is_new`,
 );
 /** Only the last look counts: an earlier one that comes late saw what may be over. Values: webhook, which look. No row: another came, or it is gone. */
@@ -36,30 +36,14 @@ const takeConditions = statement<{ index: number }>(
    SELECT h.index FROM told t JOIN held h ON h.event = t.event AND h.subject_id = t.subject_id ORDER BY h.index`,
 );
 
-/** Values: devices. */
-const deviceNames = statement<{ id: string; hostname: string }>(
-  'alert_device_names',
-  'SELECT id, hostname FROM devices WHERE id = ANY ($1::uuid[])',
-);
-
-/** Conditions of devices also tell their names. */
-async function withNames(tx: Runner, conditions: readonly Condition[]): Promise<readonly Condition[]> {
-  const rows = await tx.run(deviceNames, [conditions.map(({ subject_id }) => subject_id)]);
-  const names = new Map(rows.map(({ id, hostname }) => [id, hostname]));
-  return conditions.map((condition) => {
-    const hostname = names.get(condition.subject_id);
-    return hostname === undefined ? condition : { ...condition, data: { ...condition.data, hostname } };
-  });
-}
-
 type Part = Pick<Webhooks, 'claimScan' | 'tell'>;
 
 export function alertsIn(context: Context): Part {
   const { writes, transactions, clock } = context;
   return {
-    async claimScan(everyMs) {
-      const border = new Date(clock() - everyMs).toISOString();
-      const [row] = await writes.run(claimScan, [now(context), border]);
+    async claimScan(everyMs, own) {
+      const before = (ms: number): string => new Date(clock() - ms).toISOString();
+      const [row] = await writes.run(claimScan, [now(context), before(everyMs), own.ids, before(own.everyMs)]);
       return row === undefined ? undefined : { ...webhookRecord(row), look: row.looks, is_new: row.is_new };
     },
 
@@ -77,7 +61,7 @@ export function alertsIn(context: Context): Part {
           return condition === undefined || quietly.includes(condition.event) ? [] : [condition];
         });
         if (fresh.length > 0) {
-          const deliveries = (await withNames(tx, fresh)).map((condition) => deliveryRow(context, webhook, condition));
+          const deliveries = fresh.map((condition) => deliveryRow(context, webhook, condition));
           await tx.run(insertDeliveries, [JSON.stringify(deliveries)]);
         }
         return fresh.length;
