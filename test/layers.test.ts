@@ -339,7 +339,7 @@ const rooms: Rooms = {
   'cli/reference': noun([], 'docs/cli.md'),
   'cli/doctor': noun(['agent', 'agent/report', 'node'], 'what is wrong between this machine and its server'),
   'cli/agent': {
-    may: ['cli/command-line', 'cli/session', 'cli/terminal', 'agent', 'agent/report', 'node'],
+    may: ['cli/command-line', 'cli/session', 'cli/terminal', 'agent', 'agent/report', 'node', 'api'],
     npm: ['commander'],
     node: true,
     why: 'starts the agent and shows its status',

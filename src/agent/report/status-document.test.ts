@@ -98,6 +98,36 @@ describe('the status document', () => {
     await world.stop();
   });
 
+  test('has the word that the server has for the device, as far as the agent can know it', async () => {
+    const world = new World();
+    const live = world.source.connection;
+    const wordOf = async (): Promise<string> => {
+      await world.settle();
+      return documentOf(world).in_force;
+    };
+    expect(await wordOf()).toBe('behind');
+    world.source.connection = { phase: 'waiting', since: 0, failures: 2, lastError: { message: 'no', at: 0 } };
+    expect(await wordOf()).toBe('never_seen');
+    world.source.connection = live;
+    world.source.know(7, groupOf(1, [written('tcp', 22, 22)]));
+    expect(await wordOf()).toBe('yes');
+    expect(documentOf(world).policy.digest).toBe(world.agent.status.policyDigest);
+    world.source.connection = { phase: 'waiting', since: 9_000, lastLiveAt: 5_000, failures: 2 };
+    expect(await wordOf()).toBe('offline');
+    expect(documentOf(world).stream).toEqual({
+      phase: 'waiting',
+      since: '1970-01-01T00:00:09.000Z',
+      last_live_at: '1970-01-01T00:00:05.000Z',
+      failures: 2,
+    });
+    // A failure is not hidden by being cut off.
+    world.source.give({ kind: 'unknown', why: 'the default group is missing' });
+    expect(await wordOf()).toBe('failed');
+    world.source.give({ kind: 'unknown', why: 'the group x has a field', code: 'not_understood' });
+    expect(await wordOf()).toBe('not_understood');
+    await world.stop();
+  });
+
   test('of packets: what each group admitted, and what became of the others; nothing where nothing is counted', async () => {
     const world = new World();
     const [web, dns] = [groupOf(1, [written('tcp', 80, 80)]), groupOf(2, [written('udp', 53, 53)])];

@@ -12,6 +12,7 @@ import type { AgentStatus } from '../loop/status.ts';
 import { printSelector, type Selector } from '../host/driver-interface.ts';
 import { stepWords } from '../loop/step.ts';
 import { nothing, type Count } from '../kernel/counter-totals.ts';
+import { inForceOf } from './enforcement.ts';
 
 export interface StatusTrouble {
   readonly what: string;
@@ -26,6 +27,8 @@ export interface StatusTrouble {
 /** Times are RFC 3339. What is not known yet is absent. */
 export interface StatusDocument {
   readonly running: true;
+  /** Whether the policy is in force, in the word that the server has for it, as far as the agent can know. */
+  readonly in_force: ReturnType<typeof inForceOf>;
   readonly pid: number;
   readonly version: string;
   readonly started_at: string;
@@ -78,12 +81,16 @@ export interface StatusDocument {
     readonly peers?: { readonly named: number; readonly addresses: number };
     readonly applied_at?: string;
     readonly verified_at?: string;
+    /** Of the rules as read back from the kernel, as the server is told; absent until they were. */
+    readonly digest?: string;
     /** Something else should be in force. */
     readonly pending: boolean;
   };
   readonly stream: {
     readonly phase: string;
     readonly since: string;
+    /** Until when it was live, where it is not now and has been since the start. */
+    readonly last_live_at?: string;
     readonly failures: number;
     readonly last_error?: { readonly message: string; readonly at: string };
   };
@@ -185,8 +192,8 @@ export function statusDocument(
 ): StatusDocument {
   const { driver, inForce, connection, lastDrift, lastError, held, appliedAt, verifiedAt } = status;
   const { inbound: into, outbound: out } = status.counts;
-  const { lastError: cut } = connection;
-  return {
+  const { lastError: cut, lastLiveAt } = connection;
+  const document: Omit<StatusDocument, 'in_force'> = {
     running: true,
     pid,
     version,
@@ -220,11 +227,13 @@ export function statusDocument(
       ...(inForce?.policy && namedDocument(inForce.policy, status.counts)),
       ...(appliedAt !== undefined && { applied_at: time(appliedAt) }),
       ...(verifiedAt !== undefined && { verified_at: time(verifiedAt) }),
+      ...(status.policyDigest !== undefined && { digest: status.policyDigest }),
       pending: status.pending,
     },
     stream: {
       phase: connection.phase,
       since: time(connection.since),
+      ...(lastLiveAt !== undefined && { last_live_at: time(lastLiveAt) }),
       failures: connection.failures,
       ...(cut && { last_error: { message: cut.message, at: time(cut.at) } }),
     },
@@ -240,4 +249,5 @@ export function statusDocument(
     revoked_connections: status.revokedConnections,
     packets: { ...(into && { inbound: into.fates }), ...(out && { outbound: out.fates }) },
   };
+  return { in_force: inForceOf(document), ...document };
 }

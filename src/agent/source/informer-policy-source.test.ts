@@ -175,17 +175,22 @@ describe('the policy of the device', () => {
   test('is given as it was while the server is away, and while it lists anew', async () => {
     const { clock, list, send, known, source, stream, streams } = follow([undefined, () => problem(503, {})]);
     await list([device(1, 2)], [everyone]);
+    expect(source.connection).not.toHaveProperty('lastLiveAt');
+    const cutAt = clock.now();
     stream().cut();
     await turn(5);
     expect(known()).toBe('2 default group-1');
     await clock.advance(10_000);
     expect(source.connection.lastError?.message).toBe('the server answered 503');
+    // Since when nothing was heard, however many attempts there were.
+    expect(source.connection.lastLiveAt).toBe(cutAt);
     expect(known()).toBe('2 default group-1');
     expect(streams).toHaveLength(3);
     await send(change('device', device(1, 7, { security_groups: [groupId(2)] })), tail('device'));
     expect(known()).toBe('2 default group-1');
     await send(change('security-groups', group(2, 6)), tail('security-groups'));
     expect(known()).toBe('7 list group-2');
+    expect(source.connection).not.toHaveProperty('lastLiveAt');
   });
 
   test('is that of a new listing after a revision that is gone, and the old one until then', async () => {

@@ -37,6 +37,8 @@ export class InformerSource implements PolicySource {
   #publishing = false;
   #listed = 0;
   #mostListed = 0;
+  #live = false;
+  #lastLiveAt: number | undefined;
   /** The last answer that was true of one moment. */
   #known: Knowledge = { kind: 'unknown', why: 'nothing has come from the server yet', early: true };
 
@@ -77,7 +79,11 @@ export class InformerSource implements PolicySource {
       }
       this.#publish();
     });
-    this.#informer.onState(() => this.#publish());
+    this.#informer.onState(({ phase, since }) => {
+      if (this.#live && phase !== 'live') this.#lastLiveAt = since;
+      this.#live = phase === 'live';
+      this.#publish();
+    });
   }
 
   get connection(): Connection {
@@ -85,6 +91,7 @@ export class InformerSource implements PolicySource {
     return {
       phase,
       since,
+      ...(!this.#live && this.#lastLiveAt !== undefined && { lastLiveAt: this.#lastLiveAt }),
       failures,
       ...(lastError && {
         lastError: { message: lastError.error.message, at: lastError.at, kind: lastError.error.code },

@@ -25,6 +25,8 @@ export type Knowledge =
 export interface Connection {
   readonly phase: string;
   readonly since: number;
+  /** Until when it was live, where it is not now and has been. */
+  readonly lastLiveAt?: number;
   readonly failures: number;
   /** `kind` is the same for the same trouble, however it is worded. */
   readonly lastError?: { readonly message: string; readonly at: number; readonly kind?: string };

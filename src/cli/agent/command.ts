@@ -25,7 +25,7 @@ export function addAgentCommands(program: Command): void {
     .command('status')
     .summary('show how the agent on this device is doing')
     .description(
-      'Show how the agent on this device is doing: policy, interface, stream, repairs, troubles. Ends with 1 where none runs.',
+      'Show whether the policy is in force on this device and how its agent is doing: what is wrong first, then policy, interface, stream, repairs. Ends with 1 where none runs.',
     )
     .addOption(toOption(agentOptions.state))
     .addOption(

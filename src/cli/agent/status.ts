@@ -8,6 +8,7 @@ import { runAction } from '../session/run.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
 import { renderFields, type Layout } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
+import { count, enforcementFields } from './enforcement.ts';
 
 export const runStatus = (values: GlobalValues, given: string | undefined): Promise<void> =>
   runAction(values, (session) => showStatus(session, given));
@@ -20,7 +21,7 @@ async function showStatus(session: Session, given: string | undefined): Promise<
     await session.print({
       data: status,
       ids: status.device === undefined ? [] : [status.device],
-      table: table(status),
+      table: statusTable(status),
     });
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
@@ -34,8 +35,6 @@ async function showStatus(session: Session, given: string | undefined): Promise<
     process.exitCode = exitCodes.failed;
   }
 }
-
-const count = (number: number, word: string, many = `${word}s`): string => `${number} ${number === 1 ? word : many}`;
 
 function policyLine({ policy, held }: StatusDocument): string {
   const { origin, source, revision } = policy;
@@ -58,21 +57,20 @@ function policyLine({ policy, held }: StatusDocument): string {
   }
 }
 
-const table =
+/** What is wrong or missing first, by the words that the server and the web UI have for it. */
+export const statusTable =
   (status: StatusDocument) =>
   (layout: Layout): string => {
     const { policy, stream, interface: link, drift } = status;
-    const good = status.troubles.length === 0 && status.held === undefined && !policy.pending;
     const interfaceLine = [
       link.name ?? `none matches ${link.wanted} yet`,
       ...(link.name !== undefined && !link.present ? ['(not there; its rules wait for it)'] : []),
     ].join(' ');
     return renderFields(
       [
-        [
-          'agent',
-          `${good ? 'in order' : 'in trouble'}, pid ${status.pid}, version ${status.version}, since ${shortTime(status.started_at)}`,
-        ],
+        ...enforcementFields(status),
+        ...(status.warnings.length === 0 ? [] : ([['warning', status.warnings]] as const)),
+        ['agent', `pid ${status.pid}, version ${status.version}, since ${shortTime(status.started_at)}`],
         ['device', `${status.device ?? 'not enrolled yet'} in organization ${status.organization}`],
         ['interface', interfaceLine],
         ['policy', policyLine(status)],
@@ -106,7 +104,6 @@ const table =
                 `${count(policy.peers.addresses, 'address', 'addresses')} of ${count(policy.peers.named, 'peer')}`,
               ],
             ] as const)),
-        ...(policy.applied_at === undefined ? [] : ([['in force', `since ${shortTime(policy.applied_at)}`]] as const)),
         ...(policy.verified_at === undefined ? [] : ([['verified', shortTime(policy.verified_at)]] as const)),
         ['stream', streamLine(status)],
         ['server access', accessLine(status)],
@@ -114,19 +111,6 @@ const table =
         ['drift', driftLine(drift)],
         ['revoked', count(status.revoked_connections, 'connection')],
         ['packets', directions.map((direction) => packetsLine(status, direction))],
-        ...(status.held === undefined ? [] : ([['held', status.held]] as const)),
-        ...(status.warnings.length === 0 ? [] : ([['warning', status.warnings]] as const)),
-        ...(status.troubles.length === 0
-          ? []
-          : ([
-              [
-                'trouble',
-                status.troubles.flatMap(({ what, message, advice, at }) => [
-                  `${what}: ${message} (${shortTime(at)})`,
-                  ...(advice === undefined ? [] : [`  ${advice}`]),
-                ]),
-              ],
-            ] as const)),
         ...(status.last_error === undefined || status.troubles.length > 0
           ? []
           : ([
@@ -166,13 +150,9 @@ function packetsLine({ packets, policy }: StatusDocument, direction: (typeof dir
   return `${way}: ${parts.join(', ')}`;
 }
 
-function streamLine({ stream, server }: StatusDocument): string {
-  const since = `since ${shortTime(stream.since)}`;
-  if (stream.phase === 'live') return `live ${since}, from ${server}`;
-  const why = stream.last_error === undefined ? '' : `: ${stream.last_error.message}`;
-  const tries = stream.failures > 0 ? `, ${count(stream.failures, 'failure')}` : '';
-  return `${stream.phase} ${since}, from ${server}${tries}${why}`;
-}
+/** Why it is not live stands above, where it is not. */
+const streamLine = ({ stream, server }: StatusDocument): string =>
+  `${stream.phase} since ${shortTime(stream.since)}, from ${server}`;
 
 function accessLine({ server_access: access }: StatusDocument): string {
   if (access === undefined) return 'judged by the rules like everything else';

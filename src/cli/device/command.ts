@@ -146,6 +146,7 @@ export function addDeviceCommands(program: Command): void {
         summary,
         about: `${labelForm} A label changes nothing by itself: rules and groups name it.\n\n${manyDevices}`,
         options: [labelFilter()],
+        policy: true,
         examples,
       },
       (run, session, { args, options }) => run.changeLabels(session, way, args, options),

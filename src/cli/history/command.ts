@@ -48,7 +48,8 @@ export function addGroupHistoryCommands(program: Command): void {
       summary: 'make a group what it was at a revision; a deleted one comes back',
       about: 'The old state becomes a new one: nothing is lost, and the way forward is another restore.',
       destructive: true,
-      examples: ['ringfence group restore web 120', 'ringfence group restore web 120 --yes'],
+      policy: true,
+      examples: ['ringfence group restore web 120', 'ringfence group restore web 120 --yes --wait'],
     },
     (run, session, { args: [text = '', revision = ''] }) => run.restore(session, text, revision),
   );

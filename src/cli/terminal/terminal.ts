@@ -57,7 +57,7 @@ export class Terminal {
   /** One line that is drawn over and over where a person looks on; undefined takes it away. */
   progress(line: string | undefined): void {
     if (!process.stderr.isTTY) return;
-    const width = Math.max(20, process.stderr.columns) - 1;
+    const width = Math.max(20, process.stderr.columns || 80) - 1;
     process.stderr.write(`\r\u001B[K${line === undefined ? '' : this.#stderr.render(line.slice(0, width))}`);
   }
 

@@ -1,0 +1,47 @@
+/** Owns which of the words for enforcement (reference 2.11) an agent can say of itself. */
+import type { InForce } from '../../api/enforcement/in-force.ts';
+
+/** No agent puts an earlier policy back by itself. */
+export type Exception = Exclude<InForce, 'yes' | 'reverted'>;
+
+/** What the words are read from: parts of the status document. */
+export interface EnforcementFacts {
+  readonly policy: {
+    readonly origin: 'server' | 'kept' | 'kernel' | 'first' | 'none';
+    readonly digest?: string;
+    readonly pending: boolean;
+  };
+  readonly stream: { readonly phase: string };
+  readonly held?: string;
+  readonly held_code?: string;
+  readonly troubles: readonly object[];
+}
+
+/**
+ * All that keeps an agent from saying `yes`, what is wrong before what is only missing. The first is the word that the server has for
+ * the device once it hears of it; being cut off is told beside a failure, never instead of it.
+ */
+export function exceptionsOf(facts: EnforcementFacts): readonly Exception[] {
+  const { held, held_code, troubles } = facts;
+  const notUnderstood = held_code === 'not_understood';
+  const wrong: readonly Exception[] = [
+    ...(notUnderstood ? (['not_understood'] as const) : []),
+    ...(troubles.length > 0 || (held !== undefined && !notUnderstood) ? (['failed'] as const) : []),
+  ];
+  const missing = missingOf(facts);
+  const isImplied = missing === 'behind' && wrong.length > 0;
+  return missing === undefined || isImplied ? wrong : [...wrong, missing];
+}
+
+/** The one word; `yes` is said only of rules that were read back from the kernel, while changes come as they happen. */
+export const inForceOf = (facts: EnforcementFacts): Exclude<InForce, 'reverted'> => exceptionsOf(facts)[0] ?? 'yes';
+
+function missingOf({
+  policy: { origin, pending, digest },
+  stream: { phase },
+}: EnforcementFacts): Exception | undefined {
+  if (phase !== 'live' && phase !== 'listing')
+    return origin === 'first' || origin === 'none' ? 'never_seen' : 'offline';
+  const isSettled = phase === 'live' && origin === 'server' && !pending && digest !== undefined;
+  return isSettled ? undefined : 'behind';
+}

@@ -1,0 +1,77 @@
+/** Proves `--wait`: until a change is in force it waits, and its exit code tells whether it is, in time. */
+import { expect, it } from 'vitest';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
+import { parseGroupId } from '../../src/policy/ids.ts';
+import type { Json } from '../lib/http.ts';
+import { done, json, usePeople } from './people.fixture.ts';
+
+const people = usePeople();
+
+/** A device with a group that was changed once, and what it says of itself. */
+async function setUp() {
+  const { owner, place } = people;
+  const web = await json(owner.run(['group', 'create', 'web', '--in', 'tcp 443', '-o', 'json']));
+  const made = await json(owner.run(['device', 'create', 'edge', '--public-key', 'k', '--group', 'web', '-o', 'json']));
+  const changed = await json(owner.run(['group', 'allow', 'web', 'in', 'tcp', '22', '-o', 'json']));
+  const report = (status: object): Promise<Json> =>
+    people.server.nobody
+      .as(made.device_token)
+      .expect(200, 'PUT', `${place.base}/devices/${made.id}/status`, { agent_version: '1.2.3', ...status });
+  /** That it enforces this state of the group, as the organization stands at the revision. */
+  const apply = (group: Json, revision: number): Promise<Json> => {
+    const { id, group_name: name, inbound_rules: inbound, outbound_rules: outbound = [] } = group;
+    const policy = { source: 'list', groups: [{ id: parseGroupId(id), name, inbound, outbound }] } as const;
+    return report({ state: 'applied', revision, policy_digest: policyDigest(canonicalize(policy)) });
+  };
+  const restore = ['group', 'restore', 'web', String(web.revision), '--yes'];
+  const label = ['device', 'label', 'add', 'edge', 'app'];
+  return { web, changed, report, apply, restore, label };
+}
+
+it('when the time is over it ends with 6 and names the device that never reported, with progress on a terminal', async () => {
+  const { restore, label } = await setUp();
+  const [restored, labelled] = await Promise.all([
+    people.owner.inTerminal([...restore, '--wait=3s'], { env: { NO_COLOR: '1' } }),
+    people.owner.run([...label, '--wait=1s']),
+  ]);
+  expect(restored.code).toBe(6);
+  expect(restored.stdout).toMatch(/waiting for revision \d+: in force on 0 of 1 device \(1 never seen\)/);
+  expect(restored.stdout).toMatch(/time is over: revision \d+ is in force on 0 of 1 device \(1 never seen\)/);
+  expect(labelled).toMatchObject({ code: 6, stdout: 'Labels of device edge: app.\n' });
+  expect(labelled.stderr).toMatch(/^ringfence: time is over: revision \d+ is in force on 0 of 1 device/);
+  expect(labelled.stderr).toMatch(/^ +never seen +edge +never +has never reported/m);
+});
+
+it('a device that failed ends it with 1, as soon as nobody is left to wait for, and says why', async () => {
+  const { report, restore, label } = await setUp();
+  await report({ state: 'failed', detail: 'nft is missing' });
+  const outcomes = await Promise.all([restore, label].map((args) => people.owner.run([...args, '--wait=50s'])));
+  for (const { code, stderr } of outcomes) {
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/ringfence: revision \d+ is in force on 0 of 1 device \(1 failed\)/);
+    expect(stderr).toMatch(/^ +failed +edge +\S.* +nft is missing +run `ringfence agent status` on the device$/m);
+  }
+});
+
+it('ends with 0 when every device has said so: at once where the change asks nothing of it, else once it reports', async () => {
+  const { web, changed, apply, restore } = await setUp();
+  await apply(changed, changed.revision);
+  const created = await people.owner.run(['group', 'create', 'elsewhere', '--wait=50s']);
+  expect(created).toMatchObject({ code: 0 });
+  expect(created.stderr).toMatch(/^Revision \d+ is in force on 1 of 1 device\.$/m);
+  let reported: Promise<Json> | undefined;
+  const restored = await people.owner.inTerminal([...restore, '--wait=50s'], {
+    env: { NO_COLOR: '1' },
+    shown: {
+      pattern: /waiting for revision (\d+): in force on 0 of 1 device/,
+      act: ([, revision]) => {
+        reported = apply(web, Number(revision));
+      },
+    },
+  });
+  await reported;
+  expect(restored.code).toBe(0);
+  expect(restored.stdout).toMatch(/Revision \d+ is in force on 1 of 1 device\./);
+  expect(await done(people.owner.run(['status']))).toMatch(/in force on 1 of 1 device/);
+});
