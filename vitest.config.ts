@@ -14,6 +14,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
+    globalSetup: ['test/lib/shared-build.ts'],
     projects: [
       {
         extends: true,

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildProgram } from '../scripts/build-program.mjs';
+import { builtProgram } from './lib/built.ts';
 import { mortal } from './lib/mortal.ts';
 import { isShown, stepsUnder } from './lib/walkthrough.ts';
 
@@ -22,12 +22,12 @@ describe("the README's first ten minutes", () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'rf-readme-'));
-    await buildProgram({ outdir: join(folder, 'dist') });
+    const bundle = join(await builtProgram(), 'ringfence.mjs');
     await mkdir(join(folder, 'bin'));
-    const command = `#!/bin/sh\nexec '${process.execPath}' '${join(folder, 'dist/ringfence.mjs')}' "$@"\n`;
+    const command = `#!/bin/sh\nexec '${process.execPath}' '${bundle}' "$@"\n`;
     await writeFile(join(folder, 'bin/ringfence'), command, { mode: 0o755 });
     // What `npm start` runs after set-up and build, on a free port.
-    const program = [join(folder, 'dist/ringfence.mjs'), 'server', '--listen', '127.0.0.1:0'];
+    const program = [bundle, 'server', '--listen', '127.0.0.1:0'];
     server = spawn(...mortal(process.execPath, program), {
       env: { ...process.env, RINGFENCE_DATA: join(folder, 'data') },
       stdio: ['ignore', 'pipe', 'pipe'],

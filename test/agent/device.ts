@@ -5,11 +5,11 @@ import { connect as dial, Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildProgram } from '../../scripts/build-program.mjs';
 import { parseAddress } from '../../src/policy/address.ts';
 import { admits } from '../../src/policy/canonicalize.ts';
 import { decompile, type Decompiled } from '../../src/nft/decompile.ts';
 import { parseListing } from '../../src/nft/listing.ts';
+import { copyProgram } from '../lib/built.ts';
 import { connect, Namespace, type Outcome } from '../lib/netns.ts';
 
 export const driver = 'rf0';
@@ -27,7 +27,7 @@ export async function eventually(what: () => string, condition: () => boolean | 
 /** The program as it is installed: `bin/ringfence` beside what was built. Readable by any user. */
 export async function installProgram(): Promise<{ readonly folder: string; readonly program: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'ringfence-agent-'));
-  await Promise.all([chmod(folder, 0o755), mkdir(join(folder, 'bin')), buildProgram({ outdir: join(folder, 'dist') })]);
+  await Promise.all([chmod(folder, 0o755), mkdir(join(folder, 'bin')), copyProgram(join(folder, 'dist'))]);
   const program = join(folder, 'bin', 'ringfence');
   await copyFile(fileURLToPath(new URL('../../bin/ringfence', import.meta.url)), program);
   await writeFile(join(folder, 'package.json'), '{ "type": "module", "version": "7.7.7" }\n');

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildProgram } from '../../scripts/build-program.mjs';
+import { builtProgram } from '../lib/built.ts';
 import { Api, type Answered } from '../lib/http.ts';
 import { NotStarted, postgresOf, startProcess, type ServerProcess } from '../lib/running.ts';
 import { Random } from '../lib/random.ts';
@@ -18,8 +18,7 @@ let folder: string;
 let program: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'rf-crash-'));
-  await buildProgram({ outdir: join(folder, 'dist') });
-  program = join(folder, 'dist', 'ringfence.mjs');
+  program = join(await builtProgram(), 'ringfence.mjs');
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 

@@ -8,7 +8,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { buildProgram } from '../../scripts/build-program.mjs';
+import { builtProgram } from '../lib/built.ts';
 import { watchKinds, type WatchKind } from '../../src/api/kinds.ts';
 import { parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
 import { Checker, type Client, type Connection } from '../../src/server/watch/checker.fixture.ts';
@@ -53,7 +53,6 @@ interface Refusal {
 
 beforeAll(async () => {
   folder = await temporaryDirectory();
-  await buildProgram({ outdir: join(folder, 'dist') });
   await mkdir(join(folder, 'data'));
   postgres = await startOwnPostgres();
 }, 120_000);
@@ -79,7 +78,7 @@ describe.each(Array.from({ length: rounds }, (_, round) => firstSeed + round))(
         await endRound();
         random = new Random(seed);
         const databaseUrl = await postgres.freshUrl();
-        const program = join(folder, 'dist/ringfence.mjs');
+        const program = join(await builtProgram(), 'ringfence.mjs');
         const args = ['--stream-max-age', '20', '--stream-heartbeat', '2'];
         replicas = await startReplicas(2, { program, databaseUrl, data: join(folder, 'data'), args });
         const servers = (): readonly string[] => replicas.map(({ url }) => url);

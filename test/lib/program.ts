@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buildProgram } from '../../scripts/build-program.mjs';
+import { builtProgram } from './built.ts';
 import { mortal } from './mortal.ts';
 
 export interface Outcome {
@@ -44,9 +44,7 @@ export class Program {
     const folder = await mkdtemp(join(tmpdir(), 'ringfence-cli-'));
     const home = join(folder, 'home');
     await mkdir(home);
-    const outdir = join(folder, 'dist');
-    await buildProgram({ outdir });
-    return new Program(home, join(outdir, 'ringfence.mjs'), {});
+    return new Program(home, join(await builtProgram(), 'ringfence.mjs'), {});
   }
 
   /** The program itself. */

@@ -1,10 +1,10 @@
-/** Owns the running of the built program in tests: one bundle per test file, processes that are ended whatever happens. */
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
+/** Owns the running of the built program in tests and benchmarks: processes that are ended whatever happens. */
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { buildInto, builtProgram, sharedBuildVariable } from './built.ts';
 import { mortal } from './mortal.ts';
 
 export interface Ended {
@@ -76,21 +76,22 @@ export class Run {
 
 export class Program {
   readonly #folder: string;
+  readonly #isOwn: boolean;
   readonly #runs: Run[] = [];
 
-  private constructor(folder: string) {
+  private constructor(folder: string, { isOwn }: { readonly isOwn: boolean }) {
     this.#folder = folder;
+    this.#isOwn = isOwn;
   }
 
-  /** With the web UI where it is asked for: that takes longer. */
+  /** The build that the files of a test run share, or one of its own: for a benchmark, and with the web UI, which takes longer. */
   static async build({ web = false }: { readonly web?: boolean } = {}): Promise<Program> {
+    if (!web && process.env[sharedBuildVariable] !== undefined) {
+      return new Program(await builtProgram(), { isOwn: false });
+    }
     const folder = await mkdtemp(join(tmpdir(), 'rf-program-'));
-    // In a process of its own, from the top of the repository: a benchmark that is bundled itself cannot import the build.
-    const made = (file: string, verb: string): string =>
-      `import('./scripts/${file}.mjs').then((build) => build.${verb}({ outdir: ${JSON.stringify(folder)} }));`;
-    const code = `${made('build-program', 'buildProgram')}${web ? made('build-web', 'buildWeb') : ''}`;
-    await promisify(execFile)(process.execPath, ['-e', code]);
-    return new Program(folder);
+    await buildInto(folder, web ? ['program', 'web'] : ['program']);
+    return new Program(folder, { isOwn: true });
   }
 
   /** What Node runs. */
@@ -104,9 +105,9 @@ export class Program {
     return run;
   }
 
-  /** Ends what still runs and takes the bundle away. */
+  /** Ends what still runs and takes its own bundle away. */
   async close(): Promise<void> {
     await Promise.all(this.#runs.map((run) => run.stop('SIGKILL')));
-    await rm(this.#folder, { recursive: true, force: true });
+    if (this.#isOwn) await rm(this.#folder, { recursive: true, force: true });
   }
 }

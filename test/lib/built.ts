@@ -1,0 +1,71 @@
+/** Owns the program that tests run: built once for a whole run, by the first who needs it; its files are shared and never written to. */
+import { execFile } from 'node:child_process';
+import { cp, mkdir, rename, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+
+/** Where the run's build lies; set before the test processes start, and inherited by them (`shared-build.ts`). */
+export const sharedBuildVariable = 'RINGFENCE_TEST_BUILD';
+
+export type Part = 'program' | 'web';
+
+const scripts: { readonly [P in Part]: readonly [file: string, verb: string] } = {
+  program: ['build-program', 'buildProgram'],
+  web: ['build-web', 'buildWeb'],
+};
+
+/** In a process of its own, from the top of the repository: a benchmark that is bundled itself cannot import the build. */
+export async function buildInto(outdir: string, parts: readonly Part[]): Promise<void> {
+  const steps = parts.map((part) => {
+    const [file, verb] = scripts[part];
+    return `import('./scripts/${file}.mjs').then((build) => build.${verb}({ outdir: ${JSON.stringify(outdir)} }))`;
+  });
+  await promisify(execFile)(process.execPath, ['--input-type=module', '-e', steps.map((s) => `await ${s};`).join('')]);
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+
+/** Only one may make a folder: that one builds. */
+const isFirst = (folder: string): Promise<boolean> =>
+  mkdir(folder).then(
+    () => true,
+    () => false,
+  );
+
+const longest = 120_000;
+
+async function buildOnce(folder: string): Promise<string> {
+  const [built, failed] = [join(folder, 'dist'), join(folder, 'failed')];
+  if (await isFirst(join(folder, 'begun'))) {
+    try {
+      await buildInto(join(folder, 'unfinished'), ['program']);
+    } catch (error) {
+      await writeFile(failed, String(error));
+      throw error;
+    }
+    await rename(join(folder, 'unfinished'), built);
+    return built;
+  }
+  for (const end = Date.now() + longest; !(await exists(built)); await sleep(20)) {
+    if (await exists(failed)) throw new Error('the program cannot be built: the first file that wanted it says why');
+    if (Date.now() > end) throw new Error(`the program was not built in ${longest} ms by the file that began with it`);
+  }
+  return built;
+}
+
+/** The folder of the run's built program; nothing in it may be changed. */
+export function builtProgram(): Promise<string> {
+  const folder = process.env[sharedBuildVariable];
+  if (folder === undefined) throw new Error('only a run of vitest has a build that its files share');
+  return buildOnce(folder);
+}
+
+/** A copy for those who put something beside it, or let others in. */
+export async function copyProgram(outdir: string): Promise<void> {
+  await cp(await builtProgram(), outdir, { recursive: true });
+}
