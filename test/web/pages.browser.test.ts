@@ -1,6 +1,7 @@
 /** Proves the frame and the lists in a real browser: signing in, organizations, devices, members, and what a member is not offered. */
 import { describe, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
+import type { Json } from '../lib/http.ts';
 import { newPerson, newPlace, type Place } from '../lib/server.ts';
 import { useStage } from './stage.fixture.ts';
 
@@ -118,12 +119,12 @@ describe('devices', () => {
     const rows = page.getByRole('region', { name: 'Devices' }).getByRole('listitem');
     const names = async (): Promise<string[]> => rows.locator('a').allInnerTexts();
     await expectShown(page.getByText('3 devices'));
-    expect(await names()).toEqual(['alpha', 'beta', 'gamma']);
-    await page.getByRole('button', { name: /Sort by name/ }).click();
-    expect(await names()).toEqual(['gamma', 'beta', 'alpha']);
+    await expect.poll(names).toEqual(['alpha', 'beta', 'gamma']);
+    await page.getByRole('button', { name: /Sort by Name/ }).click();
+    await expect.poll(names).toEqual(['gamma', 'beta', 'alpha']);
     await page.getByRole('textbox', { name: 'Search devices' }).fill('64.0.1');
     await expectShown(page.getByText('1 of 3 devices'));
-    expect(await names()).toEqual(['beta']);
+    await expect.poll(names).toEqual(['beta']);
     await page.getByRole('textbox', { name: 'Search devices' }).fill('nowhere');
     await page.getByRole('button', { name: 'Show every device' }).click();
     await page.getByRole('combobox', { name: 'Filter by group' }).click();
@@ -132,7 +133,98 @@ describe('devices', () => {
     expect(await rows.innerText()).toContain('web');
     await page.goto(`${stage.server.url}/ui/o/${place.org}/devices?user=${place.member.id}`);
     await expectShown(page.getByText('1 of 3 devices'));
-    expect(await names()).toEqual(['gamma']);
+    await expect.poll(names).toEqual(['gamma']);
+  });
+
+  test('are filtered by state, version and label in the address, sorted with the worst first, and a view is kept as a link', async () => {
+    const place = await newPlace(stage.server);
+    const report = async (hostname: string, more: object, status?: object): Promise<void> => {
+      const { id } = await addDevice(place, hostname, more);
+      if (status !== undefined)
+        await place.owner.api.expect(200, 'PUT', `${place.base}/devices/${id}/status`, { state: 'applied', ...status });
+    };
+    await report('a-old', { labels: ['edge'] }, { agent_version: '0.9.0' });
+    await report('b-new', { labels: ['edge'] }, { agent_version: '0.10.0' });
+    await report('c-failed', {}, { state: 'failed', agent_version: '0.10.0', detail: 'no nft' });
+    await report('d-silent', { labels: ['edge'] });
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices?sort=state` });
+    const rows = page.getByRole('region', { name: 'Devices' }).getByRole('listitem');
+    const names = async (): Promise<string[]> => rows.locator('a').allInnerTexts();
+    await expectShown(rows.first().getByText('Failed'));
+    await expect.poll(names).toEqual(['c-failed', 'a-old', 'b-new', 'd-silent']);
+    await expectShown(page.getByRole('button', { name: 'Sort by Groups' }));
+    await page.getByRole('combobox', { name: 'Filter by version' }).click();
+    await page.getByRole('option', { name: '0.10.0 (2)' }).click();
+    await expect.poll(names).toEqual(['c-failed', 'b-new']);
+    await page.getByRole('button', { name: 'Sort by Name' }).click();
+    await expect.poll(names).toEqual(['b-new', 'c-failed']);
+    await page.getByRole('button', { name: 'Show every device' }).click();
+    await page.getByRole('combobox', { name: 'Filter by state' }).click();
+    await page.getByRole('option', { name: 'Never seen (1)' }).click();
+    await page.getByRole('textbox', { name: 'Search devices' }).fill('silent');
+    await page.waitForURL(/q=silent/);
+    const link = page.url();
+    const other = await open({ token: place.member.token, path: link.slice(link.indexOf('/o/')) });
+    await expectShown(other.getByText('1 of 4 devices'));
+    expect(await other.getByRole('textbox', { name: 'Search devices' }).inputValue()).toBe('silent');
+    await expectShown(other.getByRole('link', { name: 'd-silent' }));
+  });
+
+  test('are selected and changed many at a time; one that refuses is named and tried again, and none is lost', async () => {
+    const place = await newPlace(stage.server);
+    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'web' });
+    const made = [];
+    for (const name of ['one', 'two', 'three', 'four']) made.push(await addDevice(place, name));
+    const [, , third] = made;
+    const stored = async (): Promise<readonly Json[]> => place.owner.api.expect(200, 'GET', `${place.base}/devices`);
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices` });
+    const bar = page.getByRole('region', { name: 'Selected devices' });
+    await page.getByRole('checkbox', { name: 'Select all 4 devices' }).click();
+    await expectShown(bar.getByText('4 devices selected'));
+    await page.getByRole('checkbox', { name: 'Select four' }).click();
+    await expectShown(bar.getByText('3 devices selected'));
+    await page.route(`**/devices/${third?.id}`, (route) =>
+      route.fulfill({
+        status: 403,
+        contentType: 'application/json',
+        body: '{"code":"forbidden","message":"Not now."}',
+      }),
+    );
+    await bar.getByRole('button', { name: 'Groups' }).click();
+    await page.getByRole('menuitem', { name: 'Add a group…' }).click();
+    await page.getByRole('combobox', { name: 'Group', exact: true }).click();
+    await page.getByRole('option', { name: 'web' }).click();
+    await page.getByRole('button', { name: 'Add to 3 devices' }).click();
+    await expectShown(page.getByText('2 devices done, 1 failed.'));
+    const faults = page.getByRole('list', { name: 'What did not work' }).getByRole('listitem');
+    expect(await faults.allInnerTexts()).toEqual([expect.stringContaining('three')]);
+    await page.unroute(`**/devices/${third?.id}`);
+    await page.getByRole('button', { name: 'Try 1 device again' }).click();
+    await expectShown(page.getByText('The group is added to 1 device.'));
+    expect((await stored()).map(({ security_groups }) => security_groups)).toEqual([
+      [group.id],
+      [group.id],
+      [group.id],
+      undefined,
+    ]);
+
+    await page.getByRole('checkbox', { name: 'Select one' }).click();
+    await page.getByRole('checkbox', { name: 'Select two' }).click();
+    await bar.getByRole('button', { name: 'Labels' }).click();
+    await page.getByRole('menuitem', { name: 'Add labels…' }).click();
+    await page.getByRole('dialog').getByLabel('Labels').first().fill('app');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Add to 2 devices' }).click();
+    await expectShown(page.getByText('The labels are added to 2 devices.'));
+    expect((await stored()).map(({ labels }) => labels)).toEqual([['app'], ['app'], undefined, undefined]);
+
+    await page.getByRole('checkbox', { name: 'Select all 4 devices' }).click();
+    await page.getByRole('checkbox', { name: 'Select one' }).click();
+    await bar.getByRole('button', { name: 'Delete' }).click();
+    await expectShown(page.getByRole('heading', { name: 'Delete 3 devices?' }));
+    await page.getByRole('button', { name: 'Delete 3 devices' }).click();
+    await expectShown(page.getByText('Deleted: 3 devices.'));
+    expect((await stored()).map(({ hostname }) => hostname)).toEqual(['one']);
   });
 
   test('appear, change and go on the open page as they do on the server', async () => {

@@ -95,3 +95,27 @@ export function countUses({
   }
   return counts;
 }
+
+/** A group that a device has, as its list and its labels say. */
+export interface GroupOn {
+  readonly id: string;
+  /** Undefined where the reader may not see it. */
+  readonly group: SecurityGroup | undefined;
+  readonly by: 'list' | 'label' | 'default';
+}
+
+/** Gives the groups that decide for a device, in their order; guardrails stand above them and are not among these. */
+export function groupsOn({ groups, groupById, defaultGroup }: Known): (device: Device) => readonly GroupOn[] {
+  const byLabel = byLabelIn(groups)
+    .filter(({ guardrail }) => guardrail === undefined)
+    .toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  const otherwise: readonly GroupOn[] =
+    defaultGroup === undefined ? [] : [{ id: defaultGroup.id, group: defaultGroup, by: 'default' }];
+  return ({ security_groups: list = [], labels = [] }) => {
+    const named = list.map((id): GroupOn => ({ id, group: groupById.get(id), by: 'list' }));
+    const further = byLabel
+      .filter(({ id, applies_to }) => !list.includes(id) && matchesAny(applies_to, labels))
+      .map((group): GroupOn => ({ id: group.id, group, by: 'label' }));
+    return named.length + further.length === 0 ? otherwise : [...named, ...further];
+  };
+}

@@ -9,6 +9,7 @@ import {
 } from '@tanstack/react-router';
 import { Landing } from '../pages/landing.tsx';
 import { OrganizationFrame } from '../shell/layout.tsx';
+import { parseDeviceSearch } from '../model/device-search.ts';
 import { NoSuchPage, PageFault } from '../components/placeholders.tsx';
 
 const root = createRootRoute({ component: Outlet });
@@ -29,11 +30,7 @@ const inside = () => organization;
 const devices = createRoute({
   getParentRoute: inside,
   path: '/devices',
-  validateSearch: (search: Record<string, unknown>): { group?: string; user?: string; label?: string } => ({
-    ...(typeof search['group'] === 'string' ? { group: search['group'] } : {}),
-    ...(typeof search['user'] === 'string' ? { user: search['user'] } : {}),
-    ...(typeof search['label'] === 'string' ? { label: search['label'] } : {}),
-  }),
+  validateSearch: parseDeviceSearch,
   component: lazyRouteComponent(() => import('../pages/devices.tsx'), 'DevicesPage'),
 });
 const device = createRoute({

@@ -1,0 +1,270 @@
+/** Owns the rows of the list of devices: those in sight are drawn and no others, each can be selected, each column sorts. */
+import { Link } from '@tanstack/react-router';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { memo, useCallback, useEffect, useMemo, useRef, useState, type MouseEvent, type ReactNode } from 'react';
+import type { Device, DeviceStatus } from '../../api/device.ts';
+import { Tag } from '../components/tag.tsx';
+import { ago } from '../components/time.tsx';
+import { groupsOn, type GroupOn } from '../model/device-policy.ts';
+import { versionOf, type DeviceColumn } from '../model/device-search.ts';
+import { plural } from '../model/rule-text.ts';
+import { deviceName } from '../state/live.ts';
+import { useNames, useSnapshot, useStatuses } from '../state/organization.ts';
+import { DeviceStateTag } from './device-state.tsx';
+
+const columns: readonly (readonly [DeviceColumn, string])[] = [
+  ['name', 'Name'],
+  ['state', 'State'],
+  ['address', 'Address'],
+  ['labels', 'Labels'],
+  ['groups', 'Groups'],
+  ['user', 'User'],
+  ['version', 'Version'],
+  ['seen', 'Last seen'],
+];
+
+/** As high as the style sheet makes a row, in a wide and in a narrow window. */
+const rowHeight = { wide: 34, narrow: 62 } as const;
+const isNarrow = '(width < 1220px)';
+
+function useNarrow(): boolean {
+  const [narrow, setNarrow] = useState(() => window.matchMedia(isNarrow).matches);
+  useEffect(() => {
+    const query = window.matchMedia(isNarrow);
+    const look = (): void => setNarrow(query.matches);
+    query.addEventListener('change', look);
+    return () => query.removeEventListener('change', look);
+  }, []);
+  return narrow;
+}
+
+function Tags({ children, rest }: { readonly children: readonly ReactNode[]; readonly rest: number }): ReactNode {
+  return (
+    <>
+      {children}
+      {rest > 0 ? <Tag>+{rest}</Tag> : null}
+    </>
+  );
+}
+
+function GroupTags({ groups }: { readonly groups: readonly GroupOn[] }): ReactNode {
+  const shown = groups.slice(0, 3);
+  return (
+    <Tags rest={groups.length - shown.length}>
+      {shown.map(({ id, group, by }) => (
+        <Tag key={id} tone={by === 'default' ? 'plain' : 'accent'}>
+          {group?.group_name ?? 'unknown group'}
+        </Tag>
+      ))}
+    </Tags>
+  );
+}
+
+interface RowProps {
+  readonly device: Device;
+  readonly org: string;
+  readonly start: number;
+  readonly user: string;
+  readonly status: DeviceStatus | undefined;
+  readonly groupsOf: (device: Device) => readonly GroupOn[];
+  readonly isSelected: boolean;
+  readonly toggle: ((id: string, range: boolean) => void) | undefined;
+}
+
+/** Drawn again only when something in it differs: scrolling draws the rows that come into sight and no others. */
+const Row = memo(function Row({ device, org, start, user, status, groupsOf, isSelected, toggle }: RowProps): ReactNode {
+  const name = deviceName(device);
+  const labels = device.labels ?? [];
+  const seen = status?.last_seen_at;
+  return (
+    <li
+      className={isSelected ? 'list-row list-row-selected' : 'list-row'}
+      style={{ transform: `translateY(${start}px)` }}
+    >
+      {toggle === undefined ? (
+        <span />
+      ) : (
+        <input
+          type="checkbox"
+          className="pick"
+          aria-label={`Select ${name}`}
+          checked={isSelected}
+          onChange={() => undefined}
+          onClick={(event: MouseEvent) => toggle(device.id, event.shiftKey)}
+        />
+      )}
+      <Link
+        className="plain-link clip col-name"
+        to="/o/$org/devices/$device"
+        params={{ org, device: device.id }}
+        preload={false}
+      >
+        <strong>{name}</strong>
+      </Link>
+      <span className="col-state">
+        <DeviceStateTag status={status} />
+      </span>
+      <span className="mono clip col-address">{device.tunnel_ip || '–'}</span>
+      <span className="tags col-labels">
+        <Tags rest={labels.length - 3}>
+          {labels.slice(0, 3).map((label) => (
+            <Tag key={label}>{label}</Tag>
+          ))}
+        </Tags>
+      </span>
+      <span className="tags col-groups">
+        <GroupTags groups={groupsOf(device)} />
+      </span>
+      <span className="clip small dimmed col-user">{user}</span>
+      <span className="clip small dimmed col-version">{status?.status === undefined ? '–' : versionOf(status)}</span>
+      <span className="clip small dimmed col-seen" title={seen && new Date(seen).toLocaleString()}>
+        {seen === undefined ? 'never' : ago(Date.parse(seen), Date.now())}
+      </span>
+    </li>
+  );
+});
+
+export interface Selection {
+  readonly chosen: ReadonlySet<string>;
+  readonly choose: (ids: ReadonlySet<string>) => void;
+}
+
+function useToggle(devices: readonly Device[], selection: Selection): (id: string, range: boolean) => void {
+  const now = useRef({ devices, selection });
+  now.current = { devices, selection };
+  const last = useRef<string>(undefined);
+  return useCallback((id, range) => {
+    const { devices: all, selection: of } = now.current;
+    const next = new Set(of.chosen);
+    const [from, to] = [all.findIndex((one) => one.id === last.current), all.findIndex((one) => one.id === id)];
+    const adds = !next.has(id);
+    // With Shift, everything between this row and the one before follows it.
+    const ids =
+      range && from !== -1 ? all.slice(Math.min(from, to), Math.max(from, to) + 1).map((one): string => one.id) : [id];
+    for (const one of ids) {
+      if (adds) next.add(one);
+      else next.delete(one);
+    }
+    last.current = id;
+    of.choose(next);
+  }, []);
+}
+
+function Rows({
+  devices,
+  org,
+  selection,
+}: {
+  readonly devices: readonly Device[];
+  readonly org: string;
+  readonly selection: Selection | undefined;
+}): ReactNode {
+  const { groups, groupById, defaultGroup } = useSnapshot();
+  const statuses = useStatuses();
+  const nameOf = useNames();
+  const scroller = useRef<HTMLDivElement>(null);
+  const height = useNarrow() ? rowHeight.narrow : rowHeight.wide;
+  const rows = useVirtualizer({
+    count: devices.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => height,
+    overscan: 8,
+  });
+  useEffect(() => rows.measure(), [rows, height]);
+  const groupsOf = useMemo(() => groupsOn({ groups, groupById, defaultGroup }), [groups, groupById, defaultGroup]);
+  const toggle = useToggle(devices, selection ?? { chosen: new Set(), choose: () => undefined });
+  return (
+    <div
+      ref={scroller}
+      className="list-window"
+      role="region"
+      aria-label="Devices"
+      tabIndex={0} /* so that it scrolls by keyboard */
+    >
+      <ul style={{ height: rows.getTotalSize(), margin: 0, padding: 0, listStyle: 'none' }}>
+        {rows.getVirtualItems().map(({ index, start }) => {
+          const device = devices[index];
+          if (device === undefined) return null;
+          return (
+            <Row
+              key={device.id}
+              device={device}
+              org={org}
+              start={start}
+              user={nameOf(device.user_id)}
+              status={statuses.get(device.id)}
+              groupsOf={groupsOf}
+              isSelected={selection?.chosen.has(device.id) === true}
+              toggle={selection && toggle}
+            />
+          );
+        })}
+      </ul>
+    </div>
+  );
+}
+
+function SelectAll({
+  devices,
+  selection,
+}: {
+  readonly devices: readonly Device[];
+  readonly selection: Selection;
+}): ReactNode {
+  const { chosen, choose } = selection;
+  const isAll = devices.length > 0 && devices.every(({ id }) => chosen.has(id));
+  const isSome = chosen.size > 0 && !isAll;
+  return (
+    <input
+      type="checkbox"
+      className="pick"
+      aria-label={`Select ${devices.length === 1 ? 'the 1 device' : `all ${plural(devices.length, 'device')}`}`}
+      checked={isAll}
+      ref={(box) => {
+        if (box !== null) box.indeterminate = isSome;
+      }}
+      onChange={() => choose(new Set(isAll ? [] : devices.map(({ id }) => id)))}
+    />
+  );
+}
+
+export function DeviceTable({
+  devices,
+  org,
+  column,
+  reverse,
+  sort,
+  selection,
+  empty,
+}: {
+  readonly devices: readonly Device[];
+  readonly org: string;
+  readonly column: DeviceColumn;
+  readonly reverse: boolean;
+  readonly sort: (column: DeviceColumn) => void;
+  /** Absent where nothing can be done with a selection. */
+  readonly selection: Selection | undefined;
+  /** What stands there instead of no rows. */
+  readonly empty: ReactNode;
+}): ReactNode {
+  return (
+    <div className="card list">
+      <div className="list-head">
+        {selection === undefined ? <span /> : <SelectAll devices={devices} selection={selection} />}
+        {columns.map(([key, name]) => (
+          <button
+            key={key}
+            type="button"
+            className={`sort col-${key}`}
+            data-active={column === key || undefined}
+            aria-label={`Sort by ${name}${column === key ? (reverse ? ', now descending' : ', now ascending') : ''}`}
+            onClick={() => sort(key)}
+          >
+            {name} {column === key ? (reverse ? '↓' : '↑') : ''}
+          </button>
+        ))}
+      </div>
+      {empty ?? <Rows devices={devices} org={org} selection={selection} />}
+    </div>
+  );
+}

@@ -1,0 +1,121 @@
+/** Owns what the list of devices shows and in which order: filters and sorting as the address bar says them. */
+import type { Device, DeviceStatus } from '../../api/device.ts';
+import { inForceWords, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
+import { deviceName, type Snapshot } from '../state/live.ts';
+import { sortKey } from '../state/order.ts';
+import { applies, byLabelIn } from './device-policy.ts';
+import { stateOf } from './device-state.ts';
+import { openDevices } from './open-devices.ts';
+
+export const deviceColumns = ['name', 'state', 'address', 'labels', 'groups', 'user', 'version', 'seen'] as const;
+export type DeviceColumn = (typeof deviceColumns)[number];
+
+/** A word for whether the policy is in force, or `pending`: whatever is not. */
+export type StateFilter = InForce | 'pending';
+
+/** The part of the address behind the question mark. What is absent does not narrow. */
+export interface DeviceSearch {
+  readonly q?: string;
+  readonly state?: StateFilter;
+  readonly label?: string;
+  readonly group?: string;
+  readonly user?: string;
+  readonly version?: string;
+  readonly admits?: 'everything';
+  /** By name unless given. */
+  readonly sort?: DeviceColumn;
+  readonly reverse?: true;
+}
+
+/** What narrows the list; how it is sorted does not. */
+export const filterNames = ['q', 'state', 'label', 'group', 'user', 'version', 'admits'] as const;
+
+export const isFiltered = (search: DeviceSearch): boolean => filterNames.some((name) => search[name] !== undefined);
+
+const isStateFilter = (text: string): text is StateFilter =>
+  text === 'pending' || inForceWords.some((word) => word === text);
+const isColumn = (text: string): text is DeviceColumn => deviceColumns.some((column) => column === text);
+
+/** Whatever somebody wrote into the address bar: what has no meaning is left out. */
+export function parseDeviceSearch(search: Readonly<Record<string, unknown>>): DeviceSearch {
+  const text = (name: string): string | undefined => {
+    const value = search[name];
+    if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+  const [q, state, label, group, user, version] = filterNames.map(text);
+  const sort = text('sort');
+  return {
+    ...(q !== undefined && { q }),
+    ...(state !== undefined && isStateFilter(state) && { state }),
+    ...(label !== undefined && { label }),
+    ...(group !== undefined && { group }),
+    ...(user !== undefined && { user }),
+    ...(version !== undefined && { version }),
+    ...(text('admits') === 'everything' && { admits: 'everything' as const }),
+    ...(sort !== undefined && isColumn(sort) && { sort }),
+    ...(text('reverse') === 'true' && { reverse: true as const }),
+  };
+}
+
+export type Statuses = ReadonlyMap<string, DeviceStatus>;
+
+/** Stands where an agent said nothing of its version. */
+export const unknownVersion = 'unknown';
+export const versionOf = (status: DeviceStatus | undefined): string => status?.status?.agent_version ?? unknownVersion;
+
+const hasText = (device: Device, text: string): boolean =>
+  [device.hostname, device.tunnel_ip, device.local_ip, device.public_key, device.id].some((value) =>
+    value.toLowerCase().includes(text),
+  ) || [...(device.labels ?? []), ...(device.addresses ?? [])].some((value) => value.includes(text));
+
+type Fleet = Pick<Snapshot, 'devices' | 'groups' | 'groupById' | 'defaultGroup'>;
+
+/** The devices that every filter lets through, in the order given. */
+export function selectDevices(fleet: Fleet, statuses: Statuses, search: DeviceSearch): readonly Device[] {
+  const { q = '', state, label, group, user, version, admits } = search;
+  const text = q.trim().toLowerCase();
+  const chosen = group === undefined ? undefined : fleet.groupById.get(group);
+  const byLabel = byLabelIn(fleet.groups);
+  const isIn = (word: InForce): boolean => (state === 'pending' ? word !== 'yes' : word === state);
+  return (admits === undefined ? fleet.devices : openDevices(fleet)).filter(
+    (device) =>
+      (text === '' || hasText(device, text)) &&
+      (user === undefined || device.user_id === user) &&
+      (label === undefined || device.labels?.includes(label) === true) &&
+      (group === undefined || (chosen !== undefined && applies(chosen, device, byLabel))) &&
+      (state === undefined || isIn(stateOf(statuses.get(device.id)))) &&
+      (version === undefined || versionOf(statuses.get(device.id)) === version),
+  );
+}
+
+export interface SortBy {
+  readonly column: DeviceColumn;
+  readonly reverse: boolean;
+  readonly statuses: Statuses;
+  readonly userName: (user: string) => string;
+  /** How many groups a device has. */
+  readonly groupCount: (device: Device) => number;
+}
+
+/** Devices that come sorted by name; those that are equal in the column stay so. */
+export function sortDevices(devices: readonly Device[], by: SortBy): readonly Device[] {
+  const { column, reverse, statuses, userName, groupCount } = by;
+  const urgency = new Map(mostUrgentFirst.map((word, place) => [word, place]));
+  const keys: { readonly [C in DeviceColumn]: (device: Device) => string | number } = {
+    name: (device) => sortKey(deviceName(device)),
+    state: ({ id }) => urgency.get(stateOf(statuses.get(id))) ?? 0,
+    address: ({ tunnel_ip }) => sortKey(tunnel_ip),
+    labels: ({ labels = [] }) => labels.join(),
+    groups: groupCount,
+    user: ({ user_id }) => sortKey(userName(user_id)),
+    version: ({ id }) => sortKey(versionOf(statuses.get(id))),
+    seen: ({ id }) => statuses.get(id)?.last_seen_at ?? '',
+  };
+  if (column === 'name') return reverse ? devices.toReversed() : devices;
+  const sign = reverse ? -1 : 1;
+  return devices
+    .map((device) => ({ device, key: keys[column](device) }))
+    .toSorted((a, b) => (a.key < b.key ? -sign : a.key > b.key ? sign : 0))
+    .map(({ device }) => device);
+}
