@@ -151,7 +151,11 @@ const rights: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'say again what stands': '200', rename: '200', 'move its endpoint': '200',
   },
   'other member': Object.fromEntries(Object.keys(tries).map((what) => [what, '403 forbidden'])),
-  'device token': { ...Object.fromEntries(Object.keys(tries).map((what) => [what, '403 forbidden'])), 'move its endpoint': '200' },
+  'device token': {
+    'set labels': '403 labels_by_owner', 'take labels': '403 labels_by_owner', 'move tunnel_ip': '403 address_by_owner',
+    'spell tunnel_ip otherwise': '403 address_by_owner', 'add an address': '403 address_by_owner', 'take the addresses': '403 address_by_owner',
+    'say again what stands': '403 labels_by_owner', rename: '403 forbidden', 'move its endpoint': '200',
+  },
   'enrollment key': Object.fromEntries(Object.keys(tries).map((what) => [what, '403 forbidden'])),
   stranger: Object.fromEntries(Object.keys(tries).map((what) => [what, '404 not_found'])),
 };

@@ -173,7 +173,7 @@ describe('guardrails', () => {
       group_name: 'no',
       ...forbid,
     });
-    expect(faults(own)).toEqual(['/applies_to organization_only']);
+    expect(faults(own)).toEqual(['/applies_to organization_only', '/guardrail organization_only']);
     const change = async (body: object): Promise<readonly string[]> =>
       faults(await place.owner.api.expect(422, 'PATCH', path, body));
     expect(await change({ guardrail: 'require' })).toEqual(['/guardrail guardrail_fixed']);

@@ -494,7 +494,7 @@ describe('lists', () => {
     expect(exact.headers.link).toBeUndefined();
   });
 
-  test('a query that makes no sense is 422, with the parameter as pointer; unknown ones are ignored', async () => {
+  test('a query that makes no sense is 422, with the parameter as pointer; a read ignores unknown ones, a write refuses them', async () => {
     for (const [query, pointer] of [
       ['limit=0', '/limit'],
       ['limit=x', '/limit'],
@@ -508,6 +508,9 @@ describe('lists', () => {
       expect([answer.status, answer.json.errors?.[0]?.pointer], query).toEqual([422, pointer]);
     }
     await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/devices?colour=red`);
+    const groups = `${stage.place.base}/security_groups?confirm_within=60`;
+    const refused = await stage.place.owner.api.expect(422, 'POST', groups, { group_name: 'for a minute' });
+    expect(refused.errors).toMatchObject([{ pointer: '/confirm_within', code: 'unknown_field' }]);
   });
 
   test('every list pages', async () => {

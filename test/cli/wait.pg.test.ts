@@ -35,6 +35,9 @@ it('when the time is over it ends with 6 and names the device that never reporte
     people.owner.inTerminal([...restore, '--wait=3s'], { env: { NO_COLOR: '1' } }),
     people.owner.run([...label, '--wait=1s']),
   ]);
+  const asked = await people.owner.run(['status', '--wait=1s']);
+  expect(asked.code).toBe(6);
+  expect(asked.stdout).toMatch(/^Revision \d+ is in force on 0 of 1 device \(1 never seen\)\.$/m);
   expect(restored.code).toBe(6);
   expect(restored.stdout).toMatch(/waiting for revision \d+: in force on 0 of 1 device \(1 never seen\)/);
   expect(restored.stdout).toMatch(/time is over: revision \d+ is in force on 0 of 1 device \(1 never seen\)/);
@@ -47,6 +50,7 @@ it('a device that failed ends it with 1, as soon as nobody is left to wait for, 
   const { report, restore, label } = await setUp();
   await report({ state: 'failed', detail: 'nft is missing' });
   const outcomes = await Promise.all([restore, label].map((args) => people.owner.run([...args, '--wait=50s'])));
+  expect(await people.owner.run(['status', '--wait=50s'])).toMatchObject({ code: 1 });
   for (const { code, stderr } of outcomes) {
     expect(code).toBe(1);
     expect(stderr).toMatch(/ringfence: revision \d+ is in force on 0 of 1 device \(1 failed\)/);
@@ -73,5 +77,5 @@ it('ends with 0 when every device has said so: at once where the change asks not
   await reported;
   expect(restored.code).toBe(0);
   expect(restored.stdout).toMatch(/Revision \d+ is in force on 1 of 1 device\./);
-  expect(await done(people.owner.run(['status']))).toMatch(/in force on 1 of 1 device/);
+  expect(await done(people.owner.run(['status', '--wait']))).toMatch(/in force on 1 of 1 device/);
 });

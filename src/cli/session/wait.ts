@@ -1,4 +1,4 @@
-/** Owns `--wait`: after a write, until it is in force on every device, with a line that tells how far it is. */
+/** Owns `--wait`: until a revision, mostly that of a write, is in force on every device, with a line that tells how far it is. */
 import type { Convergence } from '../../api/enforcement/convergence.ts';
 import { CliError } from '../terminal/exit.ts';
 import type { Layout } from '../terminal/table.ts';
@@ -14,25 +14,28 @@ const shownDevices = 20;
 const plain: Layout = { paint: (_, text) => text, wide: false, headers: true, width: undefined };
 
 const isOver = ({ in_force, devices }: Convergence): boolean => in_force === devices;
-const refused = ({ failed, reverted, not_understood }: Convergence): number => failed + reverted + not_understood;
+/** Whether a device has said that it does not work there. */
+export const isRefused = ({ failed, reverted, not_understood }: Convergence): boolean =>
+  failed + reverted + not_understood > 0;
 
 /** Waits until what this session wrote is in force. `given`: the option's value; true where it has none. */
 export async function waitInForce(session: Session, given: string | true): Promise<void> {
   const revision = session.writtenRevision;
-  const left = given === true ? defaultMs : readDuration(given);
+  if (given !== true) readDuration(given);
   if (revision === undefined) return;
-  const answer = await follow(session, revision, performance.now() + left);
+  const answer = await followInForce(session, revision, given);
   if (isOver(answer)) return session.say(`Revision ${revision} is ${countsLine(answer)}.`);
   const shown = mostUrgent(answer.pending).slice(0, shownDevices);
   const more = answer.devices - answer.in_force - shown.length;
   const table = renderExceptions(shown, Date.now(), plain).trimEnd().split('\n');
   const details = [...table, ...(more > 0 ? [`and ${more} more: ringfence status`] : [])];
-  if (refused(answer) > 0) throw new CliError('failed', `revision ${revision} is ${countsLine(answer)}`, details);
+  if (isRefused(answer)) throw new CliError('failed', `revision ${revision} is ${countsLine(answer)}`, details);
   throw new CliError('timeOver', `time is over: revision ${revision} is ${countsLine(answer)}`, details);
 }
 
-/** Until everything that is connected has answered, or until then. */
-async function follow(session: Session, revision: number, until: number): Promise<Convergence> {
+/** Until everything that is connected has answered, or until the time is over. */
+export async function followInForce(session: Session, revision: number, given: string | true): Promise<Convergence> {
+  const until = performance.now() + (given === true ? defaultMs : readDuration(given));
   const client = await session.client();
   const organization = await session.organization();
   try {
@@ -46,7 +49,7 @@ async function follow(session: Session, revision: number, until: number): Promis
       });
       if (isOver(answer) || performance.now() >= until) return answer;
       // Nobody who could still get there is left, and somebody has said that it does not work.
-      if (refused(answer) > 0 && answer.behind === 0) return answer;
+      if (isRefused(answer) && answer.behind === 0) return answer;
       session.terminal.progress(`waiting for revision ${revision}: ${countsLine(answer)}`);
     }
   } finally {

@@ -16,9 +16,18 @@ export function addStatusCommand(program: Command): void {
         'that its kernel holds, and it is the digest that the server expects.',
       options: [
         new Option('--revision <number>', 'a revision other than the newest'),
+        new Option(
+          '--wait [duration]',
+          'wait until it is in force on every device, 2 minutes unless given: --wait=30s',
+        ),
         new Option('--exit-code', 'end with 1 unless it is in force everywhere'),
       ],
-      examples: ['ringfence status', 'ringfence status --exit-code', 'ringfence status -o json'],
+      examples: [
+        'ringfence status',
+        'ringfence status --wait=30s',
+        'ringfence status --exit-code',
+        'ringfence status -o json',
+      ],
     },
     (run, session, { options }) => run.status(session, options),
   );

@@ -162,16 +162,15 @@ const counted: Readonly<Record<Counted, string>> = {
 };
 
 const applicationProblem: Readonly<
-  Record<Extract<StoreProblem, { readonly code: 'application_refused' }>['why'], RequestProblem>
+  Record<Extract<StoreProblem, { readonly code: 'application_refused' }>['why'], Omit<RequestProblem, 'pointer'>>
 > = {
-  phase: { pointer: '/applies_to', code: 'phase_limit', detail: 'Groups apply by label in phase 3 only.' },
+  phase: { code: 'phase_limit', detail: 'Groups apply by label, and guardrails exist, in phase 3 only.' },
   user_group: {
-    pointer: '/applies_to',
     code: 'organization_only',
-    detail: "Only the organization's own groups apply by label; a user's group applies by a device's list.",
+    detail:
+      "Only the organization's own groups apply by label or are guardrails; a user's group applies by a device's list.",
   },
   default_group: {
-    pointer: '/applies_to',
     code: 'default_group',
     detail: 'The default group applies where no other does, not by label.',
   },
@@ -241,7 +240,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         })),
       );
     case 'application_refused':
-      return invalid([applicationProblem[problem.why]]);
+      return invalid(problem.fields.map((field) => ({ pointer: `/${field}`, ...applicationProblem[problem.why] })));
     case 'too_many_ranges':
       return invalid([
         { pointer: '', code: 'too_many_ranges', detail: `A group may name ${problem.limit} address ranges.` },

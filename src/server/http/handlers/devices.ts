@@ -100,14 +100,15 @@ const readOne: Handler<'readDevice'> = (call) => Promise.resolve(stored(deviceOf
 
 const endpoint: ReadonlySet<string> = new Set(endpointFields);
 
-/** A device token changes where its device is reached, and nothing else. */
-function refuseBeyondEndpoint(body: unknown): void {
+/** A device token changes where its device is reached, and nothing else; what is an owner's alone says so (reference 5 (14)). */
+function refuseBeyondEndpoint(body: unknown, { labels = [] }: DeviceRecord): void {
   const beyond = Object.keys(isObject(body) ? body : {}).filter(
     (name) => name in UpdateSchema.properties && !endpoint.has(name),
   );
   if (beyond.length > 0) {
+    const isAddress = beyond.some((name) => name === 'tunnel_ip' || name === 'addresses');
     throw new HttpError(
-      'forbidden',
+      beyond.includes('labels') ? 'labels_by_owner' : isAddress && labels.length > 0 ? 'address_by_owner' : 'forbidden',
       `A device token may change ${endpointFields.join(', ')}; not ${beyond.join(', ')}.`,
     );
   }
@@ -116,7 +117,7 @@ function refuseBeyondEndpoint(body: unknown): void {
 const update: Handler<'updateDevice'> = async (call, { store, limits }) => {
   const now = deviceOf(call);
   const { org_id, device_id } = call.params;
-  if (call.principal.kind === 'device') refuseBeyondEndpoint(call.body);
+  if (call.principal.kind === 'device') refuseBeyondEndpoint(call.body, now.record);
   refuse(
     deviceProblems(call.body, {
       mode: 'update',

@@ -4,7 +4,7 @@ import { operations, type QueryOf } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import { check } from '../../../api/validate.ts';
 import type { ListAnswer } from '../call.ts';
-import { join } from '../../../policy/problem.ts';
+import { at, join } from '../../../policy/problem.ts';
 import { refuse } from '../errors.ts';
 
 /** Turns the text of a parameter into what its schema wants, where it plainly is that; else leaves it for the check to refuse. */
@@ -16,20 +16,28 @@ function readParameter(schema: { readonly type?: string }, text: unknown): unkno
   return text;
 }
 
-/** The query parameters that the operation knows; others are ignored, as proxies and tools add their own. */
+const unknownIn = (given: object, known: object): RequestProblem[] =>
+  Object.keys(given)
+    .filter((name) => !Object.hasOwn(known, name))
+    .map((name) => ({ pointer: at('', name), code: 'unknown_field', detail: 'This operation has no such parameter.' }));
+
+/**
+ * The query parameters that the operation knows. A read ignores others, as proxies and tools add their own; a write refuses them: whoever asks for
+ * a write with conditions that this server does not know must not get one without.
+ */
 export function parseQuery<Id extends OperationId>(id: Id, given: Readonly<Record<string, unknown>>): QueryOf<Id> {
-  const schema = operations[id].query;
-  if (schema === undefined) return {} as QueryOf<Id>;
+  const { query: schema, effect } = operations[id];
+  const properties = schema?.properties ?? {};
   const known: [string, unknown][] = [];
-  const twice: RequestProblem[] = [];
-  for (const [name, inner] of Object.entries(schema.properties)) {
+  const problems: RequestProblem[] = effect === 'write' ? unknownIn(given, properties) : [];
+  for (const [name, inner] of Object.entries(properties)) {
     const text = Object.hasOwn(given, name) ? given[name] : undefined;
     if (Array.isArray(text))
-      twice.push({ pointer: `/${name}`, code: 'duplicate', detail: `${name} is given more than once.` });
+      problems.push({ pointer: `/${name}`, code: 'duplicate', detail: `${name} is given more than once.` });
     else if (text !== undefined) known.push([name, readParameter(inner, text)]);
   }
   const query = Object.fromEntries(known);
-  refuse(join(check(schema, query), twice));
+  refuse(join(schema === undefined ? { problems: [], more: 0 } : check(schema, query), problems));
   return query as QueryOf<Id>;
 }
 

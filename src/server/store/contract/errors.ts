@@ -58,7 +58,12 @@ export type StoreProblem =
   /** Rules name devices that are not in the organization. */
   | { readonly code: 'device_unknown'; readonly devices: readonly DeviceId[] }
   /** Groups apply by label in phase 3 only, and only the organization's own, never the default group. */
-  | { readonly code: 'application_refused'; readonly why: 'phase' | 'user_group' | 'default_group' }
+  | {
+      readonly code: 'application_refused';
+      readonly why: 'phase' | 'user_group' | 'default_group';
+      /** What of the write asks for it. */
+      readonly fields: readonly ('applies_to' | 'guardrail')[];
+    }
   /** Devices that hold the group would have more address ranges over all their groups than they may. */
   | {
       readonly code: 'too_many_device_ranges';

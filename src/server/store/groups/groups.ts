@@ -64,9 +64,13 @@ function refuseApplication(
   owner: GroupOwner,
   group: Pick<NewGroup, 'applies_to' | 'guardrail'>,
 ): void {
-  if ((group.applies_to ?? []).length === 0 && group.guardrail === undefined) return;
-  if (owner !== 'organization') refuse({ code: 'application_refused', why: 'user_group' });
-  if (phase !== 3) refuse({ code: 'application_refused', why: 'phase' });
+  const fields = [
+    ...((group.applies_to ?? []).length > 0 ? (['applies_to'] as const) : []),
+    ...(group.guardrail === undefined ? [] : (['guardrail'] as const)),
+  ];
+  if (fields.length === 0) return;
+  if (owner !== 'organization') refuse({ code: 'application_refused', why: 'user_group', fields });
+  if (phase !== 3) refuse({ code: 'application_refused', why: 'phase', fields });
 }
 
 /** Takes a group off every device that holds it, each with a revision of its own. */
@@ -86,9 +90,10 @@ async function detach(
 }
 
 function newItem(context: Context, by: Actor, owner: GroupOwner, id: string, group: NewGroup) {
+  // What no state of the organization would admit is told before what this one does not.
+  refuseApplication(context, owner, group);
   // reference 8 (1): the default group is the one group there is.
   if (context.phase === 1) return refuse({ code: 'phase_forbids' });
-  refuseApplication(context, owner, group);
   const asked = {
     user_id: owner === 'organization' ? null : owner,
     group_name: group.group_name,
@@ -179,7 +184,7 @@ async function updateNamed(
   const { tx, org } = locked;
   const [old] = await tx.run(sql.findGroup, [org, id]);
   if (old?.is_default === true && (patch.applies_to ?? []).length > 0)
-    return refuse({ code: 'application_refused', why: 'default_group' });
+    return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
   const before = (text: string): readonly StoredRule[] => JSON.parse(text) as readonly StoredRule[];
   await checkPeers(
     locked,
