@@ -1,6 +1,6 @@
 /**
  * Measures one change until a waiter is told that it is in force on 10,000 devices: real streams by device tokens, status by the load generator as soon as it is asked. Floor in the same run: the same
- * number of status writes with nobody waiting. And what presence of the idle fleet costs. Not measured: what agents need to put a policy in force; the generator shares the machine's processors.
+ * number of status writes with nobody waiting. And what presence of the idle fleet costs: its streams, less as many streams of user tokens, whose presence nobody keeps. Not measured: what agents need to put a policy in force; the generator shares the machine's processors.
  */
 import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,11 +13,14 @@ import { Program } from '../test/lib/run.ts';
 import { goalTable, median } from './lib/goals.ts';
 import { ProcessorMeter, sumOf } from './lib/processor-time.ts';
 import { figure, table } from './lib/table.ts';
+import { resident } from './soak/memory.ts';
 import { Fleet, type BenchDevice } from './receipts/fleet.ts';
 
 const count = Number(process.env['RINGFENCE_BENCH_DEVICES'] ?? 10_000);
 const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 5);
 const idleSeconds = 30;
+/** As many as one credential may hold. */
+const streamsOfToken = 1_000;
 const adminToken = `rf_user_${'b'.repeat(43)}`;
 
 const digestOf = (group: Json): string =>
@@ -78,53 +81,92 @@ try {
   const base = `/api/organizations/${org}`;
   const rules = (port: number) => ({ inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }] });
   let group: Json = await api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'all', ...rules(1_000) });
-  fleet = new Fleet(url, org, await makeDevices(api, base, group.id));
-  const meter = new ProcessorMeter(server.child.pid ?? 0);
+  const reporting = new Fleet(url, org, await makeDevices(api, base, group.id));
+  fleet = reporting;
+  const pid = server.child.pid ?? 0;
+  /** Milliseconds of processor time of the server and its database. */
+  const spentBy = async (work: () => Promise<unknown>): Promise<number> => {
+    const meter = new ProcessorMeter(pid);
+    meter.start();
+    await work();
+    meter.stop();
+    return sumOf(meter.total) / 1_000;
+  };
+  const idle = async (): Promise<number> => {
+    await sleep(6_000);
+    return ((await spentBy(() => sleep(idleSeconds * 1_000))) / (idleSeconds * 1_000)) * 100;
+  };
+
+  const tokens = await Promise.all(
+    Array.from({ length: Math.ceil(count / streamsOfToken) }, (_, index) =>
+      api.expect(201, 'POST', `/api/users/me/tokens`, { name: `streams ${index}` }),
+    ),
+  );
+  await fleet.connect((_, index) => tokens[Math.floor(index / streamsOfToken)].token);
+  const idleOfUsers = await idle();
+  fleet.disconnect();
   const opening = performance.now();
   await fleet.connect();
   console.log(`\n${figure(count)} streams in ${figure(performance.now() - opening)} ms`);
 
-  const [change, bare]: [number[], number[]] = [[], []];
+  const change: number[] = [];
+  const changeSpent: number[] = [];
+  const bare: number[] = [];
+  const bareSpent: number[] = [];
+  const memory: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
+    const converge = async (): Promise<void> => {
+      group = await api.expect(200, 'PATCH', `${base}/security_groups/${group.id}`, rules(1_001 + round));
+      reporting.status = { state: 'applied', revision: group.revision, policy_digest: digestOf(group) };
+      const answer = await api.expect(200, 'GET', `${base}/convergence?revision=${group.revision}&wait=120&limit=1`);
+      if (answer.in_force !== count) throw new Error(`in force on ${answer.in_force} of ${count}`);
+    };
     const started = performance.now();
-    group = await api.expect(200, 'PATCH', `${base}/security_groups/${group.id}`, rules(1_001 + round));
-    fleet.status = { state: 'applied', revision: group.revision, policy_digest: digestOf(group) };
-    const answer = await api.expect(200, 'GET', `${base}/convergence?revision=${group.revision}&wait=120&limit=1`);
-    if (answer.in_force !== count) throw new Error(`in force on ${answer.in_force} of ${count}`);
-    change.push(performance.now() - started);
+    let ended = 0;
+    changeSpent.push(await spentBy(() => converge().finally(() => (ended = performance.now()))));
+    change.push(ended - started);
     await sleep(1_000);
     const writing = performance.now();
-    await fleet.reportAll(fleet.status);
-    bare.push(performance.now() - writing);
+    bareSpent.push(
+      await spentBy(() => reporting.reportAll(reporting.status).finally(() => (ended = performance.now()))),
+    );
+    bare.push(ended - writing);
     await sleep(1_000);
+    memory.push(resident(pid));
   }
-  await sleep(6_000);
-  meter.start();
-  await sleep(idleSeconds * 1_000);
-  meter.stop();
-  const idleShare = (sumOf(meter.total) / (idleSeconds * 1_000_000)) * 100;
+  const idleOfDevices = await idle();
 
-  const row = (what: string, values: readonly number[]): string[] => [
+  const row = (what: string, values: readonly number[], spent: readonly number[]): string[] => [
     what,
     figure(median(values)),
     figure(Math.max(...values)),
+    figure(median(spent)),
   ];
   console.log(
     table(
-      [`${figure(count)} devices, ${rounds} rounds`, 'median ms', 'worst ms'],
-      [row('a change until "in force everywhere"', change), row('the same number of status writes alone', bare)],
+      [`${figure(count)} devices, ${rounds} rounds`, 'median ms', 'worst ms', "server's processor ms"],
+      [
+        row('a change until "in force everywhere"', change, changeSpent),
+        row('the same number of status writes alone', bare, bareSpent),
+      ],
     ),
   );
+  console.log(
+    `${figure(idleOfDevices)} % of a core while ${figure(count)} devices rest, ${figure(idleOfUsers)} % for as many streams without presence`,
+  );
+  const [early = 0, late = 0] = [memory[Math.floor(rounds / 2)], memory.at(-1)];
   console.log(
     goalTable([
       { what: 'a change until in force everywhere', goal: 2_000, measured: median(change), unit: 'ms' },
       { what: '… beside the status writes alone', goal: 1.5, measured: median(change) / median(bare), unit: '×' },
-      { what: 'presence of the idle fleet (all the server does)', goal: 1, measured: idleShare, unit: '% of a core' },
+      { what: '… by processor time', goal: 1.5, measured: median(changeSpent) / median(bareSpent), unit: '×' },
+      { what: 'presence of the idle fleet', goal: 1, measured: idleOfDevices - idleOfUsers, unit: '% of a core' },
+      { what: 'memory after all rounds, beside half of them', goal: 1.1, measured: late / early, unit: '×' },
     ]),
   );
   api.close();
 } finally {
   fleet?.close();
   await program.close();
-  await rm(data, { recursive: true, force: true });
+  await rm(data, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 }

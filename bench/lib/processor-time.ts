@@ -44,13 +44,19 @@ function ticksOf(pid: number): readonly [number, number] {
   return [Number(fields[11] ?? 0), Number(fields[12] ?? 0)];
 }
 
-/** Measures one program over any number of stretches of time. */
+interface Spent {
+  readonly ran: number;
+  readonly user: number;
+  readonly system: number;
+}
+
+/** Measures one program over any number of stretches of time. What a process did that began and ended within one is not seen. */
 export class ProcessorMeter {
   readonly #pid: number;
   #ran = 0;
   #user = 0;
   #system = 0;
-  #from: { readonly ran: number; readonly user: number; readonly system: number } | undefined;
+  #from: ReadonlyMap<number, Spent> | undefined;
 
   constructor(pid: number) {
     this.#pid = pid;
@@ -64,9 +70,12 @@ export class ProcessorMeter {
     const [from, to] = [this.#from, this.#read()];
     if (from === undefined) return;
     this.#from = undefined;
-    this.#ran += to.ran - from.ran;
-    this.#user += to.user - from.user;
-    this.#system += to.system - from.system;
+    for (const [pid, { ran, user, system }] of to) {
+      const before = from.get(pid);
+      this.#ran += ran - (before?.ran ?? 0);
+      this.#user += user - (before?.user ?? 0);
+      this.#system += system - (before?.system ?? 0);
+    }
   }
 
   /** All stretches together: the sum is exact, how it divides is known by clock ticks. */
@@ -75,15 +84,13 @@ export class ProcessorMeter {
     return { user: this.#ran * share, system: this.#ran * (1 - share) };
   }
 
-  #read(): { readonly ran: number; readonly user: number; readonly system: number } {
-    let [ran, user, system] = [0, 0, 0];
-    for (const pid of treeOf(this.#pid)) {
-      const [inUser, inSystem] = ticksOf(pid);
-      ran += ranFor(pid);
-      user += inUser;
-      system += inSystem;
-    }
-    return { ran, user, system };
+  #read(): ReadonlyMap<number, Spent> {
+    return new Map(
+      treeOf(this.#pid).map((pid) => {
+        const [user, system] = ticksOf(pid);
+        return [pid, { ran: ranFor(pid), user, system }];
+      }),
+    );
   }
 }
 

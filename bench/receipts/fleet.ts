@@ -21,7 +21,7 @@ export class Fleet {
   readonly org: string;
   readonly devices: readonly BenchDevice[];
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
-  readonly #sockets: Socket[] = [];
+  readonly #sockets = new Set<Socket>();
   /** What each device says once it is asked. */
   status: object = { state: 'starting' };
   asked = 0;
@@ -32,25 +32,31 @@ export class Fleet {
     this.devices = devices;
   }
 
-  /** Opens every stream; resolves when each has seen its tails. */
-  connect(): Promise<void> {
-    return inTurn(this.devices, 100, (device) => this.#open(device));
+  /** Opens every stream; resolves when each has seen its tails. With other credentials they are streams of nobody's device. */
+  connect(tokenOf: (device: BenchDevice, index: number) => string = ({ token }) => token): Promise<void> {
+    return inTurn([...this.devices.entries()], 100, ([index, device]) => this.#open(device, tokenOf(device, index)));
   }
 
-  #open(device: BenchDevice): Promise<void> {
+  /** Ends every stream. */
+  disconnect(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#sockets.clear();
+  }
+
+  #open(device: BenchDevice, token: string): Promise<void> {
     // Nothing is listed: what an agent listed before does not belong to what is measured here.
     const body = JSON.stringify([{ kind: 'security-groups' }]);
     const head = [
       `POST /api/organizations/${this.org}/events HTTP/1.1`,
       `Host: ${this.url.host}`,
-      `Authorization: Bearer ${device.token}`,
+      `Authorization: Bearer ${token}`,
       'Content-Type: application/json',
       'Prefer: report-lines',
       `Content-Length: ${body.length}`,
     ];
     return new Promise((resolve, reject) => {
       const socket = connect({ host: this.url.hostname, port: Number(this.url.port) });
-      this.#sockets.push(socket);
+      this.#sockets.add(socket);
       let seen = '';
       socket.on('error', reject);
       socket.on('data', (chunk: Buffer) => {
@@ -99,7 +105,7 @@ export class Fleet {
   }
 
   close(): void {
-    for (const socket of this.#sockets) socket.destroy();
+    this.disconnect();
     this.#agent.destroy();
   }
 }
