@@ -73,6 +73,7 @@ export const deviceRows = {
     subject: 'device',
     tag: 'devices',
     summary: 'Report the status of a device, as its agent',
+    coalesced: true,
     body: DeviceReport,
     answer: ReportedStatus,
   },

@@ -34,7 +34,7 @@ export interface Row {
   readonly bodyReader?: 'handler';
   /** Whether `If-Match` is honoured. */
   readonly conditional?: true;
-  /** Streams come in thousands when a server comes back, and last: what is read to let them in is asked for together. */
+  /** It comes from all devices of a fleet at once, as when a server comes back: what is read to let it in is asked for together. */
   readonly coalesced?: true;
   /** Failures besides those that follow from the shape of the operation. */
   readonly fails?: readonly ErrorCode[];

@@ -74,7 +74,7 @@ export function receiptsIn(context: Context): Receipts {
   });
   return {
     async report(org, id, status) {
-      const written = await writing.prompt.get({ org, id, status: JSON.stringify(status ?? null) });
+      const written = await writing.patient.get({ org, id, status: JSON.stringify(status ?? null) });
       if (!written) throw new StoreError({ code: 'not_found', what: 'device' });
     },
 
