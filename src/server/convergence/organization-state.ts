@@ -7,12 +7,15 @@ import type { Standing } from './contract.ts';
 import { ExpectedDigests } from './expected-digests.ts';
 import { PolicyModel, type Effect, type ModelDevice } from './policy-model.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
-import { reflectedTouch, verdictOf } from './verdict.ts';
+import { reflectedTouch, verdictOf, type Verdict } from './verdict.ts';
 
 export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups'>;
 
 /** Rows in one read: records may be large. */
 const rows = 500;
+
+const later = (a: string | undefined, b: string | undefined): string | undefined =>
+  a === undefined || (b !== undefined && b > a) ? b : a;
 
 export class OrganizationState {
   readonly org: OrganizationId;
@@ -59,28 +62,43 @@ export class OrganizationState {
   async standings(
     revision: number,
     devices: Iterable<ModelDevice>,
-    seen: ReadonlyMap<DeviceId, Seen> | undefined,
+    seen: ReadonlyMap<DeviceId, Seen>,
   ): Promise<readonly Standing[]> {
     const all = [...devices];
-    await this.#workOutDigests(revision, all);
-    return all.map((device) => this.#standing(revision, device, seen?.get(device.id)));
+    await this.workOutDigests(revision, all, seen);
+    return all.map((device) => this.#standing(revision, device, seen.get(device.id)));
   }
 
-  #standing(revision: number, { id, hostname, touches }: ModelDevice, seen: Seen | undefined): Standing {
-    const receipt = this.#receipts.get(id);
-    const { head } = this;
-    const verdict = verdictOf({
-      revision,
-      head,
-      touches,
-      receipt,
-      online: seen?.online ?? (receipt === undefined ? undefined : false),
+  /** What a device said last. */
+  receiptOf(id: DeviceId): Receipt | undefined {
+    return this.#receipts.get(id);
+  }
+
+  /** Whether the device has the revision in force, by the digests that are known. Without `seen` it may be connected. */
+  judge(revision: number, device: ModelDevice, seen?: ReadonlyMap<DeviceId, Seen>): Verdict {
+    return verdictOf({
+      ...this.#evidence(revision, device, seen === undefined ? true : this.#isOnline(device.id, seen.get(device.id))),
       digestOf: (key) => this.#digests.get(key),
     });
-    const lastSeen = [seen?.last_seen_at, receipt?.reported_at]
-      .flatMap((at) => at ?? [])
-      .toSorted()
-      .at(-1);
+  }
+
+  /** Undefined: it never held a stream. */
+  #isOnline(id: DeviceId, seen: Seen | undefined): boolean | undefined {
+    return seen?.online ?? (this.#receipts.has(id) ? false : undefined);
+  }
+
+  #evidence(revision: number, { id, touches }: ModelDevice, online: boolean | undefined) {
+    return { revision, head: this.head, touches, receipt: this.#receipts.get(id), online };
+  }
+
+  #standing(revision: number, device: ModelDevice, seen: Seen | undefined): Standing {
+    const { id, hostname } = device;
+    const receipt = this.#receipts.get(id);
+    const verdict = verdictOf({
+      ...this.#evidence(revision, device, this.#isOnline(id, seen)),
+      digestOf: (key) => this.#digests.get(key),
+    });
+    const lastSeen = later(seen?.last_seen_at, receipt?.reported_at);
     return {
       device_id: id,
       hostname,
@@ -95,21 +113,27 @@ export class OrganizationState {
     };
   }
 
-  async #workOutDigests(revision: number, devices: readonly ModelDevice[]): Promise<void> {
+  /** Works out the digests that judging these devices takes. False: something changed meanwhile, and some are not known. */
+  async workOutDigests(
+    revision: number,
+    devices: Iterable<ModelDevice>,
+    seen?: ReadonlyMap<DeviceId, Seen>,
+  ): Promise<boolean> {
     const model = this.#model;
-    if (model === undefined) return;
+    if (model === undefined) return true;
     const wanted = new Map<string, Effect>();
     for (const device of devices) {
       const { id, touches } = device;
-      const receipt = this.#receipts.get(id);
-      if (receipt?.digest === undefined) continue;
-      const reflected = reflectedTouch({ revision, head: this.head, touches, receipt });
+      if (this.#receipts.get(id)?.digest === undefined) continue;
+      const online = seen === undefined ? true : this.#isOnline(id, seen.get(id));
+      const reflected = reflectedTouch(this.#evidence(revision, device, online));
       // Of an earlier policy the rules are no longer there: its digest is known only if it was asked for then.
       if (reflected === undefined || reflected !== touches.at(-1) || wanted.has(reflected.key)) continue;
       const effect = this.#digests.get(reflected.key) === undefined ? model.effectOn(device) : undefined;
       if (effect !== undefined) wanted.set(reflected.key, effect);
     }
     if (wanted.size > 0) await this.#digests.workOut(wanted, model);
+    return [...wanted.keys()].every((key) => this.#digests.get(key) !== undefined);
   }
 
   /** Receipts first: the log that is read after them holds every revision that they name. */

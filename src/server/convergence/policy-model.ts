@@ -13,6 +13,8 @@ export interface ModelDevice {
   readonly hostname: string;
   readonly list: readonly GroupId[];
   readonly identity: DeviceIdentity;
+  /** What decides which groups are in effect: devices that share it share their policy. */
+  readonly cohort: string;
   readonly revision: number;
   /** Ascending; the earliest are forgotten. */
   readonly touches: readonly Touch[];
@@ -20,6 +22,12 @@ export interface ModelDevice {
 
 /** The groups in effect on a device, guardrails last. */
 export type Effect = readonly GroupContent[];
+
+interface CohortPolicy {
+  readonly effect: Effect | undefined;
+  /** Tells this state of what is in effect, and of whom it names, from every other. */
+  readonly key: string;
+}
 
 /** Changes that are remembered of each device: enough for whoever waits for one that others have followed. */
 const mostTouches = 8;
@@ -47,6 +55,8 @@ export class PolicyModel {
   readonly #holders = new Map<GroupId, Set<DeviceId>>();
   /** When whom a peer names last changed, by its key. */
   readonly #peersChangedAt = new Map<string, number>();
+  /** Of each cohort, as far as it was asked for since something last changed. */
+  readonly #policies = new Map<string, CohortPolicy>();
   #default: GroupId | undefined;
   #loaded = false;
   /** Up to which revision the log has been followed. */
@@ -73,7 +83,20 @@ export class PolicyModel {
   }
 
   /** What is in effect on the device now; undefined where a group of its list is not known. */
-  effectOn({ list, identity }: Pick<ModelDevice, 'list' | 'identity'>): Effect | undefined {
+  effectOn(device: ModelDevice): Effect | undefined {
+    return this.#policyOf(device).effect;
+  }
+
+  #policyOf(device: ModelDevice): CohortPolicy {
+    const known = this.#policies.get(device.cohort);
+    if (known !== undefined) return known;
+    const effect = this.#select(device);
+    const policy = { effect, key: this.#keyOf(effect) };
+    this.#policies.set(device.cohort, policy);
+    return policy;
+  }
+
+  #select({ list, identity }: ModelDevice): Effect | undefined {
     const applying = [...this.#byLabel.values()]
       .filter(({ appliesTo }) => matchesAny(appliesTo, identity.labels))
       .toSorted(byId);
@@ -105,7 +128,8 @@ export class PolicyModel {
     const hostname = typeof record['hostname'] === 'string' ? record['hostname'] : '';
     const identity = deviceIdentity(record as unknown as IdentityRecord);
     const before = old === undefined ? undefined : this.effectOn(old);
-    const device: ModelDevice = { id, hostname, list, identity, revision, touches: old?.touches ?? [] };
+    const cohort = JSON.stringify([list, identity.labels]);
+    const device: ModelDevice = { id, hostname, list, identity, cohort, revision, touches: old?.touches ?? [] };
     this.devices.set(id, device);
     if (!this.#loaded) return;
     this.#hold(id, this.effectOn(device) ?? [], before ?? []);
@@ -120,24 +144,23 @@ export class PolicyModel {
     const old = this.#groups.get(id);
     if (old !== undefined && old.revision >= revision) return;
     const group = type === 'delete' ? undefined : groupContent(id, parsed(json), revision, old);
-    const selects = (old?.appliesTo.length ?? 0) + (group?.appliesTo.length ?? 0) > 0;
     const otherwise = JSON.stringify(old?.appliesTo ?? []) !== JSON.stringify(group?.appliesTo ?? []);
     const isOther = group?.isDefault === true && this.#default !== id;
-    const touched = (): Iterable<DeviceId> =>
-      (selects && otherwise) || isOther ? this.devices.keys() : (this.#holders.get(id) ?? []);
+    const holders = otherwise || isOther ? [...this.devices.keys()] : [...(this.#holders.get(id) ?? [])];
+    // Other rules leave a group where it is in effect.
+    const moves = otherwise || isOther || old === undefined || group === undefined;
     const before = new Map(
-      this.#loaded ? [...touched()].map((device) => [device, this.#effectOf(device)] as const) : [],
+      moves && this.#loaded ? holders.map((device) => [device, this.#effectOf(device)] as const) : [],
     );
     this.#put(id, group);
     if (!this.#loaded) return;
     if (group !== undefined) this.#followPeers(group);
-    for (const [device, effect] of before) {
-      this.#hold(device, this.#effectOf(device) ?? [], effect ?? []);
-      this.#refresh(device, revision);
-    }
+    for (const [device, effect] of before) this.#hold(device, this.#effectOf(device) ?? [], effect ?? []);
+    for (const device of holders) this.#refresh(device, revision);
   }
 
   #put(id: GroupId, group: GroupContent | undefined): void {
+    this.#policies.clear();
     if (group === undefined) {
       this.#groups.delete(id);
       this.#byLabel.delete(id);
@@ -164,6 +187,7 @@ export class PolicyModel {
     if (changes.length === 0) return;
     const keys = new Set(changes.map(({ peer }) => peerKey(peer)));
     for (const key of keys) this.#peersChangedAt.set(key, revision);
+    this.#policies.clear();
     const groups = [...this.#groups.values()].filter(({ peers }) => [...peers.keys()].some((key) => keys.has(key)));
     const devices = new Set(groups.flatMap(({ id }) => [...(this.#holders.get(id) ?? [])]));
     for (const device of devices) this.#refresh(device, revision);
@@ -177,7 +201,6 @@ export class PolicyModel {
     }
   }
 
-  /** Tells one state of what is in effect, and of whom it names, from every other. */
   #keyOf(effect: Effect | undefined): string {
     if (effect === undefined) return '?';
     const groups = effect.map(({ id, changedAt, guardrail }) => `${id}@${changedAt}${guardrail ?? ''}`);
@@ -195,14 +218,12 @@ export class PolicyModel {
   #refresh(id: DeviceId, revision: number): void {
     const device = this.devices.get(id);
     if (device === undefined) return;
-    const effect = this.effectOn(device);
-    const key = this.#keyOf(effect);
+    const { effect, key } = this.#policyOf(device);
     const isFirst = device.touches.length === 0;
     if (isFirst) this.#hold(id, effect ?? [], []);
     if (device.touches.at(-1)?.key === key) return;
     // One that came while the log was followed was touched then, and not before.
-    const first = revision > 0 ? revision : this.#latest(device, effect);
-    const touch = { key, revision: isFirst ? first : revision };
+    const touch = revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };
     this.devices.set(id, { ...device, touches: [...device.touches, touch].slice(-mostTouches) });
   }
 }

@@ -7,6 +7,7 @@ import type { Seen } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { Convergence, Standings } from './contract.ts';
 import { OrganizationState } from './organization-state.ts';
+import { PendingDevices } from './pending-devices.ts';
 
 export interface ConvergenceOptions {
   readonly store: Pick<Store, 'log' | 'receipts' | 'groups' | 'presence'>;
@@ -75,21 +76,17 @@ export function startConvergence({ store, monotonic, pause }: ConvergenceOptions
 
   /** Waits until every device has the revision, or until then. */
   async function waitFor({ state }: Kept, revision: number, until: number): Promise<void> {
-    let pending: ReadonlySet<DeviceId> | undefined;
+    const readPresence = (): Promise<ReadonlyMap<DeviceId, Seen>> => presence.prompt.get(state.org);
+    const devices = new PendingDevices({ state, revision, readPresence });
     let askedAt = Number.NEGATIVE_INFINITY;
     for (;;) {
-      const looked = [...state.devices.values()].filter(({ id }) => pending?.has(id) ?? true);
-      const missing = (await state.standings(revision, looked, undefined)).filter(({ in_force }) => in_force !== 'yes');
-      // Whoever had it once may have failed since: the end is told only by all of them.
-      if (missing.length === 0 && pending === undefined) return;
-      pending = missing.length === 0 ? undefined : new Set(missing.map(({ device_id }) => device_id));
-      if (pending === undefined) continue;
       const now = monotonic();
-      if (now >= until) return;
-      if (now - askedAt >= askMs) {
+      const isDue = now - askedAt >= askMs;
+      const pending = await devices.look(isDue);
+      if (pending.size === 0 || now >= until) return;
+      if (isDue) {
         askedAt = now;
-        const devices = pending.size <= mostNamed ? [...pending] : undefined;
-        store.receipts.ask(state.org, { revision, devices });
+        store.receipts.ask(state.org, { revision, devices: pending.size <= mostNamed ? [...pending] : undefined });
       }
       await changed(state.org, Math.min(lookMs, until - now));
       await new Promise((resolve) => setTimeout(resolve, Math.max(0, Math.min(gatherMs, until - monotonic()))));

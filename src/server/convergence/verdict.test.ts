@@ -21,6 +21,13 @@ const receipt = (given: Partial<Receipt>): Receipt => ({
 });
 const question: Question = { revision: 30, head: 30, touches, receipt: receipt({}), online: true, digestOf };
 
+const early = (digest: string): Receipt => receipt({ revision: 12, digest });
+/** The server began to look when this was there already. */
+const loaded: Partial<Question> = {
+  touches: [{ revision: 25, key: 'b', atLatest: true }],
+  receipt: early('digest of b'),
+};
+
 test.each<[string, Partial<Question>, string, string?]>([
   ['the newest change with the right digest', {}, 'yes'],
   ['the same, and away since', { online: false }, 'yes'],
@@ -52,6 +59,9 @@ test.each<[string, Partial<Question>, string, string?]>([
   ['nothing, ever', { receipt: undefined, online: undefined }, 'never_seen'],
   ['nothing yet, but it is connected', { receipt: undefined, online: true }, 'behind'],
   ['nothing, and it was connected once', { receipt: undefined, online: false }, 'offline'],
+  ['the right rules for an earlier revision, away since before the server looked', { ...loaded, online: false }, 'yes'],
+  ['the same, and it is connected: it may still have to follow', { ...loaded, online: true }, 'behind'],
+  ['other rules for an earlier revision, away', { ...loaded, online: false, receipt: early('x') }, 'offline'],
   ['a policy whose digest is no longer known', { touches: [{ revision: 5, key: 'gone' }] }, 'behind'],
 ])('a device that reported %s is %3$s', (_, given, word, code) => {
   const verdict = verdictOf({ ...question, ...given });

@@ -6,6 +6,8 @@ import type { Receipt } from './receipt.ts';
 export interface Touch {
   readonly revision: number;
   readonly key: string;
+  /** It may have been earlier: the server has not seen it happen. */
+  readonly atLatest?: boolean;
 }
 
 export interface Question {
@@ -49,11 +51,13 @@ export function reflectedTouch({
   revision,
   head,
   receipt,
-}: Omit<Question, 'digestOf' | 'online'>): Touch | undefined {
+  online,
+}: Omit<Question, 'digestOf'>): Touch | undefined {
   const needed = neededTouch(touches, revision);
   const reflected = receipt?.revision;
-  if (needed === undefined || reflected === undefined || reflected < needed.revision || reflected > head)
-    return undefined;
+  if (needed === undefined || reflected === undefined || reflected > head) return undefined;
+  // Of a device that is away, the digest alone tells whether its rules are the policy's. One that is here may still have to follow.
+  if (reflected < needed.revision) return needed.atLatest === true && online === false ? needed : undefined;
   return touches.findLast((touch) => touch.revision <= reflected);
 }
 
@@ -73,5 +77,7 @@ export function verdictOf(question: Question): Verdict {
   }
   const expected = digestOf(reflected.key);
   if (expected === undefined) return missing;
-  return expected === receipt.digest ? { in_force: 'yes' } : differs;
+  if (expected === receipt.digest) return { in_force: 'yes' };
+  // Other rules are no fault of a device that has not said that they are for this change.
+  return (receipt.revision ?? 0) < reflected.revision ? missing : differs;
 }
