@@ -1,7 +1,7 @@
 /** Proves that the page is live: events as they happen, a lost stream told and resumed without gaps, and reachability that follows. */
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
-import { expectShown, visit } from '../lib/browser.ts';
+import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
 import { wireTo } from '../lib/wire.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
@@ -19,21 +19,21 @@ const rename = (device: string | undefined, hostname: string): Promise<Json> =>
   fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/devices/${device}`, { hostname });
 
 async function open(path: string, use: (page: Page) => Promise<void>, url = stage.server.url): Promise<void> {
-  const one = await visit(stage.browser, url, { token: fleet.owner.token, path: `/o/${fleet.org}${path}` });
-  await use(one.page);
-  expect(one.complaints).toEqual([]);
-  await one.close();
+  await use(await stage.open({ token: fleet.owner.token, path: `/o/${fleet.org}${path}` }, url));
 }
 
 test('changes made elsewhere appear in the feed, newest first, with what changed', async () => {
   await open('/events', async (page) => {
     await expectShown(page.getByRole('heading', { name: 'Nothing has changed yet' }));
+    // What changed before that is part of what the page began with.
+    await expectShown(page.getByText('Live', { exact: true }));
     await fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/security_groups/${fleet.groups.operations}`, {
       inbound_rules: [{ ip_protocol: 'tcp', from_port: 9100, to_port: 9100 }],
     });
     await rename(fleet.devices[5], 'build-2');
     const entries = page.getByRole('region', { name: 'Events' }).getByRole('listitem');
     await expectShown(entries.filter({ hasText: 'build-2' }));
+    await expectShown(entries.filter({ hasText: 'operations' }));
     const texts = await entries.allInnerTexts();
     expect(texts[0]).toMatch(/changed\s+Device build-2 hostname/);
     expect(texts[1]).toMatch(/changed\s+Group operations inbound \+1 −2/);
@@ -54,8 +54,10 @@ test('a page that loses its stream says so, and shows what it missed when the st
         await rename(fleet.devices[0], 'bastion-while-away');
         await fleet.owner.api.expect(200, 'DELETE', `${fleet.base}/devices/${fleet.devices[6]}`);
         expect(await page.getByRole('link', { name: 'laptop-kim' }).count()).toBe(1);
-        wire.mend();
+        // While the wire is cut the button stays; once it is mended, the page may be back before anybody clicks.
         await page.getByRole('button', { name: 'Try now' }).click();
+        await expectShown(page.getByText('What you see may be out of date.'));
+        wire.mend();
         await expectShown(page.getByRole('link', { name: 'bastion-while-away' }));
         await page.getByRole('link', { name: 'laptop-kim' }).waitFor({ state: 'detached' });
         await page.getByText('What you see may be out of date.').waitFor({ state: 'detached' });

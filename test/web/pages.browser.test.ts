@@ -248,6 +248,7 @@ describe('devices', () => {
     expect(command).toContain(place.org);
     expect(command).toMatch(/--enroll rf_enroll_/);
     await page.getByRole('button', { name: 'Done' }).click();
+    await page.locator('pre').waitFor({ state: 'detached' });
     expect(await page.content()).not.toContain('rf_enroll_');
   });
 

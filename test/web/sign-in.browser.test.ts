@@ -85,6 +85,7 @@ test('a person signs in at the provider, works live, stays signed in on reload a
 test('when a session ends, signing in again in another tab keeps what was not saved', async () => {
   const { page, context } = await open();
   await signInAtProvider(page, 'grace');
+  await expectShown(page.getByRole('button', { name: 'New organization' }));
   const user = (await server.store.users.byName('grace@example.org'))?.id ?? expect.fail('no such user');
   const organization = await server.store.organizations.create(user, { name: 'Navy', description: '' });
   await page.goto(`${server.url}/ui/o/${organization.id}/groups/new`);

@@ -1,21 +1,24 @@
 /** Owns what every test of the pages stands on: a server, a browser, and visits whose complaints fail the test that made them. */
 import type { Browser, Page } from 'playwright-core';
 import { afterEach, expect } from 'vitest';
-import { startBrowser, visit, type Visit, type VisitOptions } from '../lib/browser.ts';
+import { startBrowser, Visitors, type Visit, type VisitOptions } from '../lib/browser.ts';
 import type { TestServer } from '../lib/server.ts';
 import { lasting, useServer } from '../lib/stage.ts';
 
 export interface Stage {
   readonly server: TestServer;
-  readonly browser: Browser;
-  /** A page in a browser profile of its own, closed after the test. */
+  /** A page in a browser profile that nobody else has meanwhile, closed after the test. */
   readonly open: (options?: VisitOptions, url?: string) => Promise<Page>;
 }
 
 /** Called once by a file, before its own `beforeAll`: it makes the stage before the file's tests and takes it away after them. */
 export function useStage(): Stage {
   const stage = useServer();
-  const browser = lasting(startBrowser, (one) => one.close());
+  const browser = lasting<Browser>(startBrowser, (one) => one.close());
+  const visitors = lasting(
+    async () => new Visitors(browser()),
+    async () => {},
+  );
   let visits: Visit[] = [];
   afterEach(async () => {
     const complaints = visits.flatMap((one) => one.complaints);
@@ -27,11 +30,8 @@ export function useStage(): Stage {
     get server() {
       return stage.server;
     },
-    get browser() {
-      return browser();
-    },
     open: async (options = {}, url = stage.server.url) => {
-      const one = await visit(browser(), url, options);
+      const one = await visitors().visit(url, options);
       visits.push(one);
       return one.page;
     },
