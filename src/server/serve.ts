@@ -274,6 +274,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     undo.push(() => devices.close());
     const convergence = startConvergence({ store, monotonic: () => performance.now(), pause: () => nextTurn() });
     undo.push(() => convergence.close());
+    const places = around.streams
+      ? new SharedStreamPlaces(around.streams, streamLimitsOf(config))
+      : new LocalStreamPlaces(streamLimitsOf(config));
     const watch = startWatch({
       source: store.log,
       settings: {
@@ -283,9 +286,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         ...around.watch,
       },
       clock,
-      places: around.streams
-        ? new SharedStreamPlaces(around.streams, streamLimitsOf(config))
-        : new LocalStreamPlaces(streamLimitsOf(config)),
+      places,
       devices: devices.streams,
       registry: metrics.registry,
       onWarning,
@@ -316,6 +317,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       services: {
         store,
         convergence,
+        places,
         clock,
         random,
         webhookHosts: config.webhookHosts,
@@ -365,6 +367,7 @@ export const streamLimitsOf = (config: ServerConfig): StreamLimits => ({
   perUserCredential: config.maxStreams,
   perDeviceToken: config.maxDeviceStreams,
   perOrganization: config.maxOrganizationStreams,
+  waits: config.maxWaits,
 });
 
 /** No new requests; streams end; requests in flight may finish, but not for ever. */

@@ -10,7 +10,7 @@ import {
   type StreamPlaces,
 } from './stream-places.ts';
 
-const limits = { perUserCredential: 3, perDeviceToken: 2, perOrganization: 5 };
+const limits = { perUserCredential: 3, perDeviceToken: 2, perOrganization: 5, waits: 2 };
 const user = (credential: string, organization = 'acme'): StreamClaim => ({ kind: 'user', credential, organization });
 const device = (credential: string, organization = 'acme'): StreamClaim => ({
   kind: 'device',
@@ -121,4 +121,17 @@ test('while the counting process is frozen, a process goes by its own counts; la
   } finally {
     vi.useRealTimers();
   }
+});
+
+test('whoever waits has a bound of its own, and waiting takes no place from streams', async () => {
+  const wait = (credential: string): StreamClaim => ({ kind: 'wait', credential });
+  const places = new LocalStreamPlaces({ ...limits, perOrganization: 1 });
+  expect(await takeAll(places, [wait('a'), wait('a'), wait('a'), wait('b'), user('c'), user('c')])).toEqual([
+    'taken',
+    'taken',
+    'credential',
+    'taken',
+    'taken',
+    'organization',
+  ]);
 });

@@ -1,24 +1,28 @@
-/** Owns how many streams may be open at a time: by credential and by organization, counted where all of a server's processes see it. */
+/** Owns how many streams and waits may be open at a time: by credential, user and organization, counted where all of a server's processes see it. */
 
-/** The most streams that may be open at a time, in all processes of a server together. */
+/** The most streams and waits that may be open at a time, in all processes of a server together. */
 export interface StreamLimits {
   readonly perUserCredential: number;
   readonly perDeviceToken: number;
   readonly perOrganization: number;
+  /** Answers that are held back, for a user or a device. */
+  readonly waits: number;
 }
 
 export const defaultStreamLimits: StreamLimits = {
   perUserCredential: 1_000,
   perDeviceToken: 16,
   perOrganization: 200_000,
+  waits: 64,
 };
 
-/** Who opens a stream, as far as it is counted. */
+/** Who opens a stream, or waits, as far as it is counted. */
 export interface StreamClaim {
-  readonly kind: 'user' | 'device';
-  /** Tells one credential from another; no secret. */
+  readonly kind: 'user' | 'device' | 'wait';
+  /** Tells one credential from another, or one who waits; no secret. */
   readonly credential: string;
-  readonly organization: string;
+  /** Absent for a wait: it is counted for whoever waits alone. */
+  readonly organization?: string;
 }
 
 /** The bound that is reached. */
@@ -45,17 +49,17 @@ export class StreamCounts {
 
   /** Counts one more, or names the bound that is reached and counts nothing. */
   add({ kind, credential, organization }: StreamClaim): StreamBound | undefined {
-    const { perUserCredential, perDeviceToken, perOrganization } = this.#limits;
-    if (this.#of(credential) >= (kind === 'device' ? perDeviceToken : perUserCredential)) return 'credential';
-    if (this.#of(organization) >= perOrganization) return 'organization';
+    const { perUserCredential: user, perDeviceToken: device, perOrganization, waits: wait } = this.#limits;
+    if (this.#of(credential) >= { user, device, wait }[kind]) return 'credential';
+    if (organization !== undefined && this.#of(organization) >= perOrganization) return 'organization';
     this.#change(credential, 1);
-    this.#change(organization, 1);
+    if (organization !== undefined) this.#change(organization, 1);
     return undefined;
   }
 
   remove({ credential, organization }: StreamClaim): void {
     this.#change(credential, -1);
-    this.#change(organization, -1);
+    if (organization !== undefined) this.#change(organization, -1);
   }
 
   /** How many keys are remembered: none for those without streams. */

@@ -1,4 +1,5 @@
 /** Proves the answer to "is it in force?" on two servers with one database: receipts, presence, waiters, and what a device must say to count. */
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
@@ -12,7 +13,7 @@ import { newPlace, startTestServer, type Place, type TestServer } from '../lib/s
 import { useServer } from '../lib/stage.ts';
 import { EventStream } from '../lib/stream.ts';
 
-const stage = useServer();
+const stage = useServer(() => ({ maxWaits: 3 }));
 let second: TestServer;
 beforeAll(async () => {
   second = await startTestServer(stage.postgres, { url: stage.server.databaseUrl });
@@ -246,4 +247,37 @@ test('groups by label, guardrails and named devices count: in what a device shou
   expect(await convergence()).toMatchObject({ devices: 1, in_force: 0 });
   await report([]);
   expect((await convergence()).in_force).toBe(1);
+});
+
+/** A request that waits: its connection, and what has been answered. */
+function waitOn(server: TestServer, place: Place): { readonly socket: Socket; answered: string } {
+  const { hostname, port } = new URL(server.url);
+  const socket = connect(Number(port), hostname);
+  const wait = { socket, answered: '' };
+  socket.on('data', (chunk: Buffer) => (wait.answered += chunk.toString())).on('error', () => {});
+  const authorization = `Authorization: Bearer ${place.owner.token}`;
+  socket.write(`GET ${place.base}/convergence?wait=120 HTTP/1.1\r\nHost: x\r\n${authorization}\r\n\r\n`);
+  return wait;
+}
+
+test('a user waits so often at a time and no more; a wait ends with its connection', async () => {
+  const { api, place, devices } = await setUp(1);
+  const statusOf = async (asker: Api): Promise<number> => (await asker.get(`${place.base}/convergence?wait=1`)).status;
+  const waits = Array.from({ length: 6 }, () => waitOn(stage.server, place));
+  const refused = (): readonly string[] => waits.map(({ answered }) => answered).filter((answer) => answer !== '');
+  await expect.poll(() => refused().length, { timeout: 20_000 }).toBe(3);
+  for (const answer of refused()) {
+    expect(answer).toMatch(/^HTTP\/1.1 429 /);
+    expect(answer).toMatch(/retry-after: [1-9]/i);
+    expect(answer).toContain('"code":"rate_limited"');
+  }
+  expect(await statusOf(api)).toBe(429);
+  // Another token of the same user does not help; another user, a device and whoever does not wait are not concerned.
+  const { token } = await api.expect(201, 'POST', '/api/users/me/tokens', {});
+  expect(await statusOf(stage.server.nobody.as(token))).toBe(429);
+  expect(await statusOf(stage.server.nobody.as(place.member.token))).toBe(200);
+  expect(await statusOf(stage.server.nobody.as(devices[0]?.token ?? ''))).toBe(200);
+  expect((await api.get(`${place.base}/convergence`)).status).toBe(200);
+  for (const { socket } of waits) socket.destroy();
+  await expect.poll(() => statusOf(api), { timeout: 20_000 }).toBe(200);
 });

@@ -30,6 +30,8 @@ export interface StandingsQuery {
   readonly revision?: number | undefined;
   /** Milliseconds to wait while the revision is not in force on every device. */
   readonly waitMs?: number | undefined;
+  /** Whoever asked is gone: nobody waits any longer. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -37,6 +39,9 @@ export interface StandingsQuery {
  * the digest of the rules that its kernel holds; and that an answer is never older than its question.
  */
 export interface Convergence {
-  /** Undefined when the revision is above the head. Fails with `unavailable` when the server stops, or the database is away. */
+  /**
+   * Undefined when the revision is above the head. Fails with `unavailable` when the server stops, or the database is away, and with the
+   * signal's reason when whoever asked is gone.
+   */
   read(org: OrganizationId, query?: StandingsQuery): Promise<Standings | undefined>;
 }

@@ -7,12 +7,14 @@ import type { Standing } from './contract.ts';
 import { ExpectedDigests } from './expected-digests.ts';
 import { PolicyModel, type Effect, type ModelDevice } from './policy-model.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
-import { reflectedTouch, verdictOf, type Verdict } from './verdict.ts';
+import { inForceUpTo, reflectedTouch, verdictOf } from './verdict.ts';
 
 export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups'>;
 
 /** Rows in one read: records may be large. */
 const rows = 500;
+/** Devices that are judged in one turn of the event loop. */
+const judgedAtOnce = 1_000;
 
 const later = (a: string | undefined, b: string | undefined): string | undefined =>
   a === undefined || (b !== undefined && b > a) ? b : a;
@@ -21,6 +23,7 @@ export class OrganizationState {
   readonly org: OrganizationId;
   readonly #store: StateStore;
   readonly #digests: ExpectedDigests;
+  readonly #pause: () => Promise<void>;
   #model: PolicyModel | undefined;
   readonly #receipts = new Map<DeviceId, Receipt>();
   #through: string | undefined;
@@ -30,6 +33,7 @@ export class OrganizationState {
   constructor(org: OrganizationId, store: StateStore, pause: () => Promise<void>) {
     this.org = org;
     this.#store = store;
+    this.#pause = pause;
     this.#digests = new ExpectedDigests({ org, findGroups: (of, ids) => store.groups.find(of, ids), pause });
   }
 
@@ -66,7 +70,13 @@ export class OrganizationState {
   ): Promise<readonly Standing[]> {
     const all = [...devices];
     await this.workOutDigests(revision, all, seen);
-    return all.map((device) => this.#standing(revision, device, seen.get(device.id)));
+    const standings: Standing[] = [];
+    for (const [index, device] of all.entries()) {
+      // Whoever else is served by this process goes in between.
+      if (index > 0 && index % judgedAtOnce === 0) await this.#pause();
+      standings.push(this.#standing(revision, device, seen.get(device.id)));
+    }
+    return standings;
   }
 
   /** What a device said last. */
@@ -74,12 +84,10 @@ export class OrganizationState {
     return this.#receipts.get(id);
   }
 
-  /** Whether the device has the revision in force, by the digests that are known. Without `seen` it may be connected. */
-  judge(revision: number, device: ModelDevice, seen?: ReadonlyMap<DeviceId, Seen>): Verdict {
-    return verdictOf({
-      ...this.#evidence(revision, device, seen === undefined ? true : this.#isOnline(device.id, seen.get(device.id))),
-      digestOf: (key) => this.#digests.get(key),
-    });
+  /** Up to which revision the device has everything in force, by the digests that are known. Without `seen` it may be connected. */
+  inForceUpTo(device: ModelDevice, seen?: ReadonlyMap<DeviceId, Seen>): number {
+    const online = seen === undefined ? true : this.#isOnline(device.id, seen.get(device.id));
+    return inForceUpTo({ ...this.#evidence(0, device, online), digestOf: (key) => this.#digests.get(key) });
   }
 
   /** Undefined: it never held a stream. */

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Receipt } from './receipt.ts';
-import { verdictOf, type Question } from './verdict.ts';
+import { inForceUpTo, verdictOf, type Question } from './verdict.ts';
 
 const touches = [
   { revision: 10, key: 'a' },
@@ -83,6 +83,10 @@ test('in force is said only of a receipt that reflects the newest change up to t
       (at, names, said, revision, online) => {
         const changes = at.toSorted((a, b) => a - b).map((one, index) => ({ revision: one, key: names[index] ?? 'a' }));
         const given = { revision, head: 40, touches: changes, receipt: receipt(said), online, digestOf };
+        const loadedFirst = changes.map((change, index) => ({ ...change, ...(index === 0 && { atLatest: true }) }));
+        for (const one of [given, { ...given, touches: loadedFirst }]) {
+          expect(verdictOf(one).in_force === 'yes').toBe(revision <= inForceUpTo(one));
+        }
         if (verdictOf(given).in_force !== 'yes') return;
         const needed = changes.findLast((touch) => touch.revision <= revision) ?? changes[0];
         expect(said.state).toBe('applied');

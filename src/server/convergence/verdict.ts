@@ -81,3 +81,12 @@ export function verdictOf(question: Question): Verdict {
   // Other rules are no fault of a device that has not said that they are for this change.
   return (receipt.revision ?? 0) < reflected.revision ? missing : differs;
 }
+
+/** Up to which revision the device has everything in force, of all that are known; -1: nothing, or nobody knows. It is `yes` for these and for no other. */
+export function inForceUpTo(question: Omit<Question, 'revision'>): number {
+  const { touches, receipt } = question;
+  if (verdictOf({ ...question, revision: 0 }).in_force !== 'yes') return -1;
+  const reflected = Math.max(receipt?.revision ?? -1, touches[0]?.revision ?? -1);
+  const next = touches.find((touch) => touch.revision > reflected);
+  return next === undefined ? Number.POSITIVE_INFINITY : next.revision - 1;
+}

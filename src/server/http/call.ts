@@ -18,6 +18,7 @@ import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
 import type { Actor } from '../store/contract/actor.ts';
 import type { Store } from '../store/contract/store.ts';
+import type { StreamPlaces } from '../stream-places.ts';
 import type { WebhookHost } from '../webhook-hosts.ts';
 
 /** Every variable that a path may have, each through its door. */
@@ -71,6 +72,8 @@ export interface Call<Id extends OperationId> {
   readonly body: BodyOf<Id>;
   readonly ifMatch: IfMatch;
   readonly subjects: Subjects;
+  /** Where the caller asks the answer to be held back: told when the connection has ended. */
+  readonly gone?: AbortSignal;
 }
 
 /** A page of a list: what comes back, and where the next page starts if there is one. */
@@ -83,7 +86,8 @@ export interface ListAnswer {
 
 export interface RecordAnswer {
   readonly kind: 'record';
-  readonly json: string;
+  /** In parts, as of a list, where it holds one that may be long. */
+  readonly json: string | AsyncIterable<string>;
   readonly revision?: number;
   /** Canonical path of what was created. */
   readonly location?: string;
@@ -97,6 +101,8 @@ export type Answer = ListAnswer | RecordAnswer;
 export interface Services {
   readonly store: Store;
   readonly convergence: Convergence;
+  /** For answers that are held back. */
+  readonly places: StreamPlaces;
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;

@@ -129,6 +129,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, answerTimeoutMs }: 
     if (!areParamsOf(id, variables)) throw new Error(`${request.url} lacks variables of ${id}`);
     const { user_id } = principal;
     const query = parseQuery(id, request.query as Record<string, unknown>);
+    const heldBack = heldBackMs(query);
     const done = handler(
       {
         operation: id,
@@ -140,16 +141,24 @@ function answerer<Id extends AnsweredId>(id: Id, { services, answerTimeoutMs }: 
         query,
         body: readBody(id, request.body, lengths),
         ifMatch: operation.conditional ? parseIfMatch(request.headers['if-match']) : undefined,
+        ...(heldBack > 0 && { gone: goneSignal(reply) }),
       },
       services,
     );
-    return send(operation, await within(done, answerTimeoutMs + heldBackMs(query)), reply);
+    return send(operation, await within(done, answerTimeoutMs + heldBack), reply);
   };
 }
 
 /** Milliseconds that the caller asks the answer to be held back. */
 const heldBackMs = (query: object): number =>
   'wait' in query && typeof query.wait === 'number' ? query.wait * 1_000 : 0;
+
+/** Tells when the connection ends before the answer. */
+function goneSignal({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  raw.once('close', () => gone.abort(new HttpError('malformed_request', 'The connection ended before the answer.')));
+  return gone.signal;
+}
 
 /** The stream operation: what was let in goes to its handler, which takes the socket over. */
 function streamer({ stream }: RouteOptions) {

@@ -1,4 +1,4 @@
-/** Owns the options of event streams. */
+/** Owns the options of event streams, and of answers that are held back. */
 import type { ServerOption } from './option.ts';
 import { between } from './values.ts';
 
@@ -43,6 +43,13 @@ export const streamOptions = {
     env: 'RINGFENCE_MAX_ORGANIZATION_STREAMS',
     help: 'streams that an organization may have open at a time (429 beyond)',
     fallback: '200000',
+    read: between(1, 10_000_000),
+  },
+  maxWaits: {
+    flags: '--max-waits <number>',
+    env: 'RINGFENCE_MAX_WAITS',
+    help: 'answers about convergence that a user, or a device, may wait for at a time (429 beyond)',
+    fallback: '64',
     read: between(1, 10_000_000),
   },
 } as const satisfies Readonly<Record<string, ServerOption>>;

@@ -228,7 +228,7 @@ describe('the end of a right', () => {
 });
 
 describe('the number of streams', () => {
-  const limits = { perUserCredential: 3, perDeviceToken: 2, perOrganization: 6 };
+  const limits = { perUserCredential: 3, perDeviceToken: 2, perOrganization: 6, waits: 1 };
 
   test('of a credential and of an organization is bounded, and a stream that ends makes room', async () => {
     const t = make({ places: new LocalStreamPlaces(limits) });

@@ -51,7 +51,7 @@ interface MeasureRequest {
   readonly timer: NodeJS.Timeout;
 }
 
-const keyOf = ({ credential, organization }: StreamClaim): string => `${credential} ${organization}`;
+const keyOf = ({ credential, organization = '' }: StreamClaim): string => `${credential} ${organization}`;
 
 export class WorkerPool {
   readonly #o: WorkerPoolOptions;

@@ -1,9 +1,12 @@
 /** Owns the operations about enforcement (reference 4.10): what agents report, and whether the policy is in force. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { inForceWords, type InForce } from '../../../api/enforcement/in-force.ts';
 import { pathFor } from '../../../api/paths.ts';
-import type { Standing } from '../../convergence/contract.ts';
+import type { Standing, Standings } from '../../convergence/contract.ts';
+import { credentialId, type Principal } from '../../identity/authenticate.ts';
+import type { StreamPlace, StreamPlaces } from '../../stream-places.ts';
 import { record, type Handler } from '../call.ts';
-import { invalid } from '../errors.ts';
+import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
 const report: Handler<'reportDeviceStatus'> = async (call, { store, clock }) => {
@@ -41,10 +44,50 @@ const pendingOf = ({ device_id, hostname, in_force, revision, last_seen_at, code
   ...(detail !== undefined && { detail }),
 });
 
-const read: Handler<'readConvergence'> = async (call, { convergence }) => {
+/** Devices that are written in one turn of the event loop. */
+const writtenAtOnce = 1_000;
+
+/** The record with everybody who is pending, who may be a hundred thousand. */
+async function* inParts(head: object, pending: readonly Standing[]): AsyncGenerator<string> {
+  yield `${JSON.stringify(head).slice(0, -1)},"pending":[`;
+  for (let from = 0; from < pending.length; from += writtenAtOnce) {
+    const part = pending.slice(from, from + writtenAtOnce).map((device) => JSON.stringify(pendingOf(device)));
+    yield `${from === 0 ? '' : ','}${part.join(',')}`;
+    await nextTurn();
+  }
+  yield ']}';
+}
+
+/** Seconds after which it makes sense to wait again. */
+const retryAfter = 5;
+
+/** A place among those of the user, or of the device, who wait. */
+async function takePlace(principal: Principal, places: StreamPlaces): Promise<StreamPlace> {
+  const who = principal.kind === 'user' ? principal.user_id : credentialId(principal);
+  const place = await places.take({ kind: 'wait', credential: `wait ${who}` });
+  if (typeof place !== 'string') return place;
+  throw new HttpError('rate_limited', 'As many of your requests wait as may. End one, or ask without wait.', {
+    headers: { 'Retry-After': String(retryAfter) },
+  });
+}
+
+const standingsOf: (...args: Parameters<Handler<'readConvergence'>>) => Promise<Standings | undefined> = async (
+  { params: { org_id }, query: { revision, wait = 0 }, principal, gone },
+  { convergence, places },
+) => {
+  if (wait === 0) return convergence.read(org_id, { revision });
+  const place = await takePlace(principal, places);
+  try {
+    return await convergence.read(org_id, { revision, waitMs: wait * 1_000, signal: gone });
+  } finally {
+    place.release();
+  }
+};
+
+const read: Handler<'readConvergence'> = async (call, services) => {
   const { org_id } = call.params;
-  const { revision, wait = 0, limit = Number.POSITIVE_INFINITY, after } = call.query;
-  const standings = await convergence.read(org_id, { revision, waitMs: wait * 1_000 });
+  const { limit = Number.POSITIVE_INFINITY, after } = call.query;
+  const standings = await standingsOf(call, services);
   if (standings === undefined) {
     throw invalid([
       { pointer: '/revision', code: 'out_of_range', detail: 'The organization has no such revision yet.' },
@@ -54,21 +97,17 @@ const read: Handler<'readConvergence'> = async (call, { convergence }) => {
   for (const { in_force } of standings.devices) counts[in_force] += 1;
   const { yes: in_force, ...others } = counts;
   const pending = standings.devices.filter((device) => device.in_force !== 'yes');
-  const page = partOf(pending, { after, limit: limit + 1 });
-  const shown = page.slice(0, limit);
+  const shown = partOf(pending, { after, limit });
   const last = shown.at(-1);
   const next =
-    page.length > shown.length && last !== undefined
+    last !== undefined && last !== pending.at(-1)
       ? `${pathFor('readConvergence', { org_id })}?revision=${standings.revision}&limit=${limit}&after=${last.device_id}`
       : undefined;
+  const head = { revision: standings.revision, devices: standings.devices.length, in_force, ...others };
   return {
-    ...record({
-      revision: standings.revision,
-      devices: standings.devices.length,
-      in_force,
-      ...others,
-      pending: shown.map(pendingOf),
-    }),
+    kind: 'record',
+    json:
+      shown.length > writtenAtOnce ? inParts(head, shown) : JSON.stringify({ ...head, pending: shown.map(pendingOf) }),
     ...(next !== undefined && { next }),
   };
 };

@@ -1,0 +1,55 @@
+/** Owns up to which revision each device has everything in force: a device is judged again only when it, or what it said last, is another. */
+import type { DeviceId } from '../../policy/ids.ts';
+import type { Seen } from '../store/contract/presence.ts';
+import type { OrganizationState } from './organization-state.ts';
+import type { ModelDevice } from './policy-model.ts';
+import type { Receipt } from './receipt.ts';
+
+export interface EnforcedRevisionsOptions {
+  readonly state: Pick<OrganizationState, 'devices' | 'receiptOf' | 'workOutDigests' | 'inForceUpTo'>;
+  readonly readPresence: () => Promise<ReadonlyMap<DeviceId, Seen>>;
+}
+
+/** What a device was last judged by; no device where that could not be told for certain. */
+interface Judged {
+  readonly device: ModelDevice | undefined;
+  readonly receipt: Receipt | undefined;
+  readonly upTo: number;
+}
+
+export class EnforcedRevisions {
+  readonly #o: EnforcedRevisionsOptions;
+  readonly #judged = new Map<DeviceId, Judged>();
+
+  constructor(options: EnforcedRevisionsOptions) {
+    this.#o = options;
+  }
+
+  /**
+   * Up to which revision each device has everything, as far as the state has been refreshed. `all` judges also those again that lack
+   * something, with who is connected: a device that is away may have it by an older word.
+   */
+  async look(all: boolean): Promise<ReadonlyMap<DeviceId, number>> {
+    const { state, readPresence } = this.#o;
+    const seen = all ? await readPresence() : undefined;
+    const again = [...state.devices.values()].filter((device) => this.#isOther(device, all));
+    const known = await state.workOutDigests(0, again, seen);
+    for (const { id } of again) {
+      const device = state.devices.get(id);
+      if (device === undefined) continue;
+      const upTo = state.inForceUpTo(device, seen);
+      this.#judged.set(id, { device: known ? device : undefined, receipt: state.receiptOf(id), upTo });
+    }
+    const enforced = new Map<DeviceId, number>();
+    // One that came meanwhile has not been judged.
+    for (const id of state.devices.keys()) enforced.set(id, this.#judged.get(id)?.upTo ?? -1);
+    for (const id of this.#judged.keys()) if (!enforced.has(id)) this.#judged.delete(id);
+    return enforced;
+  }
+
+  #isOther(device: ModelDevice, all: boolean): boolean {
+    const judged = this.#judged.get(device.id);
+    if (judged === undefined || device !== judged.device) return true;
+    return this.#o.state.receiptOf(device.id) !== judged.receipt || (all && judged.upTo !== Number.POSITIVE_INFINITY);
+  }
+}

@@ -1,0 +1,148 @@
+/** Owns those who wait until a revision is in force on every device: all of an organization share one look at its devices. */
+import { StoreError } from '../store/contract/errors.ts';
+import type { Awaited } from '../store/contract/receipts.ts';
+import type { EnforcedRevisions } from './enforced-revisions.ts';
+
+export interface WaitsOptions {
+  /** Takes in everything that was written before. */
+  readonly refresh: () => Promise<void>;
+  readonly enforced: Pick<EnforcedRevisions, 'look'>;
+  /** Asks devices for their word. */
+  readonly ask: (awaited: Awaited) => void;
+  /** Milliseconds that only ever go forward. */
+  readonly monotonic: () => number;
+}
+
+/** How long somebody waits: until a moment of `monotonic`, or until whoever asked is gone. */
+export interface Patience {
+  readonly until: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Waiter {
+  readonly revision: number;
+  readonly settle: (failure?: unknown) => void;
+}
+
+/** Receipts that come so close together are taken in at once. */
+const gatherMs = 25;
+/** So often devices are looked at without a hint: one may be lost. */
+const lookMs = 1_000;
+/** So many times as long as a look took nothing is looked at again, and no longer than this: looking never takes most of a process. */
+const restFactor = 10;
+const longestRestMs = 250;
+/** So often devices are asked again: one that came back meanwhile has not heard. */
+const askMs = 3_000;
+/** Up to so many devices are asked by name; beyond, all of the organization. */
+const mostNamed = 400;
+
+export class OrganizationWaits {
+  readonly #o: WaitsOptions;
+  readonly #waiters = new Set<Waiter>();
+  #wake: () => void = () => {};
+  /** A hint came while nobody listened for one. */
+  #woken = false;
+  #isRunning = false;
+
+  constructor(options: WaitsOptions) {
+    this.#o = options;
+  }
+
+  get size(): number {
+    return this.#waiters.size;
+  }
+
+  /** Something may have changed. */
+  wake(): void {
+    this.#woken = true;
+    this.#wake();
+  }
+
+  /** Nobody waits any longer; for a server that stops. */
+  close(): void {
+    this.#settleAll(new StoreError({ code: 'unavailable' }));
+  }
+
+  /** Resolves when a look has shown the revision on every device, or when the time is over; fails with the signal's reason when whoever asked is gone. */
+  wait(revision: number, { until, signal }: Patience): Promise<void> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      const settle = (failure?: unknown): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', gone);
+        this.#waiters.delete(waiter);
+        if (this.#waiters.size === 0) this.#wake();
+        if (failure === undefined) resolve();
+        else reject(failure);
+      };
+      const gone = (): void => settle(signal?.reason ?? new Error('gone'));
+      const timer = setTimeout(settle, Math.max(0, until - this.#o.monotonic()));
+      const waiter = { revision, settle };
+      signal?.addEventListener('abort', gone);
+      this.#waiters.add(waiter);
+      // The look under way may be older than this question, and not go as far.
+      this.wake();
+      if (!this.#isRunning) void this.#run();
+    });
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    try {
+      await this.#look();
+    } catch (error) {
+      this.#settleAll(error);
+    } finally {
+      this.#isRunning = false;
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { enforced, monotonic } = this.#o;
+    let askedFor = -1;
+    let askedAt = Number.NEGATIVE_INFINITY;
+    while (this.#waiters.size > 0) {
+      const began = monotonic();
+      const isDue = began - askedAt >= askMs;
+      this.#woken = false;
+      const upTo = await enforced.look(isDue);
+      let least = Number.POSITIVE_INFINITY;
+      for (const revision of upTo.values()) least = Math.min(least, revision);
+      let highest = -1;
+      for (const { revision, settle } of this.#waiters) {
+        if (revision <= least) settle();
+        else highest = Math.max(highest, revision);
+      }
+      if (highest >= 0 && (isDue || highest > askedFor)) {
+        [askedFor, askedAt] = [highest, began];
+        const missing = [...upTo].filter(([, revision]) => revision < highest).map(([id]) => id);
+        this.#o.ask({ revision: highest, devices: missing.length <= mostNamed ? missing : undefined });
+      }
+      const took = monotonic() - began;
+      await this.#changed();
+      await this.#rest(Math.min(longestRestMs, Math.max(gatherMs, restFactor * took)));
+      if (this.#waiters.size > 0) await this.#o.refresh();
+    }
+  }
+
+  /** Until something may have changed, or the next look is due. */
+  #changed(): Promise<void> {
+    if (this.#woken || this.#waiters.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.#wake(), lookMs);
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = () => {};
+        resolve();
+      };
+    });
+  }
+
+  #rest(ms: number): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, this.#waiters.size === 0 ? 0 : ms));
+  }
+
+  #settleAll(failure: unknown): void {
+    for (const { settle } of this.#waiters) settle(failure);
+  }
+}
