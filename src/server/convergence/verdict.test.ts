@@ -60,7 +60,8 @@ test.each<[string, Partial<Question>, string, string?]>([
   ['nothing yet, but it is connected', { receipt: undefined, online: true }, 'behind'],
   ['nothing, and it was connected once', { receipt: undefined, online: false }, 'offline'],
   ['the right rules for an earlier revision, away since before the server looked', { ...loaded, online: false }, 'yes'],
-  ['the same, and it is connected: it may still have to follow', { ...loaded, online: true }, 'behind'],
+  ['the same, and it is connected', { ...loaded, online: true }, 'yes'],
+  ['other rules for an earlier revision, connected', { ...loaded, online: true, receipt: early('x') }, 'behind'],
   ['other rules for an earlier revision, away', { ...loaded, online: false, receipt: early('x') }, 'offline'],
   ['a policy whose digest is no longer known', { touches: [{ revision: 5, key: 'gone' }] }, 'behind'],
 ])('a device that reported %s is %3$s', (_, given, word, code) => {

@@ -51,13 +51,12 @@ export function reflectedTouch({
   revision,
   head,
   receipt,
-  online,
-}: Omit<Question, 'digestOf'>): Touch | undefined {
+}: Omit<Question, 'digestOf' | 'online'>): Touch | undefined {
   const needed = neededTouch(touches, revision);
   const reflected = receipt?.revision;
   if (needed === undefined || reflected === undefined || reflected > head) return undefined;
-  // Of a device that is away, the digest alone tells whether its rules are the policy's. One that is here may still have to follow.
-  if (reflected < needed.revision) return needed.atLatest === true && online === false ? needed : undefined;
+  // Where the server did not see the change happen, the digest alone tells whether the rules are the policy's: every server says the same then.
+  if (reflected < needed.revision) return needed.atLatest === true ? needed : undefined;
   return touches.findLast((touch) => touch.revision <= reflected);
 }
 
