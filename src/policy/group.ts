@@ -69,7 +69,7 @@ export function readText(body: JsonObject, name: string, rule: TextRule, problem
   }
   // A string of n UTF-16 units has at least n / 2 characters: only texts near the limit are worth counting.
   const length = value.length > rule.longest * 2 ? value.length : [...value].length;
-  const fault = textFault(value, rule);
+  const fault = length > rule.longest ? undefined : textFault(value, rule);
   if (length < rule.shortest) problems.add(here, 'text_too_short', () => `${name} must not be empty.`);
   else if (length > rule.longest) {
     problems.add(here, 'text_too_long', () => `${name} may be ${rule.longest} characters long, got ${length}.`);

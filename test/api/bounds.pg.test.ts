@@ -107,6 +107,18 @@ describe('a document is bounded before it is built', () => {
     const fields = Array.from({ length: 100_000 }, (_, index) => `"${index}":0`).join(',');
     const wide = await place.owner.api.ask('POST', groups(), { raw: `{${fields}}` });
     expect([wide.status, wide.json.errors[0].code]).toEqual([422, 'too_many_values']);
+    const entries = await place.owner.api.ask('POST', groups(), {
+      raw: `{"group_name":[${'"",'.repeat(1_300_000)}""]}`,
+    });
+    expect([entries.status, entries.json.errors[0].code]).toEqual([422, 'too_many_values']);
+  });
+
+  test('texts of other languages have room for every name and description, and not for megabytes', async () => {
+    const post = (name: string, description: string) =>
+      place.owner.api.post(groups(), { group_name: name, group_description: description });
+    expect((await post('名'.repeat(255), '🦊'.repeat(4_096))).status).toBe(201);
+    const long = await post('é'.repeat(1_000_000), '');
+    expect([long.status, long.json.errors.map(({ code }: { code: string }) => code)]).toEqual([422, ['text_too_long']]);
   });
 
   test('a group that is as large as the limits allow is taken, and one that has more is told so in words', async () => {
@@ -124,7 +136,7 @@ describe('a document is bounded before it is built', () => {
     expect((await place.owner.api.post(groups(), whole)).status).toBe(201);
     const rangesToo = await place.owner.api.post(groups(), {
       group_name: 'more ranges',
-      inbound_rules: [rule(Array.from({ length: 300_000 }, () => ''))],
+      inbound_rules: [rule(Array.from({ length: 200_000 }, () => ''))],
     });
     expect([rangesToo.status, rangesToo.json.errors.map(({ code }: { code: string }) => code)]).toEqual([
       422,

@@ -30,8 +30,8 @@ export function deviceIdentity({ id, tunnel_ip = '', addresses = [], labels = []
   return { id, labels, addresses: [...own.values()] };
 }
 
-/** The texts of a list with their places. */
-function readList(value: unknown, pointer: string, most: number, problems: Problems): readonly [number, string][] {
+/** The entries of a list, of whatever kind they are. */
+function readList(value: unknown, pointer: string, most: number, problems: Problems): readonly unknown[] {
   if (value === null) {
     problems.add(pointer, 'null_not_allowed', () => 'The list must be an array; an empty one is allowed.');
     return [];
@@ -44,11 +44,13 @@ function readList(value: unknown, pointer: string, most: number, problems: Probl
     problems.add(pointer, 'too_many_items', () => `There may be ${most} entries, here are ${value.length}.`);
     return [];
   }
-  return (value as readonly unknown[]).flatMap((entry, index): [number, string][] => {
-    if (typeof entry === 'string') return [[index, entry]];
-    problems.add(at(pointer, index), 'not_a_string', () => `An entry must be a string, got ${show(entry)}.`);
-    return [];
-  });
+  return value;
+}
+
+function isText(entry: unknown, pointer: string, index: number, problems: Problems): entry is string {
+  if (typeof entry === 'string') return true;
+  problems.add(at(pointer, index), 'not_a_string', () => `An entry must be a string, got ${show(entry)}.`);
+  return false;
 }
 
 /** Reads labels: every problem goes to `problems`; the answer is sorted, and complete only where none was added. */
@@ -59,7 +61,8 @@ export function readLabels(
   most: number = labelLimits.perDevice,
 ): string[] {
   const labels = new Set<string>();
-  for (const [index, text] of readList(value, pointer, most, problems)) {
+  for (const [index, text] of readList(value, pointer, most, problems).entries()) {
+    if (!isText(text, pointer, index, problems)) continue;
     const label = parseLabel(text);
     if (typeof label !== 'string') {
       problems.add(at(pointer, index), label.fault, () => `${show(text)} ${label.reason}.`);

@@ -126,9 +126,9 @@ describe('a device', () => {
   it('has sorted labels, each once, and not too many', () => {
     expect(readLabels(['web', 'db'], '/labels', new Problems())).toEqual(['db', 'web']);
     expect(problemsOf((problems) => readLabels(['a', 'a', 'B', 7], '/labels', problems))).toEqual([
-      '/labels/3 not_a_string',
       '/labels/1 duplicate',
       '/labels/2 label_invalid',
+      '/labels/3 not_a_string',
     ]);
     const tooMany = Array.from({ length: 33 }, (_, i) => `l${i}`);
     expect(problemsOf((problems) => readLabels(tooMany, '/labels', problems))).toEqual(['/labels too_many_items']);

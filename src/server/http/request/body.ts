@@ -6,7 +6,7 @@ import { limits } from '../../../api/limits.ts';
 import { operations } from '../../../api/operations.ts';
 import type { ServerConfig } from '../../options/config.ts';
 import { HttpError } from '../errors.ts';
-import { parseJson, type JsonBounds } from './json.ts';
+import { JsonScan, parseJson, type JsonBounds } from './json.ts';
 
 export interface BodyLimits {
   /** Bytes of a body that holds rules. */
@@ -17,15 +17,22 @@ export interface BodyLimits {
 }
 
 /** Room for twice the rules and peers that a group may have, so that one with too many is told so in words. A peer counts as a range. */
-export const bodyLimitsOf = ({ maxBody, maxPlainBody, maxRules, maxRanges }: ServerConfig): BodyLimits => ({
-  rules: maxBody,
-  plain: maxPlainBody,
-  json: {
-    depth: limits.jsonDepth,
-    containers: 8 * maxRules + 4 * maxRanges + 1_000,
-    fields: 20 * maxRules + 2 * maxRanges + 1_000,
-  },
-});
+export const bodyLimitsOf = (config: ServerConfig): BodyLimits => {
+  const { maxBody, maxPlainBody, maxRules, maxRanges, maxName, maxDescription } = config;
+  return {
+    rules: maxBody,
+    plain: maxPlainBody,
+    json: {
+      depth: limits.jsonDepth,
+      containers: 8 * maxRules + 4 * maxRanges + 1_000,
+      fields: 20 * maxRules + 2 * maxRanges + 1_000,
+      // A peer may have as many labels as a selector.
+      values: 20 * maxRules + 2 * (2 + limits.selectorLabels) * maxRanges + 1_000,
+      // A character has up to 4 bytes.
+      beyondAscii: Math.max(2 * 4 * (maxName + maxDescription), maxPlainBody),
+    },
+  };
+};
 
 /** Of a body that is too large, so many times the limit are read and thrown away before the answer. */
 const patience = 16;
@@ -34,18 +41,30 @@ const patience = 16;
  * The whole body, up to the limit. What comes beyond is read and thrown away, within reason: many clients write their whole
  * body before they read an answer, and a connection closed in between would hide from them why they were refused.
  */
-function readBody(body: Readable, limit: number): Promise<Buffer> {
+function readBody(body: Readable, limit: number, bounds: JsonBounds): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
+    const scan = new JsonScan(bounds);
     let size = 0;
+    /** Why it is refused whatever follows. */
+    let refusal: unknown;
     const done = (): void => {
       body.off('data', take).off('end', end).off('error', fail).off('close', fail);
       if (size > limit) reject(tooLarge(limit));
+      else if (refusal !== undefined) reject(refusal);
     };
     const take = (chunk: Buffer): void => {
       size += chunk.length;
-      if (size <= limit) chunks.push(chunk);
-      else if (size <= limit * patience) chunks.length = 0;
+      if (refusal !== undefined && size <= limit) return;
+      if (size <= limit) {
+        try {
+          scan.push(chunk);
+          chunks.push(chunk);
+        } catch (error) {
+          refusal = error;
+          chunks.length = 0;
+        }
+      } else if (size <= limit * patience) chunks.length = 0;
       else {
         body.pause();
         done();
@@ -84,13 +103,13 @@ export function takeBodies(app: FastifyInstance, bounds: BodyLimits): void {
       throw new HttpError('unsupported_media_type', 'Send the body as application/json.');
     }
     const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
-    const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain']);
+    const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], bounds.json);
     // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
     if (coding !== '' && coding !== 'identity') {
       throw new HttpError('unsupported_media_type', 'Send the body as it is, without a Content-Encoding.', {
         headers: { 'Accept-Encoding': 'identity' },
       });
     }
-    return parseJson(bytes, bounds.json);
+    return parseJson(bytes);
   });
 }

@@ -9,49 +9,83 @@ export interface JsonBounds {
   readonly containers: number;
   /** Fields of all objects. */
   readonly fields: number;
+  /** Entries of all arrays and objects. */
+  readonly values: number;
+  /** Bytes of characters outside ASCII: only names and descriptions hold any, and reading them costs ten times as much. */
+  readonly beyondAscii: number;
 }
 
 const quote = 0x22;
 const backslash = 0x5c;
 
-/** Throws 422 for a document beyond the bounds. One pass, no allocation; what is no JSON passes, and is found by the parser. */
-export function refuseBeyond(bytes: Uint8Array, bounds: JsonBounds): void {
-  let depth = 0;
-  let containers = 0;
-  let fields = 0;
-  let inText = false;
-  for (let at = 0; at < bytes.length; at += 1) {
-    const byte = bytes[at] ?? 0;
-    if (inText) {
-      if (byte === backslash) at += 1;
-      else if (byte === quote) inText = false;
-      continue;
+/** A look at the bytes of a document while they come, so that no part of it takes long. What is no JSON passes, and is found by the parser. */
+export class JsonScan {
+  readonly #bounds: JsonBounds;
+  #depth = 0;
+  #containers = 0;
+  #fields = 0;
+  #values = 0;
+  #beyondAscii = 0;
+  #inText = false;
+  #isEscaped = false;
+
+  constructor(bounds: JsonBounds) {
+    this.#bounds = bounds;
+  }
+
+  /** The next bytes. Throws 422 once the document is beyond a bound. No allocation. */
+  push(bytes: Uint8Array): void {
+    let inText = this.#inText;
+    let isEscaped = this.#isEscaped;
+    for (let at = 0; at < bytes.length; at += 1) {
+      const byte = bytes[at] ?? 0;
+      if (byte >= 0x80) this.#beyondAscii += 1;
+      if (inText) {
+        if (isEscaped) isEscaped = false;
+        else if (byte === backslash) isEscaped = true;
+        else if (byte === quote) inText = false;
+        continue;
+      }
+      switch (byte) {
+        case quote:
+          inText = true;
+          break;
+        case 0x5b: // [
+        case 0x7b: // {
+          this.#depth += 1;
+          this.#containers += 1;
+          if (this.#depth > this.#bounds.depth) throw tooDeep(this.#bounds.depth);
+          if (this.#containers > this.#bounds.containers)
+            throw tooMany(`${this.#bounds.containers} arrays and objects`);
+          break;
+        case 0x5d: // ]
+        case 0x7d: // }
+          this.#depth -= 1;
+          break;
+        case 0x3a: // :
+          this.#fields += 1;
+          if (this.#fields > this.#bounds.fields) throw tooMany(`${this.#bounds.fields} fields`);
+          break;
+        case 0x2c: // ,
+          this.#values += 1;
+          if (this.#values > this.#bounds.values) throw tooMany(`${this.#bounds.values} values`);
+          break;
+        default:
+      }
     }
-    switch (byte) {
-      case quote:
-        inText = true;
-        break;
-      case 0x5b: // [
-      case 0x7b: // {
-        depth += 1;
-        containers += 1;
-        if (depth > bounds.depth) {
-          throw invalid([{ pointer: '', code: 'too_deep', detail: `The body may nest ${bounds.depth} deep.` }]);
-        }
-        if (containers > bounds.containers) throw tooMany(`${bounds.containers} arrays and objects`);
-        break;
-      case 0x5d: // ]
-      case 0x7d: // }
-        depth -= 1;
-        break;
-      case 0x3a: // :
-        fields += 1;
-        if (fields > bounds.fields) throw tooMany(`${bounds.fields} fields`);
-        break;
-      default:
-    }
+    if (this.#beyondAscii > this.#bounds.beyondAscii) throw beyondAscii(this.#bounds.beyondAscii);
+    this.#inText = inText;
+    this.#isEscaped = isEscaped;
   }
 }
+
+const tooDeep = (depth: number): HttpError =>
+  invalid([{ pointer: '', code: 'too_deep', detail: `The body may nest ${depth} deep.` }]);
+
+const beyondAscii = (bytes: number): HttpError =>
+  invalid([
+    { pointer: '', code: 'text_too_long', detail: `The body may hold ${bytes} bytes of characters outside ASCII.` },
+  ]);
 
 const tooMany = (what: string): HttpError =>
   invalid([{ pointer: '', code: 'too_many_values', detail: `The body may hold ${what}.` }]);
@@ -59,12 +93,11 @@ const tooMany = (what: string): HttpError =>
 const strict = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * JSON in UTF-8. Of a key written twice the last counts, as in every JavaScript program; `__proto__` becomes a field like
- * others, which no schema knows; numbers too large become Infinity, which no schema takes. So each is harmless further on.
+ * JSON in UTF-8, of a document within its bounds. Of a key written twice the last counts, as in every JavaScript program; `__proto__`
+ * becomes a field like others, which no schema knows; numbers too large become Infinity, which no schema takes. So each is harmless further on.
  */
-export function parseJson(bytes: Uint8Array, bounds: JsonBounds): unknown {
+export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length === 0) return undefined;
-  refuseBeyond(bytes, bounds);
   let text: string;
   try {
     text = strict.decode(bytes);
