@@ -39,14 +39,12 @@ export async function buildProgram({ outdir }) {
   // The door is one file: commands, options, help. Of a dozen small files Node would resolve, open and link each.
   const door = await build({ ...common, entryPoints: { ringfence: 'src/cli/main.ts' }, plugins: [parts.plugin] });
   // What a command does is loaded when it runs. Rooms share no file, so that none is split for the sake of another.
-  const entries = [...parts.found];
-  const rooms = new Set(entries.map(([, path]) => roomOf(path)));
   const rest = await Promise.all([
     agent,
-    ...[...rooms].map((room) =>
+    ...roomsOf(parts.found).map((entryPoints) =>
       build({
         ...common,
-        entryPoints: Object.fromEntries(entries.filter(([, path]) => roomOf(path) === room)),
+        entryPoints,
         splitting: true,
         // Only `--demo-idp` wants it, and says what to do where it is missing.
         external: ['oidc-provider'],
@@ -54,6 +52,16 @@ export async function buildProgram({ outdir }) {
     ),
   ]);
   return [door, ...rest].flatMap(({ metafile }) => modulesIn(metafile));
+}
+
+/**
+ * The files of each room, in one order whatever the order in which they were found: it decides how they are cut and named, and two builds must be equal.
+ * @param {ReadonlyMap<string, string>} found
+ */
+export function roomsOf(found) {
+  const entries = [...found].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const rooms = new Set(entries.map(([, path]) => roomOf(path)));
+  return [...rooms].map((room) => Object.fromEntries(entries.filter(([, path]) => roomOf(path) === room)));
 }
 
 /** @param {string} path */

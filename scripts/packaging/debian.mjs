@@ -18,8 +18,10 @@ const read = (path) => readFileSync(join(top, path), 'utf8');
 export const runtimePath = 'usr/lib/ringfence/node';
 const programFolder = 'usr/lib/ringfence/program';
 
+/** Whoever builds packages answers for them, as with Debian's own tools; unsaid, an address that cannot be anybody's. */
+const { DEBFULLNAME = 'Ringfence maintainers', DEBEMAIL = 'maintainers@ringfence.invalid' } = process.env;
 const common = {
-  Maintainer: 'The Ringfence developers <ringfence@localhost>',
+  Maintainer: `${DEBFULLNAME} <${DEBEMAIL}>`,
   Section: 'net',
   Priority: 'optional',
 };

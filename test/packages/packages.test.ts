@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
+import { roomsOf } from '../../scripts/build-program.mjs';
 import { writeAptRepository } from '../../scripts/packaging/apt-repository.mjs';
 import { buildProgramDebs } from '../../scripts/packaging/build-debs.mjs';
 import { changelogSection } from '../../scripts/packaging/changelog.mjs';
@@ -76,6 +77,17 @@ describe('two builds of the same source', () => {
       'ringfence-server_1.2.3~beta.1-1_all.deb',
     ]);
     expect(second.map(digest)).toEqual(first.map(digest));
+  });
+
+  it('cut and name the files of the program alike, in whatever order its parts were found', () => {
+    const found = [
+      ['cli-group-run', 'src/cli/group/run.ts'],
+      ['server-main', 'src/server/main.ts'],
+      ['cli-device-run', 'src/cli/device/run.ts'],
+      ['cli-lab-run', 'src/cli/lab/run.ts'],
+    ] as const;
+    expect(JSON.stringify(roomsOf(new Map(found.toReversed())))).toBe(JSON.stringify(roomsOf(new Map(found))));
+    expect(roomsOf(new Map(found))).toHaveLength(3);
   });
 
   it('give an apt repository whose lists name every package with its size and digest', () => {
