@@ -317,7 +317,7 @@ const rooms: Rooms = {
   'cli/organization': noun([], 'organizations'),
   'cli/member': noun([], 'members of an organization'),
   'cli/key': noun(['cli/lookup'], 'enrollment keys, which name groups'),
-  'cli/audit': noun([], 'the audit log'),
+  'cli/audit': noun(['cli/lookup'], 'the audit log'),
   'cli/device': noun(['cli/lookup', 'node'], 'devices, which have groups'),
   'cli/group/editor.ts': {
     may: [],

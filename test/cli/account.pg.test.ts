@@ -254,10 +254,12 @@ describe('user, token and key', () => {
     await owner.run(['group', 'allow', 'audited', 'in', 'tcp', '22']);
     await owner.run(['group', 'edit', 'audited', '--name', 'seen', '--description', 'x']);
     const wide = (await owner.run(['audit', '--limit', '2', '-o', 'wide'])).stdout;
-    expect(wide).toMatch(/changed group seen: description, name +\d+ +[0-9a-f-]{36} +user token +127\.0\.0\.1\n/);
-    expect(wide).toMatch(/changed group seen: inbound rules +\d+ /);
+    expect(wide).toMatch(
+      /renamed group \S+ to seen, and changed its description +\d+ +[0-9a-f-]{36} +user token +127\.0\.0\.1\n/,
+    );
+    expect(wide).toMatch(/allowed tcp 22 from anywhere in audited +\d+ /);
     await owner.run(['group', 'delete', 'seen', '--yes']);
-    expect((await owner.run(['audit', '--limit', '1'])).stdout).toMatch(/deleted group [0-9a-f]{8}\n/);
+    expect((await owner.run(['audit', '--limit', '1'])).stdout).toMatch(/deleted group seen \([0-9a-f-]{36}\)\n/);
     expect(await (await signedIn(stage.place.member.token)).run(['audit'])).toMatchObject({ code: 4 });
     const admin = await signedIn(stage.server.adminToken);
     expect((await admin.run(['audit', '--all-organizations', '-o', 'json'])).stdout).toContain('createUser');

@@ -105,6 +105,35 @@ describe('editing a group', () => {
     await page.getByLabel('Ports of inbound rule 2').waitFor({ state: 'detached' });
   });
 
+  test('its timeline tells who changed which rule, and an older state comes back after a look at what that changes', async () => {
+    const group = await newGroup([tcp(443)]);
+    const url = `${place.base}/security_groups/${group.id}`;
+    await place.owner.api.expect(200, 'PATCH', url, { inbound_rules: [tcp(443), tcp(22)] });
+    await place.owner.api.expect(200, 'PATCH', url, { inbound_rules: [tcp(22)] });
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const moments = page.getByRole('region', { name: 'Timeline' }).locator('.moment');
+    await expectShown(moments.nth(2));
+    const [now, middle, first] = await moments.allInnerTexts();
+    expect(now).toContain('in tcp 443 from any');
+    expect(middle).toContain('in tcp 22 from any');
+    expect(first).toContain(`${place.owner.username} created it`);
+    const restore = moments.nth(1).getByRole('button', { name: /^Restore this/ });
+    await restore.click();
+    const dialog = page.getByRole('dialog');
+    await expectShown(dialog.getByText('Inbound TCP 443 (HTTPS), any address'));
+    await expectShown(dialog.getByText('Open to everybody who can reach a device: SSH.'));
+    // Somebody saves between the look and the step: the step is refused, and the look shows what is there now.
+    await place.owner.api.expect(200, 'PATCH', url, { inbound_rules: [] });
+    await expectShown(dialog.getByText('Inbound TCP 22 (SSH), any address'));
+    await page.getByRole('button', { name: 'Restore it' }).click();
+    await expectShown(page.getByText(`${group.group_name} is restored.`));
+    await expectShown(inbound(page, 'Ports', 2));
+    expect((await read(group.id)).inbound_rules.map(({ from_port }: Json) => from_port)).toEqual([443, 22]);
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await expectShown(page.getByText('Undone.'));
+    expect((await read(group.id)).inbound_rules).toBeUndefined();
+  });
+
   test('two people edit at once: the second sees both sides and keeps both', async () => {
     const group = await newGroup([tcp(80), tcp(22)]);
     const [first, second] = [

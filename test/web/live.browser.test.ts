@@ -22,23 +22,28 @@ async function open(path: string, use: (page: Page) => Promise<void>, url = stag
   await use(await stage.open({ token: fleet.owner.token, path: `/o/${fleet.org}${path}` }, url));
 }
 
-test('changes made elsewhere appear in the feed, newest first, with what changed', async () => {
-  await open('/events', async (page) => {
-    await expectShown(page.getByRole('heading', { name: 'Nothing has changed yet' }));
-    // What changed before that is part of what the page began with.
-    await expectShown(page.getByText('Live', { exact: true }));
+test('what others do appears in the activity as sentences, with before and after, and is taken back there', async () => {
+  await open('/activity', async (page) => {
     await fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/security_groups/${fleet.groups.operations}`, {
       inbound_rules: [{ ip_protocol: 'tcp', from_port: 9100, to_port: 9100 }],
     });
     await rename(fleet.devices[5], 'build-2');
-    const entries = page.getByRole('region', { name: 'Events' }).getByRole('listitem');
-    await expectShown(entries.filter({ hasText: 'build-2' }));
-    await expectShown(entries.filter({ hasText: 'operations' }));
-    const texts = await entries.allInnerTexts();
-    expect(texts[0]).toMatch(/changed\s+Device build-2 hostname/);
-    expect(texts[1]).toMatch(/changed\s+Group operations inbound \+1 −2/);
-    await page.getByText('Groups', { exact: true }).last().click();
-    expect(await entries.count()).toBe(1);
+    const entries = page.getByRole('region', { name: 'Activity' }).locator('.deed');
+    await expectShown(entries.filter({ hasText: 'changed device build-2: hostname' }));
+    const who = fleet.owner.username;
+    const change = `${who} allowed tcp 9100 from anywhere instead of tcp 9100 from bastion (100.64.0.2) and ping from 100.64.0.0/24 in operations`;
+    await page.getByText('Groups and rules', { exact: true }).click();
+    await entries.filter({ hasText: 'build-2' }).waitFor({ state: 'detached' });
+    expect(await entries.first().innerText()).toContain(change);
+    await entries
+      .first()
+      .getByRole('button', { name: /^Details/ })
+      .click();
+    await expectShown(entries.first().getByText('in tcp 9100 from any'));
+    await entries.first().getByRole('button', { name: 'Take this back' }).click();
+    await expectShown(page.getByRole('dialog').getByText('It takes effect at once on 4 devices.'));
+    await page.getByRole('button', { name: 'Restore it' }).click();
+    await expectShown(entries.filter({ hasText: `${who} restored group operations: allowed tcp 9100 from bastion` }));
   });
 });
 

@@ -95,15 +95,19 @@ const places: readonly Place[] = [
     },
   },
   {
-    name: 'events',
-    path: ({ org }) => `/o/${org}/events`,
-    heading: 'Events',
+    name: 'activity',
+    path: ({ org }) => `/o/${org}/activity`,
+    heading: 'Activity',
     act: async (page) => {
       // What changed before that is part of what the page began with.
       await expectShown(page.getByText('Live', { exact: true }));
       const url = `${fleet.base}/security_groups/${fleet.groups.web}`;
       await fleet.owner.api.expect(200, 'PATCH', url, { group_description: `HTTPS for everyone. ${Math.random()}` });
-      await page.getByRole('region', { name: 'Events' }).getByRole('listitem').first().waitFor();
+      const change = { inbound_rules: [{ ip_protocol: 'tcp', from_port: 443, to_port: 443 }] };
+      await fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/security_groups/${fleet.groups.operations}`, change);
+      const entry = page.locator('.deed').filter({ hasText: 'in operations' }).first();
+      await entry.getByRole('button', { name: /^Details/ }).click();
+      await entry.getByText('Take this back').waitFor();
     },
   },
   {
@@ -151,11 +155,17 @@ const places: readonly Place[] = [
     },
   },
   {
-    name: 'audit',
-    path: ({ org }) => `/o/${org}/audit`,
-    heading: 'Audit',
+    name: 'timeline',
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}`,
+    heading: 'databases',
     act: async (page) => {
-      await page.getByRole('region', { name: 'Audit' }).getByRole('listitem').first().waitFor();
+      const url = `${fleet.base}/security_groups/${fleet.groups.database}`;
+      await fleet.owner.api.expect(200, 'PATCH', url, { group_description: `PostgreSQL ${Math.random()}` });
+      await page
+        .getByRole('button', { name: /^Restore this/ })
+        .first()
+        .click();
+      await page.getByRole('button', { name: 'Restore it' }).waitFor();
     },
   },
   { name: 'empty', path: ({ empty }) => `/o/${empty}/devices`, heading: 'No devices yet' },

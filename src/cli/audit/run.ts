@@ -1,23 +1,15 @@
 /** Owns the reading of the audit: who changed what, as sentences. */
 import type { AuditEntry } from '../../api/audit.ts';
-import { actionText, changedFields } from '../../client/audit-text.ts';
+import { sentenceOf, sentenceText } from '../../client/words/sentence.ts';
 import { usageError } from '../terminal/exit.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderTable, shortId } from '../terminal/table.ts';
+import { idColumn, renderTable } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
-import { subjectNames } from './subject-names.ts';
+import { sentenceNames } from '../lookup/subject-names.ts';
 
 export interface AuditOptions {
   readonly limit: string;
   readonly allOrganizations?: boolean;
-}
-
-/** `changed group web: inbound rules`; what is gone has no name any more. */
-export function didText(entry: AuditEntry, nameOf: (id: string) => string | undefined): string {
-  const { subject_id } = entry;
-  const subject = subject_id === undefined ? [] : [nameOf(subject_id) ?? shortId(subject_id)];
-  const fields = changedFields(entry);
-  return `${[actionText(entry), ...subject].join(' ')}${fields.length === 0 ? '' : `: ${fields.join(', ')}`}`;
 }
 
 export async function list(session: Session, { limit, allOrganizations }: AuditOptions): Promise<void> {
@@ -28,7 +20,7 @@ export async function list(session: Session, { limit, allOrganizations }: AuditO
     allOrganizations === true
       ? await client.audit.server(options)
       : await client.audit.list(await session.organization(), options);
-  const nameOf = await subjectNames(session, { isWholeServer: allOrganizations === true });
+  const names = await sentenceNames(session, { isWholeServer: allOrganizations === true });
   await session.print({
     data: entries,
     ids: entries.map(({ id }) => id),
@@ -37,7 +29,7 @@ export async function list(session: Session, { limit, allOrganizations }: AuditO
         [
           { head: 'TIME', text: ({ at }) => shortTime(at), whole: true },
           { head: 'WHO', text: ({ username }) => username },
-          { head: 'DID', text: (entry) => didText(entry, nameOf) },
+          { head: 'DID', text: (entry) => sentenceText(sentenceOf(entry, names)) },
           { head: 'REVISION', text: ({ revision }) => String(revision ?? ''), align: 'right', wide: true },
           { ...idColumn<AuditEntry>('WHAT', ({ subject_id = '' }) => subject_id, layout), wide: true },
           { head: 'WITH', text: ({ credential }) => credential.kind.replace('_', ' '), wide: true },

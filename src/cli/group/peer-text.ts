@@ -68,10 +68,3 @@ export function readSelector(text: string): Selector {
   if (selector !== undefined) return selector;
   throw usageError(`\`${text}\` names no devices: write \`label:app\`, \`label:app+prod\` or \`all-devices\``);
 }
-
-/** The word that `readPeerWord` reads as this peer. */
-export function peerWord(peer: Peer, names: PeerNames = noNames): string {
-  if ('all_devices' in peer) return 'all-devices';
-  if ('labels' in peer) return `label:${peer.labels.join('+')}`;
-  return `device:${names.nameOf(peer.device_id) ?? peer.device_id}`;
-}

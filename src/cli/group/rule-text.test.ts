@@ -5,8 +5,8 @@ import { normalizeRules } from '../../policy/normalize.ts';
 import { writtenRule } from '../../policy/arbitrary.fixture.ts';
 import type { SecurityRule } from '../../policy/rule.ts';
 import { CliError } from '../terminal/exit.ts';
-import { sameRule } from './text.ts';
-import { readDirection, readRuleWords, ruleWords } from './rule-text.ts';
+import { ruleWords, sameRule } from '../../client/words/rule.ts';
+import { readDirection, readRuleWords } from './rule-text.ts';
 
 const rule = (ip_protocol: string, from_port = 0, to_port = from_port, ...ip_ranges: string[]) => ({
   ip_protocol,

@@ -1,10 +1,11 @@
-/** Owns rules in human words: `tcp 443 from 10.0.0.0/8, label:app`, read and written. */
+/** Owns rules in human words: `tcp 443 from 10.0.0.0/8, label:app`, as people type them. */
 import { nearest } from '../../node/nearest.ts';
 import { usageError } from '../terminal/exit.ts';
-import { protocols, type Direction, type Peer, type SecurityRule } from '../../policy/rule.ts';
+import { protocols, type Direction, type Peer } from '../../policy/rule.ts';
 import { serviceNamed, services } from '../../policy/services.ts';
 import { nearService, portNamed } from '../terminal/port.ts';
-import { noNames, peerWord, readPeerWord, type PeerNames } from './peer-text.ts';
+import { preposition } from '../../client/words/rule.ts';
+import { noNames, readPeerWord, type PeerNames } from './peer-text.ts';
 
 /** A rule as typed: of the right shape, not yet validated (the policy core says what is wrong with its values). */
 export interface TypedRule {
@@ -15,7 +16,6 @@ export interface TypedRule {
   readonly peers?: readonly Peer[];
 }
 
-const preposition: { readonly [D in Direction]: 'from' | 'to' } = { inbound: 'from', outbound: 'to' };
 const directionWords: Readonly<Record<string, Direction>> = {
   in: 'inbound',
   inbound: 'inbound',
@@ -148,19 +148,4 @@ function readRangeWord(entry: string): string {
     );
   }
   return range;
-}
-
-const portWords = ({ from_port, to_port }: SecurityRule): string => {
-  if (from_port === 0 && to_port === 0) return '';
-  return from_port === to_port ? ` ${from_port}` : ` ${from_port}-${to_port}`;
-};
-
-/** The words that `readRuleWords` reads as this rule. */
-export function ruleWords(direction: Direction, rule: SecurityRule, names: PeerNames = noNames): string {
-  const { ip_ranges = [], peers = [] } = rule;
-  const farEnd = [
-    ...peers.map((peer) => peerWord(peer, names)),
-    ...ip_ranges.map((range) => range.replace(/\s+/g, '')),
-  ];
-  return `${rule.ip_protocol}${portWords(rule)} ${preposition[direction]} ${farEnd.join(', ') || 'any'}`;
 }

@@ -8,12 +8,13 @@ import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { describeRules, goneDevices, problemLines, rulesInWords, sameRule, selectorsInWords } from './text.ts';
+import { describeRules, goneDevices, problemLines, rulesInWords, selectorsInWords } from './text.ts';
 import { namesFor, noNames, peerNames, readSelector, type PeerNames } from './peer-text.ts';
 import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
 import { changeSafely } from '../session/retry.ts';
-import { readDirection, readRuleWords, ruleWords } from './rule-text.ts';
+import { ruleWords, sameRule } from '../../client/words/rule.ts';
+import { readDirection, readRuleWords } from './rule-text.ts';
 import { sayHostBits } from './host-bits.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';

@@ -3,8 +3,8 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { Found, Problem } from '../../policy/problem.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { peerKey } from '../../policy/fleet/selector.ts';
-import { noNames, peerWord, type PeerNames } from './peer-text.ts';
-import { ruleWords } from './rule-text.ts';
+import { peerWord, ruleWords } from '../../client/words/rule.ts';
+import { noNames, type PeerNames } from './peer-text.ts';
 
 export function problemLines({ problems, more }: Found<Pick<Problem, 'pointer' | 'detail'>>): readonly string[] {
   const lines = problems.map(({ pointer, detail }) => `${pointer === '' ? '' : `${pointer}: `}${detail}`);
@@ -52,13 +52,6 @@ export function describeRules(
   if (words.length > 0) return words;
   return [direction === 'inbound' ? 'nothing (only replies)' : 'everything (no outbound rules)'];
 }
-
-export const sameRule = (a: StoredRule, b: StoredRule): boolean =>
-  a.ip_protocol === b.ip_protocol &&
-  a.from_port === b.from_port &&
-  a.to_port === b.to_port &&
-  sameTexts(a.ip_ranges ?? [], b.ip_ranges ?? []) &&
-  sameTexts((a.peers ?? []).map(peerKey), (b.peers ?? []).map(peerKey));
 
 export const sameSelectors = (a: readonly Selector[] = [], b: readonly Selector[] = []): boolean =>
   sameTexts(a.map(peerKey), b.map(peerKey));

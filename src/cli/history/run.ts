@@ -3,13 +3,15 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicyState, GroupState } from '../../api/history/states.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allGroups, pickGroup } from '../lookup/group.ts';
-import { findDevice } from '../lookup/device.ts';
+import { allDevices, findDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
 import { visible } from '../../node/visible.ts';
-import { deviceChanges, groupChanges, paintLine, type Line } from './changes.ts';
+import { deviceChanges, groupChanges, type Line } from '../../client/words/changes.ts';
+import { peerNames } from '../group/peer-text.ts';
+import { paintLine } from './changes.ts';
 
 export interface HistoryOptions {
   readonly limit: string;
@@ -72,9 +74,12 @@ export async function groupHistory(session: Session, text: string, options: Hist
   const organization = await session.organization();
   // One more than is shown: the oldest is compared with it.
   const page = { limit: limit + 1, signal: session.signal };
-  const states = await client.history.group(organization, await groupId(session, text), page);
+  const [states, devices] = await Promise.all([
+    groupId(session, text).then((id) => client.history.group(organization, id, page)),
+    allDevices(session),
+  ]);
   const lines = (before: GroupState | undefined, after: GroupState): readonly Line[] =>
-    groupChanges(standing(before), after.record);
+    groupChanges(standing(before), after.record, peerNames(devices));
   return printStates(session, withLines(states, limit, lines));
 }
 
@@ -112,7 +117,7 @@ export async function groupDiff(session: Session, text: string, from?: string, t
   };
   const last = await stateAt(newer);
   const first = older !== undefined ? await stateAt(older) : last && (await stateAt(last.revision - 1));
-  const lines = groupChanges(standing(first), standing(last));
+  const lines = groupChanges(standing(first), standing(last), peerNames(await allDevices(session)));
   const name = (last ?? first)?.record.group_name ?? text;
   return session.print({
     data: {
@@ -145,7 +150,7 @@ export async function restore(session: Session, text: string, revisionText: stri
   const { signal } = session;
   const [now] = await client.history.group(organization, id, { limit: 1, signal });
   const [then] = await client.history.group(organization, id, { limit: 1, signal, after: String(revision + 1) });
-  const lines = groupChanges(standing(now), standing(then));
+  const lines = groupChanges(standing(now), standing(then), peerNames(await allDevices(session)));
   const name = now?.record.group_name ?? text;
   for (const [sign, line] of lines) session.say(`  ${sign} ${line}`);
   const question = `Make group ${visible(name)} what it was at revision ${revision}?`;

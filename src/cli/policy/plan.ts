@@ -6,9 +6,9 @@ import { pickDevice } from '../lookup/device.ts';
 import { pickGroup } from '../lookup/group.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
-import { sameRule, selectorsInWords } from '../group/text.ts';
+import { selectorsInWords } from '../group/text.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
-import { ruleWords } from '../group/rule-text.ts';
+import { ruleChanges, ruleWords } from '../../client/words/rule.ts';
 import { visible } from '../../node/visible.ts';
 import type { Paint } from '../terminal/screen.ts';
 
@@ -152,7 +152,6 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
   return [{ action: 'update', kind: 'group', name: group.group_name, group, body, lines }];
 }
 
-/** Rules have no order: only what is there too much or too little counts. */
 function ruleLines(
   direction: Direction,
   now: readonly StoredRule[],
@@ -160,15 +159,10 @@ function ruleLines(
   names: PeerNames,
 ): readonly Line[] {
   const word = direction === 'inbound' ? 'in ' : 'out';
-  const left = [...then];
-  const gone = now.filter((rule) => {
-    const at = left.findIndex((other) => sameRule(rule, other));
-    if (at !== -1) left.splice(at, 1);
-    return at === -1;
-  });
+  const { added, removed } = ruleChanges(now, then);
   return [
-    ...gone.map((rule) => ['-', `${word} ${ruleWords(direction, rule, names)}`] as const),
-    ...left.map((rule) => ['+', `${word} ${ruleWords(direction, rule, names)}`] as const),
+    ...removed.map((rule) => ['-', `${word} ${ruleWords(direction, rule, names)}`] as const),
+    ...added.map((rule) => ['+', `${word} ${ruleWords(direction, rule, names)}`] as const),
   ];
 }
 

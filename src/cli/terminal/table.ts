@@ -1,6 +1,7 @@
 /** Owns tables and records for people: rows of text under heads, which fit the terminal where there is one. */
 import { cutTo, widthOf } from './text.ts';
 import { visible } from '../../node/visible.ts';
+import { shortId } from '../../client/words/short-id.ts';
 import type { Paint } from './screen.ts';
 
 export interface Column<Row> {
@@ -22,9 +23,6 @@ export interface Layout {
   /** How much a line may take; none in a pipe, where nothing is cut. */
   readonly width: number | undefined;
 }
-
-/** The end of an id. Ids begin with the time they were made at, so that those of one day begin alike. */
-export const shortId = (id: string): string => id.slice(-8);
 
 /** Short in a table that has to fit, in full in a wide one. */
 export const idColumn = <Row>(head: string, idOf: (row: Row) => string, { wide }: Layout): Column<Row> => ({

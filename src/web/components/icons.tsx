@@ -44,7 +44,6 @@ export const PeopleIcon = drawn(
   'M16 4.5a3.5 3.5 0 0 1 0 6.3',
   'M18 14.8c2 .7 3.2 2.5 3.5 5.2',
 );
-export const AuditIcon = drawn('M6 3h9l4 4v14H6z', 'M14 3v5h5', 'M9 12h7', 'M9 16h7');
 export const PlusIcon = drawn('M12 5v14', 'M5 12h14');
 export const TrashIcon = drawn('M4 7h16', 'M9 7V4h6v3', 'M6 7l1 13h10l1-13', 'M10 11v5', 'M14 11v5');
 export const CopyIcon = drawn('M9 9h11v11H9z', 'M5 15H4V4h11v1');

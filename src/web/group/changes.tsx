@@ -1,6 +1,7 @@
 /** Owns a difference for reading: what comes, what goes. */
 import type { ReactNode } from 'react';
-import type { Difference, RuleChanges } from '../model/group-diff.ts';
+import type { RuleChanges } from '../../client/words/rule.ts';
+import type { Difference } from '../model/group-diff.ts';
 import type { DeviceNames } from '../model/far-end.ts';
 import { ruleText } from '../model/rule-text.ts';
 import { useDeviceNames } from '../state/fleet.ts';

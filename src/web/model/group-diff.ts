@@ -1,33 +1,11 @@
 /** Owns what differs between two states of a group, and how two people's changes become one. Rules have no order: sets. */
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { Selector, StoredRule } from '../../policy/rule.ts';
+import { ruleChanges, rulesWithout, type RuleChanges } from '../../client/words/rule.ts';
 import { selectorChip } from './far-end.ts';
 import type { Content } from './draft.ts';
 
-export const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers = [] }: StoredRule): string =>
-  JSON.stringify([ip_protocol, from_port, to_port, ip_ranges.toSorted(), peers.map(peerKey).toSorted()]);
-
 const selectorsKey = (selectors: readonly Selector[]): string => selectors.map(peerKey).toSorted().join('\n');
-
-export interface RuleChanges {
-  readonly added: readonly StoredRule[];
-  readonly removed: readonly StoredRule[];
-}
-
-function without(rules: readonly StoredRule[], taken: readonly StoredRule[]): readonly StoredRule[] {
-  const left = taken.map(ruleKey);
-  return rules.filter((rule) => {
-    const index = left.indexOf(ruleKey(rule));
-    if (index < 0) return true;
-    left.splice(index, 1);
-    return false;
-  });
-}
-
-export const ruleChanges = (before: readonly StoredRule[], after: readonly StoredRule[]): RuleChanges => ({
-  added: without(after, before),
-  removed: without(before, after),
-});
 
 export interface Difference {
   readonly name: readonly [string, string] | undefined;
@@ -68,9 +46,9 @@ function mergeRules(
   theirs: readonly StoredRule[],
 ): readonly StoredRule[] {
   const my = ruleChanges(base, mine);
-  const kept = without(theirs, my.removed);
+  const kept = rulesWithout(theirs, my.removed);
   // What both added is added once.
-  return [...kept, ...without(my.added, ruleChanges(base, theirs).added)];
+  return [...kept, ...rulesWithout(my.added, ruleChanges(base, theirs).added)];
 }
 
 /** Both people's changes on top of what both began with. Where both changed one text, mine stands. */

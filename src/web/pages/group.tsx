@@ -11,6 +11,7 @@ import { Confirm, type Question } from '../components/confirm.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
 import { GroupEditor } from '../group/group-editor.tsx';
 import { RuleTable } from '../group/rules.tsx';
+import { Timeline } from '../group/timeline.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
@@ -139,6 +140,7 @@ export function GroupPage(): ReactNode {
         )}
         <GroupDevices group={group} devices={under} />
       </div>
+      <Timeline group={group} devices={under} />
     </div>
   );
 }

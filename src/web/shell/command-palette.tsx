@@ -17,21 +17,19 @@ interface Runnable extends Command {
 
 function useCommands(org: string): readonly Runnable[] {
   const { devices, groups } = useSnapshot();
-  const { isOwner, mayWrite } = useRights();
+  const { mayWrite } = useRights();
   const { end } = useSession();
   const navigate = useNavigate();
   const { setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   const next = useComputedColorScheme('light') === 'dark' ? 'light' : 'dark';
   return useMemo(() => {
-    const pages = places
-      .filter((place) => isOwner || !('forOwner' in place))
-      .map(({ to, name }): Runnable => ({
-        id: to,
-        kind: 'page',
-        name,
-        keywords: 'go to',
-        run: () => void navigate({ to, params: { org } }),
-      }));
+    const pages = places.map(({ to, name }): Runnable => ({
+      id: to,
+      kind: 'page',
+      name,
+      keywords: 'go to',
+      run: () => void navigate({ to, params: { org } }),
+    }));
     const action = (id: string, name: string, keywords: string, run: () => void): Runnable => ({
       id,
       kind: 'action',
@@ -75,7 +73,7 @@ function useCommands(org: string): readonly Runnable[] {
         run: () => void navigate({ to: '/o/$org/devices/$device', params: { org, device: device.id } }),
       })),
     ];
-  }, [org, devices, groups, isOwner, mayWrite, navigate, next, setColorScheme, end]);
+  }, [org, devices, groups, mayWrite, navigate, next, setColorScheme, end]);
 }
 
 const icons: { readonly [K in Command['kind']]: ReactNode } = {

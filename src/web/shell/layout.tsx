@@ -5,7 +5,7 @@ import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 're
 import { KeyIcon, Logo, MenuIcon, OutIcon, SearchIcon } from '../components/icons.tsx';
 import { Empty, Failed, Loading } from '../components/placeholders.tsx';
 import { LiveOrganization } from '../state/live.ts';
-import { LiveContext, useSnapshot, useRights } from '../state/organization.ts';
+import { LiveContext, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
@@ -15,17 +15,14 @@ import { places } from './places.ts';
 const CommandPalette = lazy(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette }));
 
 function Pages({ org }: { readonly org: string }): ReactNode {
-  const { isOwner } = useRights();
   return (
     <nav aria-label="Pages">
-      {places
-        .filter((place) => isOwner || !('forOwner' in place))
-        .map(({ to, name, Icon }) => (
-          <Link key={to} to={to} params={{ org }} className="nav" activeProps={{ className: 'nav nav-active' }}>
-            <Icon />
-            {name}
-          </Link>
-        ))}
+      {places.map(({ to, name, Icon }) => (
+        <Link key={to} to={to} params={{ org }} className="nav" activeProps={{ className: 'nav nav-active' }}>
+          <Icon />
+          {name}
+        </Link>
+      ))}
     </nav>
   );
 }

@@ -60,11 +60,22 @@ const reach = createRoute({
   path: '/reach',
   component: lazyRouteComponent(() => import('../pages/reach.tsx'), 'ReachPage'),
 });
-const events = createRoute({
+const activity = createRoute({
   getParentRoute: inside,
-  path: '/events',
-  component: lazyRouteComponent(() => import('../pages/events.tsx'), 'EventsPage'),
+  path: '/activity',
+  component: lazyRouteComponent(() => import('../pages/activity.tsx'), 'ActivityPage'),
 });
+/** Where links of before still lead. */
+const formerActivity = (['/events', '/audit'] as const).map((path) =>
+  createRoute({
+    getParentRoute: inside,
+    path,
+    beforeLoad: ({ params }) => {
+      // oxlint-disable-next-line typescript/only-throw-error -- how the router is told
+      throw redirect({ to: '/o/$org/activity', params });
+    },
+  }),
+);
 const members = createRoute({
   getParentRoute: inside,
   path: '/members',
@@ -81,11 +92,6 @@ const tokens = createRoute({
   path: '/tokens',
   component: lazyRouteComponent(() => import('../pages/tokens.tsx'), 'TokensPage'),
 });
-const audit = createRoute({
-  getParentRoute: inside,
-  path: '/audit',
-  component: lazyRouteComponent(() => import('../pages/audit.tsx'), 'AuditPage'),
-});
 
 export const router = createRouter({
   basepath: '/ui',
@@ -99,11 +105,11 @@ export const router = createRouter({
       newGroup,
       group,
       reach,
-      events,
+      activity,
       keys,
       members,
       tokens,
-      audit,
+      ...formerActivity,
     ]),
   ]),
   defaultNotFoundComponent: NoSuchPage,

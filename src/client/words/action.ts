@@ -1,5 +1,5 @@
 /** Owns the audit in words: what an operation did, as a person would say it. */
-import type { AuditEntry } from '../api/audit.ts';
+import type { AuditEntry } from '../../api/audit.ts';
 
 /** `ada` + `changed group` + `web`. */
 const phrases: Readonly<Record<string, string>> = {
@@ -23,6 +23,7 @@ const phrases: Readonly<Record<string, string>> = {
   createSecurityGroup: 'created group',
   updateSecurityGroup: 'changed group',
   deleteSecurityGroup: 'deleted group',
+  restoreSecurityGroup: 'restored group',
   createUserSecurityGroup: 'created own group',
   updateUserSecurityGroup: 'changed own group',
   deleteUserSecurityGroup: 'deleted own group',

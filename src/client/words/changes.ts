@@ -1,0 +1,89 @@
+/** Owns the difference between two states in words: one line for each thing that came, went or became something else. */
+import type { SecurityGroup } from '../../api/group.ts';
+import type { DevicePolicy } from '../../api/history/states.ts';
+import type { Direction, Selector } from '../../policy/rule.ts';
+import { namedById, peerWord, ruleChanges, ruleWords, type DeviceNaming } from './rule.ts';
+
+export type Line = readonly [sign: '+' | '-' | '~', text: string];
+
+function ruleLines(
+  direction: Direction,
+  before: Partial<SecurityGroup>,
+  after: Partial<SecurityGroup>,
+  names: DeviceNaming,
+): readonly Line[] {
+  const { added, removed } = ruleChanges(before[`${direction}_rules`], after[`${direction}_rules`]);
+  const word = direction === 'inbound' ? 'in' : 'out';
+  return [
+    ...removed.map((rule): Line => ['-', `${word} ${ruleWords(direction, rule, names)}`]),
+    ...added.map((rule): Line => ['+', `${word} ${ruleWords(direction, rule, names)}`]),
+  ];
+}
+
+/** What takes no part in a comparison: it differs by itself, or never. */
+const still = new Set(['id', 'org_id', 'organization_id', 'revision', 'created_at', 'updated_at', 'is_default']);
+const labels: Readonly<Record<string, string>> = {
+  group_name: 'name',
+  group_description: 'description',
+  user_id: 'user',
+};
+
+const isSelector = (value: unknown): value is Selector =>
+  typeof value === 'object' && value !== null && ('labels' in value || 'all_devices' in value);
+
+function valueText(value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value;
+  if (Array.isArray(value) && value.length > 0) {
+    const entries: readonly unknown[] = value;
+    if (entries.every((entry) => typeof entry === 'string')) return entries.join(', ');
+    if (entries.every(isSelector)) return entries.map((entry) => peerWord(entry)).join(', ');
+  }
+  return JSON.stringify(value ?? null);
+}
+
+/** Fields as they are, except those that are told in a way of their own. */
+function fieldLines(before: object, after: object, except: readonly string[]): readonly Line[] {
+  const [old, now]: Readonly<Record<string, unknown>>[] = [{ ...before }, { ...after }];
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...names]
+    .filter((name) => !still.has(name) && !except.includes(name))
+    .filter((name) => JSON.stringify(old?.[name]) !== JSON.stringify(now?.[name]))
+    .map((name): Line => {
+      const [from, to] = [old?.[name], now?.[name]];
+      const label = labels[name] ?? name.replaceAll('_', ' ');
+      if (from === undefined) return ['+', `${label} ${valueText(to)}`];
+      return to === undefined
+        ? ['-', `${label} ${valueText(from)}`]
+        : ['~', `${label} ${valueText(from)} → ${valueText(to)}`];
+    });
+}
+
+const rules = ['inbound_rules', 'outbound_rules'] as const;
+
+/** What leads from one state of a group to another; an absent one was not there. */
+export function groupChanges(
+  before: SecurityGroup | undefined,
+  after: SecurityGroup | undefined,
+  names: DeviceNaming = namedById,
+): readonly Line[] {
+  const none: Partial<SecurityGroup> = {};
+  const [old, now] = [before ?? none, after ?? none];
+  return [
+    ...fieldLines(old, now, rules),
+    ...ruleLines('inbound', old, now, names),
+    ...ruleLines('outbound', old, now, names),
+  ];
+}
+
+/** The same of a device; `nameOf` names a group. */
+export function deviceChanges(
+  before: DevicePolicy | undefined,
+  after: DevicePolicy | undefined,
+  nameOf: (id: string) => string,
+): readonly Line[] {
+  const named = (policy: DevicePolicy | undefined): object =>
+    policy === undefined
+      ? {}
+      : { ...policy, groups: (policy.security_groups ?? []).map((id) => nameOf(id)).join(', ') || 'default' };
+  return fieldLines(named(before), named(after), ['security_groups']);
+}

@@ -1,0 +1,254 @@
+/** Owns what somebody did as a sentence: `allowed tcp 22 from bastion in ssh`, for the audit of command line and pages alike. */
+import type { AuditEntry } from '../../api/audit.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import type { DevicePolicy } from '../../api/history/states.ts';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { actionText, changedFields } from './action.ts';
+import { peerWord, portWords, preposition, ruleChanges, type DeviceNaming } from './rule.ts';
+import { shortId } from './short-id.ts';
+
+/** Names of what a sentence is about; undefined for what is gone or cannot be seen. */
+export interface Names {
+  readonly deviceOf: (id: string) => string | undefined;
+  readonly groupOf: (id: string) => string | undefined;
+  /** Members, keys, tokens: whatever else has an id. */
+  readonly otherOf: (id: string) => string | undefined;
+  /** The device that has an address. */
+  readonly ownerOf?: (address: string) => string | undefined;
+}
+
+/** What was done, around the name of what it was done to. The person who did it stands before it. */
+export interface Sentence {
+  readonly before: string;
+  readonly subject: string;
+  readonly after: string;
+}
+
+export const sentenceText = ({ before, subject, after }: Sentence): string =>
+  [before, subject].filter((part) => part !== '').join(' ') + after;
+
+const isGroup = (record: object | undefined): record is SecurityGroup => record !== undefined && 'group_name' in record;
+const isDevice = (record: object | undefined): record is DevicePolicy => record !== undefined && 'hostname' in record;
+
+const listOf = (parts: readonly string[]): string =>
+  parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
+
+/** One thing that was done: at the beginning of a sentence, and after another that has named the subject. */
+interface Clause {
+  readonly first: Sentence;
+  readonly further: string;
+}
+const clause = (before: string, subject: string, after: string, further: string): Clause => ({
+  first: { before, subject, after },
+  further,
+});
+
+function joined(clauses: readonly Clause[]): Sentence | undefined {
+  const [first, ...rest] = clauses;
+  if (first === undefined) return undefined;
+  const more = rest.map(({ further }) => further);
+  return more.length === 0 ? first.first : { ...first.first, after: `${first.first.after}, and ${listOf(more)}` };
+}
+
+const protocolWords: Readonly<Record<string, string>> = { icmp: 'ping', icmpv6: 'ping (IPv6)' };
+
+/** `tcp 22 from bastion`: for reading only, so devices stand by their names alone. */
+function spokenRule(direction: Direction, rule: StoredRule, names: Names): string {
+  const { ip_protocol, ip_ranges = [], peers = [] } = rule;
+  const naming: DeviceNaming = { nameOf: names.deviceOf };
+  const farEnd = [
+    ...peers.map((peer) =>
+      'device_id' in peer && names.deviceOf(peer.device_id) === undefined
+        ? 'a device that is gone'
+        : peerWord(peer, naming).replace(/^device:/, ''),
+    ),
+    ...ip_ranges.map((range) => {
+      const owner = names.ownerOf?.(range);
+      return owner === undefined ? range : `${owner} (${range})`;
+    }),
+  ];
+  const what = `${protocolWords[ip_protocol] ?? ip_protocol}${portWords(rule)}`;
+  return farEnd.length === 0
+    ? `${what} ${preposition[direction]} anywhere`
+    : `${what} ${preposition[direction]} ${farEnd.join(', ')}`;
+}
+
+const shownRules = 3;
+
+function spokenRules(
+  rules: readonly { readonly direction: Direction; readonly rule: StoredRule }[],
+  names: Names,
+): string {
+  // What was written for both families is stored once for each.
+  const texts = rules.map(({ direction, rule }) => spokenRule(direction, rule, names));
+  const merged = texts
+    .filter((text) => !(text.startsWith('ipv6 ') && texts.includes(text.replace(/^ipv6/, 'ipv4'))))
+    .map((text) => (texts.includes(text.replace(/^ipv4 /, 'ipv6 ')) ? text.replace(/^ipv4 /, 'ip ') : text));
+  const more = merged.length - shownRules;
+  return listOf(more <= 0 ? merged : [...merged.slice(0, shownRules), `${more} more`]);
+}
+
+const effects = {
+  group: ['allowed', 'stopped allowing'],
+  forbid: ['forbade', 'stopped forbidding'],
+  require: ['required', 'stopped requiring'],
+} as const;
+
+function ruleClause(before: SecurityGroup, after: SecurityGroup, names: Names): Clause | undefined {
+  const both = (['inbound', 'outbound'] as const).map((direction) => ({
+    direction,
+    ...ruleChanges(before[`${direction}_rules`], after[`${direction}_rules`]),
+  }));
+  const spoken = (which: 'added' | 'removed'): string =>
+    spokenRules(
+      both.flatMap(({ direction, [which]: rules }) => rules.map((rule) => ({ direction, rule }))),
+      names,
+    );
+  const [added, removed] = [spoken('added'), spoken('removed')];
+  if (added === '' && removed === '') return undefined;
+  const [begin, stop] = effects[after.guardrail ?? 'group'];
+  const text =
+    removed === ''
+      ? `${begin} ${added}`
+      : added === ''
+        ? `${stop} ${removed}`
+        : `${begin} ${added} instead of ${removed}`;
+  return clause(`${text} in`, after.group_name, '', text);
+}
+
+function groupClauses(before: SecurityGroup, after: SecurityGroup, names: Names): readonly Clause[] {
+  const name = before.group_name;
+  const selectors = ({ applies_to = [] }: SecurityGroup): string =>
+    applies_to.map((selector) => peerWord(selector)).join(', ');
+  const rules = ruleClause(before, after, names);
+  return [
+    ...(rules === undefined ? [] : [rules]),
+    ...(name === after.group_name
+      ? []
+      : [clause('renamed group', name, ` to ${after.group_name}`, `renamed it to ${after.group_name}`)]),
+    ...(selectors(before) === selectors(after)
+      ? []
+      : [
+          clause(
+            'made',
+            name,
+            ` apply to ${selectors(after) || 'no device by label'}`,
+            `made it apply to ${selectors(after) || 'no device by label'}`,
+          ),
+        ]),
+    ...(before.group_description === after.group_description
+      ? []
+      : [clause('changed the description of', name, '', 'changed its description')]),
+  ];
+}
+
+const without = (list: readonly string[] = [], taken: readonly string[] = []): readonly string[] =>
+  list.filter((one) => !taken.includes(one));
+
+function deviceClauses(before: DevicePolicy, after: DevicePolicy, names: Names): readonly Clause[] {
+  const name = before.hostname || shortId(before.id);
+  const groups = (ids: readonly string[]): string =>
+    `${ids.length === 1 ? 'group' : 'groups'} ${listOf(ids.map((id) => names.groupOf(id) ?? shortId(id)))}`;
+  const words = (list: readonly string[]): string => `${list.length === 1 ? 'label' : 'labels'} ${listOf(list)}`;
+  const [on, off] = [
+    without(after.security_groups, before.security_groups),
+    without(before.security_groups, after.security_groups),
+  ];
+  const [labelled, unlabelled] = [without(after.labels, before.labels), without(before.labels, after.labels)];
+  const addresses = ({ tunnel_ip, addresses: more = [] }: DevicePolicy): string =>
+    [tunnel_ip, ...more].filter((text) => text !== '').join(', ') || 'none';
+  const found: (Clause | undefined)[] = [
+    before.hostname === after.hostname
+      ? undefined
+      : clause('renamed device', name, ` to ${after.hostname}`, `renamed it to ${after.hostname}`),
+    on.length === 0 ? undefined : clause(`put ${groups(on)} on`, name, '', `put ${groups(on)} on it`),
+    off.length === 0 ? undefined : clause(`took ${groups(off)} off`, name, '', `took ${groups(off)} off it`),
+    labelled.length === 0 ? undefined : clause(`put ${words(labelled)} on`, name, '', `put ${words(labelled)} on it`),
+    unlabelled.length === 0
+      ? undefined
+      : clause(`took ${words(unlabelled)} off`, name, '', `took ${words(unlabelled)} off it`),
+    addresses(before) === addresses(after)
+      ? undefined
+      : clause(
+          'changed the address of',
+          name,
+          ` from ${addresses(before)} to ${addresses(after)}`,
+          `changed its address to ${addresses(after)}`,
+        ),
+    before.user_id === after.user_id
+      ? undefined
+      : clause(
+          'gave',
+          name,
+          ` to ${names.otherOf(after.user_id) ?? 'another member'}`,
+          `gave it to ${names.otherOf(after.user_id) ?? 'another member'}`,
+        ),
+    on.length + off.length === 0 && (before.security_groups ?? []).join() !== (after.security_groups ?? []).join()
+      ? clause('reordered the groups of', name, '', 'reordered its groups')
+      : undefined,
+  ];
+  return found.filter((one) => one !== undefined);
+}
+
+const ruleCount = ({ inbound_rules = [], outbound_rules = [] }: SecurityGroup): string => {
+  const count = inbound_rules.length + outbound_rules.length;
+  return count === 0 ? '' : ` with ${count} ${count === 1 ? 'rule' : 'rules'}`;
+};
+
+/** What changed between two states of a record, without a word on who did it; undefined where nothing that counts did. */
+export function changeSentence(
+  before: SecurityGroup | DevicePolicy,
+  after: SecurityGroup | DevicePolicy,
+  names: Names,
+): Sentence | undefined {
+  if (isGroup(before) && isGroup(after)) return joined(groupClauses(before, after, names));
+  return isDevice(before) && isDevice(after) ? joined(deviceClauses(before, after, names)) : undefined;
+}
+
+function recordSentence(entry: AuditEntry, names: Names): Sentence | undefined {
+  const { before, after, subject_id = '' } = entry;
+  const record = after ?? before;
+  const action = actionText(entry);
+  if (before !== undefined && after !== undefined) {
+    const changed = changeSentence(before, after, names);
+    if (!entry.operation.startsWith('restore') || changed === undefined) return changed;
+    const name = isGroup(after) ? after.group_name : after.hostname;
+    const text = isGroup(before) && isGroup(after) ? ruleClause(before, after, names)?.further : undefined;
+    return { before: action, subject: name, after: text === undefined ? '' : `: ${text}` };
+  }
+  if (isGroup(record)) {
+    if (after === undefined && record.is_default === true)
+      return { before: 'reset the default group', subject: '', after: '' };
+    return {
+      before: action,
+      subject: record.group_name,
+      after: after === undefined ? ` (${subject_id})` : ruleCount(record),
+    };
+  }
+  if (!isDevice(record)) return undefined;
+  return {
+    before: action,
+    subject: record.hostname || shortId(record.id),
+    after: after === undefined ? ` (${subject_id})` : '',
+  };
+}
+
+export function sentenceOf(entry: AuditEntry, names: Names): Sentence {
+  const told = recordSentence(entry, names);
+  if (told !== undefined) return told;
+  const { subject_id } = entry;
+  const name =
+    subject_id === undefined
+      ? ''
+      : (names.deviceOf(subject_id) ?? names.groupOf(subject_id) ?? names.otherOf(subject_id) ?? shortId(subject_id));
+  const fields = changedFields(entry);
+  return {
+    before: actionText(entry),
+    subject: name,
+    after: entry.unchanged === true ? ', which changed nothing' : fields.length === 0 ? '' : `: ${fields.join(', ')}`,
+  };
+}
+
+/** Who did it, then what: `ada allowed tcp 22 from bastion in ssh`. */
+export const wholeSentence = (entry: AuditEntry, names: Names): string =>
+  `${entry.username} ${sentenceText(sentenceOf(entry, names))}`;

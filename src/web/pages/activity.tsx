@@ -1,0 +1,24 @@
+/** Owns the page of what happened: everything that people did, for owners; what changes while one looks, for members. */
+import type { ReactNode } from 'react';
+import { AuditFeed } from '../activity/audit-feed.tsx';
+import { LiveFeed } from '../activity/live-feed.tsx';
+import { useRights } from '../state/organization.ts';
+
+export function ActivityPage(): ReactNode {
+  const { isOwner } = useRights();
+  return (
+    <div className="page">
+      <div className="page-head">
+        <div>
+          <h1>Activity</h1>
+          <p className="dimmed">
+            {isOwner
+              ? 'Who did what, with before and after. Changes of groups can be taken back.'
+              : 'What changes while this page is open.'}
+          </p>
+        </div>
+      </div>
+      {isOwner ? <AuditFeed /> : <LiveFeed />}
+    </div>
+  );
+}
