@@ -10,8 +10,9 @@ const heavy = [...needs, 'systemd'].map((need) => `**/*.${need}.test.ts`);
 
 export default defineConfig({
   test: {
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Bounds on what hangs, no measures: a busy machine takes ten times as long as a quiet one.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
     globalSetup: ['test/lib/shared-build.ts'],

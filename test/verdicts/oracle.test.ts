@@ -9,13 +9,20 @@ import { drawScenario, policyOf, scenarioText } from './scenario.ts';
 import { tally, tooFew } from './balance.ts';
 
 describe('on random policies', () => {
-  const scenarios = Array.from({ length: 600 }, (_, i) => drawScenario(1 + i));
+  const scenarios = Array.from({ length: 600 }, (_, i) => {
+    const scenario = drawScenario(1 + i);
+    const policy = policyOf(scenario);
+    return {
+      scenario,
+      policy,
+      canonical: canonicalize(policy),
+      packets: drawProbes(scenario).map(({ packet }) => packet),
+    };
+  });
 
   test('decide, the canonical form and a naive reading of the reference give one verdict', () => {
-    const disagreements = scenarios.flatMap((scenario) => {
-      const policy = policyOf(scenario);
-      const canonical = canonicalize(policy);
-      return drawProbes(scenario).flatMap(({ packet }) => {
+    const disagreements = scenarios.flatMap(({ scenario, policy, canonical, packets }) =>
+      packets.flatMap((packet) => {
         const naive = naiveVerdict(scenario, packet);
         const decided = decide(policy, packet, scenario).verdict;
         const admitted = admits(canonical, packet, scenario) ? 'accept' : 'drop';
@@ -23,29 +30,28 @@ describe('on random policies', () => {
         return [
           `${packetText(packet)}: naive ${naive}, decide ${decided}, canonical ${admitted}\n${scenarioText(scenario)}`,
         ];
-      });
-    });
+      }),
+    );
     expect(disagreements.slice(0, 3)).toEqual([]);
   });
 
   test('every kind of policy is drawn, and some need a tree of ports', () => {
-    const kinds = new Set(scenarios.map(({ kind }) => kind));
+    const kinds = new Set(scenarios.map(({ scenario }) => scenario.kind));
     expect(kinds).toEqual(
       new Set(['mixed', 'untouched default', 'many ranges', 'many blocks', 'nested ports', 'tangled ports']),
     );
-    const trees = scenarios.filter((scenario) => {
-      const { inbound, outbound } = canonicalize(policyOf(scenario));
-      return [inbound, outbound].some(
+    const trees = scenarios.filter(({ canonical: { inbound, outbound } }) =>
+      [inbound, outbound].some(
         (direction) =>
           direction.kind === 'closed' && [direction.tcp, direction.udp].some(({ ports }) => ports.kind === 'tree'),
-      );
-    });
+      ),
+    );
     expect(trees.length).toBeGreaterThan(5);
   });
 
   test('no kind of packet is always accepted or always dropped', () => {
-    const judged = scenarios.flatMap((scenario) =>
-      drawProbes(scenario).map(({ packet }) => ({ packet, verdict: naiveVerdict(scenario, packet) })),
+    const judged = scenarios.flatMap(({ scenario, packets }) =>
+      packets.map((packet) => ({ packet, verdict: naiveVerdict(scenario, packet) })),
     );
     expect(tooFew(tally(judged), 100)).toEqual([]);
   });
