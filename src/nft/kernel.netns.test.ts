@@ -5,9 +5,9 @@ import { Namespace } from '../../test/lib/netns.ts';
 import { policy as anyPolicy } from '../policy/arbitrary.fixture.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { isNoAccess } from '../policy/server-access.ts';
-import type { Command, Ruleset, TableName } from './ast.ts';
+import type { Command, Ruleset } from './ast.ts';
 import { compile, isCounted } from './compile.ts';
-import { decompile } from './decompile.ts';
+import { decompile, type Enforced } from './decompile.ts';
 import { parseListing, type Installed } from './listing.ts';
 import { parseInterfaceName } from './names.ts';
 import { install, isEmpty, plan, rebuild, remove, type Update } from './plan.ts';
@@ -27,19 +27,40 @@ beforeEach(() => namespace.run(['nft', 'flush', 'ruleset']));
 const apply = (commands: readonly Command[]): Promise<unknown> =>
   commands.length === 0 ? Promise.resolve() : namespace.run(['nft', '-f', '-'], printCommands(commands));
 
-async function list(table?: TableName): Promise<Installed | undefined> {
-  const { stdout } = await namespace.run(['nft', '-j', 'list', 'ruleset']);
-  return parseListing(JSON.parse(stdout), table);
+interface Tables {
+  readonly service: Installed | undefined;
+  readonly forward: Installed | undefined;
+  /** By table and chain. */
+  readonly handles: ReadonlyMap<string, number>;
 }
 
-async function installed(): Promise<Installed> {
-  const read = await list();
-  if (read === undefined) throw new Error('the table is not there');
-  return read;
+interface Listing {
+  readonly nftables: readonly { readonly chain?: { table: string; name: string; handle: number } }[];
+}
+
+/** What the kernel holds, in one listing: a listing takes longer than most of what is asked about it. */
+async function list(): Promise<Tables> {
+  const { stdout } = await namespace.run(['nft', '-j', 'list', 'ruleset']);
+  const listing = JSON.parse(stdout) as Listing;
+  const handles = listing.nftables.flatMap(({ chain }) =>
+    chain === undefined ? [] : [[`${chain.table} ${chain.name}`, chain.handle] as const],
+  );
+  return {
+    service: parseListing(listing),
+    forward: parseListing(listing, 'service-forward'),
+    handles: new Map(handles),
+  };
+}
+
+async function installed(): Promise<Tables & { readonly service: Installed }> {
+  const { service, ...others } = await list();
+  if (service === undefined) throw new Error('the table is not there');
+  return { service, ...others };
 }
 
 async function update(desired: Ruleset): Promise<Update> {
-  const planned = plan(await list(), desired, await list('service-forward'));
+  const { service, forward } = await list();
+  const planned = plan(service, desired, forward);
   if (planned.kind === 'tampered') throw new Error(`tampered: ${planned.chains.join(', ')}`);
   return planned;
 }
@@ -50,13 +71,18 @@ async function applyAll({ stage, flip, collect }: Update): Promise<void> {
   await apply(collect);
 }
 
-/** The installed table is exactly the desired one. */
-async function expectInstalled(desired: Ruleset): Promise<void> {
-  const read = await installed();
-  const forward = await list('service-forward');
-  expect(plan(read, desired, forward)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
-  expect(decompile(read).findings).toEqual([]);
-  expect(forward && decompile(forward, 'service-forward').findings).toEqual(desired.forward && []);
+/** The installed tables are exactly the desired ones; tells what they mean. */
+async function expectInstalled(
+  desired: Ruleset,
+): Promise<
+  Pick<Tables, 'handles'> & { readonly enforced: Enforced | undefined; readonly forwarded: Enforced | undefined }
+> {
+  const { service, forward, handles } = await installed();
+  expect(plan(service, desired, forward)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
+  const [own, judged] = [decompile(service), forward && decompile(forward, 'service-forward')];
+  expect(own.findings).toEqual([]);
+  expect(judged?.findings).toEqual(desired.forward && []);
+  return { enforced: own.enforced, forwarded: judged?.enforced, handles };
 }
 
 /** Of some policies, short lists become rules and ports are bundled, as where there would be too many sets and chains. */
@@ -73,13 +99,11 @@ describe('a kernel', () => {
         async (policy, neighbourDiscovery, access, some) => {
           const ruleset = compile(policy, { ...options, neighbourDiscovery, serverAccess: access, ...some });
           await apply(rebuild(ruleset));
-          await expectInstalled(ruleset);
-          const { enforced } = decompile(await installed());
+          const { enforced, forwarded } = await expectInstalled(ruleset);
           expect(enforced?.policy).toEqual(policy);
           const kept = isCounted('outbound', policy.outbound) && !isNoAccess(access);
           expect(enforced?.serverAccess).toEqual(kept ? access : undefined);
-          const forward = await list('service-forward');
-          const judged = forward && decompile(forward, 'service-forward').enforced?.policy;
+          const judged = forwarded?.policy;
           if (isCounted('inbound', policy.inbound)) expect(judged?.inbound).toEqual(policy.inbound);
           if (isCounted('outbound', policy.outbound)) expect(judged?.outbound).toEqual(policy.outbound);
         },
@@ -97,34 +121,23 @@ describe('a kernel', () => {
     for (const policy of samples) {
       const ruleset = compile(policy, options);
       await apply(rebuild(ruleset));
-      await expectInstalled(ruleset);
-      expect(decompile(await installed()).enforced?.policy).toEqual(policy);
+      expect((await expectInstalled(ruleset)).enforced?.policy).toEqual(policy);
     }
   });
 
   test('is led by plans from any policy to any other, and keeps the chains that stay', async () => {
-    const handles = async (): Promise<ReadonlyMap<string, number>> => {
-      const { stdout } = await namespace.run(['nft', '-j', 'list', 'ruleset']);
-      const { nftables } = JSON.parse(stdout) as {
-        nftables: { chain?: { table: string; name: string; handle: number } }[];
-      };
-      return new Map(
-        nftables.flatMap(({ chain }) => (chain === undefined ? [] : [[`${chain.table} ${chain.name}`, chain.handle]])),
-      );
-    };
-    let before = await handles();
+    let { handles: before } = await list();
     for (const policy of fc.sample(canonicalPolicy, { numRuns: 40, seed })) {
       for (const each of [policy, { ...policy, outbound: defaultPolicy.outbound }]) {
         const ruleset = compile(each, options);
         await applyAll(await update(ruleset));
-        await expectInstalled(ruleset);
-        const after = await handles();
+        const { handles: after } = await expectInstalled(ruleset);
         for (const [name, handle] of before) expect(after.get(name) ?? handle).toBe(handle);
         before = after;
       }
     }
     await apply(remove());
-    expect(await list()).toBeUndefined();
+    expect((await list()).service).toBeUndefined();
     await apply(remove());
   });
 
@@ -133,8 +146,7 @@ describe('a kernel', () => {
     async (name) => {
       const ruleset = compile(policyOf([]), { ...options, interface: parseInterfaceName(name) });
       await apply(install(ruleset));
-      await expectInstalled(ruleset);
-      expect(decompile(await installed()).enforced?.interface).toBe(name);
+      expect((await expectInstalled(ruleset)).enforced?.interface).toBe(name);
     },
   );
 
@@ -211,7 +223,8 @@ add rule inet service hooked jump x`,
   test('in a helper chain is found, and repaired under new names', async () => {
     await apply(install(ruleset));
     await namespace.run(['nft', 'insert', 'rule', 'inet', 'service', leaf?.name ?? '', 'accept']);
-    expect(plan(await list(), ruleset, await list('service-forward'))).toEqual({
+    const { service, forward } = await list();
+    expect(plan(service, ruleset, forward)).toEqual({
       kind: 'tampered',
       chains: [leaf?.name],
     });
@@ -232,7 +245,7 @@ add rule inet service hooked jump x`,
       'file=$(mktemp) && printf %s "$0" > "$file" && nft -j -f "$file"; rm "$file"',
       json,
     ]);
-    expect((await installed()).chains.has('drop it; now')).toBe(true);
+    expect((await installed()).service.chains.has('drop it; now')).toBe(true);
     await applyAll(await update(ruleset));
     await expectInstalled(ruleset);
   });
