@@ -83,6 +83,15 @@ function nearEnd({ family, forwarded }: Packet): bigint {
   return (v4 ? contained4 : contained6) + (forwarded === 'routed' ? 1n : 0n);
 }
 
+const forgetAll = 'flush set inet recorder arrived\nflush set inet recorder passed\n';
+/** Milliseconds for a packet to arrive: a bound, no measure. */
+const longest = 60_000;
+
+interface Noted {
+  readonly arrived: ReadonlySet<number>;
+  readonly passed: ReadonlySet<number>;
+}
+
 export interface ProbeRequest {
   readonly packet: Packet;
   readonly shape?: Shape;
@@ -94,6 +103,8 @@ export class VerdictLab {
   readonly peer: Namespace;
   readonly #fromPeer: RawSender;
   readonly #fromDevice: RawSender;
+  /** Nothing is noted since the last load. */
+  #isFresh = false;
   #container: { readonly namespace: Namespace; readonly sender: RawSender } | undefined;
 
   private constructor(device: Namespace, peer: Namespace) {
@@ -161,9 +172,10 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
     }
   }
 
-  /** Loads nft text on the device, as one transaction. */
+  /** Loads nft text on the device, as one transaction. What is noted of earlier probes goes with it: that spares one of its own. */
   async load(text: string): Promise<void> {
-    await this.device.run(['nft', '-f', '-'], text);
+    await this.device.run(['nft', '-f', '-'], `${text}\n${forgetAll}`);
+    this.#isFresh = true;
   }
 
   /** Sends every packet and tells, in the same order, which the device's filter let pass. Throws if one never came. */
@@ -175,7 +187,8 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
       local: nearEnd(packet),
     }));
     const fence = probes.length + 1;
-    await this.device.run(['nft', '-f', '-'], 'flush set inet recorder arrived\nflush set inet recorder passed\n');
+    if (!this.#isFresh) await this.device.run(['nft', '-f', '-'], forgetAll);
+    this.#isFresh = false;
     const isContained = ({ packet }: (typeof probes)[number]): boolean =>
       packet.direction === 'outbound' && packet.forwarded !== undefined;
     const sent = (direction: Packet['direction']): Buffer[] =>
@@ -183,28 +196,34 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
     await this.#fromDevice.send(sent('outbound'));
     await this.#container?.sender.send(probes.filter(isContained).flatMap(encodeProbe));
     await this.#fromPeer.send([...sent('inbound'), ...encodeProbe({ ...fencePacket, id: fence })]);
-    const arrived = await this.#arrivedUntil(fence);
+    const { arrived, passed } = await this.#notedUntil(fence);
     const lost = probes.filter(({ id }) => !arrived.has(id)).map(({ packet }) => packetText(packet));
     if (lost.length > 0)
       throw new Error(`${lost.length} probes never reached the device: ${lost.slice(0, 5).join('; ')}`);
-    const passed = await this.#noted('passed');
     return probes.map(({ id }) => (passed.has(id) ? 'accept' : 'drop'));
   }
 
-  /** The sender stays on one processor, where packets are handled in order: once the fence is noted, all before it are done. */
-  async #arrivedUntil(fence: number): Promise<Set<number>> {
-    for (let attempts = 0; attempts < 500; attempts++) {
-      const arrived = await this.#noted('arrived');
-      if (arrived.has(fence)) return arrived;
+  /**
+   * The sender stays on one processor, where packets are handled in order: once the fence is noted, all before it are done. What
+   * arrived is listed first, so a listing with the fence among it holds all that passed.
+   */
+  async #notedUntil(fence: number): Promise<Noted> {
+    const until = Date.now() + longest;
+    for (;;) {
+      const noted = await this.#noted();
+      if (noted.arrived.has(fence)) return noted;
+      if (Date.now() > until) throw new Error('the fence packet never reached the device');
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
-    throw new Error('the fence packet never reached the device');
   }
 
-  async #noted(set: 'arrived' | 'passed'): Promise<Set<number>> {
-    const { stdout } = await this.device.run(['nft', '-j', 'list', 'set', 'inet', 'recorder', set]);
-    const listing = JSON.parse(stdout) as { nftables: { set?: { elem?: number[] } }[] };
-    return new Set(listing.nftables.flatMap((entry) => entry.set?.elem ?? []));
+  async #noted(): Promise<Noted> {
+    const { stdout } = await this.device.run(['nft', '-j', 'list', 'sets', 'table', 'inet', 'recorder']);
+    const listing = JSON.parse(stdout) as { nftables: { set?: { name: string; elem?: number[] } }[] };
+    const sets = listing.nftables.flatMap(({ set }) => (set === undefined ? [] : [set]));
+    const [first, second] = sets;
+    if (first?.name !== 'arrived' || second?.name !== 'passed') throw new Error(`not in this order: ${stdout}`);
+    return { arrived: new Set(first.elem), passed: new Set(second.elem) };
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,5 @@
 /** Owns the ways in which a policy under test gets into the kernel: the whole table anew, or an update as the agent makes it. */
-import type { Command, Ruleset, TableName } from '../../src/nft/ast.ts';
+import type { Command, Ruleset } from '../../src/nft/ast.ts';
 import { compile, type CompileOptions } from '../../src/nft/compile.ts';
 import { parseListing, type Installed } from '../../src/nft/listing.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
@@ -42,15 +42,18 @@ export const replacing =
   (lab, policy, options) =>
     lab.load(compiler(policy, options));
 
-/** What the kernel holds. */
-export async function installed(lab: VerdictLab, table?: TableName): Promise<Installed | undefined> {
-  const { stdout } = await lab.device.run(['nft', '-j', 'list', 'ruleset']);
-  return parseListing(JSON.parse(stdout), table);
+async function listRuleset(lab: VerdictLab): Promise<unknown> {
+  return JSON.parse((await lab.device.run(['nft', '-j', 'list', 'ruleset'])).stdout);
 }
+
+/** What the kernel holds. */
+export const installed = async (lab: VerdictLab): Promise<Installed | undefined> =>
+  parseListing(await listRuleset(lab));
 
 /** The plan from what the kernel holds to the ruleset. */
 export async function planFor(lab: VerdictLab, ruleset: Ruleset): Promise<Update> {
-  const planned = plan(await installed(lab), ruleset, await installed(lab, 'service-forward'));
+  const listing = await listRuleset(lab);
+  const planned = plan(parseListing(listing), ruleset, parseListing(listing, 'service-forward'));
   if (planned.kind === 'tampered') throw new Error(`somebody changed ${planned.chains.join(', ')}`);
   return planned;
 }
