@@ -1,6 +1,9 @@
 /**
- * Sends UDP without a pause until its input ends, then says how many packets it sent. Runs inside a namespace.
+ * Sends UDP until its input ends: a packet to every destination about once in a millisecond. Runs inside a namespace.
  * Arguments: destinations written `address,port`. Nothing ever answers, so each packet is the first of its connection.
+ *
+ * It does not send as fast as it can. That would keep every processor busy, so that a sender would be off its processor just while
+ * a transaction is on it: a few packets at every moment find more than many at some.
  */
 import { createSocket } from 'node:dgram';
 
@@ -9,23 +12,13 @@ const destinations = process.argv.slice(2).map((text) => {
   return { address, port: Number(port), socket: createSocket(address.includes(':') ? 'udp6' : 'udp4') };
 });
 const payload = Buffer.from('flood');
-let sent = 0;
-let stopped = false;
-process.stdin.resume().on('end', () => (stopped = true));
 
-/** A burst, then a look at the input. A packet that a filter refuses on its way out fails; that is what it is sent for. */
-function burst() {
-  if (stopped) {
-    for (const { socket } of destinations) socket.close();
-    process.stdout.write(`${sent}\n`);
-    return;
-  }
-  for (let i = 0; i < 32; i++) {
-    for (const { socket, address, port } of destinations) {
-      socket.send(payload, port, address, () => {});
-      sent++;
-    }
-  }
-  setImmediate(burst);
-}
-burst();
+/** A packet that a filter refuses on its way out fails; that is what it is sent for. */
+const sending = setInterval(() => {
+  for (const { socket, address, port } of destinations) socket.send(payload, port, address, () => {});
+}, 1);
+
+process.stdin.resume().on('end', () => {
+  clearInterval(sending);
+  for (const { socket } of destinations) socket.close();
+});

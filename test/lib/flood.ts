@@ -1,6 +1,7 @@
 /** Owns a steady stream of packets, permitted and forbidden, in both directions, and the exact count of what became of them. */
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { eventually } from './eventually.ts';
 import { connect, hardwareAddress, Namespace } from './netns.ts';
 
 export const floodInterface = 'rf0';
@@ -147,11 +148,7 @@ export class FloodLab {
       this.#send(this.device, [peer4, peer6]),
       ...(container === undefined ? [] : [this.#send(container, [peer4, peer6])]),
     ];
-    for (let attempt = 0; ; attempt++) {
-      if (this.fewest(await this.#tally()) > 0) return;
-      if (attempt === 500) throw new Error('the flood never came');
-      await pause(10);
-    }
+    await eventually('packets of every kind come', async () => this.fewest(await this.#tally()) > 0);
   }
 
   /** Ends the stream and tells what became of it, once the last packet has been handled. */
@@ -185,7 +182,7 @@ export class FloodLab {
   #send(from: Namespace, to: readonly string[]): ChildProcess {
     const script = fileURLToPath(new URL('flood-sender.mjs', import.meta.url));
     const destinations = to.flatMap((address) => [`${address},${permittedPort}`, `${address},${forbiddenPort}`]);
-    return from.spawn(['nice', '-n', '10', process.execPath, script, ...destinations], {
+    return from.spawn([process.execPath, script, ...destinations], {
       stdio: ['pipe', 'ignore', 'inherit'],
     });
   }

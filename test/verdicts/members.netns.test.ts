@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Enforcer, type Target } from '../../src/agent/kernel/enforcer.ts';
 import { RealNft } from '../../src/agent/kernel/real-nft.ts';
@@ -97,6 +98,8 @@ describe('while packets come without a pause', () => {
         else if (fleet.get(uuid(1)) !== undefined) fleet.delete(uuid(2));
         for (const id of [3, 4, 5]) if (random.chance(0.5)) stranger(id);
         await enforcer.apply(target());
+        // So that every change is met by packets.
+        await sleep(2);
         if (i % 100 === 99) expect((await enforcer.verify()).findings).toEqual([]);
       }
       const tally = await lab.stop();

@@ -1,0 +1,16 @@
+/** Owns the waiting for what must come to pass: looks again and again, at first often, and gives up only where nobody would still wait. */
+
+/** Milliseconds: a bound on what never happens, no measure. A busy machine takes ten times as long as a quiet one. */
+const longest = 120_000;
+
+/** Waits until the condition holds; `what` is told when it never does. */
+export async function eventually(
+  what: string | (() => string | Promise<string>),
+  condition: () => boolean | Promise<boolean>,
+): Promise<void> {
+  const until = Date.now() + longest;
+  for (let pause = 5; !(await condition()); pause = Math.min(pause * 1.5, 100)) {
+    if (Date.now() > until) throw new Error(`it never came to pass: ${typeof what === 'string' ? what : await what()}`);
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}
