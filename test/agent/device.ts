@@ -5,24 +5,19 @@ import { connect as dial, Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { vi } from 'vitest';
+import { askStatus, NoAnswer } from '../../src/agent/report/status-socket.ts';
+import type { StatusDocument } from '../../src/agent/report/status-document.ts';
 import { parseAddress } from '../../src/policy/address.ts';
 import { admits } from '../../src/policy/canonicalize.ts';
 import { decompile, type Decompiled } from '../../src/nft/decompile.ts';
 import { parseListing } from '../../src/nft/listing.ts';
 import { copyProgram } from '../lib/built.ts';
+import { eventually } from '../lib/eventually.ts';
 import { connect, Namespace, type Outcome } from '../lib/netns.ts';
 
 export const driver = 'rf0';
 const port = 8_080;
-
-/** Waits until the condition holds; a bound, not a measure. */
-export async function eventually(what: () => string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  const until = Date.now() + 60_000;
-  while (!(await condition())) {
-    if (Date.now() > until) throw new Error(`it never came to pass: ${what()}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
 
 /** The program as it is installed: `bin/ringfence` beside what was built. Readable by any user. */
 export async function installProgram(): Promise<{ readonly folder: string; readonly program: string }> {
@@ -201,5 +196,16 @@ export class Device {
     await Promise.all([this.namespace.close(), this.peer.close()]);
   }
 }
+
+/** What the agent with this state tells of itself, asked as `agent status` asks it; undefined while none answers. */
+export const statusOf = (state: string): Promise<StatusDocument | undefined> =>
+  askStatus(state).catch((error: unknown) => {
+    if (error instanceof NoAnswer) return undefined;
+    throw error;
+  });
+
+/** Rules are in force a moment before the agent tells so: an expectation of what it tells has time to come true. */
+export const comesTrue = (expectation: () => Promise<void>): Promise<void> =>
+  vi.waitFor(expectation, { timeout: 60_000, interval: 100 });
 
 export const removeFolder = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true });

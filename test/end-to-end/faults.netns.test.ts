@@ -7,6 +7,7 @@ import { driverName } from '../../src/cli/lab/topology.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import type { SecurityRule } from '../../src/policy/rule.ts';
 import { connect, Namespace } from '../lib/netns.ts';
+import { signalIfRunning } from '../lib/processes.ts';
 import { serve } from '../lib/talk.ts';
 import { Fleet, type Probe } from './fleet.ts';
 
@@ -125,9 +126,9 @@ describe('the server is gone', () => {
   });
 
   test('and nft is killed under the agent: rules stay, and the next change by hand is undone', async () => {
-    const programs = await fleet.processes(2, 'nft');
-    expect(programs.length).toBeGreaterThan(0);
-    for (const pid of programs) process.kill(pid, 'SIGKILL');
+    let programs: readonly number[] = [];
+    await fleet.eventually(2, 'nft runs', async () => (programs = await fleet.processes(2, 'nft')).length > 0);
+    for (const pid of programs) signalIfRunning(pid, 'SIGKILL');
     await fleet.device(2).namespace.run(['nft', 'flush', 'chain', 'inet', 'service', 'service-outbound']);
     expect(await verdicts()).toEqual(asEver);
   });

@@ -15,6 +15,7 @@ import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
 import { resolvePolicy } from '../../src/policy/fleet/resolve.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import { samePolicy } from '../../src/policy/same.ts';
+import { eventually } from '../lib/eventually.ts';
 import { startPostgres, type TestPostgres } from '../lib/postgres.ts';
 import { Program } from '../lib/run.ts';
 import { echoKey, portsKey, readNotes, startRecorder, type Notes } from './recorder.ts';
@@ -127,14 +128,12 @@ export class Fleet {
 
   /** Waits for it; a failure tells what the device's agent did and what its kernel holds. */
   async eventually(number: number, what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-    for (let attempt = 0; attempt < 1_500; attempt++) {
-      if (await condition()) return;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    const device = this.device(number);
-    const log = (await readFile(device.agentLog, 'utf8')).split('\n').slice(-15);
-    const { stdout } = await device.nft('list', 'table', 'inet', 'service');
-    throw new Error([`it never came to pass on ${device.name}: ${what}`, ...log, stdout].join('\n'));
+    await eventually(async () => {
+      const device = this.device(number);
+      const log = (await readFile(device.agentLog, 'utf8')).split('\n').slice(-15);
+      const { stdout } = await device.nft('list', 'table', 'inet', 'service');
+      return [`${what} on ${device.name}`, ...log, stdout].join('\n');
+    }, condition);
   }
 
   /** What becomes of each packet; all are sent at once. A packet that vanishes otherwise is sent again. */

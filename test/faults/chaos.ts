@@ -6,6 +6,7 @@ import { openStore } from '../../src/server/store/open.ts';
 import type { Store } from '../../src/server/store/contract/store.ts';
 import type { Random } from '../lib/random.ts';
 import type { OwnPostgres } from '../lib/postgres.ts';
+import { signalIfRunning } from '../lib/processes.ts';
 import type { Recorder } from './record.ts';
 import type { Replica } from './replicas.ts';
 
@@ -89,7 +90,7 @@ export class Chaos {
 
   async #killPostgres(): Promise<void> {
     const { pid } = this.#o.postgres.database;
-    if (pid !== undefined) process.kill(pid, 'SIGKILL');
+    if (pid !== undefined) signalIfRunning(pid, 'SIGKILL');
     for (let i = 0; i < 600; i += 1) {
       await sleep(50);
       if (await this.#asked('SELECT 1').then(Boolean, () => false)) return;

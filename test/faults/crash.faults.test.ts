@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { builtProgram } from '../lib/built.ts';
 import { Api, type Answered } from '../lib/http.ts';
+import { isRunning, signalIfRunning } from '../lib/processes.ts';
 import { NotStarted, postgresOf, startProcess, type ServerProcess } from '../lib/running.ts';
 import { Random } from '../lib/random.ts';
 
@@ -166,8 +167,8 @@ test(`${rounds} times the server, PostgreSQL, one of its processes or all of the
       const what = ['server', 'postgres', 'backend', 'both'][round % 4] ?? 'server';
       killed[what] = (killed[what] ?? 0) + 1;
       const postgres = await postgresOf(data);
-      if (what === 'backend') for (const pid of backendsOf(postgres).slice(0, 1)) process.kill(pid, 'SIGKILL');
-      if (what === 'postgres' || what === 'both') process.kill(postgres, 'SIGKILL');
+      if (what === 'backend') for (const pid of backendsOf(postgres).slice(0, 1)) signalIfRunning(pid, 'SIGKILL');
+      if (what === 'postgres' || what === 'both') signalIfRunning(postgres, 'SIGKILL');
       if (what === 'server' || what === 'both') {
         await server.end('SIGKILL');
         stop.abort();
@@ -227,15 +228,5 @@ test('PostgreSQL ends with its server, also when that is killed', async () => {
   const server = await start(data);
   const postgres = await postgresOf(data);
   await server.end('SIGKILL');
-  await expect.poll(() => isRunning(postgres), { timeout: 30_000 }).toBe(false);
+  await expect.poll(() => isRunning(postgres), { timeout: 120_000 }).toBe(false);
 });
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    // A zombie that nobody has collected yet has ended.
-    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  } catch {
-    return false;
-  }
-}

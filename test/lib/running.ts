@@ -3,7 +3,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { eventually } from './eventually.ts';
 import { mortal } from './mortal.ts';
+import { isRunning } from './processes.ts';
 
 export interface ServerProcess {
   readonly url: string;
@@ -55,7 +57,7 @@ export async function startProcess(
         },
       };
     }
-    if (gone(child) || waited > 60_000) {
+    if (gone(child) || waited > 120_000) {
       child.kill('SIGKILL');
       throw new NotStarted(child.exitCode, output);
     }
@@ -63,7 +65,13 @@ export async function startProcess(
   }
 }
 
-/** The process id of the PostgreSQL that a server runs in its data directory. */
+/** The process id of the PostgreSQL that a server runs in its data directory; where one was killed, of the one that comes after it. */
 export async function postgresOf(data: string): Promise<number> {
-  return Number.parseInt(await readFile(join(data, 'postgres', 'postmaster.pid'), 'utf8'), 10);
+  const file = join(data, 'postgres', 'postmaster.pid');
+  let pid = Number.NaN;
+  await eventually(`PostgreSQL runs in ${data}`, async () => {
+    pid = Number.parseInt(await readFile(file, 'utf8').catch(() => ''), 10);
+    return isRunning(pid);
+  });
+  return pid;
 }

@@ -1,42 +1,59 @@
-/** Owns real conversations: runs inside a namespace, as a server that echoes or as a client that asks once. */
+/**
+ * Owns real conversations: runs inside a namespace for as long as that lasts, reads what to do as lines of JSON with a number each, and
+ * answers with lines of the same numbers. It serves echoes, and asks such servers once. One process does all of a namespace: starting
+ * a program takes longer than a conversation.
+ */
 import { createSocket } from 'node:dgram';
 import { connect, createServer } from 'node:net';
+import { createInterface } from 'node:readline';
 
-const [role, protocol, address = '', portText = '', sizeText = '5', localText = '0'] = process.argv.slice(2);
-const port = Number(portText);
-const size = Number(sizeText);
-const localPort = Number(localText);
-const datagram = address.includes(':') ? 'udp6' : 'udp4';
+/** @typedef {{number: number, role: 'serve' | 'ask', protocol: 'tcp' | 'udp', address: string, port: number, size: number, localPort: number, from?: string, within: number}} Order */
 
-/** @param {string} text */
-function say(text) {
-  process.stdout.write(`${text}\n`);
-}
+/** @param {string} address */
+const datagram = (address) => (address.includes(':') ? 'udp6' : 'udp4');
 
-/** The client's last word. @param {string} text */
-function end(text) {
-  process.stdout.write(`${text}\n`, () => process.exit(0));
-}
-
-function serve() {
+/**
+ * @param {Order} order
+ * @param {(text: string) => void} say
+ */
+function serve({ protocol, address, port }, say) {
+  /** @param {Error} error */
+  const fail = (error) => say(error.message);
   if (protocol === 'tcp') {
-    createServer((socket) => socket.on('error', () => {}).pipe(socket)).listen(port, address, () => say('ready'));
+    const server = createServer((socket) => socket.on('error', () => {}).pipe(socket));
+    server.on('error', fail).listen(port, address, () => say('ready'));
     return;
   }
-  const socket = createSocket(datagram);
-  socket.on('message', (message, from) => socket.send(message, from.port, from.address));
-  socket.bind(port, address, () => say('ready'));
+  const socket = createSocket(datagram(address));
+  // An answer that a filter refuses on its way out fails; that is for whoever asked to see.
+  socket.on('message', (message, from) => socket.send(message, from.port, from.address, () => {}));
+  socket.on('error', fail).bind(port, address, () => say('ready'));
 }
 
-function ask() {
-  // Only a bound: the silence of a dropped packet is proven elsewhere, by what the kernel noted.
-  setTimeout(() => end('silent'), 10_000);
+/**
+ * @param {Order} order
+ * @param {(text: string) => void} say
+ */
+function ask({ protocol, address, port, size, localPort, from, within }, say) {
   const message = Buffer.alloc(size, 0x2a);
+  let close = () => {};
+  /** The first word is the last. @param {string} text */
+  const end = (text) => {
+    clearTimeout(timer);
+    close();
+    say(text);
+  };
+  const timer = setTimeout(() => end('silent'), within);
   if (protocol === 'tcp') {
     let heard = 0;
-    const socket = connect({ host: address, port, ...(localPort > 0 ? { localPort } : {}) }, () =>
+    const socket = connect({ host: address, port, localAddress: from, ...(localPort > 0 ? { localPort } : {}) }, () =>
       socket.write(message),
     );
+    close = () =>
+      socket
+        .removeAllListeners()
+        .on('error', () => {})
+        .destroy();
     socket.on('data', (part) => {
       heard += part.length;
       if (heard >= size) end('answered');
@@ -44,7 +61,12 @@ function ask() {
     socket.on('error', (error) => end(error.message));
     return;
   }
-  const socket = createSocket(datagram);
+  const socket = createSocket(datagram(address));
+  close = () =>
+    socket
+      .removeAllListeners()
+      .on('error', () => {})
+      .close();
   socket.on('message', (answer) => end(answer.length === size ? 'answered' : `answered ${answer.length} bytes`));
   socket.on('error', (error) => end(error.message));
   socket.bind(localPort, () => {
@@ -54,5 +76,13 @@ function ask() {
   });
 }
 
-if (role === 'serve') serve();
-else ask();
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const order = /** @type {Order} */ (JSON.parse(line));
+  let isOver = false;
+  /** @param {string} text */
+  const say = (text) => {
+    if (!isOver) process.stdout.write(`${order.number} ${text}\n`);
+    isOver = true;
+  };
+  (order.role === 'serve' ? serve : ask)(order, say);
+});

@@ -6,23 +6,71 @@ import type { Namespace } from './netns.ts';
 
 const script = fileURLToPath(new URL('talker.mjs', import.meta.url));
 
+/** Milliseconds for what must come: a bound, no measure. */
+const longest = 60_000;
+
+/** The one process inside a namespace that keeps all its connections; it ends with its namespace. */
+class Switchboard {
+  readonly #child: ChildProcess;
+  readonly #talkers = new Map<number, (line: string) => void>();
+
+  constructor(namespace: Namespace) {
+    this.#child = namespace.spawn([process.execPath, script], { stdio: ['pipe', 'pipe', 'inherit'] });
+    if (this.#child.stdout === null) throw new Error('the talkers have no output');
+    createInterface({ input: this.#child.stdout }).on('line', (line) => {
+      const [, number = '', text = ''] = /^(\d+) (.*)$/.exec(line) ?? [];
+      this.#talkers.get(Number(number))?.(text);
+    });
+    this.#child.stdin?.on('error', () => {}); // It has ended, and with it what was said.
+  }
+
+  get isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** A new number whose lines are heard from now on. */
+  add(onLine: (line: string) => void): number {
+    const number = this.#talkers.size + 1;
+    this.#talkers.set(number, onLine);
+    return number;
+  }
+
+  order(order: object): void {
+    this.#child.stdin?.write(`${JSON.stringify(order)}\n`);
+  }
+}
+
+const switchboards = new WeakMap<Namespace, Switchboard>();
+
+function switchboardIn(namespace: Namespace): Switchboard {
+  const known = switchboards.get(namespace);
+  if (known?.isRunning === true) return known;
+  const switchboard = new Switchboard(namespace);
+  switchboards.set(namespace, switchboard);
+  return switchboard;
+}
+
 export class Talker {
   readonly lines: string[] = [];
   readonly #waiting = new Set<() => void>();
-  readonly #child: ChildProcess;
+  readonly #switchboard: Switchboard;
+  readonly #number: number;
 
-  private constructor(namespace: Namespace, args: readonly string[]) {
-    this.#child = namespace.spawn([process.execPath, script, ...args], { stdio: ['pipe', 'pipe', 'inherit'] });
-    if (this.#child.stdout === null) throw new Error('the talker has no output');
-    createInterface({ input: this.#child.stdout }).on('line', (line) => {
+  private constructor(namespace: Namespace, order: object) {
+    this.#switchboard = switchboardIn(namespace);
+    this.#number = this.#switchboard.add((line) => {
       this.lines.push(line);
       for (const wake of this.#waiting) wake();
     });
+    this.#switchboard.order({ number: this.#number, ...order });
   }
 
   static async serve(namespace: Namespace, ...ports: number[]): Promise<Talker> {
-    const talker = new Talker(namespace, ['serve', ...ports.map(String)]);
-    for (const port of ports) await talker.next((line) => line === `listening ${port}`, 0);
+    const talker = new Talker(namespace, { do: 'serve', ports });
+    for (const port of ports) {
+      const listening = await talker.next((line) => line === `listening ${port}`, 0);
+      if (listening === undefined) throw new Error(`nobody listens on port ${port}: ${talker.lines.join(', ')}`);
+    }
     return talker;
   }
 
@@ -31,9 +79,9 @@ export class Talker {
     namespace: Namespace,
     address: string,
     port: number,
-    { within = 20_000, from }: { readonly within?: number; readonly from?: string } = {},
+    { within = longest, from }: { readonly within?: number; readonly from?: string } = {},
   ): Promise<Talker> {
-    const talker = new Talker(namespace, ['call', address, String(port), ...(from === undefined ? [] : [from])]);
+    const talker = new Talker(namespace, { do: 'call', address, port, from });
     const heard = await talker.next((line) => line.startsWith('heard'), 0, within);
     if (heard === undefined) throw new Error(`${address} port ${port} was never heard: ${talker.lines.join(', ')}`);
     return talker;
@@ -43,7 +91,7 @@ export class Talker {
   async next(
     wanted: (line: string) => boolean,
     from = this.lines.length,
-    within = 20_000,
+    within = longest,
   ): Promise<string | undefined> {
     const find = (): string | undefined => this.lines.slice(from).find(wanted);
     if (find() === undefined) {
@@ -64,11 +112,18 @@ export class Talker {
   }
 
   /** Whether the far end is heard from now on. */
-  async isHeard(within = 20_000): Promise<boolean> {
+  async isHeard(within = longest): Promise<boolean> {
     return (await this.next((line) => line.startsWith('heard'), this.lines.length, within)) !== undefined;
   }
 
+  /** Whether the far end falls silent, and stays so for a while: what it said before may still be on its way. */
+  async isSilenced(aWhile: number): Promise<boolean> {
+    const until = Date.now() + longest;
+    while (await this.isHeard(aWhile)) if (Date.now() > until) return false;
+    return true;
+  }
+
   hangUp(): void {
-    this.#child.stdin?.end();
+    this.#switchboard.order({ number: this.#number, do: 'end' });
   }
 }

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { Device, driver, eventually, removeFolder, type RunningAgent } from '../agent/device.ts';
+import { Device, driver, removeFolder, type RunningAgent } from '../agent/device.ts';
+import { eventually } from '../lib/eventually.ts';
 import {
   newPlace,
   startPostgres,

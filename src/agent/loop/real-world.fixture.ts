@@ -2,6 +2,7 @@
 import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { eventually } from '../../../test/lib/eventually.ts';
 import { connect, Namespace } from '../../../test/lib/netns.ts';
 import { systemClock } from '../../client/clock.ts';
 import { decompile, type Decompiled } from '../../nft/decompile.ts';
@@ -26,15 +27,6 @@ export const device6 = 'fd7f::1';
 export const peer4 = '100.64.0.2';
 export const peer6 = 'fd7f::2';
 export const driver = 'rf0';
-
-/** Waits until the condition holds; a bound, not a measure. */
-export async function eventually(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (let attempt = 0; attempt < 1_000; attempt++) {
-    if (await condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  throw new Error(`it never came to pass: ${what}`);
-}
 
 export class RealWorld {
   readonly source = new FakeSource();

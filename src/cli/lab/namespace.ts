@@ -243,7 +243,7 @@ export async function bringUp({ namespace, name, addresses }: End): Promise<void
 
 export async function untilReady({ namespace, name }: End): Promise<void> {
   const isReady = `ip -6 route show dev ${name} | grep -q '^fe80::/64'`;
-  const script = `for look in $(seq 500); do ${isReady} && exit 0; sleep 0.02; done; ip address show >&2; exit 1`;
+  const script = `for look in $(seq 3000); do ${isReady} && exit 0; sleep 0.02; done; ip address show >&2; exit 1`;
   await namespace.run(['sh', '-c', script]);
 }
 
