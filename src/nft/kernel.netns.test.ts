@@ -1,6 +1,7 @@
 /** Proves on a real kernel that printed rulesets load, read back as themselves, and that plans lead from any state to any other. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { runQuickly } from '../../test/lib/batch-runner.ts';
 import { Namespace } from '../../test/lib/netns.ts';
 import { policy as anyPolicy } from '../policy/arbitrary.fixture.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
@@ -25,7 +26,7 @@ afterAll(() => namespace.close());
 beforeEach(() => namespace.run(['nft', 'flush', 'ruleset']));
 
 const apply = (commands: readonly Command[]): Promise<unknown> =>
-  commands.length === 0 ? Promise.resolve() : namespace.run(['nft', '-f', '-'], printCommands(commands));
+  commands.length === 0 ? Promise.resolve() : runQuickly(namespace, ['nft', '-f', '-'], printCommands(commands));
 
 interface Tables {
   readonly service: Installed | undefined;
@@ -40,7 +41,7 @@ interface Listing {
 
 /** What the kernel holds, in one listing: a listing takes longer than most of what is asked about it. */
 async function list(): Promise<Tables> {
-  const { stdout } = await namespace.run(['nft', '-j', 'list', 'ruleset']);
+  const { stdout } = await runQuickly(namespace, ['nft', '-j', 'list', 'ruleset']);
   const listing = JSON.parse(stdout) as Listing;
   const handles = listing.nftables.flatMap(({ chain }) =>
     chain === undefined ? [] : [[`${chain.table} ${chain.name}`, chain.handle] as const],

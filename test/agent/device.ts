@@ -13,6 +13,7 @@ import { admits } from '../../src/policy/canonicalize.ts';
 import { decompile, type Decompiled } from '../../src/nft/decompile.ts';
 import { parseListing } from '../../src/nft/listing.ts';
 import { copyProgram } from '../lib/built.ts';
+import { attemptQuickly } from '../lib/batch-runner.ts';
 import { eventually } from '../lib/eventually.ts';
 import { connect, Namespace, type Outcome } from '../lib/netns.ts';
 
@@ -165,7 +166,7 @@ export class Device {
 
   /** What the kernel enforces, read by another way than the agent's. */
   async kernel(): Promise<Decompiled | undefined> {
-    const { code, stdout } = await this.namespace.attempt(['nft', '-j', 'list', 'table', 'inet', 'service']);
+    const { code, stdout } = await attemptQuickly(this.namespace, ['nft', '-j', 'list', 'table', 'inet', 'service']);
     const installed = code === 0 ? parseListing(JSON.parse(stdout)) : undefined;
     return installed && decompile(installed);
   }

@@ -15,6 +15,7 @@ import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
 import { resolvePolicy } from '../../src/policy/fleet/resolve.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import { samePolicy } from '../../src/policy/same.ts';
+import { attemptQuickly } from '../lib/batch-runner.ts';
 import { eventually } from '../lib/eventually.ts';
 import { startPostgres, type TestPostgres } from '../lib/postgres.ts';
 import { Program } from '../lib/run.ts';
@@ -109,7 +110,8 @@ export class Fleet {
   }
 
   async kernel(number: number): Promise<Decompiled | undefined> {
-    const { code, stdout } = await this.device(number).nft('-j', 'list', 'table', 'inet', 'service');
+    const listing = ['nft', '-j', 'list', 'table', 'inet', 'service'];
+    const { code, stdout } = await attemptQuickly(this.device(number).namespace, listing);
     const installed = code === 0 ? parseListing(JSON.parse(stdout)) : undefined;
     return installed && decompile(installed);
   }

@@ -1,5 +1,6 @@
 /** Owns the kernel's own notes on packets: which reached a device's filter and which got past it, so that silence is told from a drop. */
 import type { LabDevice } from '../../src/cli/lab/device.ts';
+import { runQuickly } from '../lib/batch-runner.ts';
 import { driverName } from '../../src/cli/lab/topology.ts';
 
 /** Before everything, connection tracking included; and after every filter. */
@@ -49,7 +50,7 @@ interface Listing {
 }
 
 export async function readNotes({ namespace }: LabDevice): Promise<Notes> {
-  const { stdout } = await namespace.run(['nft', '-j', 'list', 'table', 'inet', 'recorder']);
+  const { stdout } = await runQuickly(namespace, ['nft', '-j', 'list', 'table', 'inet', 'recorder']);
   const notes = new Map<Stage, Set<string>>(stages.map((stage) => [stage, new Set()]));
   for (const { set } of (JSON.parse(stdout) as Listing).nftables) {
     const stage = stages.find((each) => set?.name.startsWith(`${each}-`));

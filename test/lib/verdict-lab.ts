@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { readFileSync } from 'node:fs';
 import type { ChildProcess } from 'node:child_process';
 import type { Packet } from '../../src/policy/packet.ts';
+import { runQuickly } from './batch-runner.ts';
 import { connect, hardwareAddress, Namespace } from './netns.ts';
 import { packetText } from './packet-text.ts';
 import { encodeProbe, plainShape, probeMark, type Shape } from './probe-bytes.ts';
@@ -174,7 +175,7 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
 
   /** Loads nft text on the device, as one transaction. What is noted of earlier probes goes with it: that spares one of its own. */
   async load(text: string): Promise<void> {
-    await this.device.run(['nft', '-f', '-'], `${text}\n${forgetAll}`);
+    await runQuickly(this.device, ['nft', '-f', '-'], `${text}\n${forgetAll}`);
     this.#isFresh = true;
   }
 
@@ -187,7 +188,7 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
       local: nearEnd(packet),
     }));
     const fence = probes.length + 1;
-    if (!this.#isFresh) await this.device.run(['nft', '-f', '-'], forgetAll);
+    if (!this.#isFresh) await runQuickly(this.device, ['nft', '-f', '-'], forgetAll);
     this.#isFresh = false;
     const isContained = ({ packet }: (typeof probes)[number]): boolean =>
       packet.direction === 'outbound' && packet.forwarded !== undefined;
@@ -218,7 +219,7 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
   }
 
   async #noted(): Promise<Noted> {
-    const { stdout } = await this.device.run(['nft', '-j', 'list', 'sets', 'table', 'inet', 'recorder']);
+    const { stdout } = await runQuickly(this.device, ['nft', '-j', 'list', 'sets', 'table', 'inet', 'recorder']);
     const listing = JSON.parse(stdout) as { nftables: { set?: { name: string; elem?: number[] } }[] };
     const sets = listing.nftables.flatMap(({ set }) => (set === undefined ? [] : [set]));
     const [first, second] = sets;

@@ -7,6 +7,7 @@ import { plan, rebuild, type Update } from '../../src/nft/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';
 import { canonicalize, canonicalizeNames } from '../../src/policy/canonicalize.ts';
 import type { EffectivePolicy } from '../../src/policy/effective.ts';
+import { runQuickly } from '../lib/batch-runner.ts';
 import { driver, type VerdictLab } from '../lib/verdict-lab.ts';
 
 /** How a policy gets into the kernel: with `named`, by the names of devices instead of their addresses. */
@@ -43,7 +44,7 @@ export const replacing =
     lab.load(compiler(policy, options));
 
 async function listRuleset(lab: VerdictLab): Promise<unknown> {
-  return JSON.parse((await lab.device.run(['nft', '-j', 'list', 'ruleset'])).stdout);
+  return JSON.parse((await runQuickly(lab.device, ['nft', '-j', 'list', 'ruleset'])).stdout);
 }
 
 /** What the kernel holds. */

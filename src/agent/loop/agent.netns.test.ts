@@ -1,5 +1,6 @@
 /** Proves on a real kernel that the rules are the policy: through changes by others, lost helpers and moving interfaces. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { attemptQuickly, runQuickly } from '../../../test/lib/batch-runner.ts';
 import { eventually } from '../../../test/lib/eventually.ts';
 import { signalIfRunning } from '../../../test/lib/processes.ts';
 import { Talker } from '../../../test/lib/talker.ts';
@@ -43,11 +44,19 @@ table ip6 nat {
 const minute = 60_000;
 
 const someHelper = async (world: RealWorld): Promise<string> => {
-  const { stdout } = await world.device.run(['nft', '-j', 'list', 'chains']);
+  const { stdout } = await runQuickly(world.device, ['nft', '-j', 'list', 'chains']);
   return /"name": "(from-[0-9a-f]+)"/.exec(stdout)?.[1] ?? 'no-helper';
 };
 const lastHandle = async (world: RealWorld): Promise<string> => {
-  const { stdout } = await world.device.run(['nft', '-a', 'list', 'chain', 'inet', 'service', 'service-inbound']);
+  const { stdout } = await runQuickly(world.device, [
+    'nft',
+    '-a',
+    'list',
+    'chain',
+    'inet',
+    'service',
+    'service-inbound',
+  ]);
   return [...stdout.matchAll(/# handle (\d+)/g)].at(-1)?.[1] ?? '0';
 };
 
@@ -80,7 +89,7 @@ describe('changes by others to our table', () => {
   let before: string;
   const dump = async (): Promise<string> =>
     (
-      await world.device.run([
+      await runQuickly(world.device, [
         'sh',
         '-c',
         'for t in "inet other" "ip service" "ip6 nat"; do nft -a list table $t; done',
@@ -88,7 +97,7 @@ describe('changes by others to our table', () => {
     ).stdout;
   beforeAll(async () => {
     world = await RealWorld.open();
-    await world.device.run(['nft', '-f', '-'], foreign);
+    await runQuickly(world.device, ['nft', '-f', '-'], foreign);
     world.start();
     world.source.know(1, web);
     await inForce(world, web);
@@ -98,7 +107,7 @@ describe('changes by others to our table', () => {
 
   test.each(tamperings)('%s: it is undone, and reported', async (_, change) => {
     const repairs = world.agent.status.driftRepairs;
-    await world.device.run(['nft', '-f', '-'], await change(world));
+    await runQuickly(world.device, ['nft', '-f', '-'], await change(world));
     await inForce(world, web);
     await eventually('the repair is counted', () => world.agent.status.driftRepairs > repairs);
     expect(world.agent.status.lastDrift?.what).not.toEqual([]);
@@ -107,7 +116,7 @@ describe('changes by others to our table', () => {
 
   test('the author is named as far as the kernel tells', async () => {
     const from = world.logged.length;
-    await world.device.run(['nft', 'insert', 'rule', 'inet', 'service', 'service-inbound', 'accept']);
+    await runQuickly(world.device, ['nft', 'insert', 'rule', 'inet', 'service', 'service-inbound', 'accept']);
     await eventually('the author is logged', () =>
       world.logged
         .slice(from)
@@ -120,9 +129,9 @@ describe('changes by others to our table', () => {
   test('changes of other tables are left alone', async () => {
     await inForce(world, web);
     const { applies, driftRepairs } = world.agent.status;
-    await world.device.run(['nft', '-f', '-'], 'add rule inet other service-inbound accept\n');
+    await runQuickly(world.device, ['nft', '-f', '-'], 'add rule inet other service-inbound accept\n');
     const changed = await dump();
-    await world.device.run(['nft', 'insert', 'rule', 'inet', 'service', 'service-inbound', 'accept']);
+    await runQuickly(world.device, ['nft', 'insert', 'rule', 'inet', 'service', 'service-inbound', 'accept']);
     await eventually('only ours is repaired', () => world.agent.status.driftRepairs > driftRepairs);
     await inForce(world, web);
     expect(await dump()).toBe(changed);
@@ -135,7 +144,7 @@ describe('changes by others to our table', () => {
       for (const [, change] of tamperings) {
         // Some changes meet a table that is gone already, and fail: the next one is on its way.
         const text = await change(world).catch(() => 'delete table inet service');
-        await world.device.attempt(['nft', '-f', '-'], text);
+        await attemptQuickly(world.device, ['nft', '-f', '-'], text);
       }
     }
     await inForce(world, web);
@@ -147,14 +156,14 @@ describe('changes by others to our table', () => {
     const until = performance.now() + (process.env['RINGFENCE_HOSTILE'] === 'long' ? minute : 0);
     do {
       for (const [, change] of tamperings) {
-        await world.device.run(['nft', '-f', '-'], await change(world));
+        await runQuickly(world.device, ['nft', '-f', '-'], await change(world));
         await inForce(world, web);
         expect(await dump()).toBe(kept);
       }
       // Whoever flushes everything brings the other tables back: that is not our business.
-      await world.device.run(['nft', 'flush', 'ruleset']);
+      await runQuickly(world.device, ['nft', 'flush', 'ruleset']);
       await inForce(world, web);
-      await world.device.run(['nft', '-f', '-'], foreign);
+      await runQuickly(world.device, ['nft', '-f', '-'], foreign);
       kept = await dump();
     } while (performance.now() < until);
   });
@@ -163,7 +172,7 @@ describe('changes by others to our table', () => {
     for (let i = 0; i < 3; i++) {
       for (const pid of await world.processes('nft')) signalIfRunning(pid, 'SIGKILL');
       expect((await world.kernel())?.enforced?.policy).toEqual(meaning(web));
-      await world.device.run(['nft', 'insert', 'rule', 'inet', 'service', 'service-inbound', 'accept']);
+      await runQuickly(world.device, ['nft', 'insert', 'rule', 'inet', 'service', 'service-inbound', 'accept']);
       await inForce(world, web);
     }
     world.source.know(2, ssh);
@@ -173,9 +182,9 @@ describe('changes by others to our table', () => {
   });
 
   test('`nft flush ruleset` takes all tables, and ours is back at once', async () => {
-    await world.device.run(['nft', 'flush', 'ruleset']);
+    await runQuickly(world.device, ['nft', 'flush', 'ruleset']);
     await inForce(world, web);
-    const { stdout } = await world.device.run(['nft', 'list', 'tables']);
+    const { stdout } = await runQuickly(world.device, ['nft', 'list', 'tables']);
     expect(stdout.trim()).toBe('table inet service');
   });
 });
@@ -193,17 +202,17 @@ describe('the driver interface', () => {
     world.start();
     world.source.know(1, ssh);
     await boundTo(driver);
-    await world.device.run(['ip', 'link', 'set', driver, 'name', 'moved']);
+    await runQuickly(world.device, ['ip', 'link', 'set', driver, 'name', 'moved']);
     await boundTo('moved');
-    await world.device.run(['ip', 'link', 'delete', 'moved']);
+    await runQuickly(world.device, ['ip', 'link', 'delete', 'moved']);
     await boundTo(driver);
-    await world.device.run(['ip', 'tuntap', 'add', 'dev', driver, 'mode', 'tun']);
+    await runQuickly(world.device, ['ip', 'tuntap', 'add', 'dev', driver, 'mode', 'tun']);
     await eventually(
       'the tunnel does without neighbour discovery',
       async () => (await world.kernel())?.enforced?.neighbourDiscovery === false,
     );
-    await world.device.run(['ip', 'link', 'delete', driver]);
-    await world.device.run(['ip', 'link', 'add', driver, 'type', 'veth', 'peer', 'name', 'far']);
+    await runQuickly(world.device, ['ip', 'link', 'delete', driver]);
+    await runQuickly(world.device, ['ip', 'link', 'add', driver, 'type', 'veth', 'peer', 'name', 'far']);
     await eventually(
       'a cable does neighbour discovery',
       async () => (await world.kernel())?.enforced?.neighbourDiscovery === true,
@@ -246,7 +255,7 @@ describe('packets', () => {
     await eventually('the policy is kept', () => world.agent.status.verifiedAt !== undefined);
     await world.stop();
     expect((await world.kernel())?.enforced?.policy).toEqual(meaning(ssh));
-    await world.device.run(['nft', 'flush', 'ruleset']);
+    await runQuickly(world.device, ['nft', 'flush', 'ruleset']);
     world.source.give({ kind: 'unknown', why: 'the server is away' });
     world.start();
     await inForce(world, ssh);

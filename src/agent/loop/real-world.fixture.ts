@@ -2,6 +2,7 @@
 import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { attemptQuickly } from '../../../test/lib/batch-runner.ts';
 import { eventually } from '../../../test/lib/eventually.ts';
 import { connect, Namespace } from '../../../test/lib/netns.ts';
 import { systemClock } from '../../client/clock.ts';
@@ -110,7 +111,7 @@ export class RealWorld {
 
   /** What the kernel enforces, read by another way than the agent's. */
   async kernel(): Promise<Decompiled | undefined> {
-    const { code, stdout } = await this.device.attempt(['nft', '-j', 'list', 'table', 'inet', 'service']);
+    const { code, stdout } = await attemptQuickly(this.device, ['nft', '-j', 'list', 'table', 'inet', 'service']);
     const installed = code === 0 ? parseListing(JSON.parse(stdout)) : undefined;
     return installed && decompile(installed);
   }
