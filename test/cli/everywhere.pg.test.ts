@@ -164,7 +164,7 @@ describe('every command', () => {
         ...(input === undefined ? {} : { input }),
         ...(endless ? { until: { pattern: /Up to date/, signal: 'SIGINT' } } : {}),
       };
-      const { code, stdout, stderr } = await person.run(line, options);
+      const { code, stdout, stderr } = await person.spawn(line, options);
       const told = `${line.join(' ')}\n${stdout}${stderr}`;
       expect(code, told).toBe(refused.test(path) ? 4 : 0);
       expect(told).toMatch(shows);
@@ -172,6 +172,12 @@ describe('every command', () => {
       expect(stdout + stderr).not.toContain(escape);
       if (data) expect(() => JSON.parse(stdout), told).not.toThrow();
     }
+  });
+
+  it('that is wrong ends with code 2 and one line', async () => {
+    const { code, stdout, stderr } = await installed.program.spawn(['group', 'shwo']);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/^ringfence: [^\n]+\n$/);
   });
 
   it('works in a terminal: a person is asked before something is lost, and Ctrl-C ends what goes on', async () => {

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { builtProgram } from './built.ts';
+import { runHosted } from './command-host.ts';
 import { mortal } from './mortal.ts';
 
 export interface Outcome {
@@ -26,7 +27,10 @@ export interface RunOptions {
   readonly interruptAfter?: Promise<unknown>;
 }
 
-const longest = 60_000;
+const longest = 120_000;
+
+/** What goes on by itself or starts others is a process of its own. */
+const programs: ReadonlySet<string | undefined> = new Set(['server', 'backup', 'restore', 'agent', 'lab']);
 
 /** A person's home, with the program installed: every run sees this home and nothing of the machine's own settings. */
 export class Program {
@@ -70,8 +74,15 @@ export class Program {
     return path;
   }
 
-  /** In a pipe, as a script runs it. */
+  /** In a pipe, as a script runs it; in a process that serves many commands, where nothing depends on its being its own. */
   run(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+    const { env, input = '', ...more } = options;
+    if (Object.keys(more).length > 0 || programs.has(args[0])) return this.spawn(args, options);
+    return runHosted({ file: this.#file, args, env: this.#variables(env), folder: this.home, input });
+  }
+
+  /** In a pipe, as a script runs it, and in a process of its own. */
+  spawn(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
     return this.#start(process.execPath, [this.#file, ...args], options);
   }
 
@@ -83,15 +94,19 @@ export class Program {
     return { ...outcome, stdout: outcome.stdout.replaceAll('\r\n', '\n') };
   }
 
+  #variables(env: Readonly<Record<string, string>> = {}): Record<string, string> {
+    return { PATH: process.env['PATH'] ?? '', HOME: this.home, TERM: 'xterm', ...this.#env, ...env };
+  }
+
   #start(
     command: string,
     args: readonly string[],
-    { env = {}, input = '', typed, until, shown: awaited, interruptAfter }: RunOptions,
+    { env, input = '', typed, until, shown: awaited, interruptAfter }: RunOptions,
   ): Promise<Outcome> {
     return new Promise((resolve, reject) => {
       const child = spawn(...mortal(command, args), {
         cwd: this.home,
-        env: { PATH: process.env['PATH'] ?? '', HOME: this.home, TERM: 'xterm', ...this.#env, ...env },
+        env: this.#variables(env),
         timeout: longest,
         killSignal: 'SIGKILL',
       });

@@ -1,7 +1,7 @@
 /** Owns what most tests of a running server stand on, made before a file's tests and taken away after them. */
 import { afterAll, beforeAll } from 'vitest';
 import { Program } from './program.ts';
-import { audience, startProvider, type TestProvider } from './provider.ts';
+import type { TestProvider } from './provider.ts';
 import {
   newPlace,
   startPostgres,
@@ -60,12 +60,20 @@ export function useServer(options: () => TestServerOptions = () => ({})): Stage 
 
 /** An identity provider; `options` let a server take its tokens. */
 export function useProvider(): { readonly provider: TestProvider; readonly options: () => TestServerOptions } {
-  const provider = lasting(startProvider, (one) => one.stop());
+  // Loaded by those who want one: it takes longer to load than many a file's tests to run.
+  const module = lasting(
+    () => import('./provider.ts'),
+    async () => {},
+  );
+  const provider = lasting(
+    () => module().startProvider(),
+    (one) => one.stop(),
+  );
   return {
     get provider() {
       return provider();
     },
-    options: () => ({ oidcIssuer: [provider().issuer], oidcAudience: [audience] }),
+    options: () => ({ oidcIssuer: [provider().issuer], oidcAudience: [module().audience] }),
   };
 }
 
