@@ -4,6 +4,7 @@ import '@mantine/notifications/styles.css';
 import './theme/page.css';
 import './theme/components.css';
 import './theme/history.css';
+import './theme/reachability.css';
 import { createRoot } from 'react-dom/client';
 import { App } from './app.tsx';
 import { adoptVariables } from './theme/theme.ts';

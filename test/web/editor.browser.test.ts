@@ -33,8 +33,11 @@ describe('making a group', () => {
     await expectShown(page.getByText('The first rule here closes everything else.'));
     await page.getByRole('button', { name: 'Add service, inbound' }).click();
     await page.getByRole('menuitem', { name: 'PostgreSQL' }).click();
-    await inbound(page, 'Addresses', 1).fill('10.0.0.0/8, fd00::1-fd00::ff');
+    const question = page.getByRole('dialog', { name: 'PostgreSQL: from whom?' });
+    await question.getByLabel('From').first().fill('10.0.0.0/8, fd00::1-fd00::ff');
     await page.keyboard.press('Enter');
+    await question.getByRole('button', { name: 'Add the rule' }).click();
+    await question.waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Add outbound rule' }).click();
     await page.getByLabel('Protocol of outbound rule 1').selectOption('ip');
     await page.getByLabel('Ports of outbound rule 1').fill('53');

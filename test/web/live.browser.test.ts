@@ -132,7 +132,32 @@ test('the matrix answers for each pair, explains a cell, and follows changes', a
     });
     await expectShown(page.getByRole('button', { name: 'web-1 to db-primary: may not connect' }));
     await page.getByText('Graph', { exact: true }).click();
-    await expectShown(page.getByRole('img', { name: /Who may reach whom/ }));
+    await expectShown(page.getByRole('group', { name: /Who may reach whom/ }));
+    await page.getByRole('button', { name: 'Why web-1 may connect to bastion' }).press('Enter');
+    await expectShown(why.getByRole('heading', { name: 'web-1 → bastion' }));
+  });
+});
+
+test('a refusal tells why each rule did not match, and drafts the one that is missing; many devices stand by label', async () => {
+  await open('/reach', async (page) => {
+    await page.getByText('By label', { exact: true }).click();
+    await page
+      .getByRole('button', { name: /app to canary: 1 of 1 pairs may connect|canary to app/ })
+      .first()
+      .waitFor();
+    await page.getByRole('button', { name: /app to eu\/fra: 0 of 2 pairs may connect/ }).click();
+    await page.getByRole('button', { name: /^web-1 to db-primary: may not connect/ }).click();
+    const why = page.getByRole('region', { name: 'Why' });
+    await expectShown(why.getByText(/operations: tcp 9100 from/));
+    await expectShown(why.getByText(/its port is 9100, not 22/));
+    await why.getByRole('button', { name: 'Allow this…' }).click();
+    await page.getByRole('menuitem', { name: 'databases' }).click();
+    await expectShown(page.getByRole('heading', { name: 'databases', level: 1 }));
+    await expectShown(page.getByText('1 unsaved change'));
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await expectShown(page.getByText(/^Saved\./));
+    await page.goBack();
+    await expectShown(page.getByRole('region', { name: 'Why' }).getByText('may connect', { exact: true }));
   });
 });
 

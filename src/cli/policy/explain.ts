@@ -10,6 +10,7 @@ import type { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
+import { mismatchWords } from '../../client/words/mismatch.ts';
 import { peerWord, ruleWords } from '../../client/words/rule.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import type { Session } from '../session/session.ts';
@@ -37,6 +38,8 @@ interface Side {
   readonly decision: Decision;
   readonly packet: Packet;
   readonly names: PeerNames;
+  /** What the other end is called. */
+  readonly farEnd: string;
   /** Whether the same holds for connections that the device redirects or translates for containers. */
   readonly containers: 'guard' | 'ignore';
   /** Why its packets may meet other rules than these; undefined where they do not. */
@@ -88,8 +91,8 @@ interface Known {
 }
 
 const sidesOf = (from: End, to: End, transport: Transport, known: Known): readonly Side[] => [
-  ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to.address, transport, known)]),
-  ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from.address, transport, known)]),
+  ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to, transport, known)]),
+  ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from, transport, known)]),
 ];
 
 /** Every device that may connect there, by which rule, and whether both ends enforce it. */
@@ -165,7 +168,7 @@ function readTransport({ proto, port }: Asked, family: 4 | 6): Transport {
 function sideOf(
   device: Device,
   direction: Direction,
-  remote: Address,
+  { address: remote, name: farEnd }: End,
   transport: Transport,
   { groups, statuses, fleet, names }: Known,
 ): Side {
@@ -175,7 +178,7 @@ function sideOf(
   const { containers } = surroundings;
   const decision = decide(policy, packet, { ...surroundings, fleet });
   const doubt = doubtAbout(device, statuses);
-  return { device, direction, policy, packet, containers, decision, names, doubt };
+  return { device, direction, policy, packet, containers, decision, names, farEnd, doubt };
 }
 
 const groupNames = ({ groups }: EffectivePolicy): string => groups.map(({ name }) => name).join(', ');
@@ -187,7 +190,7 @@ function ruleOf({ group, direction, rule, peer }: RuleReason<string>, names: Pee
 }
 
 /** The reason in words a person can act on. */
-function reasonWords({ decision: { reason }, direction, policy, packet, names }: Side): readonly string[] {
+function reasonWords({ decision: { reason }, direction, policy, packet, names, farEnd }: Side): readonly string[] {
   switch (reason.kind) {
     case 'rule': {
       const others = admittingRules(policy, packet).length - 1;
@@ -202,7 +205,10 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names }:
       return [`no outbound rules, so everything may leave (${groupNames(policy)})`];
     case 'no-rule': {
       const rules = policy.groups.flatMap((group) =>
-        rulesOf(group, direction).map((rule) => `${group.name}: ${ruleWords(direction, rule, names)}`),
+        rulesOf(group, direction).map((rule) => {
+          const why = mismatchWords(rule, packet, farEnd);
+          return `${group.name}: ${ruleWords(direction, rule, names)}${why === undefined ? '' : `: ${why}`}`;
+        }),
       );
       const word = direction === 'inbound' ? 'inbound' : 'outbound';
       return [

@@ -6,8 +6,8 @@ import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
-import { stateTones } from '../device/device-state.tsx';
-import { countDeviceStates } from '../model/device-state.ts';
+import { DeviceStateTag, stateTones } from '../device/device-state.tsx';
+import { countDeviceStates, lackingChange } from '../model/device-state.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights, useStatuses } from '../state/organization.ts';
@@ -120,6 +120,47 @@ function Attach({
   );
 }
 
+const shownLacking = 12;
+
+/** The devices that are not known to have the last change of the group, the most urgent first. */
+function Lacking({
+  group,
+  devices,
+}: {
+  readonly group: SecurityGroup;
+  readonly devices: readonly Device[];
+}): ReactNode {
+  const statuses = useStatuses();
+  const lacking = lackingChange(group, devices, statuses);
+  if (lacking.length === 0) return null;
+  return (
+    <div className="stack tight" role="group" aria-label="Without the last change">
+      <p className="small">
+        <strong>{plural(lacking.length, 'device')}</strong> {lacking.length === 1 ? 'lacks' : 'lack'} the last change:
+      </p>
+      <ul className="pick-list">
+        {lacking.slice(0, shownLacking).map((device) => (
+          <li key={device.id}>
+            <Link
+              className="plain-link clip grow"
+              to="/o/$org/devices/$device"
+              params={{ org: group.org_id, device: device.id }}
+            >
+              {deviceName(device)}
+            </Link>
+            <DeviceStateTag status={statuses.get(device.id)} />
+          </li>
+        ))}
+      </ul>
+      {lacking.length > shownLacking ? (
+        <span className="small dimmed">
+          And {plural(lacking.length - shownLacking, 'more device', 'more devices')}.
+        </span>
+      ) : null}
+    </div>
+  );
+}
+
 /** Whether the devices have what stands here in force: the parts that matter, the good news first. */
 function RolloutProgress({ devices }: { readonly devices: readonly Device[] }): ReactNode {
   const counts = countDeviceStates(devices, useStatuses());
@@ -182,6 +223,7 @@ export function GroupDevices({
                 : 'Devices that use this group. The default group does not apply to them.'}
         </p>
         {devices.length === 0 ? null : <RolloutProgress devices={devices} />}
+        <Lacking group={group} devices={devices} />
         {devices.length === 0 ? null : (
           <ul className="pick-list">
             {devices.slice(0, shownDevices).map((device) => (

@@ -4,6 +4,8 @@ import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { adviceOn } from '../model/advice.ts';
+import { readDraft, withDrafted } from '../model/allow-draft.ts';
 import { difference, merge, patchOf } from '../model/group-diff.ts';
 import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
@@ -32,7 +34,8 @@ export function DraftFields({
   readonly guardrail: GuardrailKind | undefined;
 }): ReactNode {
   const names = useDeviceNames();
-  const { problems } = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
+  const { problems, content } = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
+  const advice = useMemo(() => (content === undefined ? [] : adviceOn(content, names)), [content, names]);
   return (
     <>
       <section className="card card-body stack" aria-label="Name and description">
@@ -78,6 +81,11 @@ export function DraftFields({
           onChange={(rules) => setDraft({ ...draft, [direction]: rules })}
         />
       ))}
+      {advice.map(({ text, tone }) => (
+        <p key={text} className={`note note-${tone}`} role="status">
+          {text}
+        </p>
+      ))}
       <p className="small dimmed">
         From and To take addresses, <code>label:app</code> or <code>label:app+prod</code> (devices that carry all of
         these), <code>device:web-1</code> and <code>all-devices</code>. All devices and single devices trust their users
@@ -96,15 +104,20 @@ const baseOf = (group: SecurityGroup): Base => ({ content: contentOf(group), rev
 export function GroupEditor({
   group,
   devices,
+  allow,
 }: {
   readonly group: SecurityGroup;
   readonly devices: readonly Device[];
+  /** A rule to begin with, drafted on another page. */
+  readonly allow?: string | undefined;
 }): ReactNode {
   const { client } = useSession();
   const names = useDeviceNames();
   const { guardrail } = group;
   const [base, setBase] = useState(() => baseOf(group));
-  const [draft, setDraft] = useState(() => draftOf(base.content, names));
+  const [draft, setDraft] = useState(() =>
+    withDrafted(draftOf(base.content, names), allow === undefined ? undefined : readDraft(allow, names)),
+  );
   const [looking, setLooking] = useState(false);
   const [meeting, setMeeting] = useState<Meeting>();
   const [busy, setBusy] = useState(false);

@@ -1,13 +1,14 @@
 /** Owns the editing of one direction's rules, in place: add, from a known service or blank; change, copy, remove. */
 import { ActionIcon, Button, Menu, NativeSelect, TextInput } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { useState, type ReactNode } from 'react';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../components/icons.tsx';
 import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule } from '../model/draft.ts';
-import { services } from '../../policy/services.ts';
+import { services, type Service } from '../../policy/services.ts';
 import { isIcmp, protocolNames } from '../model/rule-text.ts';
 import { FarEndInput } from './far-end-input.tsx';
+import { FarEndQuestion } from './far-end-question.tsx';
 import { DirectionTitle, meaningOfNone, meaningOfSome } from './rules.tsx';
 
 const protocolChoices = protocolNames.map(([value, label]) => ({ value, label }));
@@ -81,6 +82,7 @@ export function RuleEditor({
   readonly problems: readonly Problem[];
   readonly onChange: (rules: readonly DraftRule[]) => void;
 }): ReactNode {
+  const [asked, setAsked] = useState<Service>();
   const whole = problems.find(({ pointer }) => pointer === `/${direction}_rules`);
   return (
     <section className="card" aria-label={`${direction} rules`}>
@@ -135,7 +137,7 @@ export function RuleEditor({
             {services.map((service) => (
               <Menu.Item
                 key={service.name}
-                onClick={() => onChange([...rules, serviceRule(service)])}
+                onClick={() => setAsked(service)}
                 rightSection={
                   <span className="small dimmed mono">
                     {service.port === 0 ? '' : `${service.ip_protocol} ${service.port}`}
@@ -148,6 +150,12 @@ export function RuleEditor({
           </Menu.Dropdown>
         </Menu>
       </div>
+      <FarEndQuestion
+        service={asked}
+        direction={direction}
+        close={() => setAsked(undefined)}
+        add={(service, ranges) => onChange([...rules, { ...serviceRule(service), ranges }])}
+      />
     </section>
   );
 }

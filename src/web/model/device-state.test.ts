@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { DeviceStatus } from '../../api/device.ts';
 import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import { device } from '../../client/records.fixture.ts';
-import { countDeviceStates, shortcomingOf, stateOf } from './device-state.ts';
+import { countDeviceStates, lackingChange, shortcomingOf, stateOf } from './device-state.ts';
 
 const status = (number: number, in_force: InForce): DeviceStatus => ({
   device_id: device(number, 1).id,
@@ -37,4 +37,20 @@ test('a device that is not up to date is named with the reason, one that is has 
   for (const word of inForceWords.filter((one) => one !== 'yes')) {
     expect(shortcomingOf('ci-1', status(1, word), () => 'now')).toContain('ci-1');
   }
+});
+
+test('a device lacks a change that its receipt does not reflect, or whose rules are wrong, the most urgent first', () => {
+  const devices = [1, 2, 3, 4, 5].map((number) => device(number, 1));
+  const at = (number: number, word: InForce, revision: number): DeviceStatus => ({
+    ...status(number, word),
+    status: { state: 'applied', revision },
+  });
+  const statuses = new Map(
+    [at(1, 'yes', 3), at(2, 'behind', 3), at(3, 'behind', 7), at(4, 'failed', 9)].map((one) => [
+      one.device_id as string,
+      one,
+    ]),
+  );
+  const lacking = lackingChange({ revision: 7 }, devices, statuses).map(({ id }) => id);
+  expect(lacking).toEqual([4, 2, 5].map((number) => device(number, 1).id));
 });

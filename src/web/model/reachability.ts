@@ -3,7 +3,7 @@ import type { Device } from '../../api/device.ts';
 import { parseRange } from '../../policy/address.ts';
 import { decide, type Decision } from '../../policy/decide.ts';
 import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
-import type { Transport } from '../../policy/packet.ts';
+import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, Family } from '../../policy/rule.ts';
 
 export interface Endpoint {
@@ -25,12 +25,19 @@ export interface Probe {
   readonly port: number;
 }
 
+/** What one end says about the connection. */
+export interface Side {
+  readonly decision: Decision;
+  readonly packet: Packet;
+  readonly policy: EffectivePolicy;
+}
+
 export type Reach =
-  | { readonly kind: 'yes' | 'no'; readonly outbound: Decision; readonly inbound: Decision }
+  | { readonly kind: 'yes' | 'no'; readonly outbound: Side; readonly inbound: Side }
   | { readonly kind: 'unknown'; readonly why: string }
   | { readonly kind: 'self' };
 
-const transportOf = ({ kind, port }: Probe, family: Family): Transport =>
+export const transportOf = ({ kind, port }: Probe, family: Family): Transport =>
   kind === 'ping' ? (family === 4 ? { kind: 'icmp', type: 8 } : { kind: 'icmpv6', type: 128 }) : { kind, dport: port };
 
 export function reach(from: Endpoint, to: Endpoint, asked: Probe): Reach {
@@ -47,12 +54,15 @@ export function reach(from: Endpoint, to: Endpoint, asked: Probe): Reach {
   if (source.family !== target.family) {
     return { kind: 'unknown', why: 'One has an IPv4 address and the other an IPv6 address.' };
   }
-  const verdict = (policy: EffectivePolicy, direction: Direction, remote: bigint): Decision =>
-    decide(policy, { direction, family: source.family, remote, transport: transportOf(asked, source.family) });
-  const outbound = verdict(from.policy, 'outbound', target.value);
-  const inbound = verdict(to.policy, 'inbound', source.value);
+  const side = (policy: EffectivePolicy, direction: Direction, remote: bigint): Side => {
+    const packet = { direction, family: source.family, remote, transport: transportOf(asked, source.family) };
+    return { packet, policy, decision: decide(policy, packet) };
+  };
+  const outbound = side(from.policy, 'outbound', target.value);
+  const inbound = side(to.policy, 'inbound', source.value);
+  const passes = [outbound, inbound].every(({ decision }) => decision.verdict === 'accept');
   return {
-    kind: outbound.verdict === 'accept' && inbound.verdict === 'accept' ? 'yes' : 'no',
+    kind: passes ? 'yes' : 'no',
     outbound,
     inbound,
   };

@@ -1,6 +1,6 @@
 /** Owns the page of one group: its rules, to read or to edit, the devices it applies to, and how it ends. */
 import { Button } from '@mantine/core';
-import { Link, useNavigate, useParams } from '@tanstack/react-router';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
 import { BackIcon, CopyIcon, TrashIcon } from '../components/icons.tsx';
@@ -44,6 +44,7 @@ function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
 
 export function GroupPage(): ReactNode {
   const { org, group: id } = useParams({ from: '/o/$org/groups/$group' });
+  const { allow } = useSearch({ from: '/o/$org/groups/$group' });
   const { groupById, groups, devices } = useSnapshot();
   const { client } = useSession();
   const rights = useRights();
@@ -134,7 +135,7 @@ export function GroupPage(): ReactNode {
       </div>
       <div className="columns">
         {rights.editGroup(group) ? (
-          <GroupEditor key={group.id} group={group} devices={under} />
+          <GroupEditor key={group.id} group={group} devices={under} allow={allow} />
         ) : (
           <Read group={group} />
         )}

@@ -1,85 +1,71 @@
 /** Owns the reachability page: who may reach whom on what, from the same decision that the agents' rules are tested against. */
-import { NumberInput, SegmentedControl, Select, TextInput } from '@mantine/core';
-import { useParams } from '@tanstack/react-router';
+import { SegmentedControl, TextInput } from '@mantine/core';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
-import { services } from '../../policy/services.ts';
 import { ReachIcon, SearchIcon } from '../components/icons.tsx';
-import { policyOf } from '../model/device-policy.ts';
-import { addressOf, reach, type Probe, type Endpoint } from '../model/reachability.ts';
-import { plural } from '../model/rule-text.ts';
-import { Graph } from '../reachability/graph.tsx';
-import { Matrix, type Pick } from '../reachability/matrix.tsx';
 import { Empty } from '../components/placeholders.tsx';
+import { reach, type Probe } from '../model/reachability.ts';
+import { DeviceChoice, probeWords, readProbe, ServiceChoice } from '../reachability/asked.tsx';
+import { ClusterBoard, DeviceBoard, shownDevices, type Pair } from '../reachability/boards.tsx';
+import { useEndpoints } from '../reachability/endpoints.ts';
 import { Explanation } from '../reachability/explanation.tsx';
-import { ago } from '../components/time.tsx';
-import { shortcomingOf } from '../model/device-state.ts';
 import { deviceName } from '../state/live.ts';
-import { useFleet } from '../state/fleet.ts';
-import { useSnapshot, useStatuses } from '../state/organization.ts';
+import { useSnapshot } from '../state/organization.ts';
 
-const none: readonly Endpoint[] = [];
+type View = 'matrix' | 'graph' | 'label' | 'group';
+const isView = (value: string): value is View => ['matrix', 'graph', 'label', 'group'].includes(value);
 
-/** A board of more is no longer read by anyone; search narrows it. */
-const shownDevices = 40;
-const graphDevices = 16;
-
-const known = services
-  .filter(({ ip_protocol }) => ip_protocol === 'tcp' || ip_protocol === 'udp')
-  .map(({ name, ip_protocol, port }) => ({
-    value: `${ip_protocol} ${port}`,
-    label: `${name} (${ip_protocol} ${port})`,
-  }));
-const choices = [...known, { value: 'ping 0', label: 'Ping' }, { value: 'custom', label: 'Another port …' }];
-
-function readProbe(choice: string, custom: Probe): Probe {
-  if (choice === 'custom') return custom;
-  const [kind, port] = choice.split(' ');
-  return { kind: kind === 'udp' || kind === 'ping' ? kind : 'tcp', port: Number(port) };
+function Why({ pair, probe, org }: { readonly pair: Pair | undefined; readonly probe: Probe; readonly org: string }) {
+  if (pair === undefined) {
+    return (
+      <section className="card" aria-label="Why">
+        <div className="card-head">
+          <h2>Why?</h2>
+        </div>
+        <p className="card-body dimmed">
+          Choose two devices above, a cell or an arrow, to read which rule of which group decides.
+        </p>
+      </section>
+    );
+  }
+  const answer = reach(pair.from, pair.to, probe);
+  return <Explanation from={pair.from} to={pair.to} answer={answer} what={probeWords(probe)} org={org} probe={probe} />;
 }
 
 export function ReachPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/reach' });
-  const snapshot = useSnapshot();
-  const [choice, setChoice] = useState('tcp 22');
-  const [custom, setCustom] = useState<Probe>({ kind: 'tcp', port: 8080 });
+  const asked = useSearch({ from: '/o/$org/reach' });
+  const navigate = useNavigate({ from: '/o/$org/reach' });
+  const { devices, groups } = useSnapshot();
   const [text, setText] = useState('');
-  const [picked, setPicked] = useState<Pick>();
-  const [view, setView] = useState('matrix');
+  const isLarge = devices.length > shownDevices;
+  const [chosen, setView] = useState<View>();
+  const hasLabels = useMemo(() => devices.some(({ labels = [] }) => labels.length > 0), [devices]);
+  const view = chosen ?? (isLarge ? (hasLabels ? 'label' : 'group') : 'matrix');
   const wanted = useDeferredValue(text).trim().toLowerCase();
-  const asked = readProbe(choice, custom);
+  const endpoints = useEndpoints(devices);
+  const { kind, port } = readProbe(asked.port);
+  const probe = useMemo((): Probe => ({ kind, port }), [kind, port]);
   const found = useMemo(
     () =>
-      snapshot.devices.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted)),
-    [snapshot.devices, wanted],
+      wanted === ''
+        ? endpoints
+        : endpoints.filter(({ device }) =>
+            `${deviceName(device)} ${device.tunnel_ip} ${(device.labels ?? []).join(' ')}`
+              .toLowerCase()
+              .includes(wanted),
+          ),
+    [endpoints, wanted],
   );
-  const { groups, groupById, defaultGroup } = snapshot;
-  const fleet = useFleet();
-  const statuses = useStatuses();
-  const current = useMemo(
-    (): readonly Endpoint[] =>
-      found.slice(0, shownDevices).map((device) => ({
-        device,
-        policy: policyOf(device, { groups, groupById, defaultGroup }, fleet),
-        address: addressOf(device),
-        shortcoming: shortcomingOf(deviceName(device), statuses.get(device.id), (time) =>
-          ago(Date.parse(time), Date.now()),
-        ),
-      })),
-    [found, groups, groupById, defaultGroup, fleet, statuses],
-  );
-  // A board of forty is 1,600 cells: drawn after the page around it, and piece by piece.
-  const isDrawn = useDeferredValue(true, false);
-  const endpoints = isDrawn ? current : none;
-  const answers = useMemo(
-    () => endpoints.map((from) => endpoints.map((to) => reach(from, to, { kind: asked.kind, port: asked.port }))),
-    [endpoints, asked.kind, asked.port],
-  );
-  const what = asked.kind === 'ping' ? 'Ping' : `${asked.kind.toUpperCase()} port ${asked.port}`;
-  const [from, to] = picked === undefined ? [] : [endpoints[picked.from], endpoints[picked.to]];
-  const answer = picked === undefined ? undefined : answers[picked.from]?.[picked.to];
-  const allowed = answers.flat().filter(({ kind }) => kind === 'yes').length;
-  const graphFits = endpoints.length <= graphDevices;
-
+  const change = (more: { readonly [Field in keyof typeof asked]?: string | undefined }): void => {
+    const fields = Object.entries({ ...asked, ...more }).filter(([, value]) => value !== undefined);
+    void navigate({ search: Object.fromEntries(fields), replace: true });
+  };
+  const end = (id: string | undefined) => endpoints.find(({ device }) => device.id === id);
+  const [from, to] = [end(asked.from), end(asked.to)];
+  const pair = from === undefined || to === undefined ? undefined : { from, to };
+  const pick = (one: Pair): void => change({ from: one.from.device.id, to: one.to.device.id });
+  const shared = { probe, pick, picked: pair };
   return (
     <div className="page">
       <div className="page-head">
@@ -91,96 +77,46 @@ export function ReachPage(): ReactNode {
         </div>
         <SegmentedControl
           aria-label="View"
-          value={graphFits ? view : 'matrix'}
-          onChange={setView}
+          value={view}
+          onChange={(value) => setView(isView(value) ? value : undefined)}
           data={[
+            { value: 'label', label: 'By label', disabled: !hasLabels },
+            { value: 'group', label: 'By group' },
             { value: 'matrix', label: 'Matrix' },
-            { value: 'graph', label: 'Graph', disabled: !graphFits },
+            { value: 'graph', label: 'Graph', disabled: found.length > 16 },
           ]}
         />
       </div>
       <div className="row">
-        <Select
-          className="filter"
-          aria-label="Service"
-          data={choices}
-          value={choice}
-          onChange={(next) => setChoice(next ?? 'tcp 22')}
-          allowDeselect={false}
-          searchable
-        />
-        {choice === 'custom' ? (
-          <>
-            <SegmentedControl
-              aria-label="Protocol"
-              value={custom.kind}
-              onChange={(kind) => setCustom({ ...custom, kind: kind === 'udp' ? 'udp' : 'tcp' })}
-              data={[
-                { value: 'tcp', label: 'TCP' },
-                { value: 'udp', label: 'UDP' },
-              ]}
-            />
-            <NumberInput
-              aria-label="Port"
-              w={110}
-              min={1}
-              max={65_535}
-              allowDecimal={false}
-              value={custom.port}
-              onChange={(port) => setCustom({ ...custom, port: Number(port) || 1 })}
-            />
-          </>
-        ) : null}
+        <DeviceChoice label="From" value={asked.from} onChange={(id) => change({ from: id })} />
+        <DeviceChoice label="To" value={asked.to} onChange={(id) => change({ to: id })} />
+        <ServiceChoice probe={probe} onChange={(next) => change({ port: next })} />
         <TextInput
           className="grow"
           miw={200}
           aria-label="Search devices"
-          placeholder="Only devices with this in their name or address"
+          placeholder="Only devices with this in their name, address or labels"
           leftSection={<SearchIcon size={16} />}
           value={text}
-          onChange={(event) => {
-            setText(event.currentTarget.value);
-            setPicked(undefined);
-          }}
+          onChange={(event) => setText(event.currentTarget.value)}
         />
       </div>
-      {found.length > shownDevices ? (
-        <p className="note note-plain">
-          Showing {shownDevices} of {plural(found.length, 'device')}. Search to see others.
-        </p>
-      ) : null}
-      {current.length === 0 ? (
+      {found.length === 0 ? (
         <div className="card">
           <Empty icon={<ReachIcon size={40} />} title="No devices to compare">
-            {snapshot.devices.length === 0 ? 'Add devices first.' : 'No device matches the search.'}
+            {devices.length === 0 ? 'Add devices first.' : 'No device matches the search.'}
           </Empty>
         </div>
       ) : (
         <div className="columns">
           <section className="card" aria-label="Who may reach whom">
-            <div className="card-head">
-              <h2>{what}</h2>
-              <span className="small dimmed">{plural(allowed, 'connection')} allowed</span>
-            </div>
-            {view === 'graph' && graphFits ? (
-              <Graph endpoints={endpoints} answers={answers} what={what} />
+            {view === 'label' || view === 'group' ? (
+              <ClusterBoard key={`${view} ${groups.length}`} endpoints={found} by={view} {...shared} />
             ) : (
-              <Matrix endpoints={endpoints} answers={answers} picked={picked} pick={setPicked} />
+              <DeviceBoard rows={found} columns={found} view={view} {...shared} />
             )}
           </section>
-          {from !== undefined && to !== undefined && answer !== undefined ? (
-            <Explanation from={from} to={to} answer={answer} what={what} org={org} />
-          ) : (
-            <section className="card" aria-label="Why">
-              <div className="card-head">
-                <h2>Why?</h2>
-              </div>
-              <p className="card-body dimmed">
-                {view === 'graph' && graphFits ? 'In the matrix, choose' : 'Choose'} a cell to read which rule of which
-                group decides.
-              </p>
-            </section>
-          )}
+          <Why pair={pair} probe={probe} org={org} />
         </div>
       )}
     </div>

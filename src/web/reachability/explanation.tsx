@@ -1,13 +1,17 @@
 /** Owns the answer to "why": what each end says about a connection, and which rule of which group says it. */
-import { Link } from '@tanstack/react-router';
+import { Button, Menu } from '@mantine/core';
+import { Link, useNavigate } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import type { Decision } from '../../policy/decide.ts';
-import type { Direction } from '../../policy/rule.ts';
+import { mismatchWords } from '../../client/words/mismatch.ts';
+import { ruleWords } from '../../client/words/rule.ts';
+import { rulesOf, type Decision } from '../../policy/decide.ts';
 import { CheckIcon, CrossIcon } from '../components/icons.tsx';
-import type { Endpoint, Reach } from '../model/reachability.ts';
+import { printDraft } from '../model/allow-draft.ts';
+import type { Endpoint, Probe, Reach, Side } from '../model/reachability.ts';
 import { ruleText } from '../model/rule-text.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { deviceName } from '../state/live.ts';
+import { useRights, useSnapshot } from '../state/organization.ts';
 import { Tag } from '../components/tag.tsx';
 
 const ruleVerbs = {
@@ -49,33 +53,122 @@ function Because({ decision, org }: { readonly decision: Decision; readonly org:
   }
 }
 
+const shownRules = 8;
+
+/** Every rule of the direction, and what keeps it from matching. */
+function Mismatches({ side, farEnd }: { readonly side: Side; readonly farEnd: string }): ReactNode {
+  const names = useDeviceNames();
+  const { packet, policy } = side;
+  const rules = policy.groups.flatMap((group) => rulesOf(group, packet.direction).map((rule) => ({ group, rule })));
+  if (rules.length === 0)
+    return (
+      <p className="small dimmed">
+        {policy.groups.map(({ name }) => name).join(', ')}: there is no {packet.direction} rule at all.
+      </p>
+    );
+  return (
+    <ul className="mismatches small">
+      {rules.slice(0, shownRules).map(({ group, rule }, index) => (
+        // oxlint-disable-next-line react/no-array-index-key -- the same rule may stand there twice
+        <li key={index}>
+          <span>
+            {group.name}: {ruleWords(packet.direction, rule, names)}
+          </span>
+          <span className="dimmed">{mismatchWords(rule, packet, farEnd)}</span>
+        </li>
+      ))}
+      {rules.length > shownRules ? <li className="dimmed">and {rules.length - shownRules} more rules</li> : null}
+    </ul>
+  );
+}
+
+/** Drafts the rule that is missing, in one of the groups that apply there. */
+function Allow({
+  side,
+  farEnd,
+  org,
+  probe,
+}: {
+  readonly side: Side;
+  readonly farEnd: Endpoint;
+  readonly org: string;
+  readonly probe: Probe;
+}): ReactNode {
+  const { groupById } = useSnapshot();
+  const { editGroup } = useRights();
+  const navigate = useNavigate();
+  const editable = side.policy.groups.flatMap(({ id }) => {
+    const group = groupById.get(id);
+    return group !== undefined && editGroup(group) ? [group] : [];
+  });
+  const { direction } = side.packet;
+  if (editable.length === 0) return <p className="small dimmed">Only owners of these groups can allow it.</p>;
+  return (
+    <Menu position="bottom-start" width={260}>
+      <Menu.Target>
+        <Button size="compact-sm" variant="light">
+          Allow this…
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>Draft the {direction} rule in</Menu.Label>
+        {editable.map((group) => (
+          <Menu.Item
+            key={group.id}
+            onClick={() =>
+              void navigate({
+                to: '/o/$org/groups/$group',
+                params: { org, group: group.id },
+                search: { allow: printDraft({ direction, probe, farEnd: farEnd.device, family: side.packet.family }) },
+              })
+            }
+          >
+            {group.group_name}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
 function End({
   endpoint,
-  direction,
-  decision,
+  farEnd,
+  side,
   org,
+  probe,
 }: {
   readonly endpoint: Endpoint;
-  readonly direction: Direction;
-  readonly decision: Decision;
+  readonly farEnd: Endpoint;
+  readonly side: Side;
   readonly org: string;
+  readonly probe: Probe;
 }): ReactNode {
+  const { decision, packet } = side;
   const passes = decision.verdict === 'accept';
   return (
     <li className="why-end">
       <span className={passes ? 'why-yes' : 'why-no'}>
         {passes ? <CheckIcon size={16} /> : <CrossIcon size={16} />}
       </span>
-      <div>
+      <div className="stack tight grow">
         <p>
           <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: endpoint.device.id }}>
             <strong>{deviceName(endpoint.device)}</strong>
           </Link>
-          , {direction}
+          , {packet.direction}
         </p>
         <p className="small dimmed">
           <Because decision={decision} org={org} />
         </p>
+        {decision.reason.kind === 'no-rule' ? (
+          <>
+            <Mismatches side={side} farEnd={deviceName(farEnd.device)} />
+            <div>
+              <Allow side={side} farEnd={farEnd} org={org} probe={probe} />
+            </div>
+          </>
+        ) : null}
       </div>
     </li>
   );
@@ -87,12 +180,14 @@ export function Explanation({
   answer,
   what,
   org,
+  probe,
 }: {
   readonly from: Endpoint;
   readonly to: Endpoint;
   readonly answer: Reach;
   readonly what: string;
   readonly org: string;
+  readonly probe: Probe;
 }): ReactNode {
   const doubts = [from, to].flatMap(({ shortcoming }) => shortcoming ?? []);
   return (
@@ -113,8 +208,8 @@ export function Explanation({
         {answer.kind === 'unknown' ? <p>{answer.why}</p> : null}
         {answer.kind === 'yes' || answer.kind === 'no' ? (
           <ul className="why">
-            <End endpoint={from} direction="outbound" decision={answer.outbound} org={org} />
-            <End endpoint={to} direction="inbound" decision={answer.inbound} org={org} />
+            <End endpoint={from} farEnd={to} side={answer.outbound} org={org} probe={probe} />
+            <End endpoint={to} farEnd={from} side={answer.inbound} org={org} probe={probe} />
           </ul>
         ) : null}
         {doubts.length > 0 && (answer.kind === 'yes' || answer.kind === 'no') ? (

@@ -2,6 +2,7 @@
 import { useState, type ReactNode } from 'react';
 import type { Endpoint, Reach } from '../model/reachability.ts';
 import { deviceName } from '../state/live.ts';
+import type { Pick } from './matrix.tsx';
 
 const size = 640;
 const middle = size / 2;
@@ -29,13 +30,21 @@ export function Graph({
   endpoints,
   answers,
   what,
+  pick,
 }: {
   readonly endpoints: readonly Endpoint[];
   readonly answers: readonly (readonly Reach[])[];
   readonly what: string;
+  /** An arrow was chosen. */
+  readonly pick: (pick: Pick) => void;
 }): ReactNode {
   const [chosen, setChosen] = useState<number>();
   const count = endpoints.length;
+  const nameAt = (index: number): string => {
+    const one = endpoints[index];
+    return one === undefined ? '' : deviceName(one.device);
+  };
+  const isSilent = (index: number): boolean => endpoints[index]?.shortcoming !== undefined;
   const edges = endpoints.flatMap((_, from) =>
     endpoints.flatMap((__, to) => (answers[from]?.[to]?.kind === 'yes' ? [{ from, to }] : [])),
   );
@@ -44,7 +53,7 @@ export function Graph({
       <svg
         className="graph"
         viewBox={`-60 60 ${size + 120} ${size - 110}`}
-        role="img"
+        role="group"
         aria-label={`Who may reach whom: ${what}. The matrix says the same in words.`}
       >
         <defs>
@@ -61,20 +70,39 @@ export function Graph({
           </marker>
         </defs>
         {edges.map(({ from, to }) => (
-          <path
+          <g
             key={`${from}/${to}`}
-            className={chosen === undefined ? 'edge' : chosen === from ? 'edge edge-strong' : 'edge edge-faint'}
-            d={arrow(pointAt(from, count, ring), pointAt(to, count, ring))}
-            markerEnd="url(#tip)"
-          />
+            className="graph-edge"
+            role="button"
+            tabIndex={0}
+            aria-label={`Why ${nameAt(from)} may connect to ${nameAt(to)}`}
+            onClick={() => pick({ from, to })}
+            onKeyDown={(event) => {
+              if (event.key === 'Enter' || event.key === ' ') pick({ from, to });
+            }}
+          >
+            <path className="edge-reach" d={arrow(pointAt(from, count, ring), pointAt(to, count, ring))} />
+            <path
+              className={`${chosen === undefined ? 'edge' : chosen === from ? 'edge edge-strong' : 'edge edge-faint'}${isSilent(from) || isSilent(to) ? ' edge-unproven' : ''}`}
+              d={arrow(pointAt(from, count, ring), pointAt(to, count, ring))}
+              markerEnd="url(#tip)"
+            />
+          </g>
         ))}
-        {endpoints.map(({ device }, index) => {
+        {endpoints.map(({ device, shortcoming }, index) => {
           const { x, y } = pointAt(index, count, ring);
           const label = pointAt(index, count, ring + 26);
           const side = label.x > middle + 10 ? 'start' : label.x < middle - 10 ? 'end' : 'middle';
           return (
             <g key={device.id} className="graph-node" onClick={() => setChosen(chosen === index ? undefined : index)}>
-              <circle cx={x} cy={y} r="10" className={chosen === index ? 'node node-on' : 'node'} />
+              <circle
+                cx={x}
+                cy={y}
+                r="10"
+                className={`${chosen === index ? 'node node-on' : 'node'}${shortcoming === undefined ? '' : ' node-silent'}`}
+              >
+                {shortcoming === undefined ? null : <title>{shortcoming}</title>}
+              </circle>
               <text x={label.x} y={label.y + 5} textAnchor={side}>
                 {deviceName(device)}
               </text>
@@ -82,7 +110,10 @@ export function Graph({
           );
         })}
       </svg>
-      <p className="small dimmed">Click a device to see only where it may connect to.</p>
+      <p className="small dimmed">
+        Click a device to see only where it may connect to, or an arrow to read why. What is dashed is not proven in
+        force.
+      </p>
     </div>
   );
 }

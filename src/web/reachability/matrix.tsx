@@ -23,25 +23,26 @@ const steps: Readonly<Record<string, readonly [number, number]>> = {
 };
 
 export function Matrix({
-  endpoints,
+  rows,
+  columns,
   answers,
   picked,
   pick,
 }: {
-  readonly endpoints: readonly Endpoint[];
+  readonly rows: readonly Endpoint[];
+  readonly columns: readonly Endpoint[];
   readonly answers: readonly (readonly Reach[])[];
   readonly picked: Pick | undefined;
   readonly pick: (pick: Pick) => void;
 }): ReactNode {
   const board = useRef<HTMLTableElement>(null);
-  const last = endpoints.length - 1;
   const walk = (event: KeyboardEvent, from: number, to: number): void => {
     const step = steps[event.key];
     if (step === undefined) return;
     event.preventDefault();
     const next = {
-      from: Math.min(last, Math.max(0, from + step[0])),
-      to: Math.min(last, Math.max(0, to + step[1])),
+      from: Math.min(rows.length - 1, Math.max(0, from + step[0])),
+      to: Math.min(columns.length - 1, Math.max(0, to + step[1])),
     };
     pick(next);
     board.current?.querySelector<HTMLElement>(`[data-cell="${next.from}/${next.to}"]`)?.focus();
@@ -54,7 +55,7 @@ export function Matrix({
         <thead>
           <tr>
             <td className="small dimmed">from ↓ to →</td>
-            {endpoints.map(({ device }) => (
+            {columns.map(({ device }) => (
               <th key={device.id} scope="col">
                 <span>{deviceName(device)}</span>
               </th>
@@ -62,10 +63,12 @@ export function Matrix({
           </tr>
         </thead>
         <tbody>
-          {endpoints.map((row, from) => (
+          {rows.map((row, from) => (
             <tr key={row.device.id}>
-              <th scope="row">{deviceName(row.device)}</th>
-              {endpoints.map((column, to) => {
+              <th scope="row" className={row.shortcoming === undefined ? undefined : 'silent'} title={row.shortcoming}>
+                {deviceName(row.device)}
+              </th>
+              {columns.map((column, to) => {
                 const kind = answers[from]?.[to]?.kind ?? 'unknown';
                 const isProven = row.shortcoming === undefined && column.shortcoming === undefined;
                 const doubt =

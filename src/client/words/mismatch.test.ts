@@ -1,0 +1,31 @@
+/** Proves that what keeps a rule from matching is told as it is: protocol, port, family, far end, alone and together. */
+import { expect, test } from 'vitest';
+import { parseAddress, type Address } from '../../policy/address.ts';
+import type { Packet } from '../../policy/packet.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import { mismatchWords } from './mismatch.ts';
+
+const address = parseAddress('100.64.0.2') as Address;
+const ssh: Packet = {
+  direction: 'inbound',
+  family: address.family,
+  remote: address.value,
+  transport: { kind: 'tcp', dport: 22 },
+};
+const rule = (more: Partial<StoredRule>): StoredRule => ({ ip_protocol: 'tcp', from_port: 22, to_port: 22, ...more });
+
+test.each<readonly [string | undefined, Partial<StoredRule>]>([
+  [undefined, {}],
+  ['its port is 443, not 22', { from_port: 443, to_port: 443 }],
+  ['its ports are 8000-8100, not 22', { from_port: 8000, to_port: 8100 }],
+  ['it is about udp, not tcp', { ip_protocol: 'udp' }],
+  ['it is about ping, not tcp', { ip_protocol: 'icmp', from_port: 0, to_port: 0 }],
+  ['it is about IPv6, not IPv4', { ip_protocol: 'ipv6', from_port: 0, to_port: 0 }],
+  ['bastion (100.64.0.2) is not among those it names', { ip_ranges: ['10.0.0.0/8'] }],
+  [
+    'its port is 443, not 22, and bastion (100.64.0.2) is not among those it names',
+    { from_port: 443, to_port: 443, peers: [{ labels: ['app'] }], members: { v4: [], v6: [] } },
+  ],
+])('%s', (words, more) => {
+  expect(mismatchWords(rule(more), ssh, 'bastion')).toBe(words);
+});

@@ -1,0 +1,80 @@
+/** Owns the question that comes with a service: from whom, or to whom. Any address is an answer that one gives, never one that one gets. */
+import { Button, Modal } from '@mantine/core';
+import { useMemo, useState, type ReactNode } from 'react';
+import type { Direction } from '../../policy/rule.ts';
+import type { Service } from '../../policy/services.ts';
+import { allDevicesChip, labelChip } from '../model/far-end.ts';
+import { countLabels } from '../model/labels.ts';
+import { plural } from '../model/rule-text.ts';
+import { useSnapshot } from '../state/organization.ts';
+import { FarEndInput } from './far-end-input.tsx';
+
+const shownLabels = 8;
+
+export function FarEndQuestion({
+  service,
+  direction,
+  close,
+  add,
+}: {
+  readonly service: Service | undefined;
+  readonly direction: Direction;
+  readonly close: () => void;
+  readonly add: (service: Service, ranges: readonly string[]) => void;
+}): ReactNode {
+  const { devices } = useSnapshot();
+  const [chips, setChips] = useState<readonly string[]>([]);
+  const labels = useMemo(
+    () => [...countLabels(devices)].toSorted(([, a], [, b]) => b - a).slice(0, shownLabels),
+    [devices],
+  );
+  const word = direction === 'inbound' ? 'From' : 'To';
+  const finish = (ranges: readonly string[]): void => {
+    if (service !== undefined) add(service, ranges);
+    setChips([]);
+    close();
+  };
+  return (
+    <Modal
+      opened={service !== undefined}
+      onClose={() => {
+        setChips([]);
+        close();
+      }}
+      title={`${service?.name ?? ''}: ${word.toLowerCase()} whom?`}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      <div className="stack">
+        {labels.length === 0 && devices.length === 0 ? null : (
+          <div className="tags" role="group" aria-label="Devices by what they are">
+            {labels.map(([label, count]) => (
+              <Button key={label} size="compact-sm" variant="default" onClick={() => finish([labelChip([label])])}>
+                {label} <span className="dimmed">&nbsp;{plural(count, 'device')}</span>
+              </Button>
+            ))}
+            <Button size="compact-sm" variant="default" onClick={() => finish([allDevicesChip])}>
+              all devices
+            </Button>
+          </div>
+        )}
+        <FarEndInput
+          label={word}
+          description="Addresses, prefixes, label:app, device:web-1"
+          placeholder="10.0.0.0/8, label:app …"
+          suggest="all"
+          chips={chips}
+          onChange={setChips}
+          error={undefined}
+        />
+        <div className="row between">
+          <Button variant="subtle" color="gray" onClick={() => finish([])}>
+            Any address
+          </Button>
+          <Button disabled={chips.length === 0} onClick={() => finish(chips)}>
+            Add the rule
+          </Button>
+        </div>
+      </div>
+    </Modal>
+  );
+}

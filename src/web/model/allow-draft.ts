@@ -1,0 +1,41 @@
+/** Owns a rule that is drafted on one page and edited on another, as it stands in the address: read strictly, and only ever a draft. */
+import type { Device } from '../../api/device.ts';
+import { protocols, type Direction, type Family } from '../../policy/rule.ts';
+import { blankRule, type Draft, type DraftRule } from './draft.ts';
+import { deviceChip, type DeviceNames } from './far-end.ts';
+import type { Probe } from './reachability.ts';
+
+/** `inbound tcp 5432 <device id>`. */
+export function printDraft({
+  direction,
+  probe,
+  farEnd,
+  family,
+}: {
+  readonly direction: Direction;
+  readonly probe: Probe;
+  readonly farEnd: Pick<Device, 'id'>;
+  readonly family: Family;
+}): string {
+  const what = probe.kind === 'ping' ? (family === 4 ? 'icmp 0' : 'icmpv6 0') : `${probe.kind} ${probe.port}`;
+  return `${direction} ${what} ${farEnd.id}`;
+}
+
+export interface DraftedRule {
+  readonly direction: Direction;
+  readonly rule: DraftRule;
+}
+
+/** Undefined for what no page of ours has written. */
+export function readDraft(text: string, names: DeviceNames): DraftedRule | undefined {
+  const [, direction, protocol = '', port, id = ''] =
+    /^(inbound|outbound) ([a-z0-9]{1,8}) (\d{1,5}) ([0-9a-f-]{36})$/.exec(text) ?? [];
+  if ((direction !== 'inbound' && direction !== 'outbound') || !protocols.some((known) => known === protocol)) {
+    return undefined;
+  }
+  const ports = port === '0' ? '' : (port ?? '');
+  return { direction, rule: { ...blankRule(), protocol, ports, ranges: [deviceChip(names.nameOf(id))] } };
+}
+
+export const withDrafted = (draft: Draft, drafted: DraftedRule | undefined): Draft =>
+  drafted === undefined ? draft : { ...draft, [drafted.direction]: [...draft[drafted.direction], drafted.rule] };

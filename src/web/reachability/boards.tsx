@@ -1,0 +1,159 @@
+/** Owns the two boards: kinds of devices for a large fleet, and the devices of a cell or of a small one. */
+import { Button } from '@mantine/core';
+import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
+import { BackIcon } from '../components/icons.tsx';
+import { clustersOf, ReachTable, type Cluster, type ClusterBy } from '../model/clusters.ts';
+import { reach, type Endpoint, type Probe, type Reach } from '../model/reachability.ts';
+import { plural } from '../model/rule-text.ts';
+import { useSnapshot } from '../state/organization.ts';
+import { probeWords } from './asked.tsx';
+import { ClusterMatrix } from './cluster-matrix.tsx';
+import { Graph } from './graph.tsx';
+import { Matrix, type Pick } from './matrix.tsx';
+
+/** A board of more is no longer read by anyone. */
+export const shownDevices = 40;
+const shownClusters = 40;
+const graphDevices = 16;
+const none: readonly Endpoint[] = [];
+
+export interface Pair {
+  readonly from: Endpoint;
+  readonly to: Endpoint;
+}
+
+export function DeviceBoard({
+  rows,
+  columns,
+  probe,
+  view,
+  pick,
+  picked,
+}: {
+  readonly rows: readonly Endpoint[];
+  readonly columns: readonly Endpoint[];
+  readonly probe: Probe;
+  readonly view: 'matrix' | 'graph';
+  readonly pick: (pair: Pair) => void;
+  readonly picked: Pair | undefined;
+}): ReactNode {
+  // A board of forty is 1,600 cells: drawn after the page around it, and piece by piece.
+  const isDrawn = useDeferredValue(true, false);
+  const down = useMemo(() => (isDrawn ? rows.slice(0, shownDevices) : none), [isDrawn, rows]);
+  const across = useMemo(() => (isDrawn ? columns.slice(0, shownDevices) : none), [isDrawn, columns]);
+  const answers = useMemo(
+    (): readonly (readonly Reach[])[] => down.map((from) => across.map((to) => reach(from, to, probe))),
+    [down, across, probe],
+  );
+  const allowed = answers.flat().filter(({ kind }) => kind === 'yes').length;
+  const choose = ({ from, to }: Pick): void => {
+    const [one, other] = [down[from], across[to]];
+    if (one !== undefined && other !== undefined) pick({ from: one, to: other });
+  };
+  const at = (list: readonly Endpoint[], one: Endpoint | undefined): number =>
+    list.findIndex(({ device }) => device.id === one?.device.id);
+  const here = { from: at(down, picked?.from), to: at(across, picked?.to) };
+  const isCut = rows.length > shownDevices || columns.length > shownDevices;
+  return (
+    <>
+      <div className="card-head">
+        <h2>{probeWords(probe)}</h2>
+        <span className="small dimmed">
+          {isCut
+            ? `showing ${shownDevices} of ${plural(Math.max(rows.length, columns.length), 'device')}; search to see others`
+            : `${plural(allowed, 'connection')} allowed`}
+        </span>
+      </div>
+      {view === 'graph' && rows === columns && rows.length <= graphDevices ? (
+        <Graph endpoints={down} answers={answers} what={probeWords(probe)} pick={choose} />
+      ) : (
+        <Matrix
+          rows={down}
+          columns={across}
+          answers={answers}
+          picked={here.from < 0 || here.to < 0 ? undefined : here}
+          pick={choose}
+        />
+      )}
+    </>
+  );
+}
+
+export function ClusterBoard({
+  endpoints,
+  by,
+  probe,
+  pick,
+  picked,
+}: {
+  readonly endpoints: readonly Endpoint[];
+  readonly by: ClusterBy;
+  readonly probe: Probe;
+  readonly pick: (pair: Pair) => void;
+  readonly picked: Pair | undefined;
+}): ReactNode {
+  const { groups } = useSnapshot();
+  const isDrawn = useDeferredValue(true, false);
+  const [opened, setOpened] = useState<readonly [Cluster, Cluster]>();
+  const all = useMemo(
+    () =>
+      clustersOf(
+        by,
+        endpoints.map(({ device }) => device),
+        { groups },
+      ),
+    [by, endpoints, groups],
+  );
+  const clusters = all.slice(0, shownClusters);
+  const counts = useMemo(() => {
+    if (!isDrawn) return [];
+    const table = new ReachTable(endpoints, probe);
+    return all.slice(0, shownClusters).map((from, _, rows) => rows.map((to) => table.count(from, to)));
+  }, [isDrawn, endpoints, probe, all]);
+  const silent = clusters.map(
+    ({ members }) => members.filter((index) => endpoints[index]?.shortcoming !== undefined).length,
+  );
+  const inside = ({ members }: Cluster): readonly Endpoint[] => members.flatMap((index) => endpoints[index] ?? []);
+  if (opened !== undefined) {
+    const [from, to] = opened;
+    return (
+      <>
+        <div className="card-body row">
+          <Button
+            variant="default"
+            size="compact-sm"
+            leftSection={<BackIcon size={16} />}
+            onClick={() => setOpened(undefined)}
+          >
+            All {by === 'label' ? 'labels' : 'groups'}
+          </Button>
+          <span>
+            <strong>{from.name}</strong> → <strong>{to.name}</strong>
+          </span>
+        </div>
+        <DeviceBoard rows={inside(from)} columns={inside(to)} probe={probe} view="matrix" pick={pick} picked={picked} />
+      </>
+    );
+  }
+  return (
+    <>
+      <div className="card-head">
+        <h2>{probeWords(probe)}</h2>
+        <span className="small dimmed">
+          {all.length > shownClusters
+            ? `showing the ${shownClusters} largest of ${all.length}`
+            : 'Share of pairs that may connect. A cell opens to its devices.'}
+        </span>
+      </div>
+      <ClusterMatrix
+        clusters={clusters}
+        counts={counts}
+        silent={silent}
+        pick={({ from, to }) => {
+          const [one, other] = [clusters[from], clusters[to]];
+          if (one !== undefined && other !== undefined) setOpened([one, other]);
+        }}
+      />
+    </>
+  );
+}

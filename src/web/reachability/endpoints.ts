@@ -1,0 +1,42 @@
+/** Owns the devices as ends of connections, with their policies: one policy object for all devices that have the same. */
+import { useMemo } from 'react';
+import type { Device } from '../../api/device.ts';
+import { ago } from '../components/time.tsx';
+import { policyOf } from '../model/device-policy.ts';
+import { shortcomingOf } from '../model/device-state.ts';
+import { addressOf, type Endpoint } from '../model/reachability.ts';
+import { useFleet } from '../state/fleet.ts';
+import { deviceName } from '../state/live.ts';
+import { useSnapshot, useStatuses } from '../state/organization.ts';
+
+export function useEndpoints(devices: readonly Device[]): readonly Endpoint[] {
+  const { groups, groupById, defaultGroup } = useSnapshot();
+  const fleet = useFleet();
+  const statuses = useStatuses();
+  const judged = useMemo(() => {
+    const byList = new Map<string, Endpoint['policy']>();
+    const byGroups = new Map<string, Endpoint['policy']>();
+    return devices.map((device): Endpoint => {
+      const key = `${(device.security_groups ?? []).join()} ${(device.labels ?? []).join()}`;
+      let policy = byList.get(key);
+      if (policy === undefined) {
+        const made = policyOf(device, { groups, groupById, defaultGroup }, fleet);
+        const { forbid = [], require = [] } = ('guardrails' in made && made.guardrails) || {};
+        const ids = 'missing' in made ? key : [...made.groups, ...forbid, ...require].map(({ id }) => id).join();
+        policy = byGroups.get(ids) ?? made;
+        byGroups.set(ids, policy);
+        byList.set(key, policy);
+      }
+      return { device, policy, address: addressOf(device) };
+    });
+  }, [devices, groups, groupById, defaultGroup, fleet]);
+  return useMemo(() => {
+    const now = Date.now();
+    return judged.map((endpoint) => ({
+      ...endpoint,
+      shortcoming: shortcomingOf(deviceName(endpoint.device), statuses.get(endpoint.device.id), (time) =>
+        ago(Date.parse(time), now),
+      ),
+    }));
+  }, [judged, statuses]);
+}
