@@ -1,7 +1,7 @@
 /** Owns the agent's unix socket: HTTP for whoever may read the state directory, and for nobody else. */
 import { rm } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
 import { join } from 'node:path';
+import { createServer, request } from '../../node/http.ts';
 import { metricsContentType } from './metrics.ts';
 import type { StatusDocument } from './status-document.ts';
 

@@ -3,9 +3,10 @@
  * followed, nothing of the answer but its status is looked at, and the whole takes no longer than it may.
  */
 import { lookup as systemLookup } from 'node:dns/promises';
-import { request as plainRequest, type RequestOptions } from 'node:http';
+import type { RequestOptions } from 'node:http';
 import { request as secureRequest } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
+import { request as plainRequest } from '../../node/http.ts';
 import { programVersion } from '../../node/version.ts';
 import { reachOf, type WebhookHost } from '../webhook-hosts.ts';
 import { isPublicAddress } from './public-address.ts';
