@@ -1,5 +1,6 @@
 /** Owns the rows of the table of operations that are about devices and how they enroll. */
 import { Convergence, ConvergenceQuery } from './enforcement/convergence.ts';
+import { ExplainQuery, Explanation } from './enforcement/explanation.ts';
 import {
   AddDevice,
   AppliedGroup,
@@ -90,6 +91,13 @@ export const deviceRows = {
     summary: 'Tell on which devices a revision is in force, at once or when it is on all of them',
     query: ConvergenceQuery,
     answer: Convergence,
+  },
+  explainConnection: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'Explain whether a connection is allowed, which rule decides, and whether the devices enforce it',
+    query: ExplainQuery,
+    answer: Explanation,
   },
 
   createEnrollmentKey: {

@@ -42,6 +42,7 @@ export const paths = {
   reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status', 'record'],
   listDeviceStatuses: ['GET', '/api/organizations/{org_id}/device_statuses', 'list'],
   readConvergence: ['GET', '/api/organizations/{org_id}/convergence', 'record'],
+  explainConnection: ['GET', '/api/organizations/{org_id}/explain', 'record'],
 
   createEnrollmentKey: ['POST', '/api/organizations/{org_id}/enrollment_keys', 'created'],
   listEnrollmentKeys: ['GET', '/api/organizations/{org_id}/enrollment_keys', 'list'],

@@ -1,6 +1,7 @@
 /** Owns what each operation takes and answers, as types: the compiler holds the client to the table of operations. */
 import type { AuditEntry } from '../api/audit.ts';
 import type { Convergence } from '../api/enforcement/convergence.ts';
+import type { Explanation } from '../api/enforcement/explanation.ts';
 import type {
   AddDevice,
   AppliedGroup,
@@ -75,6 +76,16 @@ export interface ConvergenceQuestion extends Page {
   readonly wait?: number;
 }
 
+/** Whether one end may connect to the other: each the id of a device, or an address. */
+export interface ExplainQuestion {
+  readonly from: string;
+  readonly to: string;
+  /** `tcp` unless given; `udp`, `icmp`, or the number of another. */
+  readonly protocol?: string;
+  /** With tcp and udp. */
+  readonly port?: number;
+}
+
 export interface RemoveMember {
   /** Hand the member's devices to the caller instead of deleting them. */
   readonly keep?: 'devices';
@@ -118,6 +129,7 @@ export interface Calls {
   readonly reportDeviceStatus: Call<ReportedStatus, DeviceReport>;
   readonly listDeviceStatuses: Call<readonly DeviceStatus[], undefined, Page>;
   readonly readConvergence: Call<Convergence, undefined, ConvergenceQuestion>;
+  readonly explainConnection: Call<Explanation, undefined, ExplainQuestion>;
 
   readonly createEnrollmentKey: Call<IssuedEnrollmentKey, AddEnrollmentKey>;
   readonly listEnrollmentKeys: Call<readonly EnrollmentKey[], undefined, Page>;

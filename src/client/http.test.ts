@@ -61,6 +61,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.statuses.convergence(org, { revision: 7, wait: 5 }),
     { org_id: org, query: 'revision=7&wait=5' },
   ],
+  explainConnection: [
+    (c) => c.statuses.explain(org, { from: id, to: '10.0.0.1', port: 22 }),
+    { org_id: org, query: `from=${id}&to=10.0.0.1&port=22` },
+  ],
   createEnrollmentKey: [(c) => c.enrollmentKeys.create(org, { uses: 2 }), { org_id: org, body: { uses: 2 } }],
   listEnrollmentKeys: [(c) => c.enrollmentKeys.list(org), { org_id: org }],
   readEnrollmentKey: [(c) => c.enrollmentKeys.get(org, id), { org_id: org, key_id: id }],

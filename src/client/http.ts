@@ -1,6 +1,7 @@
 /** Owns the typed HTTP client: a method for every operation of the server. */
 import type { AuditEntry } from '../api/audit.ts';
 import type { Convergence } from '../api/enforcement/convergence.ts';
+import type { Explanation } from '../api/enforcement/explanation.ts';
 import type {
   AddDevice,
   AppliedGroup,
@@ -38,6 +39,7 @@ import type {
   CallId,
   Calls,
   ConvergenceQuestion,
+  ExplainQuestion,
   DeleteGroup,
   Entry,
   GroupPage,
@@ -50,6 +52,7 @@ import type {
 import type { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from '../api/alerts/webhook.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { entityTag, nextPage } from './headers.ts';
+import { withDetach, withForce } from './write-query.ts';
 import { badAnswer, heldBackMs, send, withSignal, type Credential, type Fetch, type Transport } from './request.ts';
 
 export interface ClientOptions {
@@ -281,6 +284,8 @@ export class Client {
       this.#each('listDeviceStatuses', { org_id }, options),
     convergence: (org_id: string, { signal, ...query }: CallOptions & ConvergenceQuestion = {}): Promise<Convergence> =>
       this.#value('readConvergence', { params: { org_id }, query, ...(signal && { signal }) }),
+    explain: (org_id: string, query: ExplainQuestion, options: CallOptions = {}): Promise<Explanation> =>
+      this.#value('explainConnection', { params: { org_id }, query, ...options }),
   };
 
   readonly enrollmentKeys = {
@@ -387,14 +392,3 @@ export class Client {
     },
   };
 }
-
-const withDetach = (detach: boolean | undefined): { readonly query?: DeleteGroup } =>
-  detach === undefined ? {} : { query: { detach } };
-
-const withForce = <Options extends WriteGroup>({
-  force,
-  ...rest
-}: Options): Omit<Options, 'force'> & { query?: WriteGroup } => ({
-  ...rest,
-  ...(force !== undefined && { query: { force } }),
-});

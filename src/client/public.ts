@@ -1,6 +1,7 @@
 /** Owns the published surface: what `import … from 'ringfence/client'` gives, and nothing else is promised. */
 export type { ErrorCode, RequestProblem, RequestProblemCode } from '../api/codes.ts';
 export type { Convergence, PendingDevice } from '../api/enforcement/convergence.ts';
+export type { ExplainedSide, Explanation } from '../api/enforcement/explanation.ts';
 export type {
   AddDevice,
   AppliedGroup,
@@ -35,6 +36,7 @@ export type {
   CallId,
   Calls,
   ConvergenceQuestion,
+  ExplainQuestion,
   DeleteGroup,
   Page,
   RemoveMember,

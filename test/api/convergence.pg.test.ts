@@ -1,6 +1,6 @@
 /** Proves the answer to "is it in force?" on two servers with one database: receipts, presence, waiters, and what a device must say to count. */
 import { connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { Fleet } from '../../src/policy/fleet/fleet.ts';
@@ -247,6 +247,69 @@ test('groups by label, guardrails and named devices count: in what a device shou
   expect(await convergence()).toMatchObject({ devices: 1, in_force: 0 });
   await report([]);
   expect((await convergence()).in_force).toBe(1);
+  await api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'of no concern to it' });
+  // This one has not seen what changed: the device is away, and its digest tells that its rules are the policy's.
+  const third = await startTestServer(stage.postgres, { url: stage.server.databaseUrl });
+  onTestFinished(() => third.close());
+  expect(await convergence('', third)).toMatchObject({ devices: 2, in_force: 1, never_seen: 1 });
+});
+
+test('a connection is explained: the verdict, the rule and the guardrail that decide, and whether the devices enforce it', async () => {
+  const { api, place, group, devices, convergence, applied } = await setUp(2);
+  const [web, app] = devices;
+  for (const [index, device] of devices.entries()) {
+    await api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, { tunnel_ip: `100.64.1.${index + 1}` });
+  }
+  const explain = (query: string, status = 200): Promise<Json> =>
+    api.expect(status, 'GET', `${place.base}/explain?${query}`);
+  const open = await explain(`from=${app?.id}&to=${web?.id}&port=80`);
+  expect(open).toMatchObject({ verdict: 'allowed', in_force: false, from: { address: '100.64.1.2' } });
+  expect(open.sides).toMatchObject([
+    { device_id: app?.id, direction: 'outbound', verdict: 'allowed', reason: 'open', in_force: 'never_seen' },
+    { device_id: web?.id, direction: 'inbound', verdict: 'allowed', reason: 'rule', group_id: group.id },
+  ]);
+  expect(open.sides[1].rule).toEqual(group.inbound_rules[0]);
+  for (const device of devices)
+    await device.report(stage.server.nobody, applied(group, (await convergence()).revision));
+  expect(await explain(`from=${app?.id}&to=100.64.1.1&port=80`)).toMatchObject({ verdict: 'allowed', in_force: true });
+  expect(await explain(`from=203.0.113.9&to=${web?.id}&port=81`)).toMatchObject({
+    verdict: 'refused',
+    in_force: true,
+    from: { address: '203.0.113.9' },
+    sides: [{ reason: 'no-rule', in_force: 'yes' }],
+  });
+  const guardrail = await api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: 'never 80',
+    guardrail: 'forbid',
+    applies_to: [{ all_devices: true }],
+    inbound_rules: [{ ip_protocol: 'tcp', from_port: 80, to_port: 80, peers: [{ device_id: app?.id }] }],
+  });
+  expect(await explain(`from=${app?.id}&to=${web?.id}&port=80`)).toMatchObject({
+    verdict: 'refused',
+    in_force: false,
+    sides: [
+      { verdict: 'allowed' },
+      {
+        verdict: 'refused',
+        reason: 'forbid',
+        group_id: guardrail.id,
+        peer: { device_id: app?.id },
+        in_force: 'offline',
+      },
+    ],
+  });
+  const refused: readonly [string, string, string][] = [
+    ['from=x&to=100.64.1.1&port=80', '/from', 'address_invalid'],
+    [`from=${place.org}&to=${web?.id}&port=80`, '/from', 'device_unknown'],
+    [`from=${app?.id}&to=2001:db8::1&port=80`, '/to', 'family_contradiction'],
+    ['from=203.0.113.9&to=203.0.113.8&port=80', '/to', 'device_unknown'],
+    [`from=${app?.id}&to=${web?.id}`, '/port', 'missing_field'],
+    [`from=${app?.id}&to=${web?.id}&protocol=icmp&port=1`, '/port', 'contradiction'],
+    [`from=${app?.id}&to=${web?.id}&protocol=256`, '/protocol', 'unknown_protocol'],
+  ];
+  for (const [query, pointer, code] of refused) {
+    expect([query, (await explain(query, 422)).errors]).toMatchObject([query, [{ pointer, code }]]);
+  }
 });
 
 /** A request that waits: its connection, and what has been answered. */

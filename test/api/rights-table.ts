@@ -60,6 +60,7 @@ const table: { readonly [Id in OperationId]: string } = {
   reportDeviceStatus:        'no      no      -       yes     itself  no      hidden  hidden ',
   listDeviceStatuses:        'yes     yes     -       -       yes     no      hidden  hidden ',
   readConvergence:           'yes     yes     -       -       yes     no      hidden  hidden ',
+  explainConnection:         'yes     yes     -       -       yes     no      hidden  hidden ',
 
   createEnrollmentKey:       'yes     yes     -       -       no      no      hidden  hidden ',
   listEnrollmentKeys:        'yes     yes     -       -       no      no      hidden  hidden ',

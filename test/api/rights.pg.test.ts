@@ -182,6 +182,11 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   listDeviceStatuses: () => ({}),
   readConvergence: () => ({}),
+  explainConnection: async () => {
+    const body = { public_key: unique(), tunnel_ip: '100.64.0.1' };
+    const { id } = await holder.api.expect(201, 'POST', `${place.base}/devices`, body);
+    return { query: `?from=${id}&to=100.64.0.2&port=22` };
+  },
   createEnrollmentKey: () => ({ body: {} }),
   listEnrollmentKeys: () => ({}),
   readEnrollmentKey: async () => ({

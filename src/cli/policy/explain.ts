@@ -1,7 +1,7 @@
 /** Owns the packet tracer: whether a packet passes, on which side it is refused, and which rule of which group lets it through. */
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { surroundingsOf } from '../../client/policy.ts';
+import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { admittingRules, decide, rulesOf, type Decision, type RuleReason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';

@@ -1,7 +1,8 @@
 /** Owns the printing of the nftables ruleset that a device would get. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { groupFromRecord, policyOfDevice, surroundingsOf } from '../../client/policy.ts';
+import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
+import { groupFromRecord, policyOfDevice } from '../../client/policy.ts';
 import { compile } from '../../nft/compile.ts';
 import { BadName, parseInterfaceName } from '../../nft/names.ts';
 import { install } from '../../nft/plan.ts';

@@ -1,6 +1,8 @@
 /** Owns what may be asked about enforcement: whether the policy is in force, device by device, and when all have it. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
-import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
+import type { Fleet } from '../../policy/fleet/fleet.ts';
+import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
+import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 
 /** How one device stands to a revision. */
 export interface Standing {
@@ -44,4 +46,30 @@ export interface Convergence {
    * signal's reason when whoever asked is gone.
    */
   read(org: OrganizationId, query?: StandingsQuery): Promise<Standings | undefined>;
+  /** The fleet and its policy at the head; good until something else is awaited. */
+  survey(org: OrganizationId): Promise<Survey>;
+}
+
+/** What the groups of one device are, as far as a program needs it that reads their records. */
+export interface GroupInEffect {
+  readonly id: GroupId;
+  /** Of its rules (`contentHash`). */
+  readonly hash: string;
+}
+
+export interface SurveyedDevice {
+  readonly id: DeviceId;
+  readonly hostname: string;
+  readonly identity: DeviceIdentity;
+}
+
+export interface Survey {
+  readonly revision: number;
+  readonly devices: ReadonlyMap<DeviceId, SurveyedDevice>;
+  /** Whom rules name. */
+  readonly fleet: Fleet;
+  /** Guardrails last; undefined where a group of its list is not known. */
+  groupsOn(id: DeviceId): readonly GroupInEffect[] | undefined;
+  /** How these devices stand to the head. */
+  standings(ids: readonly DeviceId[]): Promise<readonly Standing[]>;
 }

@@ -79,6 +79,11 @@ export class OrganizationState {
     return standings;
   }
 
+  /** The policy as far as it is known here. */
+  get model(): PolicyModel {
+    return this.#model ?? new PolicyModel();
+  }
+
   /** What a device said last. */
   receiptOf(id: DeviceId): Receipt | undefined {
     return this.#receipts.get(id);

@@ -5,7 +5,7 @@ import { StoreError } from '../store/contract/errors.ts';
 import type { Hint } from '../store/contract/change-log.ts';
 import type { Seen } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
-import type { Convergence, Standings, StandingsQuery } from './contract.ts';
+import type { Convergence, Standings, StandingsQuery, Survey } from './contract.ts';
 import { EnforcedRevisions } from './enforced-revisions.ts';
 import { OrganizationState } from './organization-state.ts';
 import { OrganizationWaits } from './waits.ts';
@@ -89,17 +89,40 @@ export function startConvergence({ store, monotonic, pause }: ConvergenceOptions
     return kept;
   }
 
+  async function survey({ state }: Kept): Promise<Survey> {
+    await state.refresh();
+    const { model } = state;
+    const { head, devices } = model;
+    return {
+      revision: head,
+      devices,
+      fleet: model.fleet,
+      groupsOn: (id) => {
+        const device = devices.get(id);
+        return device && model.effectOn(device);
+      },
+      standings: async (ids) => {
+        const seen = await presence.prompt.get(state.org);
+        const asked = ids.flatMap((id) => devices.get(id) ?? []);
+        return state.standings(head, asked, seen);
+      },
+    };
+  }
+
+  const using = async <T>(org: OrganizationId, work: (kept: Kept) => Promise<T>): Promise<T> => {
+    const kept = organizations.get(org) ?? keep(org);
+    kept.asking += 1;
+    try {
+      return await work(kept);
+    } finally {
+      kept.asking -= 1;
+      kept.usedAt = monotonic();
+    }
+  };
+
   return {
-    async read(org, query = {}) {
-      const kept = organizations.get(org) ?? keep(org);
-      kept.asking += 1;
-      try {
-        return await read(kept, query);
-      } finally {
-        kept.asking -= 1;
-        kept.usedAt = monotonic();
-      }
-    },
+    read: (org, query = {}) => using(org, (kept) => read(kept, query)),
+    survey: (org) => using(org, survey),
 
     close() {
       closed = true;

@@ -12,6 +12,7 @@ import type { Lookups } from './guard/lookups.ts';
 import type { RequestLimits } from './guard/request-limits.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { convergenceHandlers } from './handlers/convergence.ts';
+import { explainHandlers } from './handlers/explain.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import type { StreamHandler } from './handlers/events.ts';
 import { groupHandlers } from './handlers/groups.ts';
@@ -37,6 +38,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...organizationHandlers,
   ...deviceHandlers,
   ...convergenceHandlers,
+  ...explainHandlers,
   ...groupHandlers,
   ...historyHandlers,
   ...auditHandlers,

@@ -16,7 +16,7 @@ import { Steadiness } from './steadiness.ts';
 
 export interface WebhookServiceOptions {
   readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'ping'>;
-  readonly convergence: Convergence;
+  readonly convergence: Pick<Convergence, 'read'>;
   readonly hosts: readonly WebhookHost[];
   readonly clock: () => number;
   /** From 0 up to but not including 1. */

@@ -1,6 +1,6 @@
 /** Owns the text that an agent loads for a policy: what is shown is what the compiler makes. */
 import type { DeviceReport } from '../../api/device.ts';
-import { surroundingsOf } from '../../client/policy.ts';
+import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import { compile } from '../../nft/compile.ts';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
 import { plan } from '../../nft/plan.ts';

@@ -1,0 +1,182 @@
+/** Owns the answer to "may this connect to that?": the policy's verdict on both sides, why, and whether the devices enforce it. */
+import type { Explanation, ExplainedSide } from '../../api/enforcement/explanation.ts';
+import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
+import type { DeviceReport } from '../../api/device.ts';
+import { printAddress, type Address } from '../../policy/address.ts';
+import { decide, type Reason } from '../../policy/decide.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { readGroupRecord } from '../../policy/fleet/group-record.ts';
+import { resolvePolicy } from '../../policy/fleet/resolve.ts';
+import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
+import type { Packet, Transport } from '../../policy/packet.ts';
+import type { Direction, PolicyGroup } from '../../policy/rule.ts';
+import { StoreError } from '../store/contract/errors.ts';
+import type { Groups } from '../store/contract/groups.ts';
+import type { Convergence, Standing, Survey, SurveyedDevice } from './contract.ts';
+import { contentHash } from './group-content.ts';
+
+/** One end: a device of the organization, or an address that may be one's. */
+export type End = { readonly device: DeviceId } | { readonly address: Address };
+
+export interface Asked {
+  readonly from: End;
+  readonly to: End;
+  /** Of the family that the ends have. */
+  readonly transport: (family: 4 | 6) => Transport;
+}
+
+/** Why there is nothing to explain. */
+export type Unexplained =
+  'from_unknown' | 'to_unknown' | 'from_has_no_address' | 'to_has_no_address' | 'families_differ' | 'no_device';
+
+interface FoundEnd {
+  readonly address: Address;
+  readonly device: SurveyedDevice | undefined;
+}
+
+const same = (a: Address, b: Address): boolean => a.family === b.family && a.value === b.value;
+
+function findEnd(end: End, { devices }: Survey): FoundEnd | 'unknown' | 'has_no_address' {
+  if ('address' in end) {
+    const { address } = end;
+    const device = [...devices.values()].find(({ identity }) => identity.addresses.some((own) => same(own, address)));
+    return { address, device };
+  }
+  const device = devices.get(end.device);
+  if (device === undefined) return 'unknown';
+  const [address] = device.identity.addresses;
+  return address === undefined ? 'has_no_address' : { address, device };
+}
+
+/** So often the records are read again when they changed between two reads. */
+const mostTries = 3;
+
+interface Ends {
+  readonly from: FoundEnd;
+  readonly to: FoundEnd;
+}
+
+function endsOf({ from, to }: Asked, survey: Survey): Ends | Unexplained {
+  const [source, target] = [findEnd(from, survey), findEnd(to, survey)];
+  if (typeof source === 'string') return `from_${source}`;
+  if (typeof target === 'string') return `to_${target}`;
+  if (source.address.family !== target.address.family) return 'families_differ';
+  return source.device === undefined && target.device === undefined ? 'no_device' : { from: source, to: target };
+}
+
+export interface ExplainOptions {
+  readonly convergence: Convergence;
+  readonly groups: Pick<Groups, 'find'>;
+}
+
+/** Of one moment: policy, fleet and receipts at one revision. Fails with `unavailable` where that keeps changing. */
+export async function explain(
+  org: OrganizationId,
+  asked: Asked,
+  { convergence, groups }: ExplainOptions,
+): Promise<Explanation | Unexplained> {
+  for (let tries = 0; tries < mostTries; tries += 1) {
+    const survey = await convergence.survey(org);
+    const ends = endsOf(asked, survey);
+    if (typeof ends === 'string') return ends;
+    const devices = [ends.from.device, ends.to.device].flatMap((device) => device?.id ?? []);
+    const policies = await readPolicies(org, devices, survey, groups);
+    const standings = await survey.standings(devices);
+    // Whom the rules name is known for the moment of the survey only.
+    if (policies !== undefined && (await convergence.survey(org)).revision === survey.revision) {
+      return answerOf(survey, ends, asked.transport(ends.from.address.family), policies, standings);
+    }
+  }
+  throw new StoreError({ code: 'unavailable' });
+}
+
+type Policies = ReadonlyMap<DeviceId, EffectivePolicy>;
+
+/** Undefined when a group is another than the survey says. */
+async function readPolicies(
+  org: OrganizationId,
+  devices: readonly DeviceId[],
+  survey: Survey,
+  groups: Pick<Groups, 'find'>,
+): Promise<Policies | undefined> {
+  const policies = new Map<DeviceId, EffectivePolicy>();
+  for (const device of devices) {
+    const effect = survey.groupsOn(device);
+    if (effect === undefined) return undefined;
+    const hashes = new Map(effect.map(({ id, hash }) => [id as string, hash]));
+    const found = new Map(
+      (
+        await groups.find(
+          org,
+          effect.map(({ id }) => id),
+        )
+      ).map((group) => [group.id, group.record]),
+    );
+    const all: PolicyGroup[] = [];
+    for (const { id } of effect) {
+      const group = found.get(id);
+      if (group === undefined || contentHash(group) !== hashes.get(id)) return undefined;
+      all.push(readGroupRecord(group));
+    }
+    const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
+      all.filter(({ guardrail }) => guardrail === kind);
+    const policy = {
+      source: 'list',
+      groups: of(undefined),
+      guardrails: { forbid: of('forbid'), require: of('require') },
+    } as const;
+    policies.set(device, resolvePolicy(policy, survey.fleet));
+  }
+  return policies;
+}
+
+function answerOf(
+  survey: Survey,
+  { from, to }: Ends,
+  transport: Transport,
+  policies: Policies,
+  standings: readonly Standing[],
+): Explanation {
+  const sideOf = ({ device }: FoundEnd, direction: Direction, far: FoundEnd): ExplainedSide[] => {
+    const policy = device && policies.get(device.id);
+    const standing = standings.find(({ device_id }) => device_id === device?.id);
+    if (device === undefined || policy === undefined || standing === undefined) return [];
+    const packet: Packet = { direction, family: far.address.family, remote: far.address.value, transport };
+    const surroundings = surroundingsOf(standing.status as DeviceReport | undefined);
+    const { verdict, reason } = decide(policy, packet, { ...surroundings, fleet: survey.fleet });
+    const { in_force, online, last_seen_at } = standing;
+    return [
+      {
+        device_id: device.id,
+        direction,
+        verdict: verdict === 'accept' ? 'allowed' : 'refused',
+        ...reasonOf(reason),
+        groups: (survey.groupsOn(device.id) ?? []).map(({ id }): GroupId => id),
+        in_force,
+        online,
+        ...(last_seen_at !== undefined && { last_seen_at }),
+      },
+    ];
+  };
+  const sides = [...sideOf(from, 'outbound', to), ...sideOf(to, 'inbound', from)];
+  return {
+    revision: survey.revision,
+    verdict: sides.every(({ verdict }) => verdict === 'allowed') ? 'allowed' : 'refused',
+    in_force: sides.every(({ in_force }) => in_force === 'yes'),
+    from: endOf(from),
+    to: endOf(to),
+    sides,
+  };
+}
+
+/** Without the addresses that peers have at this moment: they are no part of the rule. */
+function reasonOf(reason: Reason): Pick<ExplainedSide, 'reason' | 'group_id' | 'rule' | 'peer'> {
+  if (!('rule' in reason)) return { reason: reason.kind };
+  const { members: _members, ...rule } = reason.rule as typeof reason.rule & { readonly members?: unknown };
+  return { reason: reason.kind, group_id: reason.group.id, rule, ...(reason.peer && { peer: reason.peer }) };
+}
+
+const endOf = ({ address, device }: FoundEnd): Explanation['from'] => ({
+  address: printAddress(address.family, address.value),
+  ...(device && { device_id: device.id, hostname: device.hostname }),
+});

@@ -1,0 +1,58 @@
+/** Owns the operation that explains a connection (reference 4.10 (10)). */
+import type { RequestProblem, RequestProblemCode } from '../../../api/codes.ts';
+import { parseAddress } from '../../../policy/address.ts';
+import { isUuid, parseDeviceId } from '../../../policy/ids.ts';
+import type { Transport } from '../../../policy/packet.ts';
+import { explain, type End, type Unexplained } from '../../convergence/explain.ts';
+import { record, type Handler } from '../call.ts';
+import { invalid } from '../errors.ts';
+
+const problem = (pointer: string, code: RequestProblemCode, detail: string): RequestProblem => ({
+  pointer,
+  code,
+  detail,
+});
+
+function readEnd(name: 'from' | 'to', text: string): End {
+  if (isUuid(text)) return { device: parseDeviceId(text) };
+  const address = parseAddress(text);
+  if (!('fault' in address)) return { address };
+  throw invalid([problem(`/${name}`, 'address_invalid', 'Give the id of a device, or an address.')]);
+}
+
+const echoRequest = { 4: { kind: 'icmp', type: 8 }, 6: { kind: 'icmpv6', type: 128 } } as const;
+
+function readTransport(protocol: string, port: number | undefined): (family: 4 | 6) => Transport {
+  if (protocol === 'tcp' || protocol === 'udp') {
+    if (port === undefined) throw invalid([problem('/port', 'missing_field', `With ${protocol} a port is needed.`)]);
+    return () => ({ kind: protocol, dport: port });
+  }
+  if (port !== undefined) throw invalid([problem('/port', 'contradiction', 'Only tcp and udp have ports.')]);
+  if (protocol === 'icmp') return (family) => echoRequest[family];
+  const number = /^\d{1,3}$/.test(protocol) ? Number(protocol) : Number.NaN;
+  if (number <= 255) return () => ({ kind: 'other', protocol: number });
+  throw invalid([problem('/protocol', 'unknown_protocol', 'One of tcp, udp, icmp, or a number from 0 to 255.')]);
+}
+
+const refusals: { readonly [Why in Unexplained]: RequestProblem } = {
+  from_unknown: problem('/from', 'device_unknown', 'The organization has no such device.'),
+  to_unknown: problem('/to', 'device_unknown', 'The organization has no such device.'),
+  from_has_no_address: problem('/from', 'address_invalid', 'The device has no address of its own: give an address.'),
+  to_has_no_address: problem('/to', 'address_invalid', 'The device has no address of its own: give an address.'),
+  families_differ: problem(
+    '/to',
+    'family_contradiction',
+    'One end is IPv4 and the other is IPv6: no packet goes between.',
+  ),
+  no_device: problem('/to', 'device_unknown', 'Neither end is a device of the organization.'),
+};
+
+const explainConnection: Handler<'explainConnection'> = async (call, { store, convergence }) => {
+  const { from, to, protocol = 'tcp', port } = call.query;
+  const asked = { from: readEnd('from', from), to: readEnd('to', to), transport: readTransport(protocol, port) };
+  const answer = await explain(call.params.org_id, asked, { convergence, groups: store.groups });
+  if (typeof answer === 'string') throw invalid([refusals[answer]]);
+  return record(answer);
+};
+
+export const explainHandlers = { explainConnection } as const;
