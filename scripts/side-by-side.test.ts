@@ -1,0 +1,33 @@
+/** Proves that scripts run side by side succeed only together, and that what failed is told in its own words. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, expect, it } from 'vitest';
+
+const program = fileURLToPath(new URL('side-by-side.mjs', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'rf-scripts-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const scripts = { one: 'exit 0', two: 'exit 0', wrong: 'echo what is wrong; exit 3' };
+writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'x', version: '1.0.0', scripts }));
+
+const run = (...names: readonly string[]) =>
+  spawnSync(process.execPath, [program, ...names], { cwd: folder, encoding: 'utf8' });
+
+it('all good is good', () => {
+  const { status, stderr } = run('one', 'two');
+  expect(status).toBe(0);
+  expect(stderr.trim().split('\n').toSorted()).toEqual(['one: good', 'two: good']);
+});
+
+it('one that fails fails them all, after the others are through, and says why', () => {
+  const { status, stderr } = run('wrong', 'one');
+  expect(status).toBe(1);
+  expect(stderr).toContain('what is wrong\nwrong: failed\n');
+  expect(stderr).toContain('one: good');
+});
+
+it('a script that does not exist fails too', () => {
+  expect(run('one', 'missing').status).toBe(1);
+});
