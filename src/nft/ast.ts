@@ -136,7 +136,9 @@ export interface PeerMap {
   readonly verdict: 'accept' | 'drop';
   /** Those that members may need, now or later. */
   readonly counters: readonly ObjectName[];
-  /** The counter of each address that is in it. */
+  /** Whom it is about, and who counts them: the first that an address belongs to does. */
+  readonly names: readonly { readonly key: string; readonly counter: ObjectName }[];
+  /** The counter of each address that is in it. There may be very many, so they are worked out when somebody looks. */
   readonly elements: ReadonlyMap<bigint, ObjectName>;
 }
 

@@ -2,8 +2,8 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { Named } from '../policy/canonical.ts';
-import type { Direction } from '../policy/rule.ts';
-import { node, type PeerMap, type Rule } from './ast.ts';
+import type { Direction, Members } from '../policy/rule.ts';
+import type { PeerMap, Rule } from './ast.ts';
 import { groupCounter } from './counters.ts';
 import { parseObjectName, type ObjectName } from './names.ts';
 
@@ -14,7 +14,7 @@ const form = /^(?:peers|forbid)[46]-[0-9a-f]{32}$/;
 export const isPeerMapName = (name: string): boolean => form.test(name);
 
 /** What a map is about: whom it names, and who counts them; the first that an address belongs to does. */
-export interface PeerMapDefinition extends Omit<PeerMap, 'name' | 'elements' | 'counters'> {
+export interface PeerMapDefinition extends Pick<PeerMap, 'family' | 'verdict'> {
   readonly direction: Direction;
   readonly names: readonly Named[];
 }
@@ -26,18 +26,38 @@ function nameOf({ direction, verdict, family, names }: PeerMapDefinition, salt: 
   return parseObjectName(`${verdict === 'accept' ? 'peers' : 'forbid'}${family}-${digest}`);
 }
 
+/** Who the devices are that rules name: by the key of the peers. */
+export type MembersByKey = ReadonlyMap<string, Members>;
+
+const nobody: Members = { v4: [], v6: [] };
+
 /** Who is in the map now: the first of those named that an address belongs to counts its packets. */
-function elementsOf({ direction, family, names }: PeerMapDefinition): Map<bigint, ObjectName> {
+function elementsOf({ family, names }: Pick<PeerMap, 'family' | 'names'>, now: MembersByKey): Map<bigint, ObjectName> {
   const elements = new Map<bigint, ObjectName>();
-  for (const { group, members } of names) {
-    const counter = groupCounter(direction, group);
-    for (const { first, last } of members[family === 4 ? 'v4' : 'v6']) {
+  for (const { key, counter } of names) {
+    for (const { first, last } of (now.get(key) ?? nobody)[family === 4 ? 'v4' : 'v6']) {
       for (let address = first; address <= last; address += 1n) {
         if (!elements.has(address)) elements.set(address, counter);
       }
     }
   }
   return elements;
+}
+
+/** The map, with these members. */
+export function withMembers(map: Omit<PeerMap, 'elements'>, now: MembersByKey): PeerMap {
+  const { name, family, verdict, counters, names } = map;
+  let elements: Map<bigint, ObjectName> | undefined;
+  return Object.freeze({
+    name,
+    family,
+    verdict,
+    counters,
+    names,
+    get elements() {
+      return (elements ??= elementsOf(map, now));
+    },
+  });
 }
 
 /** Collects maps, each definition once. */
@@ -52,9 +72,11 @@ export class PeerMaps {
   add(definition: PeerMapDefinition): ObjectName {
     const name = nameOf(definition, this.#salt);
     if (!this.#maps.has(name)) {
-      const { family, verdict, direction, names } = definition;
-      const counters = [...new Set(names.map(({ group }) => groupCounter(direction, group)))];
-      this.#maps.set(name, node({ name, family, verdict, counters, elements: elementsOf(definition) }));
+      const { family, verdict, direction } = definition;
+      const names = definition.names.map(({ group, key }) => ({ key, counter: groupCounter(direction, group) }));
+      const counters = [...new Set(names.map(({ counter }) => counter))];
+      const now = new Map(definition.names.map(({ key, members }) => [key, members]));
+      this.#maps.set(name, withMembers({ name, family, verdict, counters, names }, now));
     }
     return name;
   }

@@ -3,7 +3,7 @@ import type { Addresses, CanonicalPolicy, DirectionPolicy, MatchSet, Named, Tran
 import { hasForbid, isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideOptions } from './decide.ts';
 import type { EffectivePolicy } from './effective.ts';
 import type { GroupId } from './ids.ts';
-import { peerKey } from './fleet/selector.ts';
+import { peersKey } from './fleet/selector.ts';
 import { isAboutSome, isAnyPort, isEcho, onlyFamily, ruleAddresses, ruleRanges, UnresolvedPeers } from './match.ts';
 import type { Packet } from './packet.ts';
 import { admittedPort } from './port-lookup.ts';
@@ -33,7 +33,7 @@ function addressesOf(rule: StoredRule, group: GroupId, as: PeersAs): Addresses {
   if (as === 'addresses' || peers === undefined) return sharedBy(ruleAddresses(rule), group);
   if (members === undefined) throw new UnresolvedPeers();
   const only = onlyFamily(rule);
-  const named: readonly Named[] = [{ group, key: peers.map(peerKey).toSorted().join(', '), members }];
+  const named: readonly Named[] = [{ group, key: peersKey(peers), members }];
   return withNames(sharedBy(ruleRanges(rule), group), { v4: only === 6 ? [] : named, v6: only === 4 ? [] : named });
 }
 

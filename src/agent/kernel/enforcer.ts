@@ -17,6 +17,7 @@ import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same.ts';
 import { sameServerAccess } from '../../policy/server-access.ts';
+import { holding, memberUpdate, type Membership } from './member-update.ts';
 import { NftError, type Nft } from './nft.ts';
 import { applyCommands } from './table-model.ts';
 import { foreignParts, type TableChange } from './drift.ts';
@@ -30,10 +31,14 @@ export interface Target extends Omit<CompileOptions, 'salt'> {
    * where it names nobody, or is to be enforced by addresses.
    */
   readonly named?: CanonicalPolicy | undefined;
+  /** Who is named; targets of one form that differ in this alone are turned into each other by what changed. */
+  readonly membership?: Membership | undefined;
 }
 
-const compileTarget = ({ policy, named, ...options }: Target, salt: string): Ruleset =>
-  compile(named ?? policy, { ...options, salt });
+const compileTarget = (target: Target, salt: string): Ruleset => {
+  const { policy, named, membership: _, ...options } = target;
+  return compile(named ?? policy, { ...options, salt });
+};
 
 /** The steps of an update; a test may stop the world at each. */
 export type Failpoint = 'before-stage' | 'staged' | 'flipped' | 'before-collect' | 'collected';
@@ -75,6 +80,8 @@ export class Enforcer {
   #inForce: { readonly target: Target; readonly ruleset: Ruleset } | undefined;
   /** What the kernel holds as far as we know; absent when somebody else may have changed it. */
   #known: InstalledTables | undefined;
+  /** Whether what is known was compared with what is in force, and is the same. */
+  #agrees = false;
 
   constructor(options: EnforcerOptions) {
     this.#nft = options.nft;
@@ -99,6 +106,8 @@ export class Enforcer {
    * `interrupted` or `timed_out` may the target be in force already.
    */
   async apply(target: Target, beforeFlip?: () => Promise<void>): Promise<boolean> {
+    const changed = await this.#changeMembers(target);
+    if (changed !== undefined) return changed;
     for (let attempt = 1; ; attempt++) {
       const fresh = this.#known === undefined;
       const installed = this.#known ?? (await this.#list());
@@ -111,6 +120,7 @@ export class Enforcer {
         await beforeFlip?.();
         await this.#run(update.flip);
         this.#inForce = { target, ruleset };
+        this.#agrees = this.#known !== undefined;
         await this.#options.failpoint?.('flipped');
         return update.members !== undefined || update.stage.length > 0 || update.flip.length > 0;
       } catch (error) {
@@ -152,6 +162,7 @@ export class Enforcer {
     const update = planFrom(installed, ruleset);
     const isInForce = update.kind === 'update' && update.members === undefined;
     if (isInForce && update.stage.length === 0 && update.flip.length === 0) {
+      this.#agrees = true;
       const findings = tableNames.flatMap((table) => {
         const rules = rulesOfTable(ruleset, table);
         return rules === undefined ? [] : foreignParts(installed[table], rules, before?.[table]);
@@ -209,8 +220,33 @@ export class Enforcer {
     await this.#nft.run(remove());
   }
 
+  /**
+   * The short way where only those that rules name differ: what changed of them, and nothing is read or compared whole. Answers whether
+   * the kernel was changed; nothing where there is no such way, or the kernel does not take it, and then the long one helps.
+   */
+  async #changeMembers(target: Target): Promise<boolean | undefined> {
+    const [known, inForce] = [this.#known, this.#inForce];
+    if (known === undefined || inForce === undefined || !this.#agrees) return undefined;
+    const update = memberUpdate(inForce, target);
+    if (update === undefined) return undefined;
+    try {
+      await this.#options.failpoint?.('before-stage');
+      for (const batch of update.batches) await this.#nft.run(batch);
+    } catch (error) {
+      this.#known = undefined;
+      if (error instanceof NftError) return undefined;
+      throw error;
+    }
+    this.#inForce = { target, ruleset: update.ruleset };
+    // Somebody may have been seen at it meanwhile.
+    if (this.#known !== undefined) this.#known = holding(known, update.ruleset);
+    await this.#options.failpoint?.('flipped');
+    return update.batches.length > 0;
+  }
+
   async #list(): Promise<InstalledTables> {
     this.#known = undefined;
+    this.#agrees = false;
     const ruleset = this.#inForce?.ruleset;
     const list = (table: TableName): Promise<Installed | undefined> =>
       this.#nft.list(table, ruleset && rulesOfTable(ruleset, table));

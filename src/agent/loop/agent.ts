@@ -4,6 +4,7 @@ import { readCounters, saveCounters } from './counting.ts';
 import { markMonitorEvent } from './drift-response.ts';
 import { followSource, refreshTarget } from './follow-source.ts';
 import type { AgentOptions, Loop, Watcher } from './loop.ts';
+import { isUnsaved, savePolicy } from './policy-steps.ts';
 import { initialState } from './state.ts';
 import { statusOf, type AgentStatus } from './status.ts';
 import { chooseStep, takeStep } from './take-step.ts';
@@ -63,6 +64,8 @@ export class Agent {
       signal.removeEventListener('abort', onAbort);
       for (const end of ends) end?.();
       await Promise.all([links.stop(), this.#monitor.stop(), following]);
+      // What rests would be lost; what cannot be written now is written by nobody.
+      if (isUnsaved(this.#loop)) await savePolicy(this.#loop).catch(() => {});
       await saveCounters(this.#loop);
     }
   }

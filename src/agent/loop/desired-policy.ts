@@ -1,7 +1,11 @@
 /** Owns the desired policy: what the agent should enforce, and where it came from. */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
+import type { MembersByKey } from '../../nft/peer-maps.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
+import { peersKey } from '../../policy/fleet/selector.ts';
+import type { Members } from '../../policy/rule.ts';
+import type { Membership } from '../kernel/member-update.ts';
 
 export interface DesiredPolicy {
   /** The server says so; it is kept from the last run; the kernel enforces it already; nobody has said anything yet. */
@@ -9,6 +13,8 @@ export interface DesiredPolicy {
   readonly canonical: CanonicalPolicy;
   /** The same by names, where rules name devices. */
   readonly named?: CanonicalPolicy | undefined;
+  /** Who is named there. */
+  readonly membership?: Membership | undefined;
   /** Absent where only the rules are known. */
   readonly policy?: EffectivePolicy;
   readonly revision?: number;
@@ -16,17 +22,62 @@ export interface DesiredPolicy {
   readonly own?: number;
 }
 
-export const desiredPolicyFrom = (
+/** Everybody whom rules of the policy name, by the key of the peers. */
+function membersByKey({ groups, guardrails }: EffectivePolicy): MembersByKey {
+  const found = new Map<string, Members>();
+  for (const { inbound, outbound } of [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])]) {
+    for (const rules of [inbound, outbound]) {
+      for (const { peers, members } of rules) {
+        if (peers !== undefined && members !== undefined) found.set(peersKey(peers), members);
+      }
+    }
+  }
+  return found;
+}
+
+export function desiredPolicyFrom(
   origin: DesiredPolicy['origin'],
   policy: EffectivePolicy,
   revision?: number,
-): DesiredPolicy => ({
-  origin,
-  policy,
-  canonical: canonicalize(policy),
-  named: canonicalizeNames(policy),
-  ...(revision === undefined ? {} : { revision }),
-});
+): DesiredPolicy {
+  const named = canonicalizeNames(policy);
+  return {
+    origin,
+    policy,
+    canonical: canonicalize(policy),
+    ...(named && { named, membership: { form: named, members: membersByKey(policy) } }),
+    ...(revision === undefined ? {} : { revision }),
+  };
+}
+
+/** A canonical form that is worked out when somebody looks at it. */
+function lazily(make: () => CanonicalPolicy): CanonicalPolicy {
+  let made: CanonicalPolicy | undefined;
+  return {
+    get inbound() {
+      return (made ??= make()).inbound;
+    },
+    get outbound() {
+      return (made ??= make()).outbound;
+    },
+  };
+}
+
+/**
+ * The desired policy once others are named and nothing else has changed, at the cost of the number of rules: nothing that grows with the
+ * number of devices or of ranges is looked at. Nothing where the policy is not enforced by names.
+ */
+export function withOtherMembers(old: DesiredPolicy, policy: EffectivePolicy): DesiredPolicy | undefined {
+  const { membership } = old;
+  if (membership === undefined) return undefined;
+  return {
+    ...old,
+    policy,
+    canonical: lazily(() => canonicalize(policy)),
+    named: lazily(() => canonicalizeNames(policy) ?? membership.form),
+    membership: { form: membership.form, members: membersByKey(policy) },
+  };
+}
 
 /** What holds until the first policy: nothing new comes in over the driver interface, everything goes out. */
 export const closedPolicy: DesiredPolicy = desiredPolicyFrom('first', { source: 'list', groups: [] });

@@ -4,8 +4,9 @@ import { sameServerAccess, type ServerAccess } from '../../policy/server-access.
 import type { Target } from '../kernel/enforcer.ts';
 import { madeOfSameGroups } from '../source/peer-devices.ts';
 import type { Knowledge } from '../source/policy-source.ts';
-import { desiredPolicyFrom, type DesiredPolicy } from './desired-policy.ts';
+import { desiredPolicyFrom, withOtherMembers, type DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
+import { onlyMembersDiffer } from './membership-change.ts';
 import type { LoopState } from './state.ts';
 
 /** Takes in what the source knows. While it does not know the policy, the one in force stays. */
@@ -24,7 +25,7 @@ export function followSource({ state, options: { source, log } }: Pick<Loop, 'st
 }
 
 /** The policy that is known now. What means the same as before keeps its rules, so that nothing is put in force again. */
-function desiredFrom(
+export function desiredFrom(
   { policy, revision, own }: Extract<Knowledge, { kind: 'known' }>,
   old: DesiredPolicy | undefined,
 ): DesiredPolicy {
@@ -32,6 +33,11 @@ function desiredFrom(
   const before = old?.policy;
   const same = before !== undefined && madeOfSameGroups(before, policy);
   if (old !== undefined && same && old.origin === 'server') return { ...old, ...seen };
+  const others =
+    old !== undefined && old.origin === 'server' && onlyMembersDiffer(before, policy)
+      ? withOtherMembers(old, policy)
+      : undefined;
+  if (others !== undefined) return { ...others, ...seen };
   const desired = desiredPolicyFrom('server', policy, revision);
   // Groups written otherwise that mean the same change no rule.
   const canonical =
@@ -58,6 +64,6 @@ function targetOf(state: LoopState, serverAccess: ServerAccess | undefined): Tar
     old.forwarding === forwarding &&
     sameServerAccess(old.serverAccess, serverAccess);
   if (same) return old;
-  const { canonical: policy, named } = desired;
-  return { policy, named, interface: name, neighbourDiscovery, forwarding, serverAccess };
+  const { canonical: policy, named, membership } = desired;
+  return { policy, named, membership, interface: name, neighbourDiscovery, forwarding, serverAccess };
 }

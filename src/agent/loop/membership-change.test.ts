@@ -1,10 +1,10 @@
-/** Proves which far ends are looked at when devices join and leave: all that may have lost something, or no list at all. */
+/** Proves which far ends are looked at when devices join and leave: those that may have lost something, or no list at all. */
 import { describe, expect, test } from 'vitest';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { resolvePolicy } from '../../policy/fleet/resolve.ts';
-import type { StoredRule } from '../../policy/rule.ts';
+import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { groupOf } from './agent.fixture.ts';
 import { remotesOfChange } from './membership-change.ts';
 
@@ -36,18 +36,40 @@ describe('the far ends of a change', () => {
   test.each<[string, (fleet: Fleet) => void, readonly string[]]>([
     ['who leaves, out of neighbours', (fleet) => void fleet.delete('d1'), ['100.64.0.2']],
     [
-      'who joins, of both families',
+      'nobody where one joins',
       (fleet) => void fleet.set(deviceIdentity({ id: 'n', addresses: ['fd7f::9', '10.0.0.9'], labels: ['db'] })),
-      ['10.0.0.9', 'fd7f::9'],
+      [],
+    ],
+    [
+      'who moves from one label to another',
+      (fleet) => void fleet.set(deviceIdentity({ id: 'd2', tunnel_ip: '100.64.0.3', labels: ['db'] })),
+      ['100.64.0.3'],
     ],
     [
       'whom a guardrail comes to name',
       (fleet) => void fleet.set(deviceIdentity({ id: 'd0', tunnel_ip: '100.64.0.1', labels: ['app', 'bad'] })),
       ['100.64.0.1'],
     ],
-    ['nobody', () => {}, []],
+    [
+      'nobody where a guardrail lets go of one',
+      (fleet) => {
+        fleet.set(deviceIdentity({ id: 'd0', tunnel_ip: '100.64.0.1', labels: ['app', 'bad'] }));
+        fleet.set(deviceIdentity({ id: 'd0', tunnel_ip: '100.64.0.1', labels: ['app'] }));
+      },
+      [],
+    ],
+    ['nobody where nothing changes', () => {}, []],
   ])('are %s', (_, change, remotes) => {
     expect([...(remotesOfChange(...around(change)) ?? ['anybody'])].toSorted()).toEqual(remotes);
+  });
+
+  test('are the same where the addresses were read from the disk and nothing of their history is known', () => {
+    const [before, after] = around((fleet) => void fleet.delete('d1'));
+    const plain = (group: PolicyGroup): PolicyGroup => ({
+      ...group,
+      inbound: group.inbound.map((each) => ({ ...each, ...(each.members && { members: { ...each.members } }) })),
+    });
+    expect(remotesOfChange({ ...before, groups: before.groups.map(plain) }, after)).toEqual(['100.64.0.2']);
   });
 
   test('are not told one by one where they are many', () => {

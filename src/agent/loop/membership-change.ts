@@ -1,13 +1,14 @@
 /** Owns the difference between two states of one policy whose groups are the same and whose devices are not. */
 import { printAddress } from '../../policy/address.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
+import { changeOfMembers } from '../../policy/fleet/members.ts';
 import { hasAddress, type RangeSet } from '../../policy/range.ts';
 import type { Family, Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
 
 /** More far ends than this are not worth a list of their own. */
 const mostRemotes = 8;
 
-/** The far ends by which the sets differ; nothing where they are too many to be told one by one. */
+/** The far ends by which members differ; nothing where they are too many to be told one by one. */
 class Remotes {
   readonly #found = new Set<string>();
   #tooMany = false;
@@ -16,23 +17,33 @@ class Remotes {
     return this.#tooMany ? undefined : [...this.#found];
   }
 
-  add(family: Family, before: RangeSet, after: RangeSet): void {
-    if (before === after) return;
-    const [old, now] = [new Set(before.map(keyOf)), new Set(after.map(keyOf))];
-    for (const [ranges, others, other] of [
-      [before, now, after],
-      [after, old, before],
-    ] as const) {
-      for (const range of ranges) if (!others.has(keyOf(range))) this.#addRange(family, range, other);
+  /** Whoever is among the one and not among the other. */
+  addMissing(among: Members, other: Members): void {
+    const change = changeOfMembers(among, other);
+    if (change !== undefined) {
+      for (const { family, value } of change.lost) this.#add(family, value);
+      return;
     }
+    this.#addRanges(4, among.v4, other.v4);
+    this.#addRanges(6, among.v6, other.v6);
+  }
+
+  #addRanges(family: Family, among: RangeSet, other: RangeSet): void {
+    if (among === other) return;
+    const others = new Set(other.map(keyOf));
+    for (const range of among) if (!others.has(keyOf(range))) this.#addRange(family, range, other);
+  }
+
+  #add(family: Family, address: bigint): void {
+    this.#found.add(printAddress(family, address));
+    if (this.#found.size > mostRemotes) this.#tooMany = true;
   }
 
   /** Neighbouring addresses stand in one range, of which a part may be in the other set too. */
   #addRange(family: Family, { first, last }: RangeSet[number], other: RangeSet): void {
     if (last - first >= 1_024n) this.#tooMany = true;
     for (let at = first; at <= last && !this.#tooMany; at += 1n) {
-      if (!hasAddress(other, at)) this.#found.add(printAddress(family, at));
-      if (this.#found.size > mostRemotes) this.#tooMany = true;
+      if (!hasAddress(other, at)) this.#add(family, at);
     }
   }
 }
@@ -49,39 +60,60 @@ const sameWords = (a: StoredRule, b: StoredRule): boolean =>
   a.ip_ranges === b.ip_ranges &&
   a.peers === b.peers;
 
-function addGroups(remotes: Remotes, before: readonly PolicyGroup[], after: readonly PolicyGroup[]): boolean {
+/** Sees who the peers of a rule were and are. */
+type Visit = (before: Members, after: Members) => void;
+
+/** Whether the groups say the same, but for who the peers are, which the visitor sees. */
+function sameButMembers(before: readonly PolicyGroup[], after: readonly PolicyGroup[], visit: Visit): boolean {
   if (before.length !== after.length) return false;
   return before.every((old, i) => {
     const now = after[i];
     if (now === undefined || old.id !== now.id) return false;
     return (['inbound', 'outbound'] as const).every(
       (direction) =>
-        old[direction].length === now[direction].length &&
-        old[direction].every((rule, j) => {
-          const other = now[direction][j];
-          if (other === undefined || !sameWords(rule, other)) return false;
-          const [then, since] = [rule.members ?? nobody, other.members ?? nobody];
-          remotes.add(4, then.v4, since.v4);
-          remotes.add(6, then.v6, since.v6);
-          return true;
-        }),
+        old[direction] === now[direction] ||
+        (old[direction].length === now[direction].length &&
+          old[direction].every((rule, j) => {
+            const other = now[direction][j];
+            if (other === undefined || !sameWords(rule, other)) return false;
+            if (rule !== other) visit(rule.members ?? nobody, other.members ?? nobody);
+            return true;
+          })),
     );
   });
 }
 
+/** Whether both policies are made of the same rules, but for who their peers are. */
+function sameRules(
+  before: EffectivePolicy | undefined,
+  after: EffectivePolicy | undefined,
+  visit: { readonly admitted: Visit; readonly forbidden: Visit },
+): boolean {
+  if (before === undefined || after === undefined || before.source !== after.source) return false;
+  return (
+    sameButMembers(before.groups, after.groups, visit.admitted) &&
+    sameButMembers(before.guardrails?.forbid ?? [], after.guardrails?.forbid ?? [], visit.forbidden) &&
+    sameButMembers(before.guardrails?.require ?? [], after.guardrails?.require ?? [], visit.admitted)
+  );
+}
+
+const ignore: Visit = () => {};
+
+export const onlyMembersDiffer = (before: EffectivePolicy | undefined, after: EffectivePolicy): boolean =>
+  sameRules(before, after, { admitted: ignore, forbidden: ignore });
+
 /**
- * The far ends that are in one policy and not in the other, where both are made of the same rules and only the devices that these
- * name differ; nothing where more may have changed, or for many.
+ * The far ends that may have lost something: those that groups no longer name, and those that a guardrail has come to forbid. Nothing
+ * where more than the devices may have changed, or for many.
  */
 export function remotesOfChange(
   before: EffectivePolicy | undefined,
   after: EffectivePolicy | undefined,
 ): readonly string[] | undefined {
-  if (before === undefined || after === undefined || before.source !== after.source) return undefined;
   const remotes = new Remotes();
-  const same =
-    addGroups(remotes, before.groups, after.groups) &&
-    addGroups(remotes, before.guardrails?.forbid ?? [], after.guardrails?.forbid ?? []) &&
-    addGroups(remotes, before.guardrails?.require ?? [], after.guardrails?.require ?? []);
+  const same = sameRules(before, after, {
+    admitted: (old, now) => remotes.addMissing(old, now),
+    forbidden: (old, now) => remotes.addMissing(now, old),
+  });
   return same ? remotes.list : undefined;
 }

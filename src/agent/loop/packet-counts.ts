@@ -1,6 +1,7 @@
 /** Owns the packet counts of the status: from totals by counter name to what each group and each fate has counted. */
 import { isCounted } from '../../nft/compile.ts';
 import { fateCounter, groupCounter, type Fate } from '../../nft/counters.ts';
+import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import type { Count, CounterTotals } from '../kernel/counter-totals.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
@@ -21,10 +22,13 @@ const countingGroups = ({ policy }: Pick<DesiredPolicy, 'policy'>): readonly Pol
   ...(policy?.groups ?? []),
 ];
 
+/** What the rules are made of, whoever is named in it. */
+const formOf = ({ membership, canonical }: DesiredPolicy): CanonicalPolicy => membership?.form ?? canonical;
+
 /** The directions in which this policy counts, with what was counted there so far. */
 export function packetCounts(totals: CounterTotals, desired: DesiredPolicy | undefined): PacketCounts {
   const of = (direction: Direction): DirectionCounts | undefined => {
-    if (desired === undefined || !isCounted(direction, desired.canonical[direction])) return undefined;
+    if (desired === undefined || !isCounted(direction, formOf(desired)[direction])) return undefined;
     const fate = (what: Fate): Count => totals.total(fateCounter(direction, what));
     return {
       matched: new Map(countingGroups(desired).map(({ id }) => [id, totals.total(groupCounter(direction, id))])),

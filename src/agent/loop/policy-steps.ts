@@ -37,6 +37,8 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
 function noteRevocation(state: LoopState, before: InForce, after: DesiredPolicy): void {
   const { revokeFrom, revokeRemotes } = state;
   const narrowed = remotesOfChange(before.desired.policy, after.policy);
+  // Nobody lost anything: who joins is none the worse, and neither are the others.
+  if (narrowed?.length === 0) return;
   const waiting = revokeFrom === undefined ? [] : revokeRemotes;
   state.revokeFrom ??= before.target.policy;
   state.revokeRemotes = waiting && narrowed && [...new Set([...waiting, ...narrowed])];

@@ -79,6 +79,9 @@ export interface LoopState {
   /** Who made these changes. */
   changes: readonly { readonly by: string; readonly what: readonly string[] }[];
   unverified: boolean;
+  /** Until when saving and verifying rest. */
+  saveAt: number;
+  verifyAt: number;
   inspectAt: number;
   collectAt: number | undefined;
   lastStep: StepKind | undefined;
@@ -115,6 +118,8 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   tableChange: undefined,
   changes: [],
   unverified: false,
+  saveAt: Number.NEGATIVE_INFINITY,
+  verifyAt: Number.NEGATIVE_INFINITY,
   inspectAt,
   collectAt: undefined,
   lastStep: undefined,

@@ -33,6 +33,9 @@ export interface Marks {
   readonly unsaved: boolean;
   /** What was put in force has not been read back yet. */
   readonly unverified: boolean;
+  /** Both take the longer the more devices rules name, and these may come and go all the time: until when each rests. */
+  readonly saveAt: number;
+  readonly verifyAt: number;
   /** When to inspect the kernel without any reason. */
   readonly inspectAt: number;
   /** When old parts may be taken away. */
@@ -65,9 +68,9 @@ const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = 
   repair: ({ tampered }) => whenMarked(tampered),
   apply: ({ unapplied }) => whenMarked(unapplied),
   revoke: ({ revokePending }) => whenMarked(revokePending),
-  save: ({ unsaved }) => whenMarked(unsaved),
+  save: ({ unsaved, saveAt }) => (unsaved ? saveAt : undefined),
   collect: ({ collectAt }) => collectAt,
-  verify: ({ unverified, ...garbage }) => (unverified ? unlessCrowded(Number.NEGATIVE_INFINITY, garbage) : undefined),
+  verify: ({ unverified, verifyAt, ...garbage }) => (unverified ? unlessCrowded(verifyAt, garbage) : undefined),
   inspect: ({ inspectAt, ...garbage }) => unlessCrowded(inspectAt, garbage),
 };
 

@@ -15,6 +15,10 @@ const longestWait = 30_000;
 const waitPerWork = 4;
 const longestRest = 30 * 60_000;
 
+/** Work that grows with the number of devices rests so many times as long as it took; never so long that people would wait for it. */
+const restPerWork = 4;
+const longestWorkRest = 2_000;
+
 const actions: { readonly [K in StepKind]: (loop: Loop) => Promise<void> } = {
   links: readLinks,
   start: takeUpLastRun,
@@ -42,6 +46,8 @@ export function chooseStep(loop: Loop): Next {
       revokePending: state.revokeFrom !== undefined && options.revoke !== undefined,
       unsaved: isUnsaved(loop),
       unverified: state.unverified,
+      saveAt: state.saveAt,
+      verifyAt: state.verifyAt,
       inspectAt: state.inspectAt,
       collectAt: state.collectAt,
       crowded: enforcer.garbage > crowd,
@@ -57,10 +63,17 @@ export async function takeStep(loop: Loop, step: StepKind): Promise<void> {
   state.lastStep = step;
   try {
     await actions[step](loop);
+    noteRest(loop, step, from);
     if (state.failures.delete(step)) log('info', `${stepWords[step]} works again`);
   } catch (error) {
     noteFailure(loop, step, error, monotonic() - from);
   }
+}
+
+function noteRest({ state, options: { monotonic } }: Loop, step: StepKind, from: number): void {
+  if (step !== 'save' && step !== 'verify') return;
+  const now = monotonic();
+  state[`${step}At`] = now + Math.min((now - from) * restPerWork, longestWorkRest);
 }
 
 function noteFailure({ state, options }: Loop, step: StepKind, error: unknown, took: number): void {

@@ -3,6 +3,7 @@ import type { Address } from '../address.ts';
 import { mergeRanges, type RangeSet } from '../range.ts';
 import type { Family, Members, Peer } from '../rule.ts';
 import type { DeviceIdentity } from './identity.ts';
+import { MembersHistory } from './members.ts';
 import { matches, peerKey } from './selector.ts';
 
 /** What a change of one device did to a peer: addresses that it stands for from now on, and those that it no longer does. */
@@ -19,34 +20,46 @@ const isNamed = (peer: Peer, { id, labels }: DeviceIdentity): boolean =>
 class Holding {
   readonly peer: Peer;
   readonly #counts: { readonly [F in Family]: Map<bigint, number> } = { 4: new Map(), 6: new Map() };
-  #members: Members | undefined;
+  readonly #history = new MembersHistory(
+    () => this.#written(),
+    ({ family, value }) => this.#counts[family].has(value),
+  );
 
   constructor(peer: Peer) {
     this.peer = peer;
   }
 
   /** Whether the address is new here. */
-  add({ family, value }: Address): boolean {
+  add(address: Address): boolean {
+    const { family, value } = address;
     const count = this.#counts[family].get(value) ?? 0;
+    if (count === 0) this.#history.note(address, true, this.#size);
     this.#counts[family].set(value, count + 1);
-    if (count === 0) this.#members = undefined;
     return count === 0;
   }
 
   /** Whether nobody has the address any more. */
-  remove({ family, value }: Address): boolean {
+  remove(address: Address): boolean {
+    const { family, value } = address;
     const count = this.#counts[family].get(value) ?? 0;
+    if (count === 1) this.#history.note(address, false, this.#size);
     if (count > 1) this.#counts[family].set(value, count - 1);
     else this.#counts[family].delete(value);
-    if (count === 1) this.#members = undefined;
     return count === 1;
   }
 
   get members(): Members {
+    return this.#history.now;
+  }
+
+  get #size(): number {
+    return this.#counts[4].size + this.#counts[6].size;
+  }
+
+  #written(): Members {
     const ranges = (family: Family): RangeSet =>
       mergeRanges([...this.#counts[family].keys()].map((value) => ({ first: value, last: value })));
-    this.#members ??= { v4: ranges(4), v6: ranges(6) };
-    return this.#members;
+    return { v4: ranges(4), v6: ranges(6) };
   }
 }
 

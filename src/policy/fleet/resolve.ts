@@ -1,21 +1,16 @@
 /** Owns the step from rules that name devices to rules that name addresses, at one moment of the fleet. */
 import type { EffectivePolicy } from '../effective.ts';
-import { mergeRanges, type RangeSet } from '../range.ts';
 import type { Members, Peer, PolicyGroup, StoredRule } from '../rule.ts';
 import type { Fleet } from './fleet.ts';
+import { uniteMembers } from './members.ts';
 import { peerKey } from './selector.ts';
 
 /** What is asked of the fleet here. */
 export type Membership = Pick<Fleet, 'addressesOf'>;
 
 /** The union of what the peers stand for. */
-export function membersOf(peers: readonly Peer[], fleet: Membership): Members {
-  const all = peers.map((peer) => fleet.addressesOf(peer));
-  const [only] = all;
-  if (only !== undefined && all.length === 1) return only;
-  const union = (family: 'v4' | 'v6'): RangeSet => mergeRanges(all.flatMap((each) => [...each[family]]));
-  return { v4: union('v4'), v6: union('v6') };
-}
+export const membersOf = (peers: readonly Peer[], fleet: Membership): Members =>
+  uniteMembers(peers.map((peer) => fleet.addressesOf(peer)));
 
 function resolveRules(rules: readonly StoredRule[], fleet: Membership): readonly StoredRule[] {
   if (rules.every(({ peers }) => peers === undefined)) return rules;

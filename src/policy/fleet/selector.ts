@@ -13,3 +13,6 @@ export function peerKey(peer: Peer): string {
   if ('device_id' in peer) return `device ${peer.device_id}`;
   return 'all_devices' in peer ? 'all' : `labels ${[...new Set(peer.labels)].toSorted().join(' ')}`;
 }
+
+/** Equal for peers that together always name the same devices. */
+export const peersKey = (peers: readonly Peer[]): string => peers.map(peerKey).toSorted().join(', ');

@@ -1,0 +1,65 @@
+/** Owns the short way between two targets that differ only in whom their rules name: from what changed to changes of elements. */
+import { tableNames, type Command, type Ruleset } from '../../nft/ast.ts';
+import type { CompileOptions } from '../../nft/compile.ts';
+import type { Installed, InstalledTables } from '../../nft/listing.ts';
+import { planMembers } from '../../nft/member-plan.ts';
+import type { MembersByKey } from '../../nft/peer-maps.ts';
+import { rulesOfTable } from '../../nft/plan.ts';
+import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import { sameServerAccess } from '../../policy/server-access.ts';
+
+/** Who is named, and in what. */
+export interface Membership {
+  /** A policy by names; the same object for all policies that say the same of whoever is named. */
+  readonly form: CanonicalPolicy;
+  readonly members: MembersByKey;
+}
+
+/** A target, as far as it makes the rules. */
+interface Named extends Omit<CompileOptions, 'salt'> {
+  readonly membership?: Membership | undefined;
+}
+
+const sameOptions = (a: Named, b: Named): boolean =>
+  a.interface === b.interface &&
+  a.neighbourDiscovery === b.neighbourDiscovery &&
+  a.forwarding === b.forwarding &&
+  a.mostSets === b.mostSets &&
+  a.mostAlone === b.mostAlone &&
+  sameServerAccess(a.serverAccess, b.serverAccess);
+
+/** How the kernel gets from what is in force to the target; nothing where more differs, or what changed is not remembered. */
+export function memberUpdate(
+  inForce: { readonly target: Named; readonly ruleset: Ruleset },
+  target: Named,
+): { readonly ruleset: Ruleset; readonly batches: readonly (readonly Command[])[] } | undefined {
+  const [before, after] = [inForce.target.membership, target.membership];
+  if (before === undefined || after === undefined || before.form !== after.form) return undefined;
+  return sameOptions(inForce.target, target) ? planMembers(inForce.ruleset, before.members, after.members) : undefined;
+}
+
+/** What the kernel holds once the maps of the ruleset, which are there, hold what it says. */
+export function holding(installed: InstalledTables, ruleset: Ruleset): InstalledTables {
+  const [service, forward] = tableNames.map((name): Installed | undefined => {
+    const table = installed[name];
+    const maps = new Map((rulesOfTable(ruleset, name)?.maps ?? []).map((map) => [map.name as string, map]));
+    if (table === undefined || maps.size === 0) return table;
+    const objects = table.objects.map((each) => {
+      const map = each.object === 'map' ? maps.get(each.name) : undefined;
+      if (map === undefined) return each;
+      const { family } = map;
+      return {
+        object: each.object,
+        name: each.name,
+        members: {
+          family,
+          get elements() {
+            return map.elements;
+          },
+        },
+      };
+    });
+    return { ...table, objects };
+  });
+  return { service, 'service-forward': forward };
+}
