@@ -1,7 +1,7 @@
 /**
  * Soaks a server: honest load on a fixed schedule beside an attacker of each kind in turn, with quiet in between. Fails when the honest wait
  * three times as long as in the quiet of the same run, when one of them is refused or loses its stream, or when memory grows from round to
- * round. `RINGFENCE_SOAK_MINUTES` (default 2, up to 10). Not measured: attackers with more bandwidth than the machine has.
+ * round. `RINGFENCE_SOAK_MINUTES` (default 2, up to 10), `RINGFENCE_SOAK_AGAINST` (some of the attackers, by comma). Not measured: attackers with more bandwidth than the machine has.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,14 +14,18 @@ import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';
 import { at } from './lib/goals.ts';
 import { figure, table } from './lib/table.ts';
-import { attack, attackers, type Attacker, type Foothold, type Pace } from './soak/attacks.ts';
+import { attack, attackers as known, type Attacker, type Foothold, type Pace } from './soak/attacks.ts';
 import { HonestLoad, type Slice, type World } from './soak/honest.ts';
 import { MemoryWatch } from './soak/memory.ts';
 
 const minutes = Math.min(10, Math.max(0.2, Number(process.env['RINGFENCE_SOAK_MINUTES'] ?? 2)));
+const chosen = process.env['RINGFENCE_SOAK_AGAINST']?.split(',');
+const attackers = known.filter((kind) => chosen?.includes(kind) ?? true);
 const rounds = minutes < 4 ? 2 : 4;
 const sliceMs = (minutes * 60_000) / (rounds * attackers.length * 2);
 const pace: Pace = { requestsPerSecond: 40, bytesPerSecond: 8_000_000 };
+/** Of the organization whose owner is hostile. */
+const labelledDevices = Number(process.env['RINGFENCE_SOAK_DEVICES'] ?? 2_000);
 const honest = { perSecond: 60, streams: 40 };
 const most = { ratio: 3, growth: 1.2, growthMB: 40 };
 const adminToken = `rf_user_${'s'.repeat(43)}`;
@@ -58,6 +62,21 @@ async function prepare(url: string): Promise<Stage> {
     devices.push(made.id);
   }
   const { id: group } = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'web' });
+  const elsewhere = await person('trudy');
+  const { id: other } = await elsewhere.api.expect(201, 'POST', '/api/organizations', { name: 'elsewhere' });
+  const labelled: string[] = [];
+  for (let from = 0; from < labelledDevices; from += 50) {
+    const made = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        elsewhere.api.expect(201, 'POST', `/api/organizations/${other}/devices`, {
+          public_key: `key-${from + index}`,
+          labels: [`l${index % 2}`],
+        }),
+      ),
+    );
+    labelled.push(...made.map(({ id }: { id: string }) => id));
+  }
+  elsewhere.api.close();
   const readOnly = await mallory.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only' });
   const hostile = await mallory.api.expect(201, 'POST', `${base}/devices`, { public_key: 'mallory' });
   for (const { api } of [owner, ...others]) api.close();
@@ -70,6 +89,8 @@ async function prepare(url: string): Promise<Stage> {
       'read-only token': foothold(readOnly.token),
       member: foothold(mallory.token),
       'device token': foothold(hostile.device_token),
+      waiter: foothold(mallory.token),
+      'owner elsewhere': { url, org: other, device: labelled[0] ?? '', token: elsewhere.token },
     },
   };
 }

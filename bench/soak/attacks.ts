@@ -7,7 +7,14 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Api, type Asked } from '../../test/lib/http.ts';
 
-export const attackers = ['stranger', 'read-only token', 'member', 'device token'] as const;
+export const attackers = [
+  'stranger',
+  'read-only token',
+  'member',
+  'device token',
+  'waiter',
+  'owner elsewhere',
+] as const;
 export type Attacker = (typeof attackers)[number];
 
 /** What an attacker has to work with. */
@@ -100,11 +107,47 @@ const device: Attack = ({ org, device: id }) => [
   get(`/api/organizations/${org}/security_groups`),
 ];
 
+/** Waits for every revision that there is, again and again: the answers never come in its time. */
+const waiter: Attack = async ({ org }, api) => {
+  const { json } = await api.ask('GET', `/api/organizations/${org}/convergence?limit=1`);
+  const head = Number(json?.revision ?? 1);
+  return Array.from({ length: 100 }, (_, index) =>
+    get(`/api/organizations/${org}/convergence?wait=120&revision=${Math.max(0, head - index)}`),
+  );
+};
+
+/** In an organization of its own, with devices by the thousand: groups that apply to all of them come and go, and so do labels. */
+const labels: Attack = async ({ org, device: id }, api) => {
+  const base = `/api/organizations/${org}`;
+  const rule = {
+    ip_protocol: 'tcp',
+    from_port: 1,
+    to_port: 65_535,
+    peers: [{ all_devices: true }, { labels: ['l1'] }],
+  };
+  const group = await api.ask('POST', `${base}/security_groups`, {
+    body: { group_name: 'all', applies_to: [{ all_devices: true }, { labels: ['l1'] }], inbound_rules: [rule] },
+  });
+  const made = `${base}/security_groups/${String(group.json?.id ?? 'none')}`;
+  const patch = (path: string, body: object): Shot => ({ method: 'PATCH', path, asked: { body } });
+  return [
+    ...Array.from({ length: 10 }, (_, index) => patch(`${base}/devices/${id}`, { labels: [`l${index % 2}`] })),
+    patch(made, { applies_to: [{ labels: ['l0'] }] }),
+    patch(made, { applies_to: [{ all_devices: true }] }),
+    get(`${base}/convergence`),
+    get(`${base}/device_statuses`),
+    get(`${base}/devices/${id}/groups`),
+    { method: 'DELETE', path: `${made}?detach=true` },
+  ];
+};
+
 const repertoire: { readonly [Kind in Attacker]: Attack } = {
   stranger,
   'read-only token': reader,
   member,
   'device token': device,
+  waiter,
+  'owner elsewhere': labels,
 };
 
 /** Connections that never finish their request, and streams that nobody reads. */

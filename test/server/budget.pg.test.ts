@@ -75,6 +75,7 @@ beforeAll(async () => {
     user_id: absent,
     token_id: absent,
     key_id: absent,
+    webhook_id: absent,
   });
   const document = (await nobody.get('/api/openapi.json')).json;
   described = Object.entries(

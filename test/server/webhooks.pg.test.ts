@@ -282,3 +282,18 @@ test('only owners have them, within the hosts that the operator allows', async (
   const problem = await elsewhere.owner.api.expect(422, 'POST', `${elsewhere.base}/webhooks`, body(`http://${where}/`));
   expect(problem.errors[0].detail).toContain('--webhook-hosts');
 });
+
+test('a webhook is tested so often in a minute and no more, and others are not concerned', async () => {
+  const server = await start();
+  const place = await newPlace(server);
+  const [hook, other] = [await makeHook(place), await makeHook(place)];
+  const statusOf = ({ id }: Json): Promise<number> =>
+    place.owner.api.status('POST', `${place.base}/webhooks/${id}/test`);
+  const statuses: number[] = [];
+  for (let asked = 0; asked < 12; asked += 1) statuses.push(await statusOf(hook));
+  expect(statuses).toEqual([...Array<number>(10).fill(200), 429, 429]);
+  const refused = await place.owner.api.post(`${place.base}/webhooks/${hook.id}/test`);
+  expect([refused.json.code, refused.headers['retry-after']]).toEqual(['rate_limited', '60']);
+  expect(await statusOf(other)).toBe(200);
+  await until(() => received.length === 11);
+});

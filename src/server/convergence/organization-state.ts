@@ -164,7 +164,11 @@ export class OrganizationState {
     for (;;) {
       const entries = await this.#store.log.readChanges(this.org, model.head, rows);
       if (entries === undefined) return false;
-      for (const entry of entries) model.apply(entry);
+      for (const entry of entries) {
+        model.apply(entry);
+        // One that touches every device takes a while: whoever else is served by this process goes in between.
+        await this.#pause();
+      }
       if (entries.length < rows) return true;
     }
   }
@@ -177,6 +181,7 @@ export class OrganizationState {
       const query = { kinds: [...watchKinds], after, limit: rows, deletions: false };
       const entries = await this.#store.log.readState(this.org, query);
       for (const entry of entries) model.load(entry);
+      await this.#pause();
       const last = entries.at(-1);
       if (last === undefined || entries.length < rows) break;
       after = last.revision;

@@ -226,6 +226,12 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return new HttpError('revision_gone', `The history is kept from revision ${problem.oldest} on.`);
     case 'group_exists':
       return new HttpError('conflict', 'The group is there: somebody brought it back.');
+    case 'too_often':
+      return new HttpError(
+        'rate_limited',
+        `Too many of these were asked for, or wait. Try again in ${problem.seconds} s.`,
+        later(problem.seconds),
+      );
     case 'limit_reached':
       return new HttpError(
         'limit_reached',

@@ -51,6 +51,8 @@ export type StoreProblem =
   | { readonly code: 'last_owner' }
   /** These devices would be left with the default group. */
   | { readonly code: 'would_open'; readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[] }
+  /** It was asked for too often: try again after so many seconds. */
+  | { readonly code: 'too_often'; readonly seconds: number }
   /** There are as many as there may be. */
   | { readonly code: 'limit_reached'; readonly what: Counted; readonly limit: number }
   /** A group would name more address ranges than it may, with the direction that the write leaves as it is. */

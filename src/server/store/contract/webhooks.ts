@@ -72,7 +72,7 @@ export interface Webhooks {
   update(org: OrganizationId, by: Actor, id: WebhookId, patch: Partial<WebhookFields>): Promise<WebhookRecord>;
   /** With what is still to be delivered to it. */
   delete(org: OrganizationId, by: Actor, id: WebhookId): Promise<WebhookRecord>;
-  /** A delivery that an owner asks for. */
+  /** A delivery that an owner asks for; `too_often` where many were asked for lately, or wait. */
   test(org: OrganizationId, by: Actor, id: WebhookId): Promise<DeliveryRecord>;
   /** Newest first; `after` is the last id seen. */
   deliveries(org: OrganizationId, id: WebhookId, page?: Page): Promise<readonly DeliveryRecord[]>;

@@ -42,6 +42,16 @@ const deleteWebhook = statement<WebhookRow>(
   `DELETE FROM webhooks w WHERE w.id = $2 AND ${inOrg('w')} RETURNING ${webhookColumns}`,
 );
 
+/** Tests of a webhook that were asked for since then, or wait to be sent. Values: organization, webhook, since. */
+const countTests = statement<{ count: number }>(
+  'count_webhook_tests',
+  `SELECT count(*) AS count FROM webhook_deliveries d
+   WHERE d.webhook_id = $2 AND ${inOrg('d')} AND d.event = 'test' AND (d.state = 'pending' OR d.created_at > $3)`,
+);
+/** So many of them in so long: deliveries of all organizations go one way, and whoever fills it keeps others from theirs. */
+const mostTests = 10;
+const testSeconds = 60;
+
 const found = (row: WebhookRow | undefined): WebhookRecord =>
   row === undefined ? refuse({ code: 'not_found', what: 'webhook' }) : webhookRecord(row);
 
@@ -105,6 +115,9 @@ export function webhooksIn(context: Context): Webhooks {
         by,
         async ({ tx }) => {
           const webhook = found((await tx.run(getWebhook, [org, id]))[0]);
+          const since = new Date(context.clock() - testSeconds * 1_000).toISOString();
+          if (((await tx.run(countTests, [org, id, since]))[0]?.count ?? 0) >= mostTests)
+            return refuse({ code: 'too_often', seconds: testSeconds });
           const row = deliveryRow(context, webhook, { event: 'test', data: {} });
           await tx.run(insertDeliveries, [JSON.stringify([row])]);
           return {
