@@ -13,6 +13,7 @@ export default defineConfig({
     // Bounds on what hangs, no measures: a busy machine takes ten times as long as a quiet one.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
     sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
     globalSetup: ['test/lib/shared-build.ts'],

@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await program.close();
   // PostgreSQL ends with its server, but not in the same instant.
-  for (let tries = 0; tries < 100; tries += 1) {
+  for (let tries = 0; tries < 600; tries += 1) {
     try {
       await run('umount', [disk]);
       break;
@@ -78,7 +78,7 @@ test('a full disk is 503 with Retry-After; with room again, the same server goes
 
   await rm(join(disk, 'filler'));
   let recovered = false;
-  for (let tries = 0; tries < 600 && !recovered; tries += 1) {
+  for (let tries = 0; tries < 2_400 && !recovered; tries += 1) {
     recovered = (await write()).status === 201;
     if (!recovered) await sleep(50);
   }

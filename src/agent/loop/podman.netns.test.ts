@@ -33,9 +33,11 @@ async function put(inbound: readonly StoredRule[], outbound: readonly StoredRule
 }
 
 /** The page behind the published port, as the peer gets it. */
-const page = async (address: string): Promise<string> => {
+const page = async (address: string, seconds = 60): Promise<string> => {
   const host = address.includes(':') ? `[${address}]` : address;
-  return (await world.peer.attempt(['curl', '--silent', '--max-time', '4', `http://${host}:8080/`])).stdout.trim();
+  return (
+    await world.peer.attempt(['curl', '--silent', '--max-time', String(seconds), `http://${host}:8080/`])
+  ).stdout.trim();
 };
 const call = (port: number): Promise<string> => podman.inside(`echo knock | nc -w 4 ${peer4} ${port}`);
 
@@ -47,7 +49,7 @@ describe('a container of Podman', () => {
     await put(defaultInboundRules);
     expect(await page(address)).toBe('hello');
     await put([written('tcp', 80, 80)]);
-    expect(await page(address)).toBe('');
+    expect(await page(address, 4)).toBe('');
     await put([written('tcp', 8_080, 8_080)]);
     expect(await page(address)).toBe('hello');
   });

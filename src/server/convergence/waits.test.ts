@@ -66,7 +66,7 @@ test('a wait ends with its connection, and with the last one nobody looks any lo
   const { waits, looks } = organization(3);
   const gone = new AbortController();
   const waiting = waits.wait(1, { ...inSeconds(600), signal: gone.signal });
-  await vi.waitUntil(() => looks() > 0);
+  await vi.waitUntil(() => looks() > 0, { timeout: 60_000 });
   gone.abort(new Error('gone'));
   await expect(waiting).rejects.toThrow('gone');
   expect(waits.size).toBe(0);

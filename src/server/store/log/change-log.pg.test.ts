@@ -117,6 +117,9 @@ test('what is within its retention survives compacting, and several servers may 
   expect(await logOf(world.store, world.org)).toHaveLength(9);
 });
 
+/** A bound, no measure. */
+const soon = { timeout: 60_000 };
+
 test('hints reach this process at once and another one through the database', async () => {
   const { store, url, org, owner, member } = await makeWorld(postgres);
   const other = await openTestStore(url);
@@ -126,11 +129,11 @@ test('hints reach this process at once and another one through the database', as
   other.log.onHint((hint) => there.push(hint));
   await store.devices.create(org, owner, device(owner.user_id));
   expect(here.flatMap(({ organizations }) => organizations)).toEqual([org]);
-  await vi.waitFor(() => expect(there.flatMap(({ organizations }) => organizations)).toContain(org));
+  await vi.waitFor(() => expect(there.flatMap(({ organizations }) => organizations)).toContain(org), soon);
   stop();
   await store.members.remove(org, owner, member.user_id);
   const removed = [{ organization_id: org, user_id: member.user_id }];
-  await vi.waitFor(() => expect(there.flatMap((hint) => hint.removed_members)).toEqual(removed));
+  await vi.waitFor(() => expect(there.flatMap((hint) => hint.removed_members)).toEqual(removed), soon);
   expect(here).toHaveLength(1);
 });
 
