@@ -66,6 +66,10 @@ export async function follow(config: AgentConfig, { version, signal }: { version
       const { device, client } = source.who ?? {};
       if (device !== undefined) await client?.statuses.report(config.organization, device, report, { signal: within });
     },
+    count: async () => {
+      await atMost(agent.count());
+      return agent.status;
+    },
     version,
     clock,
     monotonic,

@@ -1,6 +1,7 @@
 /** Owns the rows of the table of operations that are about devices and how they enroll. */
 import { Convergence, ConvergenceQuery } from './enforcement/convergence.ts';
 import { ExplainQuery, Explanation } from './enforcement/explanation.ts';
+import { Overview, OverviewQuery } from './enforcement/overview.ts';
 import {
   AddDevice,
   AppliedGroup,
@@ -98,6 +99,13 @@ export const deviceRows = {
     summary: 'Explain whether a connection is allowed, which rule decides, and whether the devices enforce it',
     query: ExplainQuery,
     answer: Explanation,
+  },
+  readOverview: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'Tell how the fleet stands, whom to look at first, and how it stood over time',
+    query: OverviewQuery,
+    answer: Overview,
   },
 
   createEnrollmentKey: {

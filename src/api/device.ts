@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { InForceWord } from './enforcement/convergence.ts';
+import { PacketReport } from './enforcement/overview.ts';
 import { largestRevision, limits } from './limits.ts';
 import {
   givenId,
@@ -146,6 +147,7 @@ export const DeviceReport = Type.Object(
     drift_repairs: Type.Optional(
       Type.Integer({ minimum: 0, maximum: largestRevision, description: 'How often foreign changes were undone.' }),
     ),
+    packets: Type.Optional(PacketReport),
     server_access: Type.Optional(
       Type.Object(
         {

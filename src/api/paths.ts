@@ -43,6 +43,7 @@ export const paths = {
   listDeviceStatuses: ['GET', '/api/organizations/{org_id}/device_statuses', 'list'],
   readConvergence: ['GET', '/api/organizations/{org_id}/convergence', 'record'],
   explainConnection: ['GET', '/api/organizations/{org_id}/explain', 'record'],
+  readOverview: ['GET', '/api/organizations/{org_id}/overview', 'record'],
 
   createEnrollmentKey: ['POST', '/api/organizations/{org_id}/enrollment_keys', 'created'],
   listEnrollmentKeys: ['GET', '/api/organizations/{org_id}/enrollment_keys', 'list'],

@@ -2,6 +2,7 @@
 import type { AuditEntry } from '../api/audit.ts';
 import type { Convergence } from '../api/enforcement/convergence.ts';
 import type { Explanation } from '../api/enforcement/explanation.ts';
+import type { Overview } from '../api/enforcement/overview.ts';
 import type {
   AddDevice,
   AppliedGroup,
@@ -130,6 +131,7 @@ export interface Calls {
   readonly listDeviceStatuses: Call<readonly DeviceStatus[], undefined, Page>;
   readonly readConvergence: Call<Convergence, undefined, ConvergenceQuestion>;
   readonly explainConnection: Call<Explanation, undefined, ExplainQuestion>;
+  readonly readOverview: Call<Overview, undefined, { readonly hours?: number }>;
 
   readonly createEnrollmentKey: Call<IssuedEnrollmentKey, AddEnrollmentKey>;
   readonly listEnrollmentKeys: Call<readonly EnrollmentKey[], undefined, Page>;

@@ -65,6 +65,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.statuses.explain(org, { from: id, to: '10.0.0.1', port: 22 }),
     { org_id: org, query: `from=${id}&to=10.0.0.1&port=22` },
   ],
+  readOverview: [
+    (c) => c.request('readOverview', { params: { org_id: org }, query: { hours: 6 } }).then(({ value }) => value),
+    { org_id: org, query: 'hours=6' },
+  ],
   createEnrollmentKey: [(c) => c.enrollmentKeys.create(org, { uses: 2 }), { org_id: org, body: { uses: 2 } }],
   listEnrollmentKeys: [(c) => c.enrollmentKeys.list(org), { org_id: org }],
   readEnrollmentKey: [(c) => c.enrollmentKeys.get(org, id), { org_id: org, key_id: id }],

@@ -6,6 +6,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import type { FastifyInstance } from 'fastify';
 import { limits } from '../api/limits.ts';
 import { defaultLimits } from '../policy/limits.ts';
+import { startSampler } from './convergence/sampler.ts';
 import { startConvergence, type ConvergenceService } from './convergence/service.ts';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
@@ -277,6 +278,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const places = around.streams
       ? new SharedStreamPlaces(around.streams, streamLimitsOf(config))
       : new LocalStreamPlaces(streamLimitsOf(config));
+    const { sampler, close: endSampler } = startSampler({ samples: store.samples, convergence, clock, onWarning });
+    undo.push(endSampler);
     const watch = startWatch({
       source: store.log,
       settings: {
@@ -318,6 +321,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         store,
         convergence,
         places,
+        sampler,
         clock,
         random,
         webhookHosts: config.webhookHosts,

@@ -344,3 +344,35 @@ test('a user waits so often at a time and no more; a wait ends with its connecti
   for (const { socket } of waits) socket.destroy();
   await expect.poll(() => statusOf(api), { timeout: 20_000 }).toBe(200);
 });
+
+test('the overview counts the fleet, names the worst first, and adds up what devices counted on every server', async () => {
+  const { place, api, group, devices, applied } = await setUp(4);
+  const [good, bad, old] = devices;
+  const overview = (query = '', by: Api = api): Promise<Json> =>
+    by.expect(200, 'GET', `${place.base}/overview${query}`);
+  expect(await overview()).toMatchObject({ devices: 4, in_force: 0, never_seen: 4, online: 0, samples: [] });
+  const packets = { admitted: 30, refused: 2 };
+  const { revision } = await api.expect(200, 'GET', place.base);
+  const status = await good?.report(stage.server.nobody, { ...applied(group, revision), packets });
+  expect(status?.status.packets).toEqual(packets);
+  await bad?.report(second.nobody, { state: 'failed', detail: 'no nft', packets: { admitted: 0, refused: 5 } });
+  await old?.report(second.nobody, { state: 'applied', revision: 1 });
+  const seen = await overview('?hours=1', place.member.api);
+  expect(seen).toMatchObject({ devices: 4, in_force: 1, failed: 1, offline: 1, never_seen: 1, sample_seconds: 300 });
+  expect(seen.urgent.map((one: Json) => one.in_force)).toEqual(['failed', 'offline', 'never_seen']);
+  expect(seen.urgent[0].detail).toBe('no nft');
+  // Samples may fall into two steps of time.
+  const sum = async (name: string): Promise<number> =>
+    (await overview()).samples.reduce((total: number, sample: Json) => total + (sample[name] as number), 0);
+  await expect.poll(() => sum('refused'), { timeout: 60_000 }).toBe(7);
+  expect(await sum('admitted')).toBe(30);
+  await expect.poll(async () => (await overview()).samples.at(-1)?.devices, { timeout: 60_000 }).toBe(4);
+  expect((await overview()).samples.at(-1).in_force).toBeLessThanOrEqual(1);
+  // What was counted is the fleet's, not a part of what the device says of itself.
+  const statuses = await api.expect(200, 'GET', `${place.base}/device_statuses`);
+  expect(JSON.stringify(statuses)).not.toContain('packets');
+  expect((await overview('?hours=336')).sample_seconds).toBe(4_200);
+  await api.expect(422, 'GET', `${place.base}/overview?hours=337`);
+  await api.expect(200, 'DELETE', place.base);
+  await api.expect(404, 'GET', `${place.base}/overview`);
+});

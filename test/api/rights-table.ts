@@ -61,6 +61,7 @@ const table: { readonly [Id in OperationId]: string } = {
   listDeviceStatuses:        'yes     yes     -       -       yes     no      hidden  hidden ',
   readConvergence:           'yes     yes     -       -       yes     no      hidden  hidden ',
   explainConnection:         'yes     yes     -       -       yes     no      hidden  hidden ',
+  readOverview:              'yes     yes     -       -       yes     no      hidden  hidden ',
 
   createEnrollmentKey:       'yes     yes     -       -       no      no      hidden  hidden ',
   listEnrollmentKeys:        'yes     yes     -       -       no      no      hidden  hidden ',

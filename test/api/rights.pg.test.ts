@@ -187,6 +187,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
     const { id } = await holder.api.expect(201, 'POST', `${place.base}/devices`, body);
     return { query: `?from=${id}&to=100.64.0.2&port=22` };
   },
+  readOverview: () => ({}),
   createEnrollmentKey: () => ({ body: {} }),
   listEnrollmentKeys: () => ({}),
   readEnrollmentKey: async () => ({

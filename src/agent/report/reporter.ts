@@ -7,9 +7,12 @@ import type { Log } from '../host/log.ts';
 import type { AgentStatus } from '../loop/status.ts';
 import { accessDocument } from './status-document.ts';
 import { stepWords } from '../loop/step.ts';
+import { PacketReports } from './packet-reports.ts';
 
 export interface ReporterOptions {
   readonly send: (report: DeviceReport, signal: AbortSignal) => Promise<unknown>;
+  /** How things stand with counters of this moment. */
+  readonly count?: () => Promise<AgentStatus>;
   readonly version: string;
   readonly clock: Clock;
   /** Milliseconds that only ever go forward, whatever happens to the time of day. */
@@ -55,6 +58,7 @@ export class Reporter {
   #spreadUntil: number | undefined;
   /** Fields of a report that this server does not know. */
   readonly #unknown = new Set<string>();
+  readonly #packets = new PacketReports();
   #wake: (() => void) | undefined;
 
   constructor(options: ReporterOptions) {
@@ -101,7 +105,11 @@ export class Reporter {
       const seen = this.#seen;
       if (seen === undefined || !this.#live) continue;
       try {
-        await this.#send(seen.report, signal);
+        // Whoever waits does not wait for counters.
+        const counted = this.#isAwaited ? undefined : await this.#options.count?.();
+        const packets = counted && this.#packets.since(counted);
+        await this.#send({ ...seen.report, ...(packets && { packets }) }, signal);
+        if (counted) this.#packets.told(counted);
         this.#sent = seen;
         this.#sentAt = monotonic();
         this.#refused = false;

@@ -13,6 +13,7 @@ import type { BodyOf, QueryOf } from '../../api/operations.ts';
 import type { OperationId, ParamNames } from '../../api/paths.ts';
 import type { TextLengths } from '../../api/validate.ts';
 import type { Convergence } from '../convergence/contract.ts';
+import type { Sampler } from '../convergence/sampler.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
@@ -103,6 +104,7 @@ export interface Services {
   readonly convergence: Convergence;
   /** For answers that are held back. */
   readonly places: StreamPlaces;
+  readonly sampler: Pick<Sampler, 'see'>;
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;

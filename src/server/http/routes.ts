@@ -18,6 +18,7 @@ import type { StreamHandler } from './handlers/events.ts';
 import { groupHandlers } from './handlers/groups.ts';
 import { historyHandlers } from './handlers/history.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
+import { overviewHandlers } from './handlers/overview.ts';
 import { userHandlers } from './handlers/users.ts';
 import { webhookHandlers } from './handlers/webhooks.ts';
 import { auditEntryOf, FirstUses, signInEntryOf } from './observe/audit-entry.ts';
@@ -39,6 +40,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...deviceHandlers,
   ...convergenceHandlers,
   ...explainHandlers,
+  ...overviewHandlers,
   ...groupHandlers,
   ...historyHandlers,
   ...auditHandlers,

@@ -6,6 +6,7 @@ import { Lanes, Transactions } from './postgres/connection.ts';
 import type { Context } from './write/context.ts';
 import { devicesIn } from './devices/devices.ts';
 import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
+import { fleetSamplesIn } from './log/fleet-samples.ts';
 import { presenceIn } from './devices/presence.ts';
 import { receiptsIn } from './devices/receipts.ts';
 import { groupsIn } from './groups/groups.ts';
@@ -84,6 +85,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     devices: devicesIn(context),
     presence: presenceIn(context),
     receipts: receiptsIn(context),
+    samples: fleetSamplesIn(context),
     enrollmentKeys: enrollmentKeysIn(context),
     history: historyIn(context, options.historyRetentionMs ?? 365 * day),
     webhooks: webhooksIn(context),

@@ -9,9 +9,12 @@ import { record, type Handler } from '../call.ts';
 import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
-const report: Handler<'reportDeviceStatus'> = async (call, { store, clock }) => {
+const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampler }) => {
   const { org_id, device_id } = call.params;
-  await store.receipts.report(org_id, device_id, call.body);
+  // Packets are the fleet's, not the device's state: they are added up and not kept with it.
+  const { packets, ...status } = call.body;
+  await store.receipts.report(org_id, device_id, status);
+  sampler.see(org_id, packets);
   return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body });
 };
 
@@ -34,7 +37,7 @@ const listStatuses: Handler<'listDeviceStatuses'> = async (call, { convergence }
   });
 };
 
-const pendingOf = ({ device_id, hostname, in_force, revision, last_seen_at, code, detail }: Standing) => ({
+export const pendingOf = ({ device_id, hostname, in_force, revision, last_seen_at, code, detail }: Standing) => ({
   device_id,
   hostname,
   in_force,
@@ -43,6 +46,14 @@ const pendingOf = ({ device_id, hostname, in_force, revision, last_seen_at, code
   ...(code !== undefined && { code }),
   ...(detail !== undefined && { detail }),
 });
+
+/** How many of these devices stand where, in the words of the wire. */
+export function countStandings(devices: readonly Standing[]) {
+  const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
+  for (const { in_force } of devices) counts[in_force] += 1;
+  const { yes: in_force, ...others } = counts;
+  return { devices: devices.length, in_force, ...others };
+}
 
 /** Devices that are written in one turn of the event loop. */
 const writtenAtOnce = 1_000;
@@ -93,9 +104,6 @@ const read: Handler<'readConvergence'> = async (call, services) => {
       { pointer: '/revision', code: 'out_of_range', detail: 'The organization has no such revision yet.' },
     ]);
   }
-  const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
-  for (const { in_force } of standings.devices) counts[in_force] += 1;
-  const { yes: in_force, ...others } = counts;
   const pending = standings.devices.filter((device) => device.in_force !== 'yes');
   const shown = partOf(pending, { after, limit });
   const last = shown.at(-1);
@@ -103,7 +111,7 @@ const read: Handler<'readConvergence'> = async (call, services) => {
     last !== undefined && last !== pending.at(-1)
       ? `${pathFor('readConvergence', { org_id })}?revision=${standings.revision}&limit=${limit}&after=${last.device_id}`
       : undefined;
-  const head = { revision: standings.revision, devices: standings.devices.length, in_force, ...others };
+  const head = { revision: standings.revision, ...countStandings(standings.devices) };
   return {
     kind: 'record',
     json:

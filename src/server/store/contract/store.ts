@@ -20,6 +20,7 @@ import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
 import type { Devices } from './devices.ts';
 import type { EnrollmentKeys } from './enrollment-keys.ts';
+import type { FleetSamples } from './fleet-samples.ts';
 import type { Groups } from './groups.ts';
 import type { History } from './history.ts';
 import type { Members } from './members.ts';
@@ -44,6 +45,7 @@ export interface Store {
   readonly devices: Devices;
   readonly presence: Presence;
   readonly receipts: Receipts;
+  readonly samples: FleetSamples;
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
   readonly history: History;

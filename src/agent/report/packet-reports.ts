@@ -1,0 +1,53 @@
+/** Owns how many packets are reported to the server: what each counter gained since the last report that arrived. */
+import type { PacketReport } from '../../api/enforcement/overview.ts';
+import { mostPackets } from '../../api/enforcement/overview.ts';
+import type { AgentStatus } from '../loop/status.ts';
+
+type Counts = Pick<AgentStatus, 'counts' | 'inForce'>;
+
+/** What is counted, by what becomes of it and by the counter: a group that leaves takes its counter along. */
+interface Readings {
+  readonly admitted: ReadonlyMap<string, number>;
+  readonly refused: ReadonlyMap<string, number>;
+}
+
+function readingsOf({ counts, inForce }: Counts): Readings {
+  const forbidding = new Set<string>((inForce?.policy?.guardrails?.forbid ?? []).map(({ id }) => id));
+  const [admitted, refused] = [new Map<string, number>(), new Map<string, number>()];
+  for (const direction of ['inbound', 'outbound'] as const) {
+    const counted = counts[direction];
+    if (counted === undefined) continue;
+    admitted.set(`${direction} established`, counted.fates.established.packets);
+    refused.set(`${direction} refused`, counted.fates.refused.packets);
+    for (const [group, { packets }] of counted.matched)
+      (forbidding.has(group) ? refused : admitted).set(`${direction} ${group}`, packets);
+  }
+  return { admitted, refused };
+}
+
+const gained = (now: ReadonlyMap<string, number>, before: ReadonlyMap<string, number>): number => {
+  let sum = 0;
+  // A counter that began anew has gained what it shows.
+  for (const [name, packets] of now) {
+    const last = before.get(name) ?? 0;
+    sum += packets >= last ? packets - last : packets;
+  }
+  return Math.min(sum, mostPackets);
+};
+
+export class PacketReports {
+  #told: Readings | undefined;
+
+  /** What was counted since the last report that arrived; nothing at the first, because nobody knows since when. */
+  since(status: Counts): PacketReport | undefined {
+    const now = readingsOf(status);
+    const before = this.#told;
+    if (before === undefined) return undefined;
+    return { admitted: gained(now.admitted, before.admitted), refused: gained(now.refused, before.refused) };
+  }
+
+  /** A report with this has arrived. */
+  told(status: Counts): void {
+    this.#told = readingsOf(status);
+  }
+}

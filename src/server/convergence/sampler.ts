@@ -1,0 +1,107 @@
+/** Owns the samples that this process takes: packets that devices reported, gathered here and written together, and now and then how a fleet stands. */
+import type { PacketReport } from '../../api/enforcement/overview.ts';
+import { sampleSeconds } from '../../api/enforcement/overview.ts';
+import type { OrganizationId } from '../../policy/ids.ts';
+import type { FleetSamples } from '../store/contract/fleet-samples.ts';
+import type { Convergence } from './contract.ts';
+
+export interface SamplerOptions {
+  readonly samples: FleetSamples;
+  readonly convergence: Pick<Convergence, 'read'>;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+  readonly onWarning: (message: string, cause: unknown) => void;
+}
+
+/** Gathered for so long, then written: the cost does not grow with the devices that report. */
+export const flushMs = 10_000;
+const forgetMs = 3_600_000;
+
+interface Packets {
+  admitted: number;
+  refused: number;
+}
+
+export class Sampler {
+  readonly #o: SamplerOptions;
+  readonly #packets = new Map<OrganizationId, Packets>();
+  /** Organizations that were heard of in this step of time, and whether their state was asked for. */
+  readonly #heard = new Map<OrganizationId, boolean>();
+  #step = Number.NaN;
+  #forgottenAt = Number.NEGATIVE_INFINITY;
+  #flushing: Promise<void> | undefined;
+
+  constructor(options: SamplerOptions) {
+    this.#o = options;
+  }
+
+  /** A device of the organization reported, or somebody looks at it. */
+  see(org: OrganizationId, packets?: PacketReport): void {
+    if (!this.#heard.has(org)) this.#heard.set(org, false);
+    if (packets === undefined) return;
+    const sum = this.#packets.get(org) ?? { admitted: 0, refused: 0 };
+    this.#packets.set(org, sum);
+    sum.admitted += packets.admitted;
+    sum.refused += packets.refused;
+  }
+
+  /** Writes what is due. To be called every `flushMs`; never fails, what could not be written is written the next time. */
+  flush(): Promise<void> {
+    this.#flushing ??= this.#flush()
+      .catch((cause: unknown) => this.#o.onWarning('samples of fleets were not recorded', cause))
+      .finally(() => (this.#flushing = undefined));
+    return this.#flushing;
+  }
+
+  async #flush(): Promise<void> {
+    const { samples, clock } = this.#o;
+    const step = Math.floor(clock() / (sampleSeconds * 1_000));
+    // In another step of time, whoever was heard of before is no news.
+    if (step !== this.#step && !Number.isNaN(this.#step)) {
+      for (const [org, isAsked] of this.#heard) if (isAsked) this.#heard.delete(org);
+    }
+    this.#step = step;
+    await this.#writePackets();
+    await this.#takeStates();
+    if (clock() - this.#forgottenAt < forgetMs) return;
+    this.#forgottenAt = clock();
+    await samples.forget();
+  }
+
+  async #writePackets(): Promise<void> {
+    const counted = [...this.#packets].map(([org, sum]) => ({ org, ...sum }));
+    this.#packets.clear();
+    try {
+      await this.#o.samples.add(counted);
+    } catch (cause) {
+      for (const { org, ...sum } of counted) this.see(org, sum);
+      throw cause;
+    }
+  }
+
+  async #takeStates(): Promise<void> {
+    const { samples, convergence } = this.#o;
+    const orgs = [...this.#heard].filter(([, isAsked]) => !isAsked).map(([org]) => org);
+    const claimed = await samples.claim(orgs);
+    for (const org of orgs) this.#heard.set(org, true);
+    for (const org of claimed) {
+      const { devices = [] } = (await convergence.read(org)) ?? {};
+      const in_force = devices.filter((device) => device.in_force === 'yes').length;
+      await samples.record(org, { devices: devices.length, in_force });
+    }
+  }
+}
+
+/** For as long as the server serves. */
+export function startSampler(options: SamplerOptions): {
+  readonly sampler: Sampler;
+  readonly close: () => Promise<void>;
+} {
+  const sampler = new Sampler(options);
+  const flushing = setInterval(() => void sampler.flush(), flushMs).unref();
+  const close = async (): Promise<void> => {
+    clearInterval(flushing);
+    await sampler.flush();
+  };
+  return { sampler, close };
+}

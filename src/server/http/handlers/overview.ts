@@ -1,0 +1,45 @@
+/** Owns the overview of an organization (reference 4.12): how its fleet stands now, whom to look at first, and how it stood over time. */
+import { mostUrgentFirst } from '../../../api/enforcement/in-force.ts';
+import { mostUrgent, sampleSeconds } from '../../../api/enforcement/overview.ts';
+import type { Standing } from '../../convergence/contract.ts';
+import { record, type Handler } from '../call.ts';
+import { countStandings, pendingOf } from './convergence.ts';
+
+/** A plot has room for no more; what is asked for longer comes in longer steps. */
+const mostSamples = 288;
+
+const secondsFor = (hours: number): number => sampleSeconds * Math.ceil((hours * 3_600) / sampleSeconds / mostSamples);
+
+/** The worst first, then those that were last seen longest ago. */
+function urgentOf(devices: readonly Standing[]): readonly Standing[] {
+  const found: Standing[] = [];
+  for (const word of mostUrgentFirst) {
+    if (word === 'yes' || found.length >= mostUrgent) break;
+    const these = devices.filter(({ in_force }) => in_force === word);
+    found.push(...these.toSorted((a, b) => ((a.last_seen_at ?? '') < (b.last_seen_at ?? '') ? -1 : 1)));
+  }
+  return found.slice(0, mostUrgent);
+}
+
+const read: Handler<'readOverview'> = async (call, { store, convergence, sampler, clock }) => {
+  const { org_id } = call.params;
+  const { hours = 24 } = call.query;
+  const seconds = secondsFor(hours);
+  const since = Math.floor((clock() - hours * 3_600_000) / (seconds * 1_000)) * seconds * 1_000;
+  const [standings, samples] = await Promise.all([
+    convergence.read(org_id),
+    store.samples.read(org_id, { since, seconds }),
+  ]);
+  const { revision = 0, devices = [] } = standings ?? {};
+  sampler.see(org_id);
+  return record({
+    revision,
+    ...countStandings(devices),
+    online: devices.filter(({ online }) => online).length,
+    urgent: urgentOf(devices).map(pendingOf),
+    sample_seconds: seconds,
+    samples,
+  });
+};
+
+export const overviewHandlers = { readOverview: read } as const;

@@ -1,0 +1,38 @@
+/** Owns the interface of samples in the store: what a fleet counted and how it stood, in steps of five minutes, for two weeks. */
+import type { OrganizationId } from '../../../policy/ids.ts';
+import type { Timestamp } from './records.ts';
+
+export interface CountedPackets {
+  readonly org: OrganizationId;
+  readonly admitted: number;
+  readonly refused: number;
+}
+
+export interface Sample {
+  readonly at: Timestamp;
+  readonly devices?: number;
+  readonly in_force?: number;
+  readonly admitted: number;
+  readonly refused: number;
+}
+
+export interface SampleQuery {
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+  /** Seconds of one sample of the answer, a multiple of those that are kept: packets are summed, and of states the worst is shown. */
+  readonly seconds: number;
+}
+
+/** Samples are a picture, not an account: what a process that dies had not written yet is lost. Organizations that are gone are passed over. */
+export interface FleetSamples {
+  /** Adds to the sample of now. One write, whatever the number of organizations. */
+  add(counted: readonly CountedPackets[]): Promise<void>;
+  /** Those of these organizations whose state nobody has taken for the sample of now. Each is given to one caller. */
+  claim(orgs: readonly OrganizationId[]): Promise<readonly OrganizationId[]>;
+  /** Writes the state that was claimed. */
+  record(org: OrganizationId, state: { readonly devices: number; readonly in_force: number }): Promise<void>;
+  /** Oldest first. */
+  read(org: OrganizationId, query: SampleQuery): Promise<readonly Sample[]>;
+  /** Deletes those that are too old. Safe to run anywhere, any time. */
+  forget(): Promise<void>;
+}

@@ -1,0 +1,93 @@
+/** Owns the samples of fleets as the database keeps them: one small row an organization and step of time in which a device reported. */
+import { sampleHours, sampleSeconds } from '../../../api/enforcement/overview.ts';
+import { parseOrganizationId } from '../../../policy/ids.ts';
+import type { FleetSamples } from '../contract/fleet-samples.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+
+/** Values: organizations, admitted, refused, time. */
+const addPackets = statement<never>(
+  'add_packets',
+  `INSERT INTO fleet_samples (org_id, at, admitted, refused)
+   SELECT o.id, $4, a.admitted, a.refused FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS a (org_id, admitted, refused)
+     JOIN organizations o ON o.id = a.org_id ORDER BY o.id FOR KEY SHARE OF o
+   ON CONFLICT (org_id, at) DO UPDATE SET admitted = fleet_samples.admitted + excluded.admitted, refused = fleet_samples.refused + excluded.refused`,
+);
+
+/** Values: organizations, time. */
+const claimSamples = statement<{ org_id: string }>(
+  'claim_samples',
+  `INSERT INTO fleet_samples (org_id, at, is_claimed)
+   SELECT o.id, $2, true FROM unnest($1::uuid[]) AS a (org_id) JOIN organizations o ON o.id = a.org_id ORDER BY o.id FOR KEY SHARE OF o
+   ON CONFLICT (org_id, at) DO UPDATE SET is_claimed = true WHERE NOT fleet_samples.is_claimed RETURNING org_id`,
+);
+
+/** Values: organization, time, devices, in force. */
+const recordState = statement<never>(
+  'record_fleet_state',
+  'UPDATE fleet_samples SET devices = $3, in_force = $4 WHERE org_id = $1 AND at = $2',
+);
+
+interface SampleRow {
+  readonly at: string;
+  readonly devices: number | null;
+  readonly in_force: number | null;
+  readonly admitted: number;
+  readonly refused: number;
+}
+
+/** Values: organization, since, seconds. */
+const readSamples = statement<SampleRow>(
+  'read_samples',
+  `SELECT date_bin(make_interval(secs => $3::integer), at, 'epoch'::timestamptz) AS at,
+     (array_agg(devices ORDER BY devices - in_force DESC) FILTER (WHERE devices IS NOT NULL))[1] AS devices,
+     (array_agg(in_force ORDER BY devices - in_force DESC) FILTER (WHERE devices IS NOT NULL))[1] AS in_force,
+     least(sum(admitted), ${Number.MAX_SAFE_INTEGER})::bigint AS admitted, least(sum(refused), ${Number.MAX_SAFE_INTEGER})::bigint AS refused
+   FROM fleet_samples WHERE org_id = $1 AND at >= $2 GROUP BY 1 ORDER BY 1`,
+);
+
+/** Values: the oldest time that is kept. */
+const forgetSamples = statement<never>('forget_samples', 'DELETE FROM fleet_samples WHERE at < $1');
+
+const step = sampleSeconds * 1_000;
+
+export function fleetSamplesIn({ reads, writes, clock }: Pick<Context, 'reads' | 'writes' | 'clock'>): FleetSamples {
+  const text = (ms: number): string => new Date(ms).toISOString();
+  const now = (): string => text(Math.floor(clock() / step) * step);
+  return {
+    async add(counted) {
+      if (counted.length === 0) return;
+      await writes.run(addPackets, [
+        counted.map(({ org }) => org),
+        counted.map(({ admitted }) => String(admitted)),
+        counted.map(({ refused }) => String(refused)),
+        now(),
+      ]);
+    },
+
+    async claim(orgs) {
+      if (orgs.length === 0) return [];
+      const rows = await writes.run(claimSamples, [orgs, now()]);
+      return rows.map(({ org_id }) => parseOrganizationId(org_id));
+    },
+
+    async record(org, { devices, in_force }) {
+      await writes.run(recordState, [org, now(), devices, in_force]);
+    },
+
+    async read(org, { since, seconds }) {
+      const rows = await reads.run(readSamples, [org, text(since), seconds]);
+      return rows.map(({ at, devices, in_force, admitted, refused }) => ({
+        at,
+        ...(devices !== null && { devices }),
+        ...(in_force !== null && { in_force }),
+        admitted,
+        refused,
+      }));
+    },
+
+    async forget() {
+      await writes.run(forgetSamples, [text(clock() - sampleHours * 3_600_000)]);
+    },
+  };
+}
