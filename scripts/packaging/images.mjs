@@ -57,6 +57,9 @@ export function buildImage(name, { debs, version, epoch, outdir }) {
       `--customize-hook=mkdir "$1/tmp/debs" && cp ${work}/*.deb "$1/tmp/debs/"`,
       `--customize-hook=chroot "$1" sh -c '${install}'`,
       '--customize-hook=rm -rf "$1/tmp/debs" "$1"/usr/share/locale/* "$1"/usr/share/man/*',
+      // PostgreSQL's packages bring a key that they make up while they are installed: it is used by nobody, and would be the same for everybody.
+      '--customize-hook=rm -f "$1"/etc/ssl/private/ssl-cert-snakeoil.key "$1"/etc/ssl/certs/ssl-cert-snakeoil.pem',
+      '--customize-hook=find "$1/etc/ssl/certs" -lname ssl-cert-snakeoil.pem -delete',
       `--customize-hook=${hook}`,
     ];
     const env = { ...process.env, SOURCE_DATE_EPOCH: String(epoch), TMPDIR: work };
