@@ -18,6 +18,9 @@ const labelRanges = (device: string, group: string): string =>
 const mostByLabel = `coalesce((SELECT sum(${rangesOf('o')}) FROM security_groups o
   WHERE o.id IN (SELECT s.group_id FROM group_selectors s WHERE s.org_id = $1)), 0)`;
 
+/** What all groups of the organization have together: where that fits, no device needs to be looked at. */
+const allRanges = `(SELECT coalesce(sum(${rangesOf('o')}), 0) FROM security_groups o WHERE o.org_id = $1)`;
+
 /** Whether a device would have more than `most` with `own` ranges of this group. What is quick to see is looked at first. */
 const isOverfull = (device: string, { group, own, most }: Counted): string =>
   `CASE WHEN ${listRanges(device, group)} + ${own} > ${most} THEN true
@@ -50,7 +53,7 @@ export const findOverfull = statement<{ id: string; hostname: string }>(
   `SELECT d.id, d.hostname FROM security_groups g
    JOIN LATERAL (SELECT coalesce($3::integer, g.inbound_ranges) + coalesce($4::integer, g.outbound_ranges) AS ranges) n ON true
    JOIN devices d ON d.org_id = $1 AND ${hasGroup('d', 'g.id')}
-   WHERE g.id = $2 AND ${inOrg('g')} AND ${isOverfull('d', { group: 'g.id', own: 'n.ranges', most: '$5' })} ORDER BY d.id LIMIT 1000`,
+   WHERE g.id = $2 AND ${inOrg('g')} AND ${allRanges} + n.ranges > $5 AND ${isOverfull('d', { group: 'g.id', own: 'n.ranges', most: '$5' })} ORDER BY d.id LIMIT 1000`,
 );
 
 /** How many a device has over all its groups. Values: organization, device. */
