@@ -129,11 +129,16 @@ export type SecurityGroup = Wire<typeof SecurityGroup>;
 /** Something that was saved as asked, and that whoever asked should know. */
 export const GroupWarning = Type.Object(
   {
-    pointer: Type.String({ description: 'JSON pointer to the rule in the record.' }),
-    code: Type.Enum(['void_by_guardrail']),
+    pointer: Type.String({
+      description: 'JSON pointer to the rule in the record; empty where it is about all of them.',
+    }),
+    code: Type.Enum(['void_by_guardrail', 'not_compared'], {
+      description:
+        'Guardrails forbid all that the rule admits; or there is too much to compare, and further rules may be void.',
+    }),
     detail: Type.String({ description: 'A sentence for a person.' }),
     guardrail_ids: Type.Array(id<GroupId>('A guardrail.'), {
-      description: 'The guardrails that make the rule void, together.',
+      description: 'The guardrails that make the rule void, together; or that were not compared.',
     }),
   },
   { ...strict, $id: 'GroupWarning', title: 'GroupWarning' },

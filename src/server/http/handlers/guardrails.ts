@@ -3,7 +3,7 @@ import type { GroupWarning } from '../../../api/group.ts';
 import { Fleet } from '../../../policy/fleet/fleet.ts';
 import { resolvePolicy } from '../../../policy/fleet/resolve.ts';
 import { forbidsEverything, voidRules } from '../../../policy/guardrail/void-rules.ts';
-import { parseGroupId, type OrganizationId } from '../../../policy/ids.ts';
+import { parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../../policy/rule.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { Store } from '../../store/contract/store.ts';
@@ -59,14 +59,28 @@ const widenedGroup = (group: PolicyGroup): PolicyGroup => ({
   outbound: group.outbound.map(widened),
 });
 
-function voidPointers(group: PolicyGroup, forbid: readonly PolicyGroup[]): readonly string[] {
+interface VoidPointers {
+  readonly pointers: readonly string[];
+  /** False where there was too much to look at. */
+  readonly complete: boolean;
+}
+
+function voidPointers(group: PolicyGroup, forbid: readonly PolicyGroup[]): VoidPointers {
   const guardrails = resolvePolicy({ source: 'list', groups: [], guardrails: { forbid, require: [] } }, new Fleet());
-  const { rules } = voidRules({ ...guardrails, groups: [group] }, mostSteps);
-  return rules.map(({ direction, index }) => `/${direction}_rules/${index}`);
+  const { rules, complete } = voidRules({ ...guardrails, groups: [group] }, mostSteps);
+  return { pointers: rules.map(({ direction, index }) => `/${direction}_rules/${index}`), complete };
 }
 
 const onDevices = (devices: number): string =>
   devices === 0 ? 'every device' : devices === 1 ? 'one device that has it' : `${devices} devices that have it`;
+
+const notCompared = (guardrail_ids: GroupId[]): GroupWarning => ({
+  pointer: '',
+  code: 'not_compared',
+  detail:
+    'There is too much to compare with what guardrails forbid: further rules may admit nothing. Explain tells of each packet.',
+  guardrail_ids,
+});
 
 async function warningsFor(
   store: Store,
@@ -78,12 +92,23 @@ async function warningsFor(
   if (sets.length === 0 || written.record.guardrail !== undefined) return [];
   const group = widenedGroup(policyOf(written.record));
   const found = new Map<string, GroupWarning>();
+  /** Guardrails of which not everything is told. */
+  const skipped = new Set<GroupId>();
   for (const { guardrails, devices } of sets) {
     const forbid = guardrails.map(({ record }) => policyOf(record));
-    if (weightOf(group) + forbid.reduce((sum, one) => sum + weightOf(one), 0) > mostCompared) continue;
+    if (weightOf(group) + forbid.reduce((sum, one) => sum + weightOf(one), 0) > mostCompared) {
+      for (const { id } of forbid) skipped.add(id);
+      continue;
+    }
     const say = (by: readonly PolicyGroup[]): void => {
-      for (const pointer of voidPointers(group, by)) {
-        if (found.has(pointer) || found.size >= mostWarnings) continue;
+      const { pointers, complete } = voidPointers(group, by);
+      if (!complete) for (const { id } of by) skipped.add(id);
+      for (const pointer of pointers) {
+        if (found.has(pointer)) continue;
+        if (found.size >= mostWarnings) {
+          for (const { id } of by) skipped.add(id);
+          break;
+        }
         const names = by.map(({ name }) => name).join(', ');
         const detail = `On ${onDevices(devices)}, everything that this rule admits is forbidden by ${names}.`;
         found.set(pointer, { pointer, code: 'void_by_guardrail', detail, guardrail_ids: by.map(({ id }) => id) });
@@ -93,7 +118,7 @@ async function warningsFor(
     for (const one of forbid) say([one]);
     if (forbid.length > 1) say(forbid);
   }
-  return [...found.values()];
+  return skipped.size === 0 ? [...found.values()] : [...found.values(), notCompared([...skipped])];
 }
 
 /** The answer to a write of a group. */
