@@ -1,12 +1,11 @@
 /** Proves what we ship for Prometheus and Grafana with Debian's own: rules that fire, and questions that a running server answers. */
 import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { freePort } from './lib/free-port.ts';
 import type { Json } from './lib/http.ts';
 import { mortal } from './lib/mortal.ts';
 import { useServer } from './lib/stage.ts';
@@ -41,16 +40,6 @@ test('every measurement that rules and dashboard ask for is one that a running s
   const known = new Set((given.match(/^# TYPE (\S+)/gm) ?? []).map((line) => line.slice('# TYPE '.length)));
   expect(names.filter((name) => !known.has(name.replace(/_(bucket|sum|count)$/, '')) && !known.has(name))).toEqual([]);
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 test('a Prometheus that scrapes a running server answers every question of the dashboard', async () => {
   const home = await mkdtemp(`${tmpdir()}/ringfence-prometheus-`);

@@ -233,7 +233,7 @@ describe('Ctrl-C', () => {
         group.group_name.startsWith('many-'),
       );
     const begun = async (): Promise<void> => {
-      for (let looks = 0; looks < 2_000 && (await made()).length === 0; looks += 1) {
+      for (let looks = 0; looks < 20_000 && (await made()).length === 0; looks += 1) {
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
     };

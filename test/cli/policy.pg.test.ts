@@ -252,7 +252,7 @@ describe('watch', () => {
     const { id } = groups.find(({ group_name }: { group_name: string }) => group_name === 'web');
     const ended = new AbortController();
     void watching.then(() => ended.abort());
-    for (let port = 1; !ended.signal.aborted && port < 200; port += 1) {
+    for (let port = 1; !ended.signal.aborted && port < 2_000; port += 1) {
       const inbound_rules = [{ ip_protocol: 'tcp', from_port: port, to_port: port }];
       await people.place.owner.api.expect(200, 'PATCH', `${people.place.base}/security_groups/${id}`, {
         inbound_rules,

@@ -88,7 +88,7 @@ class Watchdog {
 }
 
 async function settled(what: string, so: () => boolean): Promise<void> {
-  for (const end = Date.now() + 20_000; !so(); await sleep(20)) {
+  for (const end = Date.now() + 60_000; !so(); await sleep(20)) {
     if (Date.now() > end) throw new Error(`waited in vain: ${what}`);
   }
 }
@@ -99,7 +99,7 @@ const byId = (records: Iterable<{ readonly id: string }>) => [...records].toSort
 
 /** Waits until the copy equals what the server lists for the same credential; fails after a while with the difference. */
 async function agrees(informer: Informer, client: Client, place: Place): Promise<void> {
-  const until = Date.now() + 20_000;
+  const until = Date.now() + 60_000;
   for (;;) {
     const lists = await Promise.all(both.map((kind) => list(client, place, kind)));
     const copies = both.map((kind) => informer.view(kind));

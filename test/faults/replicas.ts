@@ -2,29 +2,12 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../lib/free-port.ts';
 import { mortal } from '../lib/mortal.ts';
 import type { Random } from '../lib/random.ts';
 
 export const adminToken = `rf_user_${'f'.repeat(43)}`;
-
-/** Below those that the kernel gives to whoever connects: while a replica is down, nobody else gets its port by chance. */
-async function freePort(): Promise<number> {
-  for (let attempt = 0; attempt < 1_000; attempt += 1) {
-    const port = 10_000 + Math.floor(Math.random() * 20_000);
-    const server = createServer().listen(port, '127.0.0.1');
-    const isFree = await once(server, 'listening').then(
-      () => true,
-      () => false,
-    );
-    if (!isFree) continue;
-    server.close();
-    await once(server, 'close');
-    return port;
-  }
-  throw new Error('there is no free port');
-}
 
 function sendTo(pids: readonly number[], name: NodeJS.Signals): void {
   for (const pid of pids) {

@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { freePort } from '../lib/free-port.ts';
 import { first } from '../lib/certificates.ts';
 import type { Json } from '../lib/http.ts';
 import { mortal } from '../lib/mortal.ts';
@@ -23,15 +23,6 @@ let folder: string;
 let proxy: string;
 // Another address of this machine than the proxy's, as clients have.
 const agent = new Agent({ localAddress: '127.0.0.2', ca: [first.cert], keepAlive: true });
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  await once(probe, 'close');
-  return port;
-}
 
 /** The block that people copy, with the places of this test in it. */
 async function configuration(port: number, target: string): Promise<string> {
@@ -71,7 +62,7 @@ beforeAll(async () => {
   nginx = spawn(...mortal('/usr/sbin/nginx', ['-e', 'stderr', '-p', folder, '-c', join(folder, 'nginx.conf')]), {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  for (let tries = 0; tries < 200; tries += 1) {
+  for (let tries = 0; tries < 1_200; tries += 1) {
     const status = await ask('GET', '/healthz').then(
       ({ statusCode }) => statusCode,
       () => undefined,
@@ -127,7 +118,7 @@ it('each event and each heartbeat passes while the stream stays open', async () 
   answer.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
   const shows = async (what: string, so: () => boolean): Promise<void> => {
     for (let waited = 0; !so(); waited += 20) {
-      if (waited > 20_000) expect.fail(`waited for ${what} in vain: ${text}`);
+      if (waited > 60_000) expect.fail(`waited for ${what} in vain: ${text}`);
       await sleep(20);
     }
   };

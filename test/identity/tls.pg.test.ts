@@ -102,7 +102,7 @@ describe('over TLS', () => {
         onData: (now) => (seen = now),
       });
       const shows = async (what: string): Promise<void> => {
-        for (let tries = 0; !seen.includes(what) && tries < 2000; tries += 1) await sleep(5);
+        for (let tries = 0; !seen.includes(what) && tries < 12_000; tries += 1) await sleep(5);
         expect(seen).toContain(what);
       };
       await shows('"tail"');
@@ -128,11 +128,12 @@ describe('over TLS', () => {
     try {
       expect(await subjectAt(server.url)).toBe('first');
       await writeFile(files.tlsCert, second.cert);
-      for (let tries = 0; !server.logged().includes('cannot be read anew') && tries < 1000; tries += 1) await sleep(5);
+      for (let tries = 0; !server.logged().includes('cannot be read anew') && tries < 12_000; tries += 1)
+        await sleep(5);
       expect(server.logged()).toContain('the certificate cannot be read anew');
       expect(await subjectAt(server.url)).toBe('first');
       await writeFile(files.tlsKey, second.key);
-      for (let tries = 0; (await subjectAt(server.url)) === 'first' && tries < 500; tries += 1) await sleep(5);
+      for (let tries = 0; (await subjectAt(server.url)) === 'first' && tries < 6_000; tries += 1) await sleep(5);
       expect(await subjectAt(server.url)).toBe('second');
       expect(server.logged()).not.toContain('PRIVATE KEY');
     } finally {

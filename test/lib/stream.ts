@@ -104,7 +104,7 @@ export class EventStream {
   }
 
   /** Waits until something is so; fails with what came when it does not become so. */
-  async until(what: string, so: (stream: this) => boolean, ms = 20_000): Promise<this> {
+  async until(what: string, so: (stream: this) => boolean, ms = 60_000): Promise<this> {
     for (const end = Date.now() + ms; !so(this); await sleep(5)) {
       if (Date.now() > end) throw new Error(`waited for ${what} in vain; received: ${this.raw.slice(-2_000)}`);
     }

@@ -127,8 +127,9 @@ test('streams on different workers see what is written through any, lose nothing
   await run.shows(/worker \d ended unexpectedly \(SIGKILL\)/);
   // A connection that was kept open to that worker is dead, though this process may not have heard of it yet.
   admin.close();
-  // With the process its connections were closed: whatever is answered now comes after that.
+  // With the process its connections were closed: whatever is answered now comes after that, and these hear of it in their turn.
   await measured(admin, 'ringfence_workers');
+  await until('the streams of the killed worker to end', () => watching.slice(0, 3).every(({ closed }) => closed));
   const cut = watching.filter((stream) => stream.closed);
   expect(cut).toEqual(watching.slice(0, 3));
   // The others go on, and those that were cut off go on from where they were.
@@ -241,14 +242,13 @@ test('a bound on streams holds for all workers together, and what a killed one h
   expect(statuses.filter((status) => status === 429)).toHaveLength(30);
   const [killed = 0] = workersOf(run);
   process.kill(killed, 'SIGKILL');
-  await until(
-    'streams that are cut off',
-    () => streams.some((stream) => stream.status === 200 && stream.closed) || undefined,
-  );
-  const cut = streams.filter((stream) => stream.status === 200 && stream.closed).length;
+  await run.shows(/worker \d ended unexpectedly \(SIGKILL\)/);
+  await until('streams that are cut off', () => streams.some((stream) => stream.status === 200 && stream.closed));
   // A connection that was kept open to that worker is dead, though this process may not have heard of it yet.
   api.close();
   await serving(api, 2);
+  // All its streams ended with it; by now the last of them has been heard of too.
+  const cut = streams.filter((stream) => stream.status === 200 && stream.closed).length;
   await until('room for others', async () => {
     const now = await open(1);
     return now[0] === 200 || undefined;

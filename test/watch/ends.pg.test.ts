@@ -98,7 +98,7 @@ describe('a stream ends properly (reference 4.3 (15))', () => {
     const open = (): number => streams.filter((stream) => !stream.closed).length;
     // Past four fifths of the age, and some time before all of it: some have ended, and all at the end.
     pass(32_400_000);
-    for (const end = Date.now() + 20_000; open() === streams.length && Date.now() < end;) await sleep(20);
+    for (const end = Date.now() + 60_000; open() === streams.length && Date.now() < end;) await sleep(20);
     expect(open()).toBeLessThan(streams.length);
     pass(3_600_000);
     await Promise.all(streams.map(endsCleanly));
@@ -169,7 +169,7 @@ describe('a reader (reference 4.3 (16))', () => {
     const before = await count();
     closed.close();
     half.halfClose();
-    for (let i = 0; i < 200 && (await count()) > before - 2; i += 1) await sleep(20);
+    for (let i = 0; i < 3_000 && (await count()) > before - 2; i += 1) await sleep(20);
     expect(await count()).toBe(before - 2);
   });
 

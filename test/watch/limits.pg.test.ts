@@ -51,7 +51,7 @@ test('a stream that ends makes room for another', async () => {
   const place = await world.place();
   const { opened } = await fill(() => watch(place, device));
   opened[0]?.close();
-  for (let i = 0; i < 200; i += 1, await sleep(20)) {
+  for (let i = 0; i < 3_000; i += 1, await sleep(20)) {
     if ((await watch(place, device).answered()).status === 200) break;
   }
   expect((await fill(() => watch(place, device))).opened).toHaveLength(0);

@@ -27,7 +27,7 @@ test('a database that shuts down right behind its last client says nothing that 
   } finally {
     process.kill(backend.pid, 'SIGCONT');
   }
-  for (let i = 0; i < 500 && alive(backend.pid); i += 1) await new Promise((resolve) => setTimeout(resolve, 10));
+  for (let i = 0; i < 6_000 && alive(backend.pid); i += 1) await new Promise((resolve) => setTimeout(resolve, 10));
   await new Promise((resolve) => setImmediate(resolve));
   expect(alive(backend.pid)).toBe(false);
   expect(warnings).toEqual([]);
