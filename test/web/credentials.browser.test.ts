@@ -64,8 +64,8 @@ test('an enrollment key carries groups, uses and an end; a device joins with it;
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Make the key' }).click();
   const command = await page.getByLabel('The command').innerText();
-  expect(command).toContain(`ringfence agent --server ${stage.server.url}`);
-  const key = /rf_enroll_\S+/.exec(command)?.[0] ?? '';
+  expect(command).toContain(`ringfence-enroll --server ${stage.server.url}`);
+  const key = await page.getByLabel('The key').innerText();
   const device = await stage.server.nobody
     .as(key)
     .expect(201, 'POST', `${place.base}/devices`, { public_key: 'joins', hostname: 'joins' });

@@ -239,16 +239,27 @@ describe('devices', () => {
     await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
   });
 
-  test('an enrollment key is made with the command to run', async () => {
+  test('an enrollment key is made with the lines to run, which do not hold it, and the device is told of as it joins', async () => {
     const place = await newPlace(stage.server);
     const page = await open({ token: place.member.token, path: `/o/${place.org}/devices` });
     await page.getByRole('button', { name: 'Add devices' }).first().click();
     await page.getByRole('button', { name: 'Make the key' }).click();
-    const command = await page.locator('pre').innerText();
-    expect(command).toContain(place.org);
-    expect(command).toMatch(/--enroll rf_enroll_/);
+    const command = page.getByLabel('The command');
+    expect(await command.innerText()).toContain(place.org);
+    const secret = await page.getByLabel('The key').innerText();
+    expect(secret).toMatch(/^rf_enroll_/);
+    // Arguments are seen by everybody on a machine: the key is in none of them.
+    expect(await command.innerText()).not.toContain(secret);
+    await expectShown(page.getByText('is this machine only'));
+    await page.getByText('By hand', { exact: true }).click();
+    await expectShown(page.getByText('--enroll-file'));
+    await expectShown(page.getByText('Waiting for the device…'));
+    await stage.server.nobody
+      .as(secret)
+      .expect(201, 'POST', `${place.base}/devices`, { public_key: 'joins', hostname: 'web-3' });
+    await expectShown(page.getByRole('status', { name: 'Joined' }).getByText('web-3 joined'));
     await page.getByRole('button', { name: 'Done' }).click();
-    await page.locator('pre').waitFor({ state: 'detached' });
+    await command.waitFor({ state: 'detached' });
     expect(await page.content()).not.toContain('rf_enroll_');
   });
 

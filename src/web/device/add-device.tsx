@@ -7,41 +7,11 @@ import { endOf, lengthChoices } from '../model/expiry.ts';
 import { labelFault } from '../model/labels.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { JoinInstructions } from './join-instructions.tsx';
 import { LabelInput } from './label-input.tsx';
-import { TakeAway } from '../components/secret.tsx';
 import { sentence } from '../components/placeholders.tsx';
 
 export const keysKey = (org: string): readonly string[] => ['keys', org];
-
-const commandFor = (org: string, key: string): string =>
-  `ringfence agent --server ${location.origin} \\\n  --organization ${org} \\\n  --interface wg0 --enroll ${key}`;
-
-function Ready({
-  org,
-  made,
-  leave,
-}: {
-  readonly org: string;
-  readonly made: IssuedEnrollmentKey;
-  readonly leave: () => void;
-}): ReactNode {
-  const command = commandFor(org, made.key);
-  return (
-    <div className="stack">
-      <p>
-        Run this as root on {made.uses_left === 1 ? 'the device' : `up to ${made.uses_left} devices`}, with the
-        interface to guard in place of <code>wg0</code>:
-      </p>
-      <TakeAway text={command} copied={command.replaceAll('\\\n  ', '')} label="The command" />
-      <p className="note note-warn">
-        The key is shown only now. The device appears in the list as soon as it has joined.
-      </p>
-      <div className="row end">
-        <Button onClick={leave}>Done</Button>
-      </div>
-    </div>
-  );
-}
 
 export function AddDevice({
   opened,
@@ -181,7 +151,7 @@ export function AddDevice({
           </div>
         </form>
       ) : (
-        <Ready org={org} made={made} leave={leave} />
+        <JoinInstructions org={org} made={made} leave={leave} />
       )}
     </Modal>
   );

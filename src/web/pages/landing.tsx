@@ -1,7 +1,9 @@
 /** Owns the first page after signing in: on to the organization last seen, or to the making of the first one. */
 import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { Navigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
+import type { Organization } from '../../api/organization.ts';
 import { Logo, PlusIcon } from '../components/icons.tsx';
 import { Empty, Failed, Loading } from '../components/placeholders.tsx';
 import { lastOrganization } from '../shell/layout.tsx';
@@ -9,11 +11,43 @@ import { NewOrganization } from '../shell/organization-switcher.tsx';
 import { useOrganizations } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
 
+/** With more, the first of them has to do. */
+const comparedOrganizations = 20;
+
+/** The organization with most devices, once that is known: whoever comes for the first time begins there. */
+function useFullest(organizations: readonly Organization[] = []): string | undefined {
+  const { client } = useSession();
+  const compared = organizations.slice(0, comparedOrganizations);
+  const { data } = useQuery({
+    queryKey: ['fullest', compared.map(({ id }) => id)],
+    enabled: compared.length > 1 && localStorage.getItem(lastOrganization) === null,
+    queryFn: async ({ signal }) => {
+      const sizes = await Promise.all(
+        compared.map(({ id }) =>
+          client.statuses.convergence(id, { limit: 1, signal }).then(
+            ({ devices }) => ({ id, devices }),
+            () => ({ id, devices: 0 }),
+          ),
+        ),
+      );
+      return sizes.reduce((most, one) => (one.devices > most.devices ? one : most)).id;
+    },
+  });
+  return data ?? (localStorage.getItem(lastOrganization) === null ? undefined : compared[0]?.id);
+}
+
+const steps = [
+  ['Name your organization', 'It holds devices, groups and the people who manage them.'],
+  ['Add a device', 'A key and one line on the device: it joins, and is under the default group.'],
+  ['Write a group', 'Say who may connect, such as PostgreSQL from app, and attach it.'],
+] as const;
+
 export function Landing(): ReactNode {
   const { data, error, refetch } = useOrganizations();
   const { end, me } = useSession();
   const mayWrite = useMayWrite();
   const [making, setMaking] = useState(false);
+  const fullest = useFullest(data);
   if (error !== null) {
     return (
       <main className="page">
@@ -29,7 +63,15 @@ export function Landing(): ReactNode {
     );
   }
   const last = localStorage.getItem(lastOrganization);
-  const next = data.find(({ id }) => id === last) ?? data[0];
+  const known = data.find(({ id }) => id === last);
+  if (known === undefined && data.length > 1 && fullest === undefined) {
+    return (
+      <main className="page">
+        <Loading what="Loading your organizations…" />
+      </main>
+    );
+  }
+  const next = known ?? data.find(({ id }) => id === fullest) ?? data[0];
   if (next !== undefined) return <Navigate to="/o/$org/devices" params={{ org: next.id }} replace />;
   return (
     <main className="page">
@@ -50,9 +92,17 @@ export function Landing(): ReactNode {
           </>
         }
       >
-        You are in no organization yet. Make your own, or ask the owner of one to add you as{' '}
+        You are in no organization yet. Begin in three steps, or ask the owner of one to add you as{' '}
         <strong>{me.username}</strong>.
       </Empty>
+      <ol className="start-steps" aria-label="Three steps">
+        {steps.map(([title, text]) => (
+          <li key={title} className="card card-body">
+            <strong>{title}</strong>
+            <p className="small dimmed">{text}</p>
+          </li>
+        ))}
+      </ol>
       <NewOrganization opened={making} close={() => setMaking(false)} />
     </main>
   );

@@ -1,0 +1,104 @@
+/** Owns what to do on a device that shall join: the key, the lines to run with it, and the wait until it is there. */
+import { Button, SegmentedControl } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useState, type ReactNode } from 'react';
+import type { IssuedEnrollmentKey } from '../../api/user.ts';
+import { CheckIcon } from '../components/icons.tsx';
+import { TakeAway } from '../components/secret.tsx';
+import { isLoopback } from '../model/server-address.ts';
+import { deviceName } from '../state/live.ts';
+import { useSnapshot } from '../state/organization.ts';
+import { methodsHere } from '../state/session.ts';
+
+type Way = 'service' | 'program';
+
+/** The key is typed or read from a file: a list of processes shows every argument to everybody on the machine. */
+function linesFor(way: Way, server: string, org: string): string {
+  const where = `--server ${server} \\\n  --organization ${org} --interface wg0`;
+  return way === 'service'
+    ? `sudo apt install ringfence-agent\nsudo ringfence-enroll ${where}`
+    : `(umask 077; cat > enrollment-key)   # paste the key, then Ctrl+D\nsudo ringfence agent ${where} \\\n  --enroll-file enrollment-key`;
+}
+
+/** Devices that came while these lines were shown. */
+function Joined({
+  org,
+  since,
+  uses,
+}: {
+  readonly org: string;
+  readonly since: ReadonlySet<string>;
+  readonly uses: number;
+}) {
+  const { devices } = useSnapshot();
+  const joined = devices.filter(({ id }) => !since.has(id));
+  return (
+    <div className="stack tight" role="status" aria-label="Joined">
+      {joined.map((device) => (
+        <p key={device.id} className="row joined">
+          <CheckIcon size={16} />
+          <span>
+            <Link className="link" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
+              {deviceName(device)}
+            </Link>{' '}
+            joined
+          </span>
+        </p>
+      ))}
+      {joined.length < uses ? (
+        <p className="row dimmed">
+          <span className="pulse" aria-hidden="true" />
+          {joined.length === 0 ? 'Waiting for the device…' : 'Waiting for more…'}
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+export function JoinInstructions({
+  org,
+  made,
+  leave,
+}: {
+  readonly org: string;
+  readonly made: IssuedEnrollmentKey;
+  readonly leave: () => void;
+}): ReactNode {
+  const { deviceById } = useSnapshot();
+  const [since] = useState<ReadonlySet<string>>(() => new Set(deviceById.keys()));
+  const [way, setWay] = useState<Way>('service');
+  const { data: methods } = useQuery({ queryKey: ['sign-in-methods'], queryFn: methodsHere });
+  const server = methods?.public_url ?? location.origin;
+  const lines = linesFor(way, server, org);
+  return (
+    <div className="stack">
+      <TakeAway text={made.key} label="The key" />
+      <p className="note note-warn">The key is shown only now.</p>
+      <SegmentedControl
+        aria-label="How the agent runs"
+        value={way}
+        onChange={(value) => setWay(value === 'program' ? 'program' : 'service')}
+        data={[
+          { value: 'service', label: 'As a service (Debian, systemd)' },
+          { value: 'program', label: 'By hand' },
+        ]}
+      />
+      <p>
+        Run this on {made.uses_left === 1 ? 'the device' : `up to ${made.uses_left} devices`}, with the interface to
+        guard in place of <code>wg0</code>. {way === 'service' ? 'It asks for the key.' : ''}
+      </p>
+      <TakeAway text={lines} copied={lines.replaceAll('\\\n  ', '')} label="The command" />
+      {isLoopback(server) ? (
+        <p className="note note-warn" role="alert">
+          <code>{server}</code> is this machine only: no other device reaches it there. Start the server with{' '}
+          <code>--public-url</code>, or put an address in its place that the devices reach.
+        </p>
+      ) : null}
+      <Joined org={org} since={since} uses={made.uses_left} />
+      <div className="row end">
+        <Button onClick={leave}>Done</Button>
+      </div>
+    </div>
+  );
+}
