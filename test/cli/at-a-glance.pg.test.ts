@@ -1,4 +1,5 @@
 /** Proves what a person sees at a glance: tables that fit, ids that differ, names instead of ids, many devices at once, and the doctor. */
+import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { done, json, usePeople } from './people.fixture.ts';
 
@@ -103,4 +104,48 @@ it('the doctor finds all in order, tells of each thing that is not, and ends wit
   expect(stopped.code).toBe(1);
   expect(stopped.stdout).toMatch(/^failed +agent +does not run/m);
   expect(stopped.stdout).toMatch(/^ok +nft +nftables v/m);
+});
+
+it('a device is shown with how it stands, its groups with the reason of each, and its labels', async () => {
+  const made = await device('edge', '--label', 'app');
+  expect(await done(people.owner.run(['device', 'show', 'edge']))).toMatch(/state +never seen\n/);
+  await people.server.nobody
+    .as(made.device_token)
+    .expect(200, 'PUT', `${people.place.base}/devices/${made.id}/status`, {
+      state: 'failed',
+      detail: 'the kernel refused line 7',
+      agent_version: '0.1.0',
+      interface: 'wg0',
+    });
+  const shown = await done(people.owner.run(['device', 'show', 'edge']));
+  expect(shown).toMatch(/state +failed.*\n +the kernel refused line 7\nagent +0\.1\.0 on wg0\n/);
+  expect(shown).toMatch(/labels +app\n/);
+  expect(shown).toMatch(/groups +\S+ \(it is the default group\)\n/);
+});
+
+it('five tasks take as many commands as their page says', async () => {
+  const page = readFileSync('docs/five-tasks.md', 'utf8');
+  const counted = [...page.matchAll(/^\| [^|]+ \| \d \| (\d) \|$/gm)].reduce(
+    (sum, [, count]) => sum + Number(count),
+    0,
+  );
+  const commands = [...page.matchAll(/^ringfence (.+)$/gm)].map(([, line = '']) => line);
+  expect([commands.length, counted]).toEqual([6, 6]);
+  const { owner, place } = people;
+  await device('app-1', '--label', 'app', '--tunnel-ip', '100.64.0.1');
+  await device('db-1', '--label', 'db', '--tunnel-ip', '100.64.0.2');
+  const group = await json(owner.run(['group', 'create', 'database', '--applies-to', 'label:db', '-o', 'json']));
+  const given = commands.map((line) =>
+    line.replace('120', String(group.revision)).replace('kim', place.member.username),
+  );
+  const outputs: string[] = [];
+  for (const line of given) outputs.push(await done(owner.run(line.split(' '))));
+  const [allowed, why, lacking, history, restored, removed] = outputs;
+  expect(allowed).toContain('database');
+  expect(why).toMatch(/into db-1: refused.*\n.*tcp 5432 from label:app: its port is 5432, not 22/);
+  expect(lacking).toMatch(/app-1/);
+  expect(history).toContain('+ in tcp 5432 from label:app');
+  expect(restored).toContain('Restored group database');
+  expect(removed).toContain(place.member.username);
+  expect((await json(owner.run(['group', 'show', 'database', '-o', 'json']))).inbound_rules).toBeUndefined();
 });

@@ -1,5 +1,6 @@
 /** Proves that the page is live: events as they happen, a lost stream told and resumed without gaps, and reachability that follows. */
-import type { Page } from 'playwright-core';
+import { readFileSync } from 'node:fs';
+import type { Locator, Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
@@ -177,5 +178,67 @@ test('the first page needs less than 350 KB of script, compressed', async () => 
       }),
     );
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(350 * 1024);
+  });
+});
+
+test('five tasks take as many steps on the pages as their page says', async () => {
+  const counted = [...readFileSync('docs/five-tasks.md', 'utf8').matchAll(/^\| [^|]+ \| (\d) \| \d \|$/gm)].map(
+    ([, n]) => Number(n),
+  );
+  await open('/devices', async (page) => {
+    let steps = 0;
+    const taken: number[] = [];
+    const click = async (what: Locator): Promise<void> => {
+      steps += 1;
+      await what.first().click();
+    };
+    const choose = async (name: string, option: RegExp | string): Promise<void> => {
+      await click(page.getByRole('combobox', { name }));
+      await page.getByRole('option', { name: option }).first().click();
+    };
+    const done = (): void => {
+      taken.push(steps);
+      steps = 0;
+    };
+    const link = (name: string): Locator => page.getByRole('link', { name, exact: true });
+
+    await click(link('Groups'));
+    await click(link('databases'));
+    await click(page.getByRole('button', { name: 'Add service, inbound' }));
+    await click(page.getByRole('menuitem', { name: 'PostgreSQL' }));
+    await click(page.getByRole('dialog').getByRole('button', { name: /^app / }));
+    await click(page.getByRole('button', { name: 'Save', exact: true }));
+    await expectShown(page.getByText(/^Saved\./));
+    done();
+
+    await click(link('Reachability'));
+    await choose('From', 'bastion');
+    await choose('To', 'db-primary');
+    await choose('Service', /PostgreSQL/);
+    await expectShown(page.getByRole('region', { name: 'Why' }).getByText('may not connect'));
+    await expectShown(page.getByRole('region', { name: 'Why' }).getByText(/bastion \(100\.64\.0\.2\) is not among/));
+    done();
+
+    await click(link('Groups'));
+    await click(link('databases'));
+    await expectShown(
+      page.getByRole('group', { name: 'Without the last change' }).getByRole('link', { name: 'db-replica' }),
+    );
+    done();
+
+    await click(link('Activity'));
+    const mistake = page.locator('.deed').filter({ hasText: 'allowed tcp 5432 from label:app in databases' }).first();
+    await click(mistake.getByRole('button', { name: /^Details/ }));
+    await click(mistake.getByRole('button', { name: 'Take this back' }));
+    await click(page.getByRole('button', { name: 'Restore it' }));
+    await expectShown(page.getByText('databases is restored.'));
+    done();
+
+    await click(link('Organization'));
+    await click(page.getByRole('button', { name: `Remove ${fleet.member.username}` }));
+    await click(page.getByRole('button', { name: 'Remove the member' }));
+    await expectShown(page.getByText(`${fleet.member.username} is no longer a member.`));
+    done();
+    expect(taken).toEqual(counted);
   });
 });

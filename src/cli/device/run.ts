@@ -4,7 +4,7 @@ import { usageError } from '../terminal/exit.ts';
 import { readLabelOption, readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { readState, statusesOf } from './status.ts';
+import { agentText, readState, stateLines, statusesOf } from './status.ts';
 import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
@@ -117,9 +117,13 @@ export async function show(session: Session, text: string): Promise<void> {
     userNames(session),
   ]);
   const client = await session.client();
-  const applied = session.isForPeople
-    ? await client.devices.groups(device.organization_id, device.id, { signal: session.signal })
-    : [];
+  const [applied, statuses] = session.isForPeople
+    ? await Promise.all([
+        client.devices.groups(device.organization_id, device.id, { signal: session.signal }),
+        statusesOf(session),
+      ])
+    : [[], []];
+  const state = statuses.find(({ device_id }) => device_id === device.id);
   const groupName = (id: string): string => groups.find((group) => group.id === id)?.group_name ?? id;
   const flag = (value: boolean): string => (value ? 'yes' : 'no');
   await session.print({
@@ -130,6 +134,8 @@ export async function show(session: Session, text: string): Promise<void> {
         [
           ['hostname', device.hostname],
           ['id', device.id],
+          ['state', stateLines(state)],
+          ['agent', agentText(state)],
           ['user', nameOf(device.user_id)],
           ['public key', device.public_key],
           ['labels', (device.labels ?? []).join(', ')],

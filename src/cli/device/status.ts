@@ -46,3 +46,17 @@ export async function status(session: Session): Promise<void> {
       ),
   });
 }
+
+/** `offline, last seen 14 min ago`, and why. */
+export function stateLines(known: DeviceStatus | undefined): readonly string[] {
+  const { in_force, online, last_seen_at, detail } = known ?? { in_force: 'never_seen' as const, online: false };
+  const seen = online || in_force === 'never_seen' ? '' : `, last seen ${lastSeenWords(last_seen_at, Date.now())}`;
+  const why = detail ?? known?.status?.detail;
+  return [`${inForceTitles[in_force]}${seen}`, ...(why === undefined || in_force === 'yes' ? [] : [why])];
+}
+
+/** `0.1.0 on wg0`. */
+export function agentText(known: DeviceStatus | undefined): string {
+  const { agent_version = '', interface: device = '' } = known?.status ?? {};
+  return [agent_version, device === '' ? '' : `on ${device}`].filter((word) => word !== '').join(' ');
+}
