@@ -27,6 +27,10 @@ const phrases: Readonly<Record<string, string>> = {
   createUserSecurityGroup: 'created own group',
   updateUserSecurityGroup: 'changed own group',
   deleteUserSecurityGroup: 'deleted own group',
+  createWebhook: 'created webhook',
+  updateWebhook: 'changed webhook',
+  deleteWebhook: 'deleted webhook',
+  testWebhook: 'tested webhook',
   signIn: 'signed in',
   signOut: 'signed out',
 };
