@@ -28,12 +28,6 @@ export const SignInMethods = Type.Object(
   {
     token: Type.Boolean({ description: 'Tokens of this server are accepted.' }),
     provider: Type.Optional(Provider),
-    public_url: Type.Optional(
-      Type.String({
-        format: 'uri',
-        description: 'Where people and devices reach this server, if its operator said so.',
-      }),
-    ),
   },
   { ...strict, $id: 'SignInMethods', title: 'SignInMethods' },
 );

@@ -81,13 +81,11 @@ export async function browserSignInOf(
 /** What anybody may know of how to sign in here. */
 export function methodsOf(config: ServerConfig): SignInMethods {
   const [issuer] = config.oidcIssuer ?? [];
-  const here = config.publicUrl === undefined ? {} : { public_url: config.publicUrl };
-  if (issuer === undefined) return { token: true, ...here };
+  if (issuer === undefined) return { token: true };
   const { oidcClientId, oidcClientSecretFile, oidcCliClientId, oidcAudience } = config;
   const client_id = oidcCliClientId ?? (oidcClientSecretFile === undefined ? oidcClientId : undefined);
   return {
     token: true,
-    ...here,
     provider: {
       name: config.oidcName ?? new URL(issuer).host,
       issuer,

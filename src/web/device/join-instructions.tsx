@@ -1,6 +1,5 @@
 /** Owns what to do on a device that shall join: the key, the lines to run with it, and the wait until it is there. */
 import { Button, SegmentedControl } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
@@ -9,7 +8,6 @@ import { TakeAway } from '../components/secret.tsx';
 import { isLoopback } from '../model/server-address.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
-import { methodsHere } from '../state/session.ts';
 
 type Way = 'service' | 'program';
 
@@ -68,8 +66,7 @@ export function JoinInstructions({
   const { deviceById } = useSnapshot();
   const [since] = useState<ReadonlySet<string>>(() => new Set(deviceById.keys()));
   const [way, setWay] = useState<Way>('service');
-  const { data: methods } = useQuery({ queryKey: ['sign-in-methods'], queryFn: methodsHere });
-  const server = methods?.public_url ?? location.origin;
+  const server = location.origin;
   const lines = linesFor(way, server, org);
   return (
     <div className="stack">
@@ -91,8 +88,8 @@ export function JoinInstructions({
       <TakeAway text={lines} copied={lines.replaceAll('\\\n  ', '')} label="The command" />
       {isLoopback(server) ? (
         <p className="note note-warn" role="alert">
-          <code>{server}</code> is this machine only: no other device reaches it there. Start the server with{' '}
-          <code>--public-url</code>, or put an address in its place that the devices reach.
+          <code>{server}</code> is this machine only: no other device reaches it there. Open this page at the address
+          that devices reach, or put that address in its place.
         </p>
       ) : null}
       <Joined org={org} since={since} uses={made.uses_left} />
