@@ -8,6 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { freePort } from './lib/free-port.ts';
 import type { Json } from './lib/http.ts';
 import { mortal } from './lib/mortal.ts';
+import { newPlace } from './lib/server.ts';
 import { useServer } from './lib/stage.ts';
 
 const stage = useServer();
@@ -30,6 +31,16 @@ const dashboard = async (): Promise<Json> => JSON.parse(await readFile(`${folder
 test('the alert rules are well formed, and each that is tested fires when it should and not before', async () => {
   expect(await promtool('check', 'rules', 'ringfence.rules.yml')).toMatch(/SUCCESS: \d+ rules found/);
   expect(await promtool('test', 'rules', 'ringfence.rules.test.yml')).toContain('SUCCESS');
+});
+
+test('the metrics count the devices of all organizations, by whether their policy is in force', async () => {
+  const place = await newPlace(stage.server);
+  await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'counted' });
+  const counted = async (): Promise<string> => (await stage.server.nobody.get('/metrics')).text;
+  await expect
+    .poll(counted, { timeout: 60_000, interval: 200 })
+    .toMatch(/^ringfence_devices\{in_force="never_seen"\} 1$/m);
+  expect(await counted()).toMatch(/^ringfence_devices\{in_force="failed"\} 0$/m);
 });
 
 test('every measurement that rules and dashboard ask for is one that a running server gives', async () => {

@@ -25,6 +25,7 @@ import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
 import type { ServerConfig } from './options/config.ts';
+import { Census } from './convergence/census.ts';
 import { keepPresence } from './presence/service.ts';
 import { StartError } from './start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
@@ -275,6 +276,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     undo.push(() => devices.close());
     const convergence = startConvergence({ store, monotonic: () => performance.now(), pause: () => nextTurn() });
     undo.push(() => convergence.close());
+    const census = new Census({ store, convergence, monotonic: () => performance.now(), onWarning });
+    undo.push(() => census.close());
+    metrics.countDevices(() => census.read());
     const places = around.streams
       ? new SharedStreamPlaces(around.streams, streamLimitsOf(config))
       : new LocalStreamPlaces(streamLimitsOf(config));

@@ -46,6 +46,8 @@ export interface Convergence {
    * signal's reason when whoever asked is gone.
    */
   read(org: OrganizationId, query?: StandingsQuery): Promise<Standings | undefined>;
+  /** How many devices are in each state, as of the head. Of an organization that nobody asks about nothing stays in memory. */
+  count(org: OrganizationId): Promise<Readonly<Record<InForce, number>>>;
   /** The fleet and its policy at the head; good until something else is awaited. */
   survey(org: OrganizationId): Promise<Survey>;
 }

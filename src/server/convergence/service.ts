@@ -1,4 +1,5 @@
 /** Owns the answers about enforcement: states of organizations while somebody asks, and those who wait for one. */
+import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { Coalescer } from '../coalesce.ts';
 import { StoreError } from '../store/contract/errors.ts';
@@ -123,6 +124,14 @@ export function startConvergence({ store, monotonic, pause }: ConvergenceOptions
   return {
     read: (org, query = {}) => using(org, (kept) => read(kept, query)),
     survey: (org) => using(org, survey),
+
+    async count(org) {
+      const state = organizations.get(org)?.state ?? new OrganizationState(org, store, pause);
+      await state.refresh();
+      const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
+      for (const { in_force } of (await standingsOf(state, state.head)).devices) counts[in_force] += 1;
+      return counts;
+    },
 
     close() {
       closed = true;

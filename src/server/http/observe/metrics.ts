@@ -10,8 +10,10 @@ export interface Metrics {
   readonly webhookDeliveries: Counter<'outcome'>;
   /** One answered request. */
   request(operation: string, status: number, seconds: number): void;
-  /** What this process and the others of this server measure, added up. */
+  /** What this process and the others of this server measure, added up; and what is the same for all, told once. */
   text(): Promise<string>;
+  /** Devices by state, in all organizations, as last counted. */
+  countDevices(read: () => Readonly<Record<string, number>> | undefined): void;
 }
 
 /** One registry for each app, so that several may live in one process. */
@@ -43,6 +45,14 @@ export function createMetrics(
     registers: [registry],
   });
   for (const outcome of ['delivered', 'failed', 'given_up']) webhookDeliveries.inc({ outcome }, 0);
+  const shared = new Registry();
+  let readDevices: () => Readonly<Record<string, number>> | undefined = () => undefined;
+  const devices = new Gauge({
+    name: 'ringfence_devices',
+    help: 'Devices of all organizations, by whether their policy is in force. Every server tells the same.',
+    labelNames: ['in_force'] as const,
+    registers: [shared],
+  });
   // Looking a set of labels up costs more than counting.
   const counters = new Map<string, { inc(): void }>();
   const timers = new Map<string, { observe(seconds: number): void }>();
@@ -59,9 +69,14 @@ export function createMetrics(
       timer.observe(took);
     },
     async text() {
-      if (others === undefined) return registry.metrics();
+      for (const [in_force, count] of Object.entries(readDevices() ?? {})) devices.set({ in_force }, count);
+      const all = await shared.metrics();
+      if (others === undefined) return `${await registry.metrics()}${all}`;
       const [own, more] = await Promise.all([registry.getMetricsAsJSON(), others()]);
-      return AggregatorRegistry.aggregate([own, ...more]).metrics();
+      return `${await AggregatorRegistry.aggregate([own, ...more]).metrics()}${all}`;
+    },
+    countDevices(read) {
+      readDevices = read;
     },
   };
 }

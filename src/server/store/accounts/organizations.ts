@@ -44,6 +44,12 @@ const listOrganizations = statement<OrganizationRow>(
   `${select} JOIN members m ON m.org_id = o.id AND m.user_id = $1 WHERE o.id > $2 ORDER BY o.id LIMIT $3`,
 );
 
+/** Values: after this id, limit. */
+const listIds = statement<{ id: string }>(
+  'list_organization_ids',
+  'SELECT id FROM organizations WHERE id > $1 ORDER BY id LIMIT $2',
+);
+
 /** Values: id, name, description, owner, now. No row: no such user. */
 const insertOrganization = statement<{ id: string }>(
   'insert_organization',
@@ -126,6 +132,10 @@ export function organizationsIn(context: Context): Organizations {
 
     async list(query) {
       return (await reads.run(listOrganizations, [query.member, ...pageValues(query)])).map((row) => record(row));
+    },
+
+    async ids(query) {
+      return (await reads.run(listIds, [...pageValues(query)])).map(({ id }) => parseOrganizationId(id));
     },
 
     async get(org) {

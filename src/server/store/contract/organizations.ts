@@ -14,6 +14,11 @@ export interface Organizations {
   ): Promise<OrganizationRecord>;
   /** Those that `member` belongs to. */
   list(query: Page & { readonly member: UserId }): Promise<readonly OrganizationRecord[]>;
+  /** All of them, by id: for the server itself. */
+  ids(query: {
+    readonly after?: OrganizationId | undefined;
+    readonly limit: number;
+  }): Promise<readonly OrganizationId[]>;
   get(org: OrganizationId): Promise<OrganizationRecord>;
   /** Takes a revision, which no stream shows. */
   update(

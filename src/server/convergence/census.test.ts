@@ -1,0 +1,73 @@
+/** Proves that counting for the metrics adds up over organizations, and is bounded however often it is asked for. */
+import { expect, test } from 'vitest';
+import { parseOrganizationId } from '../../policy/ids.ts';
+import { Census, type Counts } from './census.ts';
+
+const idOf = (number: number) => parseOrganizationId(`00000000-0000-4000-8000-${String(number).padStart(12, '0')}`);
+const counts = (given: Partial<Counts>): Counts => ({
+  yes: 0,
+  behind: 0,
+  failed: 0,
+  reverted: 0,
+  offline: 0,
+  never_seen: 0,
+  not_understood: 0,
+  ...given,
+});
+
+function setUp(size: number) {
+  const ids = Array.from({ length: size }, (_, index) => idOf(index));
+  const world = { now: 0, counted: 0, fails: false, warnings: 0 };
+  const census = new Census({
+    store: {
+      organizations: {
+        ids: async ({ after, limit }) => ids.slice(after === undefined ? 0 : ids.indexOf(after) + 1).slice(0, limit),
+      },
+    },
+    convergence: {
+      count: async () => {
+        if (world.fails) throw new Error('away');
+        world.counted += 1;
+        world.now += 1;
+        return counts({ yes: 2, reverted: 1 });
+      },
+    },
+    monotonic: () => world.now,
+    onWarning: () => (world.warnings += 1),
+  });
+  return { census, world };
+}
+
+test('every organization is counted once, in as many pages as it takes', async () => {
+  const { census, world } = setUp(1_200);
+  expect(census.read()).toBeUndefined();
+  await census.settled();
+  expect(census.read()).toEqual(counts({ yes: 2_400, reverted: 1_200 }));
+  expect(world.counted).toBe(1_200);
+});
+
+test('it is counted anew only after a rest that is many times what counting took, however often it is asked', async () => {
+  const { census, world } = setUp(1_000);
+  census.read();
+  await census.settled();
+  // A thousand milliseconds to count: fifty thousand to rest.
+  for (world.now = 1_001; world.now < 51_000; world.now += 100) census.read();
+  await census.settled();
+  expect(world.counted).toBe(1_000);
+  world.now = 51_000;
+  census.read();
+  await census.settled();
+  expect(world.counted).toBe(2_000);
+});
+
+test('what was counted last is told while it cannot be counted', async () => {
+  const { census, world } = setUp(1);
+  census.read();
+  await census.settled();
+  world.fails = true;
+  world.now = 60_000;
+  expect(census.read()).toEqual(counts({ yes: 2, reverted: 1 }));
+  await census.settled();
+  expect(census.read()).toEqual(counts({ yes: 2, reverted: 1 }));
+  expect(world.warnings).toBe(1);
+});

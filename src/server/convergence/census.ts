@@ -1,0 +1,82 @@
+/** Owns the counts of devices by state over all organizations, for whoever runs the server: told as last counted, counted anew only so often. */
+import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
+import type { OrganizationId } from '../../policy/ids.ts';
+import type { Organizations } from '../store/contract/organizations.ts';
+import type { Convergence } from './contract.ts';
+
+export type Counts = Readonly<Record<InForce, number>>;
+
+export interface CensusOptions {
+  readonly store: { readonly organizations: Pick<Organizations, 'ids'> };
+  readonly convergence: Pick<Convergence, 'count'>;
+  /** Milliseconds that only ever go forward. */
+  readonly monotonic: () => number;
+  readonly onWarning: (message: string, cause: unknown) => void;
+}
+
+/** However often it is asked, counts are this old at least before they are counted anew. */
+const leastAgeMs = 20_000;
+/** Between two rounds is this many times the time that one takes: counting takes a fiftieth of a processor at most. */
+const restFactor = 50;
+/** Organizations in one read. */
+const page = 500;
+
+const none = (): Record<InForce, number> =>
+  Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
+
+export class Census {
+  readonly #o: CensusOptions;
+  #last: Counts | undefined;
+  #counting: Promise<void> | undefined;
+  #dueAt = Number.NEGATIVE_INFINITY;
+  #closed = false;
+
+  constructor(options: CensusOptions) {
+    this.#o = options;
+  }
+
+  /** As last counted; undefined before the first time. Counts anew, apart from the answer, when that is due. */
+  read(): Counts | undefined {
+    if (this.#o.monotonic() >= this.#dueAt)
+      this.#counting ??= this.#round().finally(() => (this.#counting = undefined));
+    return this.#last;
+  }
+
+  /** Resolves when nothing is being counted. */
+  async settled(): Promise<void> {
+    await this.#counting;
+  }
+
+  /** Counts no further organization. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#counting;
+  }
+
+  async #round(): Promise<void> {
+    const { monotonic, onWarning } = this.#o;
+    const began = monotonic();
+    try {
+      this.#last = (await this.#count()) ?? this.#last;
+    } catch (cause) {
+      onWarning('devices were not counted for the metrics', cause);
+    }
+    const took = monotonic() - began;
+    this.#dueAt = monotonic() + Math.max(leastAgeMs, took * restFactor);
+  }
+
+  async #count(): Promise<Counts | undefined> {
+    const { store, convergence } = this.#o;
+    const sum = none();
+    for (let after: OrganizationId | undefined; ;) {
+      const ids = await store.organizations.ids({ after, limit: page });
+      for (const id of ids) {
+        if (this.#closed) return undefined;
+        const counts = await convergence.count(id);
+        for (const word of inForceWords) sum[word] += counts[word];
+      }
+      after = ids.at(-1);
+      if (ids.length < page) return sum;
+    }
+  }
+}
