@@ -51,6 +51,10 @@ export class Run {
       if (match !== null) return match;
       const { child } = this;
       if (child.exitCode !== null || child.signalCode !== null) {
+        // It has ended, and its last words may still be on their way.
+        await this.ended;
+        const last = pattern.exec(this.#stdout) ?? pattern.exec(this.#stderr);
+        if (last !== null) return last;
         throw new Error(
           `ended with ${child.exitCode ?? child.signalCode} before showing ${pattern}: ${this.#stdout}${this.#stderr}`,
         );

@@ -290,7 +290,12 @@ describe('stopping', () => {
     await fetch(`${url}/api/users/me`, { headers: { authorization: 'Bearer operator-token-0123456789-0123456789' } });
     run.child.kill('SIGTERM');
     await run.shows(/Stopping/);
-    await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed');
+    const connecting = () =>
+      fetch(`${url}/healthz`).then(
+        () => 'answered',
+        (error: Error) => error.message,
+      );
+    await expect.poll(connecting).toBe('fetch failed');
     request.finish();
     expect(await request.closed).toMatch(/^HTTP\/1\.1 201 /);
     expect(await run.ended).toMatchObject({ code: 0 });

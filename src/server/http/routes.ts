@@ -90,7 +90,7 @@ export async function enter(
     else limits.stranger(address);
     throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);
   }
-  limits.admitted(principal, presented, address);
+  limits.admitted(principal, presented);
   const variables = parseVariables(request.params);
   return { principal, variables, subjects: await admit(id, principal, variables, lookups) };
 }

@@ -48,11 +48,6 @@ export class RateLimiter {
     return this.#waitOf(bucket.left);
   }
 
-  /** Whether this key has taken anything lately. */
-  knows(key: string): boolean {
-    return this.#buckets.has(key);
-  }
-
   /** The whole seconds until a request could be taken; takes none. */
   wait(key: string): number {
     const bucket = this.#buckets.get(key);

@@ -41,7 +41,7 @@ export class RequestLimits {
   readonly #user: RateLimiter;
   readonly #address: RateLimiter;
   readonly #failed: RateLimiter;
-  /** Credentials that were good while others failed from the same address, by their digests. */
+  /** Credentials that were good, by their digests, those used last at the end. */
   readonly #good = new Set<string>();
 
   constructor(options: RequestLimitOptions, clock: () => number) {
@@ -58,7 +58,7 @@ export class RequestLimits {
 
   /**
    * Before a credential is looked up: an address from which too many failed is not looked up again for a while. Credentials that were
-   * good meanwhile go on: people behind one address must not lock each other out.
+   * good before go on: people behind one address must not lock each other out.
    */
   presented(presented: Presented, address: string): void {
     const wait = this.#failed.wait(address);
@@ -70,13 +70,14 @@ export class RequestLimits {
     refuse(this.#failed.take(address), 'with credentials that are not good, from this address');
   }
 
-  admitted(principal: Principal, presented: Presented, address: string): void {
-    if (this.#failed.knows(address)) this.#remember(nameOf(presented));
+  admitted(principal: Principal, presented: Presented): void {
+    this.#remember(nameOf(presented));
     refuse(this.#credential.take(credentialId(principal)), 'with this credential');
     if (principal.kind === 'user') refuse(this.#user.take(principal.user_id), 'by this user');
   }
 
   #remember(name: string): void {
+    this.#good.delete(name);
     this.#good.add(name);
     const [oldest] = this.#good;
     if (this.#good.size > remembered && oldest !== undefined) this.#good.delete(oldest);
