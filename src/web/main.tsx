@@ -5,6 +5,7 @@ import './theme/page.css';
 import './theme/components.css';
 import './theme/history.css';
 import './theme/reachability.css';
+import './theme/overview.css';
 import { createRoot } from 'react-dom/client';
 import { App } from './app.tsx';
 import { adoptVariables } from './theme/theme.ts';

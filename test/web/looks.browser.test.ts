@@ -27,6 +27,26 @@ interface Place {
 
 const places: readonly Place[] = [
   { name: 'sign-in', path: () => '/', heading: 'Ringfence', signedOut: true },
+  {
+    name: 'overview',
+    path: ({ org }) => `/o/${org}/overview`,
+    heading: 'Overview',
+    act: async (page) => {
+      await page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem').first().waitFor();
+      await page.getByRole('region', { name: 'Ends soon' }).getByText('next rack').waitFor();
+    },
+  },
+  { name: 'overview-empty', path: ({ empty }) => `/o/${empty}/overview`, heading: 'No devices yet' },
+  {
+    name: 'devices-selected',
+    path: ({ org }) => `/o/${org}/devices`,
+    heading: 'Devices',
+    act: async (page) => {
+      await page.getByRole('checkbox', { name: 'Select web-1' }).click();
+      await page.getByRole('region', { name: 'Selected devices' }).getByRole('button', { name: 'Delete' }).click();
+      await page.getByRole('heading', { name: 'Delete 1 device?' }).waitFor();
+    },
+  },
   { name: 'devices', path: ({ org }) => `/o/${org}/devices`, heading: 'Devices' },
   { name: 'device', path: ({ org, devices }) => `/o/${org}/devices/${devices[3]}`, heading: 'db-primary' },
   { name: 'device-default', path: ({ org, devices }) => `/o/${org}/devices/${devices[0]}`, heading: 'bastion' },

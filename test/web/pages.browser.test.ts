@@ -1,4 +1,6 @@
 /** Proves the frame and the lists in a real browser: signing in, organizations, devices, members, and what a member is not offered. */
+import { statSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
@@ -19,9 +21,9 @@ describe('signing in', () => {
     const page = await open();
     await page.getByRole('textbox', { name: 'Token' }).fill(place.owner.token);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    await expectShown(page.getByRole('heading', { name: 'Overview', level: 1 }));
     await page.reload();
-    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    await expectShown(page.getByRole('heading', { name: 'Overview', level: 1 }));
     await page.getByRole('button', { name: `${place.owner.username}: account` }).click();
     await page.getByRole('menuitem', { name: 'Sign out' }).click();
     await expectShown(page.getByRole('button', { name: 'Sign in' }));
@@ -50,7 +52,7 @@ describe('signing in', () => {
     await person.api.expect(201, 'POST', '/api/organizations', { name: 'short-lived' });
     const issued = await person.api.expect(201, 'POST', '/api/users/me/tokens', {});
     const page = await open({ token: issued.token });
-    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    await expectShown(page.getByRole('heading', { name: 'Overview', level: 1 }));
     await person.api.expect(200, 'DELETE', `/api/tokens/${issued.id}`);
     await expectShown(page.getByText('no longer valid'));
   });
@@ -105,6 +107,61 @@ describe('organizations', () => {
     expect(await other.getByRole('button', { name: 'Add member' }).count()).toBe(0);
     expect(await other.getByRole('button', { name: /^Remove/ }).count()).toBe(0);
     expect(await other.getByRole('button', { name: 'Delete the organization' }).count()).toBe(0);
+  });
+});
+
+describe('the overview', () => {
+  test('tells how the fleet stands, leads to each exception and to the devices that admit everything, and follows what happens', async () => {
+    const place = await newPlace(stage.server);
+    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'web' });
+    const report = (id: string, status: object): Promise<unknown> =>
+      place.owner.api.expect(200, 'PUT', `${place.base}/devices/${id}/status`, status);
+    const failing = await addDevice(place, 'failing', { security_groups: [group.id] });
+    await addDevice(place, 'unseen', { security_groups: [group.id] });
+    await addDevice(place, 'open-one');
+    const packets = { admitted: 1_500, refused: 40 };
+    await report(failing.id, { state: 'failed', detail: 'the kernel refused line 7', packets });
+    await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, { name: 'next rack' });
+    const page = await open({ token: place.owner.token });
+    await expectShown(page.getByRole('heading', { name: 'Overview', level: 1 }));
+    const state = page.getByRole('region', { name: 'In force' });
+    await expectShown(state.getByText('of 3 in force'));
+    await expectShown(state.getByRole('img', { name: /Devices in force over time/ }));
+    const urgent = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');
+    await expect.poll(() => urgent.count()).toBe(3);
+    expect(await urgent.first().innerText()).toMatch(/failing[^]*Failed[^]*the kernel refused line 7/);
+    await expectShown(page.getByRole('region', { name: 'Last changes' }).getByText('open-one'));
+    await expect
+      .poll(() => page.getByRole('region', { name: 'Refused packets' }).innerText(), { timeout: 60_000 })
+      .toContain('40');
+    expect(await page.getByRole('region', { name: 'Admitted packets' }).innerText()).toContain('1.5K');
+    await report(failing.id, { state: 'reverted', detail: 'the server was cut off' });
+    await expectShown(state.getByRole('link', { name: '1 Reverted' }));
+    await page.getByRole('link', { name: '1 device', exact: true }).click();
+    await expectShown(page.getByText('1 of 3 devices, those that admit everything'));
+    await expectShown(page.getByRole('link', { name: 'open-one' }));
+    await page.goBack();
+    await state.getByRole('link', { name: '2 Never seen' }).click();
+    await expectShown(page.getByText('2 of 3 devices'));
+    expect(page.url()).toContain('state=never_seen');
+
+    const member = await open({ token: place.member.token });
+    await expectShown(member.getByRole('region', { name: 'Ends soon' }).getByText('next rack'));
+    await expectShown(member.getByRole('region', { name: 'Last changes' }).getByText('open-one'));
+  });
+
+  test('is the first page, and all that it loads is less than 350 KB compressed', async () => {
+    const place = await newPlace(stage.server);
+    await addDevice(place, 'one');
+    const page = await open({ token: place.owner.token });
+    await expectShown(page.getByText('0 connected'));
+    const names = (await page.evaluate(
+      `performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname).filter((path) => path.startsWith('/ui/'))`,
+    )) as readonly string[];
+    const dist = fileURLToPath(new URL('../../dist', import.meta.url));
+    const sizes = [...new Set(names)].map((path) => statSync(`${dist}${path}.gz`).size);
+    expect(sizes.length).toBeGreaterThan(2);
+    expect(sizes.reduce((sum, size) => sum + size, 0) / 1_024).toBeLessThan(350);
   });
 });
 
@@ -442,7 +499,7 @@ describe('the frame', () => {
     await page.evaluate('scrollTo(0, document.body.scrollHeight)');
     await page.waitForFunction('scrollY > 500');
     for (const inSight of [
-      page.getByRole('link', { name: 'Ringfence, devices' }),
+      page.getByRole('link', { name: 'Ringfence, overview' }),
       page.getByRole('link', { name: 'Devices', exact: true }),
       page.getByRole('button', { name: `${place.owner.username}: account` }),
     ]) {

@@ -57,7 +57,7 @@ test('a person signs in at the provider, works live, stays signed in on reload a
   await page.getByRole('button', { name: 'New organization' }).click();
   await page.getByRole('textbox', { name: 'Name' }).fill('Analytical');
   await page.keyboard.press('Enter');
-  await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+  await expectShown(page.getByRole('heading', { name: 'Overview', level: 1 }));
   await expectShown(page.getByText('Live', { exact: true }));
   const [organization] = await server.store.organizations.list({
     member: (await server.store.users.byName('ada@example.org'))?.id ?? expect.fail('no such user'),
@@ -71,7 +71,7 @@ test('a person signs in at the provider, works live, stays signed in on reload a
   await expectShown(page.getByText('Live', { exact: true }));
   const second = await context.newPage();
   await second.goto(`${server.url}/ui/`);
-  await expectShown(second.getByRole('heading', { name: 'Devices', level: 1 }));
+  await expectShown(second.getByRole('heading', { name: 'Overview', level: 1 }));
   await second.close();
 
   await page.getByRole('button', { name: 'ada@example.org: account' }).click();

@@ -29,6 +29,7 @@ const drawn =
     </Icon>
   );
 
+export const OverviewIcon = drawn('M4 4h7v9H4z', 'M15 4h5v5h-5z', 'M15 13h5v7h-5z', 'M4 17h7v3H4z');
 export const DeviceIcon = drawn('M4 5h16v10H4z', 'M8 19h8', 'M12 15v4');
 export const GroupIcon = drawn('M12 3l7 3v5c0 4.6-3 8.3-7 10-4-1.7-7-5.4-7-10V6z', 'M9 12l2 2 4-4');
 export const ReachIcon = drawn(

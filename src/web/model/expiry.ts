@@ -21,3 +21,48 @@ export const lengthChoices = (...of: readonly Length[]): { readonly value: strin
 /** The end of that length from now; nothing for anything that is no length: it lasts until it is revoked. */
 export const endOf = (length: string, now: number): string | undefined =>
   isLength(length) ? new Date(now + lengths[length][0]).toISOString() : undefined;
+
+interface Ending {
+  readonly id: string;
+  readonly kind: 'key' | 'token';
+  readonly name: string;
+  readonly at: string;
+  /** How many devices a key still admits. */
+  readonly usesLeft?: number;
+}
+
+const soon = 14 * day;
+const mostEnding = 6;
+
+/** Keys that still admit somebody and tokens, those that end within two weeks, the first to end first. What is over already needs nobody. */
+export function endingSoon({
+  keys,
+  tokens,
+  now,
+}: {
+  readonly keys: readonly { id: string; name?: string; expires_at: string; uses_left: number }[];
+  readonly tokens: readonly { id: string; name?: string; expires_at?: string }[];
+  readonly now: number;
+}): readonly Ending[] {
+  const isSoon = (at: string): boolean => Date.parse(at) > now && Date.parse(at) - now <= soon;
+  const all: readonly Ending[] = [
+    ...keys
+      .filter(({ uses_left }) => uses_left > 0)
+      .map(({ id, name = '', expires_at, uses_left }) => ({
+        id,
+        kind: 'key' as const,
+        name: name === '' ? 'A key without a name' : name,
+        at: expires_at,
+        usesLeft: uses_left,
+      })),
+    ...tokens.flatMap(({ id, name = '', expires_at }) =>
+      expires_at === undefined
+        ? []
+        : [{ id, kind: 'token' as const, name: name === '' ? 'A token without a name' : name, at: expires_at }],
+    ),
+  ];
+  return all
+    .filter(({ at }) => isSoon(at))
+    .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
+    .slice(0, mostEnding);
+}

@@ -72,7 +72,7 @@ export function Landing(): ReactNode {
     );
   }
   const next = known ?? data.find(({ id }) => id === fullest) ?? data[0];
-  if (next !== undefined) return <Navigate to="/o/$org/devices" params={{ org: next.id }} replace />;
+  if (next !== undefined) return <Navigate to="/o/$org/overview" params={{ org: next.id }} replace />;
   return (
     <main className="page">
       <Empty

@@ -161,7 +161,7 @@ export function OrganizationFrame(): ReactNode {
         </a>
         {/* No header: a dialog has one of its own, and a page has one banner at most. */}
         <div className="topbar" role="region" aria-label="Connection">
-          <Link to="/o/$org/devices" params={{ org }} className="brand" aria-label="Ringfence, devices">
+          <Link to="/o/$org/overview" params={{ org }} className="brand" aria-label="Ringfence, overview">
             <Logo size={26} />
             <span>Ringfence</span>
           </Link>

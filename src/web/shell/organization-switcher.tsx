@@ -36,7 +36,7 @@ export function NewOrganization({
       setName('');
       setDescription('');
       notify(`${made.name} was created, with its default group.`);
-      await navigate({ to: '/o/$org/devices', params: { org: made.id } });
+      await navigate({ to: '/o/$org/overview', params: { org: made.id } });
     } catch (error) {
       setFault(sentence(error));
     } finally {
@@ -110,7 +110,7 @@ export function Switcher({ current }: { readonly current: string }): ReactNode {
             <Menu.Item
               key={organization.id}
               leftSection={organization.id === current ? <CheckIcon size={16} /> : <span className="blank16" />}
-              onClick={() => void navigate({ to: '/o/$org/devices', params: { org: organization.id } })}
+              onClick={() => void navigate({ to: '/o/$org/overview', params: { org: organization.id } })}
             >
               <span className="clip">{organization.name}</span>
               <span className="small dimmed">{organization.owner_id === me.id ? ' · yours' : ''}</span>

@@ -1,7 +1,16 @@
 /** Owns the pages that the navigation leads to. */
-import { DeviceIcon, EventsIcon, GroupIcon, KeyIcon, PeopleIcon, ReachIcon } from '../components/icons.tsx';
+import {
+  DeviceIcon,
+  EventsIcon,
+  GroupIcon,
+  KeyIcon,
+  OverviewIcon,
+  PeopleIcon,
+  ReachIcon,
+} from '../components/icons.tsx';
 
 export const places = [
+  { to: '/o/$org/overview', name: 'Overview', Icon: OverviewIcon },
   { to: '/o/$org/devices', name: 'Devices', Icon: DeviceIcon },
   { to: '/o/$org/groups', name: 'Groups', Icon: GroupIcon },
   { to: '/o/$org/reach', name: 'Reachability', Icon: ReachIcon },

@@ -21,12 +21,17 @@ const start = createRoute({
   path: '/',
   beforeLoad: ({ params }) => {
     // oxlint-disable-next-line typescript/only-throw-error -- how the router is told
-    throw redirect({ to: '/o/$org/devices', params });
+    throw redirect({ to: '/o/$org/overview', params });
   },
 });
 
 const inside = () => organization;
 
+const overview = createRoute({
+  getParentRoute: inside,
+  path: '/overview',
+  component: lazyRouteComponent(() => import('../pages/overview.tsx'), 'OverviewPage'),
+});
 const devices = createRoute({
   getParentRoute: inside,
   path: '/devices',
@@ -107,6 +112,7 @@ export const router = createRouter({
     landing,
     organization.addChildren([
       start,
+      overview,
       devices,
       device,
       groups,

@@ -1,0 +1,104 @@
+/** Owns what asks for a person: devices that are not in force with the reason, the worst first, and devices that admit everything. */
+import { Link } from '@tanstack/react-router';
+import { useMemo, type ReactNode } from 'react';
+import { inForceAdvice, inForceMeanings } from '../../api/enforcement/in-force.ts';
+import type { Overview } from '../../api/enforcement/overview.ts';
+import { CheckIcon, WarnIcon } from '../components/icons.tsx';
+import { Empty } from '../components/placeholders.tsx';
+import { Tag } from '../components/tag.tsx';
+import { Ago } from '../components/time.tsx';
+import { stateTitle, stateTones } from '../device/device-state.tsx';
+import { openDevices } from '../model/open-devices.ts';
+import { plural } from '../model/rule-text.ts';
+import { deviceName } from '../state/live.ts';
+import { useSnapshot } from '../state/organization.ts';
+
+const shownDevices = 8;
+
+type Urgent = Overview['urgent'][number];
+
+function UrgentDevice({ device, org }: { readonly device: Urgent; readonly org: string }): ReactNode {
+  const { device_id, hostname, in_force, detail, last_seen_at } = device;
+  const known = useSnapshot().deviceById.get(device_id);
+  const name = known === undefined ? hostname || 'a device' : deviceName(known);
+  return (
+    <li className="urgent">
+      <Link className="plain-link clip urgent-name" to="/o/$org/devices/$device" params={{ org, device: device_id }}>
+        <strong>{name}</strong>
+      </Link>
+      <Tag tone={stateTones[in_force]}>{stateTitle(in_force)}</Tag>
+      <span className="small dimmed clip urgent-why" title={inForceAdvice[in_force]}>
+        {detail ?? inForceMeanings[in_force]}
+      </span>
+      <span className="small dimmed urgent-seen">
+        {last_seen_at === undefined ? 'never seen' : <Ago at={last_seen_at} />}
+      </span>
+    </li>
+  );
+}
+
+export function Attention({ overview, org }: { readonly overview: Overview; readonly org: string }): ReactNode {
+  const pending = overview.devices - overview.in_force;
+  const shown = overview.urgent.slice(0, shownDevices);
+  return (
+    <section className="card" aria-label="Needs attention">
+      <div className="card-head card-head-dense">
+        <h2>Needs attention</h2>
+        {pending > shown.length ? (
+          <Link
+            className="link small"
+            to="/o/$org/devices"
+            params={{ org }}
+            search={{ state: 'pending', sort: 'state' }}
+          >
+            All {plural(pending, 'device')}
+          </Link>
+        ) : null}
+      </div>
+      {shown.length === 0 ? (
+        <Empty icon={<CheckIcon size={32} />} title="Nothing needs you">
+          Every device has its policy in force. Devices that fail, stay away or fall behind appear here.
+        </Empty>
+      ) : (
+        <ul className="urgents">
+          {shown.map((device) => (
+            <UrgentDevice key={device.device_id} device={device} org={org} />
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+/** A device that admits everything is easily forgotten: nothing about it fails. */
+export function OpenDevices({ org }: { readonly org: string }): ReactNode {
+  const { devices, groups, groupById, defaultGroup } = useSnapshot();
+  const open = useMemo(
+    () => openDevices({ devices, groups, groupById, defaultGroup }),
+    [devices, groups, groupById, defaultGroup],
+  );
+  return (
+    <section className="card stat" aria-label="Devices that admit everything">
+      <h2>Admit everything</h2>
+      {open.length === 0 ? (
+        <p className="stat-figure figure-good">
+          <strong>None</strong>
+        </p>
+      ) : (
+        <Link
+          className="stat-figure plain-link figure-warn"
+          to="/o/$org/devices"
+          params={{ org }}
+          search={{ admits: 'everything' }}
+        >
+          <WarnIcon size={20} /> <strong>{plural(open.length, 'device')}</strong>
+        </Link>
+      )}
+      <p className="small dimmed">
+        {open.length === 0
+          ? 'Every device has a group that closes it.'
+          : 'Any packet from anywhere gets in: they have the default group, or one that is as open.'}
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,55 @@
+/** Owns what ends soon: enrollment keys of the organization and one's own tokens, while there is time to make others. */
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import { KeyIcon } from '../components/icons.tsx';
+import { Ago } from '../components/time.tsx';
+import { endingSoon } from '../model/expiry.ts';
+import { plural } from '../model/rule-text.ts';
+import { useSession } from '../state/session.ts';
+
+const everyMs = 60_000;
+
+export function EndingSoon({ org }: { readonly org: string }): ReactNode {
+  const { client } = useSession();
+  const keys = useQuery({
+    queryKey: ['keys', org],
+    queryFn: ({ signal }) => client.enrollmentKeys.list(org, { signal }),
+    refetchInterval: everyMs,
+  });
+  const tokens = useQuery({
+    queryKey: ['tokens'],
+    queryFn: ({ signal }) => client.tokens.list({ signal }),
+    refetchInterval: everyMs,
+  });
+  const ending = endingSoon({ keys: keys.data ?? [], tokens: tokens.data ?? [], now: Date.now() });
+  return (
+    <section className="card" aria-label="Ends soon">
+      <div className="card-head card-head-dense">
+        <h2>Ends soon</h2>
+      </div>
+      {ending.length === 0 ? (
+        <p className="card-body small dimmed">No enrollment key and none of your tokens ends within two weeks.</p>
+      ) : (
+        <ul className="feed feed-dense">
+          {ending.map(({ id, kind, name, at, usesLeft }) => (
+            <li key={id}>
+              <KeyIcon size={16} />
+              <span className="grow">
+                <Link className="plain-link" to={kind === 'key' ? '/o/$org/keys' : '/o/$org/tokens'} params={{ org }}>
+                  <strong>{name}</strong>
+                </Link>{' '}
+                <span className="small dimmed">
+                  {kind === 'key' ? `key, ${plural(usesLeft ?? 0, 'device')} left` : 'your token'}
+                </span>
+              </span>
+              <span className="small">
+                <Ago at={at} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}

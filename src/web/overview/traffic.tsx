@@ -1,0 +1,34 @@
+/** Owns the packets of the fleet: how many were refused and admitted in the span of time, and when. */
+import type { ReactNode } from 'react';
+import type { Overview } from '../../api/enforcement/overview.ts';
+import { compactCount, seriesOf, type TimeWindow } from '../model/plot.ts';
+import { Sparkline } from './plots.tsx';
+
+const words = {
+  refused: { title: 'Refused', tone: 'warn', about: 'Packets that no rule admitted.' },
+  admitted: { title: 'Admitted', tone: 'accent', about: 'Packets that passed the rules of a group.' },
+} as const;
+
+export function Packets({
+  of,
+  overview,
+  window,
+}: {
+  readonly of: keyof typeof words;
+  readonly overview: Overview;
+  readonly window: TimeWindow;
+}): ReactNode {
+  const { title, tone, about } = words[of];
+  const series = seriesOf(window, overview.samples, (sample) => sample[of], 0);
+  const sum = overview.samples.reduce((total, sample) => total + sample[of], 0);
+  return (
+    <section className="card stat" aria-label={`${title} packets`}>
+      <h2>{title}</h2>
+      <p className="stat-figure" title={sum.toLocaleString('en')}>
+        <strong>{compactCount(sum)}</strong> <span className="small dimmed">packets</span>
+      </p>
+      <Sparkline series={series} tone={tone} label={`${title} packets over time, ${sum.toLocaleString('en')} in all`} />
+      <p className="small dimmed">{about}</p>
+    </section>
+  );
+}

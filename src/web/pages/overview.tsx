@@ -1,0 +1,74 @@
+/** Owns the first page of an organization: whether the fleet is in force, what needs a person, what was refused, and what happened. */
+import { Link, useParams } from '@tanstack/react-router';
+import { useMemo, useState, type ReactNode } from 'react';
+import { DeviceIcon } from '../components/icons.tsx';
+import { Empty, Failed, Loading } from '../components/placeholders.tsx';
+import { windowOf } from '../model/plot.ts';
+import { plural } from '../model/rule-text.ts';
+import { Attention, OpenDevices } from '../overview/attention.tsx';
+import { EndingSoon } from '../overview/ending-soon.tsx';
+import { FleetState } from '../overview/fleet-state.tsx';
+import { LastChanges } from '../overview/last-changes.tsx';
+import { Packets } from '../overview/traffic.tsx';
+import { useSnapshot } from '../state/organization.ts';
+import { useOverview } from '../state/overview.ts';
+
+function Fleet({ org }: { readonly org: string }): ReactNode {
+  const [hours, setHours] = useState(24);
+  const { data: overview, error, refetch, dataUpdatedAt } = useOverview(hours);
+  const window = useMemo(
+    () => windowOf(hours, (overview?.sample_seconds ?? 300) * 1_000, dataUpdatedAt),
+    [hours, overview?.sample_seconds, dataUpdatedAt],
+  );
+  if (overview === undefined) {
+    return error === null ? <Loading what="Loading…" /> : <Failed error={error} retry={() => void refetch()} />;
+  }
+  return (
+    <>
+      <p className="dimmed overview-line">
+        {plural(overview.devices, 'device')}, {overview.online.toLocaleString('en')} connected
+      </p>
+      <FleetState overview={overview} window={window} org={org} hours={hours} setHours={setHours} />
+      <div className="stats">
+        <OpenDevices org={org} />
+        <Packets of="refused" overview={overview} window={window} />
+        <Packets of="admitted" overview={overview} window={window} />
+      </div>
+      <div className="overview-columns">
+        <Attention overview={overview} org={org} />
+        <div className="stack">
+          <LastChanges org={org} />
+          <EndingSoon org={org} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+export function OverviewPage(): ReactNode {
+  const { org } = useParams({ from: '/o/$org/overview' });
+  const { devices } = useSnapshot();
+  return (
+    <div className="page">
+      <h1>Overview</h1>
+      {devices.length === 0 ? (
+        <div className="card">
+          <Empty
+            icon={<DeviceIcon size={40} />}
+            title="No devices yet"
+            action={
+              <Link className="link" to="/o/$org/devices" params={{ org }}>
+                Add the first devices
+              </Link>
+            }
+          >
+            Once agents run on your machines, this page tells whether your policy is in force on them, and what needs
+            you.
+          </Empty>
+        </div>
+      ) : (
+        <Fleet org={org} />
+      )}
+    </div>
+  );
+}
