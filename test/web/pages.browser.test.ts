@@ -449,7 +449,7 @@ describe('addresses', () => {
     ] as const) {
       await search.fill(text);
       await expectShown(page.getByText('1 of 3 groups'));
-      expect(await page.getByRole('listitem').getByRole('link').allInnerTexts()).toEqual([found]);
+      await expect.poll(() => page.getByRole('listitem').getByRole('link').allInnerTexts()).toEqual([found]);
     }
     await search.fill('nowhere');
     await page.getByRole('button', { name: 'Show every group' }).click();
