@@ -48,7 +48,7 @@ function Tags({ children, rest }: { readonly children: readonly ReactNode[]; rea
 }
 
 function GroupTags({ groups }: { readonly groups: readonly GroupOn[] }): ReactNode {
-  const shown = groups.slice(0, 3);
+  const shown = groups.slice(0, 2);
   return (
     <Tags rest={groups.length - shown.length}>
       {shown.map(({ id, group, by }) => (
@@ -106,8 +106,8 @@ const Row = memo(function Row({ device, org, start, user, status, groupsOf, isSe
       </span>
       <span className="mono clip col-address">{device.tunnel_ip || '–'}</span>
       <span className="tags col-labels">
-        <Tags rest={labels.length - 3}>
-          {labels.slice(0, 3).map((label) => (
+        <Tags rest={labels.length - 2}>
+          {labels.slice(0, 2).map((label) => (
             <Tag key={label}>{label}</Tag>
           ))}
         </Tags>
