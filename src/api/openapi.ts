@@ -106,10 +106,11 @@ function parameters(operation: Operation, components: Components): Json[] {
     required: true,
     schema: { type: 'string', format: 'uuid' },
   }));
+  const needed: ReadonlySet<string> = new Set(operation.query?.required);
   const inQuery = Object.entries(operation.query?.properties ?? {}).map(([name, schema]) => ({
     name,
     in: 'query',
-    required: false,
+    required: needed.has(name),
     schema: components.refer(schema),
   }));
   const inHeader = operation.conditional

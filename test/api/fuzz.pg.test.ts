@@ -23,7 +23,7 @@ interface Described {
   readonly id: string;
   readonly method: string;
   readonly path: string;
-  readonly query: readonly { readonly name: string; readonly schema: Schema }[];
+  readonly query: readonly { readonly name: string; readonly required: boolean; readonly schema: Schema }[];
   readonly body: Schema | undefined;
   readonly responses: Readonly<Record<string, Json>>;
 }
@@ -35,6 +35,8 @@ let described: readonly Described[];
 let callers: readonly Api[];
 /** The organization that the callers have their roles in. */
 let home: string;
+/** Ends of a connection, one of which is a device that has an address. */
+let ends: readonly string[];
 /** The audit's newest entry when all was prepared. */
 let lastPrepared: string;
 /** Ids that answers have named, newest last; of groups, devices and keys those at home. */
@@ -61,6 +63,9 @@ beforeAll(async () => {
   const place = await newPlace(server);
   const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'first' });
   const key = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, { uses: 50 });
+  const reached = { public_key: 'reached', tunnel_ip: '100.64.0.9' };
+  const { id: end } = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, reached);
+  ends = [end, '192.0.2.9'];
   home = place.org;
   learn('device_id', device.id);
   learn('sg_id', place.defaultGroup);
@@ -142,6 +147,15 @@ interface Ask {
   readonly asked: Asked;
 }
 
+/** Values of parameters that a schema alone does not find. */
+const good: Readonly<Record<string, () => fc.Arbitrary<string>>> = {
+  // Who waits for what will not come holds a lane for as long.
+  wait: () => fc.constantFrom('0', '1', '121'),
+  from: () => fc.constantFrom(...ends),
+  to: () => fc.constantFrom(...ends),
+  protocol: () => fc.constantFrom('tcp', 'udp', 'icmp', '47'),
+};
+
 function asks(values: Values, among: readonly Described[]): fc.Arbitrary<Ask> {
   // Deletions are rarer than what they need, or there would soon be nothing left to ask about.
   const chosen = among.flatMap((one) =>
@@ -154,14 +168,16 @@ function asks(values: Values, among: readonly Described[]): fc.Arbitrary<Ask> {
       Object.fromEntries(
         operation.query.map(({ name, schema }) => [
           name,
-          // Who waits for what will not come holds a lane for as long.
           fc.oneof(
-            name === 'wait' ? fc.constantFrom('0', '1', '121') : values.valid(schema).map(String),
+            good[name]?.() ?? values.valid(schema).map(String),
             fc.constantFrom('', '-1', 'x', '0', '1e3', 'true', '%00'),
           ),
         ]),
       ),
-      { requiredKeys: [], noNullPrototype: true },
+      {
+        requiredKeys: operation.query.filter(({ required }) => required).map(({ name }) => name),
+        noNullPrototype: true,
+      },
     );
     const { body } = operation;
     const payload: fc.Arbitrary<Asked> =
