@@ -1,4 +1,7 @@
-/** Builds everything into dist/: the program that `bin/ringfence` runs, the client library, and the web UI. */
+/**
+ * Builds everything into dist/: the program that `bin/ringfence` runs, the client library, and the web UI. With the word
+ * `server`, without the client library: starting the program needs neither it nor the compiler of its types.
+ */
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildClient } from './build-client.mjs';
@@ -7,11 +10,13 @@ import { buildWeb } from './build-web.mjs';
 import { componentsOf, licenceNotices } from './packaging/components.mjs';
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
+const whole = process.argv[2] !== 'server';
+if (!whole) process.stderr.write('setup: building the program and the web UI\n');
 const outdir = `${dist}.${process.pid}`;
 try {
   const [program, client, web] = await Promise.all([
     buildProgram({ outdir }),
-    buildClient({ outdir }),
+    whole ? buildClient({ outdir }) : [],
     buildWeb({ outdir }),
   ]);
   const components = componentsOf({ program, client, web });

@@ -4,12 +4,17 @@ import { purposes, systemPackages } from './packages.mjs';
 /** @import { Purpose, SystemPackage } from './packages.mjs' */
 
 /**
+ * What is installed by npm: what the program is built from, or what checks, tests, benchmarks and types need too
+ * (`test/package.json`), which is as much again.
+ * @typedef {'program' | 'all'} NpmPackages
+ */
+
+/**
  * What was found on the machine.
  * @typedef {object} Found
  * @property {string} nodeVersion as in `process.versions.node`
  * @property {string} requiredNode as in package.json's `engines.node`, of the form `>=20.19`
- * @property {string | undefined} installedStamp kept inside node_modules by the last set-up
- * @property {string} wantedStamp of the lock file as it is now
+ * @property {'none' | NpmPackages} installed the npm packages that are there, as the lock file is now
  * @property {(need: string) => boolean} has whether a program or path exists
  * @property {boolean} root
  * @property {boolean} apt whether `apt-get` exists
@@ -17,7 +22,7 @@ import { purposes, systemPackages } from './packages.mjs';
 
 /**
  * One thing to do. `stop` ends set-up with a message.
- * @typedef {{do: 'npm'} | {do: 'apt', packages: readonly SystemPackage[]} | {do: 'stop', message: string}} Step
+ * @typedef {{do: 'npm', packages: NpmPackages} | {do: 'apt', packages: readonly SystemPackage[]} | {do: 'stop', message: string}} Step
  */
 
 /**
@@ -58,6 +63,12 @@ export function missingPackages(purpose, has, list = systemPackages) {
   return list.filter((p) => p.for.includes(purpose) && !p.needs.every((need) => has(need)));
 }
 
+/**
+ * @param {Purpose} purpose
+ * @returns {NpmPackages}
+ */
+const npmPackagesFor = (purpose) => (purpose === 'start' || purpose === 'lab' ? 'program' : 'all');
+
 /** @param {readonly SystemPackage[]} packages */
 export const aptInstall = (packages) => ['install', '-y', '--no-install-recommends', ...packages.map((p) => p.name)];
 
@@ -95,6 +106,7 @@ export function plan(purpose, found) {
     }
     steps.push({ do: 'apt', packages: missing });
   }
-  if (found.installedStamp !== found.wantedStamp) steps.push({ do: 'npm' });
+  const packages = npmPackagesFor(purpose);
+  if (found.installed !== packages && found.installed !== 'all') steps.push({ do: 'npm', packages });
   return steps;
 }

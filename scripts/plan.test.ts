@@ -6,8 +6,7 @@ import { commandForRoot, missingPackages, nodeIsNewEnough, parseArguments, plan,
 const ready: Found = {
   nodeVersion: '20.19.0',
   requiredNode: '>=20.19',
-  installedStamp: 'same',
-  wantedStamp: 'same',
+  installed: 'all',
   has: () => true,
   root: true,
   apt: true,
@@ -19,13 +18,24 @@ describe('the plan of set-up', () => {
     for (const purpose of ['start', 'lab', 'test', 'bench'] as const) expect(plan(purpose, ready)).toEqual([]);
   });
 
-  it('installs npm packages when there is no stamp or the lock file changed', () => {
-    expect(plan('start', { ...ready, installedStamp: undefined })).toEqual([{ do: 'npm' }]);
-    expect(plan('start', { ...ready, installedStamp: 'older' })).toEqual([{ do: 'npm' }]);
+  it('installs what the command needs from npm: to start the program, nothing that only tests need', () => {
+    const bare: Found = { ...ready, installed: 'none' };
+    for (const purpose of ['start', 'lab'] as const)
+      expect(plan(purpose, bare)).toEqual([{ do: 'npm', packages: 'program' }]);
+    for (const purpose of ['test', 'bench', 'package', 'packages', 'release'] as const) {
+      expect(plan(purpose, bare)).toEqual([{ do: 'npm', packages: 'all' }]);
+    }
+  });
+
+  it('installs the rest when tests are run after the program was started, and never less than is there', () => {
+    const started: Found = { ...ready, installed: 'program' };
+    expect(plan('start', started)).toEqual([]);
+    expect(plan('test', started)).toEqual([{ do: 'npm', packages: 'all' }]);
+    expect(plan('start', ready)).toEqual([]);
   });
 
   it('installs exactly the Debian packages whose programs are missing, before npm packages', () => {
-    const steps = plan('test', { ...lacking('nft', 'conntrack'), installedStamp: undefined });
+    const steps = plan('test', { ...lacking('nft', 'conntrack'), installed: 'none' });
     expect(steps.map((step) => step.do)).toEqual(['apt', 'npm']);
     expect(steps[0]).toMatchObject({ packages: [{ name: 'nftables' }, { name: 'conntrack' }] });
   });
@@ -58,7 +68,7 @@ describe('the plan of set-up', () => {
   });
 
   it('stops at a Node that is too old, before anything is installed', () => {
-    const steps = plan('start', { ...lacking('setpriv'), nodeVersion: '18.20.4', installedStamp: undefined });
+    const steps = plan('start', { ...lacking('setpriv'), nodeVersion: '18.20.4', installed: 'none' });
     expect(steps).toHaveLength(1);
     expect(steps[0]).toHaveProperty('message', expect.stringContaining('>=20.19'));
   });

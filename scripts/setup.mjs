@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { aptInstall, parseArguments, plan } from './plan.mjs';
 
 /** @import { SystemPackage } from './packages.mjs' */
+/** @import { NpmPackages } from './plan.mjs' */
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const stampFile = join(root, 'node_modules', '.ringfence-setup');
@@ -125,24 +126,35 @@ function withoutMainCluster(install) {
   }
 }
 
-function installNpmPackages() {
+/** @param {NpmPackages} packages */
+function installNpmPackages(packages) {
   say('installing npm packages');
   // Under npm, use that same npm; the dev packages are asked for because NODE_ENV=production would leave them out.
   const own = process.env['npm_execpath'];
   const [program, ...first] = own?.endsWith('npm-cli.js') ? [process.execPath, own] : ['npm'];
   const args = [...first, 'ci', '--prefer-offline', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
+  if (packages === 'program') args.push('--workspaces=false');
   if (!succeeds(program ?? 'npm', args)) {
     stop('npm ci failed; its last words are above. Check the network or npm cache, then run the command again.');
   }
-  writeFileSync(stampFile, wantedStamp());
+  writeFileSync(stampFile, stampOf(packages));
 }
 
-/** Other lock, other platform or other Node ABI: other node_modules. */
-function wantedStamp() {
+/**
+ * Kept inside node_modules by the last set-up. Other lock, other platform or other Node ABI: other node_modules.
+ * @param {NpmPackages} packages
+ */
+function stampOf(packages) {
   const lock =
     readIfThere(join(root, 'package-lock.json')) ?? stop('package-lock.json is missing: is this a whole clone?');
   const digest = createHash('sha256').update(lock).digest('hex');
-  return `${digest} ${process.platform}-${process.arch} ${process.versions.modules}\n`;
+  return `${digest} ${process.platform}-${process.arch} ${process.versions.modules} ${packages}\n`;
+}
+
+/** @returns {'none' | NpmPackages} */
+function installedNpmPackages() {
+  const stamp = readIfThere(stampFile);
+  return /** @type {const} */ (['all', 'program']).find((packages) => stamp === stampOf(packages)) ?? 'none';
 }
 
 const parsed = parseArguments(process.argv.slice(2));
@@ -154,8 +166,7 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const steps = plan(parsed.purpose, {
   nodeVersion: process.versions.node,
   requiredNode: manifest.engines.node,
-  installedStamp: readIfThere(stampFile),
-  wantedStamp: wantedStamp(),
+  installed: installedNpmPackages(),
   has,
   root: process.getuid?.() === 0,
   apt: has('apt-get'),
@@ -163,6 +174,6 @@ const steps = plan(parsed.purpose, {
 for (const step of steps) {
   if (step.do === 'stop') stop(step.message);
   else if (step.do === 'apt') installDebianPackages(step.packages);
-  else installNpmPackages();
+  else installNpmPackages(step.packages);
 }
 if (steps.length > 0) say('ready');
