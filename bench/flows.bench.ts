@@ -42,7 +42,7 @@ try {
   const count = async (): Promise<number> => (await listConnections(channel)).length;
   const total = await count();
   const flows = netlinkFlowTable(channel, commandFlowTable(run));
-  const revocation = { interface: 'rf0', before, after };
+  const revocation = { interface: 'rf0', before: [before], after };
   const ways: readonly [string, () => Promise<unknown>][] = [
     ['conntrack -D, one call for that device', () => device.run(['conntrack', '-D', '-s', leaver])],
     [

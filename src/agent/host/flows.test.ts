@@ -94,7 +94,7 @@ describe('a tracked connection', () => {
     ['of a container', masqueraded, nothing, noDns, false],
     ['only routed', forwarded, open, nothing, false],
   ])('%s is judged by what opened it', (_, line, before, after, revoked) => {
-    expect(flowsOf(line).some((flow) => isRevoked(flow, before, after))).toBe(revoked);
+    expect(flowsOf(line).some((flow) => isRevoked(flow, [before], after))).toBe(revoked);
   });
 
   test('of the agent with its server stays, and one of a container there does not', () => {
@@ -105,11 +105,11 @@ describe('a tracked connection', () => {
       'tcp      6 299 ESTABLISHED src=100.64.0.1 dst=100.64.0.2 sport=4000 dport=443 src=100.64.0.2 dst=100.64.0.1 sport=443 dport=4000 [ASSURED] mark=0 use=1';
     const closed = policyOf([], [written('udp', 53, 53)]);
     const ends = (line: string): boolean =>
-      flowsOf(line).some((flow) => isRevoked(flow, nothing, closed, { serverAccess }));
+      flowsOf(line).some((flow) => isRevoked(flow, [nothing], closed, { serverAccess }));
     expect([ends(own), ends(masqueraded)]).toEqual([false, true]);
   });
 
   test('that is translated for others stays where they are left alone', () => {
-    expect(flowsOf(published).some((flow) => isRevoked(flow, web, nothing, { containers: 'ignore' }))).toBe(false);
+    expect(flowsOf(published).some((flow) => isRevoked(flow, [web], nothing, { containers: 'ignore' }))).toBe(false);
   });
 });

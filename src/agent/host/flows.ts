@@ -99,13 +99,13 @@ function firstPacket(local: LocalFlow): Packet | undefined {
   return { direction, family: flow.family, remote: address.value, transport, ...(forwarded && { forwarded }) };
 }
 
-/** Whether the connection could be opened under the old policy and can no more under the new one. */
+/** Whether the connection could be opened under one of the old policies and can no more under the new one. */
 export function isRevoked(
   flow: LocalFlow,
-  before: CanonicalPolicy,
+  before: readonly CanonicalPolicy[],
   after: CanonicalPolicy,
   options: DecideOptions = {},
 ): boolean {
   const packet = firstPacket(flow);
-  return packet !== undefined && admits(before, packet) && !admits(after, packet, options);
+  return packet !== undefined && before.some((each) => admits(each, packet)) && !admits(after, packet, options);
 }

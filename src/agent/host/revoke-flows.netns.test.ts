@@ -67,7 +67,7 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
   const revoke = (before: CanonicalPolicy, after: CanonicalPolicy, remotes?: readonly string[]): Promise<Revoked> => {
     const run = commandRunner(device.inside([]));
     const table = way === 'programs' ? commandFlowTable(run) : netlinkFlowTable(channel, never);
-    return revokeFlows({ run, table }, { interface: 'rf0', before, after, remotes });
+    return revokeFlows({ run, table }, { interface: 'rf0', before: [before], after, remotes });
   };
   const tracked = async (): Promise<number[]> => {
     const { stdout } = await device.run(['conntrack', '-L']);
@@ -157,7 +157,7 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
       const table = commandFlowTable(crippled);
       return { run: crippled, table: way === 'programs' ? table : netlinkFlowTable(absent, table) };
     };
-    const revocation = { interface: 'rf0', before: both, after: web };
+    const revocation = { interface: 'rf0', before: [both], after: web };
     await expect(revokeFlows(without('conntrack'), revocation)).rejects.toMatchObject({ code: 'cannot_run' });
     expect(await revokeFlows(without('ss'), revocation)).toMatchObject({
       count: 1,

@@ -7,7 +7,8 @@ import type { Run } from './run-command.ts';
 
 export interface Revocation {
   readonly interface: string;
-  readonly before: CanonicalPolicy;
+  /** Connections may stand on any of these. */
+  readonly before: readonly CanonicalPolicy[];
   readonly after: CanonicalPolicy;
   /** The agent's own connections stay, whatever the policy says of them. */
   readonly serverAccess?: ServerAccess | undefined;
@@ -30,7 +31,7 @@ export interface RevocationPorts {
 }
 
 /**
- * Ends every connection over the interface that the old policy admitted and the new one does not. The new rules are in
+ * Ends every connection over the interface that an old policy admitted and the new one does not. The new rules are in
  * force already. Local sockets go first: a socket that still sends would have the connection tracked again, from this
  * side. Then the kernel forgets the connection, and what still comes of it is new, and judged by the rules.
  */

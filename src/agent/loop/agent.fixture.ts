@@ -68,6 +68,8 @@ export class World {
   readonly source = new FakeSource();
   readonly logged: { level: LogLevel; message: string; fields: Fields | undefined }[] = [];
   readonly revocations: Revocation[] = [];
+  /** Why connections cannot be ended at the moment. */
+  revokeFault: Error | undefined;
   readonly agent: Agent;
   links: readonly Link[] | Error = [{ index: 5, name: 'wg0', discovers: false }];
   readonly #end = new AbortController();
@@ -96,6 +98,7 @@ export class World {
       log: (level, message, fields) => this.logged.push({ level, message, fields }),
       ...(!keepEstablished && {
         revoke: async (revocation: Revocation) => {
+          if (this.revokeFault !== undefined) throw this.revokeFault;
           this.revocations.push(revocation);
           return { count: 1 };
         },

@@ -114,7 +114,7 @@ describe('before the first policy', () => {
     await whenSettled(() => second.source.running);
     expect((await second.enforced())?.policy).toEqual(meaning(ssh));
     // Connections that stood on the older policy are looked after, and the newer one is saved.
-    expect(second.revocations).toMatchObject([{ before: meaning(web), after: meaning(ssh) }]);
+    expect(second.revocations).toMatchObject([{ before: [meaning(web)], after: meaning(ssh) }]);
     await whenSettled(async () => {
       const read = await state.readPolicy('policy');
       return read.kind === 'found' && read.record.revision === 8;
@@ -141,7 +141,7 @@ describe('a change of policy', () => {
     expect((await world.enforced())?.policy).toEqual(meaning(web));
     world.source.know(4, ssh);
     await whenSettled(() => world.revocations.length === 2);
-    expect(world.revocations.at(-1)).toMatchObject({ interface: 'wg0', before: meaning(web), after: meaning(ssh) });
+    expect(world.revocations.at(-1)).toMatchObject({ interface: 'wg0', before: [meaning(web)], after: meaning(ssh) });
     await whenSettled(async () => {
       const read = await state.readPolicy('policy');
       return read.kind === 'found' && read.record.revision === 4;

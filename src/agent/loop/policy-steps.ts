@@ -4,6 +4,7 @@ import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
 import { remotesOfChange } from './membership-change.ts';
+import { withNarrowed, withPolicy } from './pending-revocation.ts';
 import type { InForce, LoopState } from './state.ts';
 import { collectAfter } from './table-steps.ts';
 
@@ -15,9 +16,13 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   const noteIntent = async (): Promise<void> => {
     if (record !== undefined) await folder?.writeIntent(record).catch(() => {});
   };
-  const changed = await enforcer.apply(target, noteIntent);
+  const changed = await enforcer.apply(target, noteIntent).catch((error: unknown) => {
+    // The kernel may have it all the same, and admit by it until another policy is in force.
+    state.attempted = withPolicy(state.attempted, target.policy);
+    throw error;
+  });
   state.inForce = { desired, driver, target };
-  if (before !== undefined && before.target.policy !== target.policy) noteRevocation(state, before, desired);
+  noteRevocation(state, before, state.inForce);
   state.applies++;
   state.appliedAt = clock.now();
   state.unverified = true;
@@ -33,25 +38,27 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   });
 }
 
-/** Marks that connections may stand on the policy before; on that before it too, where these were not ended yet. */
-function noteRevocation(state: LoopState, before: InForce, after: DesiredPolicy): void {
-  const { revokeFrom, revokeRemotes } = state;
-  const narrowed = remotesOfChange(before.desired.policy, after.policy);
+/** Marks that connections may stand on the policy before, and on those that were tried in between. */
+function noteRevocation(state: LoopState, before: InForce | undefined, { desired, target }: InForce): void {
+  const { attempted } = state;
+  state.attempted = [];
+  for (const policy of attempted) {
+    if (policy !== target.policy) state.revocation = withNarrowed(state.revocation, policy, undefined);
+  }
+  if (before === undefined || before.target.policy === target.policy) return;
+  const narrowed = remotesOfChange(before.desired.policy, desired.policy);
   // Nobody lost anything: who joins is none the worse, and neither are the others.
   if (narrowed?.length === 0) return;
-  const waiting = revokeFrom === undefined ? [] : revokeRemotes;
-  state.revokeFrom ??= before.target.policy;
-  state.revokeRemotes = waiting && narrowed && [...new Set([...waiting, ...narrowed])];
+  state.revocation = withNarrowed(state.revocation, before.target.policy, narrowed);
 }
 
 export async function revokeConnections({ state, options: { revoke, log } }: Loop): Promise<void> {
-  const { revokeFrom: before, revokeRemotes: remotes, inForce } = state;
-  if (before === undefined || inForce === undefined || revoke === undefined) return;
+  const { revocation, inForce } = state;
+  if (revocation === undefined || inForce === undefined || revoke === undefined) return;
   const { policy: after, interface: name, serverAccess, forwarding } = inForce.target;
   const containers = forwarding === undefined ? 'ignore' : 'guard';
-  const { count, trouble } = await revoke({ interface: name, before, after, serverAccess, containers, remotes });
-  state.revokeFrom = undefined;
-  state.revokeRemotes = undefined;
+  const { count, trouble } = await revoke({ interface: name, ...revocation, after, serverAccess, containers });
+  state.revocation = undefined;
   state.revokedConnections += count;
   if (count > 0) log('info', 'connections were ended whose rule is gone', { count });
   if (trouble !== undefined) log('warn', trouble);

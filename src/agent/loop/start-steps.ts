@@ -2,6 +2,7 @@
 import { chooseDriver, type Note } from '../host/driver-interface.ts';
 import { readCounters } from './counting.ts';
 import type { Loop } from './loop.ts';
+import { withNarrowed } from './pending-revocation.ts';
 import { startingPolicy } from './starting-policy.ts';
 
 /** Reads the interfaces, whether the device forwards between them, and chooses the driver interface among them. */
@@ -43,7 +44,7 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
     untilFirstPolicy,
   });
   state.desired = desired;
-  state.revokeFrom = revokeFrom;
+  if (revokeFrom !== undefined) state.revocation = withNarrowed(state.revocation, revokeFrom, undefined);
   if (lastGood.kind === 'found' && revokeFrom === undefined) {
     state.saved = { policy: desired?.policy, interface: lastGood.record.interface };
   }

@@ -8,6 +8,7 @@ import { CounterTotals } from '../kernel/counter-totals.ts';
 import type { TableChange } from '../kernel/drift.ts';
 import type { Target } from '../kernel/enforcer.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
+import type { PendingRevocation } from './pending-revocation.ts';
 import type { StepKind } from './step.ts';
 
 /** Why the server's policy is not followed. */
@@ -64,10 +65,10 @@ export interface LoopState {
   readBack: { readonly target: Target; readonly digest: string } | undefined;
   /** What the state folder holds for the next start. */
   saved: { readonly policy: EffectivePolicy | undefined; readonly interface: InterfaceName } | undefined;
-  /** Connections may still stand on this older policy. */
-  revokeFrom: CanonicalPolicy | undefined;
-  /** The only far ends that may have lost anything since then; absent where it may be anybody. */
-  revokeRemotes: readonly string[] | undefined;
+  /** Policies that could not be put in force since; the kernel may have had them all the same. */
+  attempted: readonly CanonicalPolicy[];
+  /** What connections may still stand on. */
+  revocation: PendingRevocation | undefined;
   held: Held | undefined;
 
   // Marks: what handlers and finished steps leave for the next step.
@@ -109,8 +110,8 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   inForce: undefined,
   readBack: undefined,
   saved: undefined,
-  revokeFrom: undefined,
-  revokeRemotes: undefined,
+  attempted: [],
+  revocation: undefined,
   held: undefined,
   started: false,
   linksChanged: true,

@@ -29,6 +29,8 @@ export interface Marks {
   readonly unapplied: boolean;
   /** A change of policy may have taken the ground from connections. */
   readonly revokePending: boolean;
+  /** It did so many times already: this is not put off again by the next one. */
+  readonly revokeUrgent: boolean;
   /** What is in force is not on the disk yet. */
   readonly unsaved: boolean;
   /** What was put in force has not been read back yet. */
@@ -61,6 +63,13 @@ const whenMarked = (marked: boolean): number | undefined => (marked ? Number.NEG
 const unlessCrowded = (at: number, { crowded, collectAt = at }: Pick<Marks, 'crowded' | 'collectAt'>): number =>
   crowded ? Math.max(at, collectAt) : at;
 
+/** Where withdrawn connections must not wait for the next policy, too. */
+const revokeFirst: readonly StepKind[] = [
+  ...steps.slice(0, steps.indexOf('apply')),
+  'revoke',
+  ...steps.slice(steps.indexOf('apply')).filter((step) => step !== 'revoke'),
+];
+
 /** From when on each step is due; never, where there is no answer. */
 const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = {
   links: ({ linksChanged }) => whenMarked(linksChanged),
@@ -81,7 +90,7 @@ export type Next =
 export function nextStep({ now, marks, notBefore, last }: Situation): Next {
   let until = Number.POSITIVE_INFINITY;
   let repair = false;
-  for (const step of steps) {
+  for (const step of marks.revokeUrgent ? revokeFirst : steps) {
     const from = due[step](marks);
     if (from === undefined) continue;
     const at = Math.max(from, notBefore[step] ?? Number.NEGATIVE_INFINITY);

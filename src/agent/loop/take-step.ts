@@ -1,6 +1,7 @@
 /** Owns one turn of the loop: which step comes next, taking it, and surviving its failure. */
 import { adviceFor } from './advice.ts';
 import type { Loop } from './loop.ts';
+import { isUrgent } from './pending-revocation.ts';
 import { applyPolicy, isUnsaved, revokeConnections, savePolicy } from './policy-steps.ts';
 import { readLinks, takeUpLastRun } from './start-steps.ts';
 import { isPending } from './state.ts';
@@ -43,7 +44,8 @@ export function chooseStep(loop: Loop): Next {
       notStarted: !state.started,
       tampered: state.tableChange !== undefined,
       unapplied: state.started && state.target !== undefined && isPending(state),
-      revokePending: state.revokeFrom !== undefined && options.revoke !== undefined,
+      revokePending: state.revocation !== undefined && options.revoke !== undefined,
+      revokeUrgent: isUrgent(state.revocation),
       unsaved: isUnsaved(loop),
       unverified: state.unverified,
       saveAt: state.saveAt,
