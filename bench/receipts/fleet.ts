@@ -1,5 +1,4 @@
 /** Owns a fleet of devices in the load generator: each with a real stream and its own token, reporting what an agent would. */
-import { Agent, request as send } from 'node:http';
 import { connect, type Socket } from 'node:net';
 
 export interface BenchDevice {
@@ -7,20 +6,66 @@ export interface BenchDevice {
   readonly token: string;
 }
 
-const inTurn = async <T>(items: readonly T[], at: number, work: (item: T) => Promise<void>): Promise<void> => {
-  const queue = [...items];
-  await Promise.all(
-    Array.from({ length: at }, async () => {
-      for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);
-    }),
-  );
-};
+/** Connections that reports go over: as many are under way at once as a fleet's would be, that each device has its own. */
+const connections = 500;
+/** Streams that are opened at a time. */
+const opening = 100;
+
+interface Report {
+  readonly device: BenchDevice;
+  readonly status: object;
+  readonly resolve: () => void;
+  readonly reject: (failure: Error) => void;
+}
+
+/** One connection for reports, each of which waits for its answer. Answers are short, and come whole. */
+class Reporter {
+  readonly #socket: Socket;
+  readonly #host: string;
+  readonly #next: () => Report | undefined;
+  readonly #path: (device: BenchDevice) => string;
+  #current: Report | undefined;
+
+  constructor(url: URL, next: () => Report | undefined, path: (device: BenchDevice) => string) {
+    this.#next = next;
+    this.#path = path;
+    this.#host = url.host;
+    this.#socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
+    this.#socket.on('error', (failure) => this.#current?.reject(failure));
+    this.#socket.on('close', () => this.#current?.reject(new Error('the connection of a report ended')));
+    this.#socket.on('data', (chunk: Buffer) => {
+      const answered = this.#current;
+      this.#current = undefined;
+      const head = chunk.toString('latin1', 0, 12);
+      if (head === 'HTTP/1.1 200') answered?.resolve();
+      else answered?.reject(new Error(head));
+      this.go();
+    });
+  }
+
+  go(): void {
+    this.#current = this.#next();
+    if (this.#current === undefined) return;
+    const { device, status } = this.#current;
+    const body = JSON.stringify(status);
+    const head = `PUT ${this.#path(device)} HTTP/1.1\r\nHost: ${this.#host}\r\nAuthorization: Bearer ${device.token}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+    this.#socket.write(`${head}\r\n\r\n${body}`);
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}
 
 export class Fleet {
   readonly url: URL;
   readonly org: string;
   readonly devices: readonly BenchDevice[];
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  readonly #reporters: readonly Reporter[];
+  readonly #idle: Reporter[];
+  /** Reports to be made; those up to `#taken` have been. */
+  #due: Report[] = [];
+  #taken = 0;
   readonly #sockets = new Set<Socket>();
   /** What each device says once it is asked. */
   status: object = { state: 'starting' };
@@ -30,11 +75,33 @@ export class Fleet {
     this.url = new URL(url);
     this.org = org;
     this.devices = devices;
+    const path = ({ id }: BenchDevice): string => `/api/organizations/${org}/devices/${id}/status`;
+    this.#reporters = Array.from({ length: connections }, () => {
+      const reporter: Reporter = new Reporter(this.url, () => this.#take(reporter), path);
+      return reporter;
+    });
+    this.#idle = [...this.#reporters];
+  }
+
+  #take(reporter: Reporter): Report | undefined {
+    const report = this.#due[this.#taken];
+    if (report !== undefined) this.#taken += 1;
+    else {
+      this.#idle.push(reporter);
+      [this.#due, this.#taken] = [[], 0];
+    }
+    return report;
   }
 
   /** Opens every stream; resolves when each has seen its tails. With other credentials they are streams of nobody's device. */
-  connect(tokenOf: (device: BenchDevice, index: number) => string = ({ token }) => token): Promise<void> {
-    return inTurn([...this.devices.entries()], 100, ([index, device]) => this.#open(device, tokenOf(device, index)));
+  async connect(tokenOf: (device: BenchDevice, index: number) => string = ({ token }) => token): Promise<void> {
+    const queue = [...this.devices.entries()];
+    await Promise.all(
+      Array.from({ length: opening }, async () => {
+        for (let next = queue.shift(); next !== undefined; next = queue.shift())
+          await this.#open(next[1], tokenOf(next[1], next[0]));
+      }),
+    );
   }
 
   /** Ends every stream. */
@@ -60,13 +127,12 @@ export class Fleet {
       let seen = '';
       socket.on('error', reject);
       socket.on('data', (chunk: Buffer) => {
-        const text = chunk.toString('latin1');
         if (seen !== 'open') {
-          seen += text;
+          seen += chunk.toString('latin1');
           if (!seen.includes('"tail"')) return;
           seen = 'open';
           resolve();
-        } else if (text.includes('"report"')) {
+        } else if (chunk.includes('"report"')) {
           this.asked += 1;
           void this.report(device);
         }
@@ -76,36 +142,19 @@ export class Fleet {
   }
 
   report(device: BenchDevice, status: object = this.status): Promise<void> {
-    const body = JSON.stringify(status);
     return new Promise((resolve, reject) => {
-      const request = send({
-        agent: this.#agent,
-        host: this.url.hostname,
-        port: this.url.port,
-        method: 'PUT',
-        path: `/api/organizations/${this.org}/devices/${device.id}/status`,
-        headers: {
-          authorization: `Bearer ${device.token}`,
-          'content-type': 'application/json',
-          'content-length': Buffer.byteLength(body),
-        },
-      });
-      request.on('error', reject);
-      request.on('response', (answer) => {
-        answer.resume();
-        answer.on('end', () => (answer.statusCode === 200 ? resolve() : reject(new Error(String(answer.statusCode)))));
-      });
-      request.end(body);
+      this.#due.push({ device, status, resolve, reject });
+      this.#idle.pop()?.go();
     });
   }
 
   /** Everybody says something, as fast as the server takes it. */
-  reportAll(status: object): Promise<void> {
-    return inTurn(this.devices, 64, (device) => this.report(device, status));
+  async reportAll(status: object): Promise<void> {
+    await Promise.all(this.devices.map((device) => this.report(device, status)));
   }
 
   close(): void {
     this.disconnect();
-    this.#agent.destroy();
+    for (const reporter of this.#reporters) reporter.close();
   }
 }

@@ -45,6 +45,10 @@ interface Report {
 
 const nameOf = (pointer: string): string => (pointer === '' ? 'The body' : (pointer.split('/').at(-1) ?? ''));
 
+/** Characters of a text, where their number decides: a pair of surrogates is one. */
+const lengthOf = (text: string, { least, most }: { readonly least: number; readonly most: number }): number =>
+  text.length > most * 2 || (text.length <= most && text.length >= least * 2) ? text.length : [...text].length;
+
 const timestamp =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
 
@@ -57,16 +61,16 @@ export function isTimestamp(text: string): boolean {
 }
 
 function checkString(schema: Schema, value: unknown, pointer: string, report: Report): void {
-  const name = nameOf(pointer);
   if (typeof value !== 'string')
-    return report(pointer, 'not_a_string', () => `${name} must be a string, got ${show(value)}.`);
+    return report(pointer, 'not_a_string', () => `${nameOf(pointer)} must be a string, got ${show(value)}.`);
   if (schema.format === 'uuid') {
-    if (!isUuid(value)) report(pointer, 'not_an_id', () => `${name} must be a UUID, got ${show(value)}.`);
+    if (!isUuid(value)) report(pointer, 'not_an_id', () => `${nameOf(pointer)} must be a UUID, got ${show(value)}.`);
     return;
   }
   if (schema.format === 'date-time') {
     if (!isTimestamp(value)) {
-      report(pointer, 'not_a_timestamp', () => `${name} must be a time like 2030-01-31T12:00:00Z, got ${show(value)}.`);
+      const form = 'a time like 2030-01-31T12:00:00Z';
+      report(pointer, 'not_a_timestamp', () => `${nameOf(pointer)} must be ${form}, got ${show(value)}.`);
     }
     return;
   }
@@ -79,21 +83,21 @@ function checkString(schema: Schema, value: unknown, pointer: string, report: Re
   const { minLength = 0 } = schema;
   const set = schema.limit === undefined ? undefined : report.lengths?.[schema.limit];
   const maxLength = set ?? schema.maxLength ?? Number.POSITIVE_INFINITY;
-  const length = value.length > maxLength * 2 ? value.length : [...value].length;
+  const length = lengthOf(value, { least: minLength, most: maxLength });
   const fault = textFault(value, { lines: schema.multiline === true });
-  if (length < minLength) report(pointer, 'text_too_short', () => `${name} must not be empty.`);
+  if (length < minLength) report(pointer, 'text_too_short', () => `${nameOf(pointer)} must not be empty.`);
   else if (length > maxLength) {
-    report(pointer, 'text_too_long', () => `${name} may be ${maxLength} characters long, got ${length}.`);
-  } else if (fault !== undefined) report(pointer, 'text_invalid', () => `${name} ${fault}.`);
+    report(pointer, 'text_too_long', () => `${nameOf(pointer)} may be ${maxLength} characters long, got ${length}.`);
+  } else if (fault !== undefined) report(pointer, 'text_invalid', () => `${nameOf(pointer)} ${fault}.`);
 }
 
 function checkInteger(schema: Schema, value: unknown, pointer: string, report: Report): void {
-  const name = nameOf(pointer);
   const { minimum = -Infinity, maximum = Infinity } = schema;
   if (typeof value !== 'number' || !Number.isInteger(value)) {
-    report(pointer, 'not_an_integer', () => `${name} must be a whole number, got ${show(value)}.`);
+    report(pointer, 'not_an_integer', () => `${nameOf(pointer)} must be a whole number, got ${show(value)}.`);
   } else if (value < minimum || value > maximum) {
-    report(pointer, 'out_of_range', () => `${name} must lie between ${minimum} and ${maximum}, got ${show(value)}.`);
+    const bounds = `between ${minimum} and ${maximum}`;
+    report(pointer, 'out_of_range', () => `${nameOf(pointer)} must lie ${bounds}, got ${show(value)}.`);
   }
 }
 
@@ -131,8 +135,9 @@ function checkObject(schema: Schema, value: unknown, pointer: string, report: Re
   }
   const { properties = {}, required = [] } = schema;
   const known = Object.keys(properties);
-  for (const name of Object.keys(value)) {
-    if (known.includes(name)) continue;
+  const given = Object.keys(value);
+  for (const name of given) {
+    if (Object.hasOwn(properties, name)) continue;
     const choices = known.length > 0 ? known.join(', ') : 'none';
     report(
       at(pointer, name.slice(0, 100)),
@@ -140,15 +145,16 @@ function checkObject(schema: Schema, value: unknown, pointer: string, report: Re
       () => `There is no field ${show(name)} here; known: ${choices}.`,
     );
   }
-  const count = Object.keys(value).length;
+  const count = given.length;
   if (count < (schema.minProperties ?? 0) || count > (schema.maxProperties ?? Infinity)) {
     report(pointer, 'one_key_only', () => `${nameOf(pointer)} must have exactly one of ${known.join(', ')}.`);
   }
-  for (const [name, inner] of Object.entries(properties)) {
-    const here = at(pointer, name);
-    const given = field(value, name);
-    if (given !== undefined) walk(inner, given, here, report);
-    else if (required.includes(name)) report(here, 'missing_field', () => `${name} is required.`);
+  for (const name of known) {
+    const inner = properties[name];
+    const part = field(value, name);
+    if (part === undefined) {
+      if (required.includes(name)) report(at(pointer, name), 'missing_field', () => `${name} is required.`);
+    } else if (inner !== undefined) walk(inner, part, at(pointer, name), report);
   }
   return undefined;
 }

@@ -40,11 +40,16 @@ export interface ReadGroupOptions {
 const groupFields = ['group_name', 'group_description', 'org_id', 'inbound_rules', 'outbound_rules'];
 const groupFieldsWithNames = [...groupFields, 'applies_to', 'guardrail'];
 
+const halfPair = /\p{Surrogate}/u;
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const forbiddenInLine = /[\u0000-\u001f\u007f]/;
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const forbiddenInLines = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/;
+
 /** What PostgreSQL text and a terminal cannot carry: NUL, lone surrogates; in one-line texts every control character. */
 export function textFault(text: string, { lines }: { readonly lines: boolean }): string | undefined {
-  if (/\p{Surrogate}/u.test(text)) return 'holds half a surrogate pair';
-  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-  const forbidden = lines ? /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/ : /[\u0000-\u001f\u007f]/;
+  if (halfPair.test(text)) return 'holds half a surrogate pair';
+  const forbidden = lines ? forbiddenInLines : forbiddenInLine;
   return forbidden.test(text) ? 'holds control characters' : undefined;
 }
 

@@ -86,7 +86,9 @@ export function join<One>(found: Found<One>, further: readonly One[]): Found<One
 
 /** Appends one step to a JSON pointer. */
 export const at = (pointer: string, step: string | number): string =>
-  typeof step === 'number' ? `${pointer}/${step}` : `${pointer}/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+  typeof step === 'number' || !(step.includes('~') || step.includes('/'))
+    ? `${pointer}/${step}`
+    : `${pointer}/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 const longest = 60;
 

@@ -121,21 +121,25 @@ const found = (row: TokenRow | undefined): TokenRecord =>
 /** Uses seen since they were last written down: a request must not cost a write. */
 export class UseLog {
   readonly #context: Context;
-  readonly #seen = new Map<string, string>();
+  /** By token: when, in milliseconds. */
+  readonly #seen = new Map<string, number>();
 
   constructor(context: Context) {
     this.#context = context;
   }
 
   saw(id: string): void {
-    this.#seen.set(id, now(this.#context));
+    this.#seen.set(id, this.#context.clock());
   }
 
   async flush(): Promise<void> {
     if (this.#seen.size === 0) return;
     const entries = [...this.#seen];
     this.#seen.clear();
-    await this.#context.writes.run(recordUse, [entries.map(([id]) => id), entries.map(([, at]) => at)]);
+    await this.#context.writes.run(recordUse, [
+      entries.map(([id]) => id),
+      entries.map(([, at]) => new Date(at).toISOString()),
+    ]);
   }
 }
 

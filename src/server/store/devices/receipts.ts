@@ -16,9 +16,17 @@ interface Report {
 /** For so long after it was asked for, receipts of an organization are told of. */
 const awaitedMs = 15_000;
 
-/** Values: organizations, devices, statuses, now. A device that is not there has no row. */
-const reportStatuses = statement<{ device_id: string }>(
-  'report_statuses',
+/** Values: organizations, devices in their order, statuses, now. Whoever has reported before is there: its status goes with it. */
+const updateStatuses = statement<{ device_id: string }>(
+  'update_statuses',
+  `UPDATE device_status s SET status = a.status, reported_at = $4, transaction_id = pg_current_xact_id()
+   FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (org_id, device_id, status)
+   WHERE s.org_id = a.org_id AND s.device_id = a.device_id RETURNING s.device_id`,
+);
+
+/** Values: the same, of those that have not reported before. A device that is not there has no row. */
+const insertStatuses = statement<{ device_id: string }>(
+  'insert_statuses',
   `INSERT INTO device_status (org_id, device_id, status, reported_at, transaction_id)
    SELECT d.org_id, d.id, a.status, $4, pg_current_xact_id()
    FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (org_id, device_id, status)
@@ -57,18 +65,25 @@ export function receiptsIn(context: Context): Receipts {
     if (until !== undefined && until < clock()) awaited.delete(org);
     return awaited.has(org);
   };
+  const write = async (statementOf: typeof updateStatuses, reports: readonly Report[]): Promise<Set<string>> => {
+    const rows = await writes.run(statementOf, [
+      reports.map(({ org }) => org),
+      reports.map(({ id }) => id),
+      reports.map(({ status }) => status),
+      now(context),
+    ]);
+    return new Set(rows.map(({ device_id }) => device_id));
+  };
   const writing = new Coalescer<Report, boolean>({
     nameOf: ({ id }) => id,
     read: async (reports) => {
-      const rows = await writes.run(reportStatuses, [
-        reports.map(({ org }) => org),
-        reports.map(({ id }) => id),
-        reports.map(({ status }) => status),
-        now(context),
-      ]);
+      // In one order, as every process writes them: two that met in the middle would wait for each other.
+      const ordered = reports.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+      const written = await write(updateStatuses, ordered);
+      const others = ordered.filter(({ id }) => !written.has(id));
+      if (others.length > 0) for (const id of await write(insertStatuses, others)) written.add(id);
       const told = new Set(reports.filter(({ org }) => isAwaited(org)).map(({ org }) => org));
       if (told.size > 0) hints.tell({ receipts: [...told] });
-      const written = new Set(rows.map(({ device_id }) => device_id));
       return reports.map(({ id }) => written.has(id));
     },
   });
