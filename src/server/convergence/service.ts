@@ -67,10 +67,13 @@ export function startConvergence({ store, monotonic, pause }: ConvergenceOptions
     const asked = revision ?? kept.state.head;
     if (asked > kept.state.head) return undefined;
     for (;;) {
+      // How each device stands is worked out for the answer alone: it takes far longer than to see that one of them lacks something.
+      while (monotonic() < until && !(await kept.waits.isInForce(asked))) {
+        if (closed) throw new StoreError({ code: 'unavailable' });
+        await kept.waits.wait(asked, { until, signal });
+      }
       const standings = await kept.answers.prompt.get(asked);
       if (monotonic() >= until || inForceEverywhere(standings)) return standings;
-      if (closed) throw new StoreError({ code: 'unavailable' });
-      await kept.waits.wait(asked, { until, signal });
     }
   }
 

@@ -62,6 +62,33 @@ test('each is told when its revision is in force on every device, the others wai
   expect(waits.size).toBe(0);
 });
 
+test('devices are asked again once none of them has answered for a while, and not while they do', async () => {
+  vi.useFakeTimers();
+  try {
+    const { upTo, asked, waits } = organization(1_000);
+    const waiting = waits.wait(1, inSeconds(60));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(asked).toEqual([{ revision: 1, devices: undefined }]);
+    for (const id of [...upTo.keys()].slice(0, 10)) {
+      upTo.set(id, 1);
+      await vi.advanceTimersByTimeAsync(1_000);
+    }
+    expect(asked).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(asked).toHaveLength(2);
+    for (const id of [...upTo.keys()].slice(0, 995)) upTo.set(id, 1);
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(asked).toHaveLength(3);
+    expect(asked.at(-1)?.devices).toHaveLength(5);
+    for (const id of upTo.keys()) upTo.set(id, 1);
+    await vi.advanceTimersByTimeAsync(5_000);
+    await waiting;
+    expect(asked).toHaveLength(3);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test('a wait ends with its connection, and with the last one nobody looks any longer', async () => {
   const { waits, looks } = organization(3);
   const gone = new AbortController();

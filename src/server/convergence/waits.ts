@@ -28,13 +28,21 @@ interface Waiter {
 const gatherMs = 25;
 /** So often devices are looked at without a hint: one may be lost. */
 const lookMs = 1_000;
-/** So many times as long as a look took nothing is looked at again, and no longer than this: looking never takes most of a process. */
+/** So many times as long as reading and looking took nothing is looked at again, and no longer than this: looking never takes most of a process. */
 const restFactor = 10;
 const longestRestMs = 250;
-/** So often devices are asked again: one that came back meanwhile has not heard. */
+/** So long after the last of them said what was missing, devices are asked again: one that came back meanwhile has not heard. */
 const askMs = 3_000;
+/** And so long after they were asked at the latest, however many say it one by one. */
+const longestAskMs = 15_000;
 /** Up to so many devices are asked by name; beyond, all of the organization. */
 const mostNamed = 400;
+
+const leastOf = (upTo: ReadonlyMap<unknown, number>): number => {
+  let least = Number.POSITIVE_INFINITY;
+  for (const revision of upTo.values()) least = Math.min(least, revision);
+  return least;
+};
 
 export class OrganizationWaits {
   readonly #o: WaitsOptions;
@@ -61,6 +69,11 @@ export class OrganizationWaits {
   /** Nobody waits any longer; for a server that stops. */
   close(): void {
     this.#settleAll(new StoreError({ code: 'unavailable' }));
+  }
+
+  /** Whether every device has the revision in force, as far as is known at this moment. */
+  async isInForce(revision: number): Promise<boolean> {
+    return leastOf(await this.#o.enforced.look(false)) >= revision;
   }
 
   /** Resolves when a look has shown the revision on every device, or when the time is over; fails with the signal's reason when whoever asked is gone. */
@@ -99,28 +112,32 @@ export class OrganizationWaits {
 
   async #look(): Promise<void> {
     const { enforced, monotonic } = this.#o;
-    let askedFor = -1;
-    let askedAt = Number.NEGATIVE_INFINITY;
+    let asked = { revision: -1, at: Number.NEGATIVE_INFINITY };
+    /** How many lacked the revision, at the last look that showed fewer. */
+    let lacked = { devices: 0, at: Number.NEGATIVE_INFINITY };
+    let began = monotonic();
     while (this.#waiters.size > 0) {
-      const began = monotonic();
-      const isDue = began - askedAt >= askMs;
+      const isDue = began - lacked.at >= askMs || began - asked.at >= longestAskMs;
       this.#woken = false;
       const upTo = await enforced.look(isDue);
-      let least = Number.POSITIVE_INFINITY;
-      for (const revision of upTo.values()) least = Math.min(least, revision);
+      const least = leastOf(upTo);
       let highest = -1;
       for (const { revision, settle } of this.#waiters) {
         if (revision <= least) settle();
         else highest = Math.max(highest, revision);
       }
-      if (highest >= 0 && (isDue || highest > askedFor)) {
-        [askedFor, askedAt] = [highest, began];
-        const missing = [...upTo].filter(([, revision]) => revision < highest).map(([id]) => id);
+      const missing = [...upTo].flatMap(([id, revision]) => (revision < highest ? [id] : []));
+      const isNew = highest > asked.revision;
+      const areComing = !isNew && missing.length < lacked.devices && began - asked.at < longestAskMs;
+      if (highest >= 0 && (isNew || (isDue && !areComing))) {
+        asked = { revision: highest, at: began };
+        lacked = { devices: missing.length, at: began };
         this.#o.ask({ revision: highest, devices: missing.length <= mostNamed ? missing : undefined });
-      }
+      } else if (areComing) lacked = { devices: missing.length, at: began };
       const took = monotonic() - began;
       await this.#changed();
       await this.#rest(Math.min(longestRestMs, Math.max(gatherMs, restFactor * took)));
+      began = monotonic();
       if (this.#waiters.size > 0) await this.#o.refresh();
     }
   }
