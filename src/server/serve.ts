@@ -2,7 +2,7 @@
 import { randomFillSync } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { limits } from '../api/limits.ts';
 import { defaultLimits } from '../policy/limits.ts';
@@ -33,6 +33,7 @@ import { openStore } from './store/open.ts';
 import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
 import { LocalStreamPlaces, SharedStreamPlaces, type StreamCounter, type StreamLimits } from './stream-places.ts';
+import { processSlices } from './time-slices.ts';
 import { startWatch, type WatchService } from './watch/service.ts';
 import { startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
 import type { WatchSettings } from './watch/settings.ts';
@@ -257,14 +258,14 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
   try {
     const { store, firstAdmin } = await prepare(config, around, undo);
     const compacting = setInterval(() => {
-      store.log.compact().catch((error: unknown) => log.warn({ err: error }, 'old changes were not forgotten'));
-      store.history.forget().catch((error: unknown) => log.warn({ err: error }, 'old states were not forgotten'));
-      store.webhooks
-        .forget(webhookSettings.keepMs)
-        .catch((error: unknown) => log.warn({ err: error }, 'old deliveries were not forgotten'));
-      store.audit.forget().catch((error: unknown) => log.warn({ err: error }, 'old audit entries were not forgotten'));
-      store.sessions.forget().catch((error: unknown) => log.warn({ err: error }, 'old sessions were not forgotten'));
-      store.presence.forget().catch((error: unknown) => log.warn({ err: error }, 'old presence was not forgotten'));
+      const forget = (what: string, work: Promise<unknown>): void =>
+        void work.catch((error: unknown) => log.warn({ err: error }, `old ${what} not forgotten`));
+      forget('changes were', store.log.compact());
+      forget('states were', store.history.forget());
+      forget('deliveries were', store.webhooks.forget(webhookSettings.keepMs));
+      forget('audit entries were', store.audit.forget());
+      forget('sessions were', store.sessions.forget());
+      forget('presence was', store.presence.forget());
     }, compactEveryMs).unref();
     undo.push(() => clearInterval(compacting));
 
@@ -274,7 +275,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
     const devices = keepPresence(store.presence, onWarning);
     undo.push(() => devices.close());
-    const convergence = startConvergence({ store, monotonic: () => performance.now(), pause: () => nextTurn() });
+    const slices = processSlices();
+    const convergence = startConvergence({ store, monotonic: () => performance.now(), slices });
     undo.push(() => convergence.close());
     const census = new Census({ store, convergence, monotonic: () => performance.now(), onWarning });
     undo.push(() => census.close());
@@ -303,6 +305,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       const webhooks = startWebhooks({
         store,
         convergence,
+        slices,
         hosts: config.webhookHosts,
         clock,
         random: Math.random,
@@ -380,14 +383,10 @@ export const streamLimitsOf = (config: ServerConfig): StreamLimits => ({
 
 /** No new requests; streams end; requests in flight may finish, but not for ever. */
 async function closeApp(
-  {
-    app,
-    health,
-    watch,
-    convergence,
-  }: { app: FastifyInstance; health: Health; watch: WatchService; convergence: ConvergenceService },
+  parts: { app: FastifyInstance; health: Health; watch: WatchService; convergence: ConvergenceService },
   patienceMs: number,
 ): Promise<void> {
+  const { app, health, watch, convergence } = parts;
   health.drain();
   // Whoever waits asks another server.
   convergence.close();

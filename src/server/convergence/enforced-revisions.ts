@@ -1,12 +1,14 @@
 /** Owns up to which revision each device has everything in force: a device is judged again only when it, or what it said last, is another. */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { Seen } from '../store/contract/presence.ts';
-import type { OrganizationState } from './organization-state.ts';
+import type { TimeSlices } from '../time-slices.ts';
+import type { Known, OrganizationState } from './organization-state.ts';
 import type { ModelDevice } from './policy-model.ts';
 import type { Receipt } from './receipt.ts';
 
 export interface EnforcedRevisionsOptions {
   readonly state: Pick<OrganizationState, 'devices' | 'receiptOf' | 'workOutDigests' | 'inForceUpTo'>;
+  readonly slices: TimeSlices;
   readonly readPresence: () => Promise<ReadonlyMap<DeviceId, Seen>>;
 }
 
@@ -30,16 +32,21 @@ export class EnforcedRevisions {
    * something, with who is connected: a device that is away may have it by an older word.
    */
   async look(all: boolean): Promise<ReadonlyMap<DeviceId, number>> {
-    const { state, readPresence } = this.#o;
+    const { state, slices, readPresence } = this.#o;
     const seen = all ? await readPresence() : undefined;
-    const again = [...state.devices.values()].filter((device) => this.#isOther(device, all));
-    const known = await state.workOutDigests(0, again, seen);
-    for (const { id } of again) {
-      const device = state.devices.get(id);
-      if (device === undefined) continue;
-      const upTo = state.inForceUpTo(device, seen);
-      this.#judged.set(id, { device: known ? device : undefined, receipt: state.receiptOf(id), upTo });
-    }
+    const again: Known[] = [];
+    await slices.each(state.devices.values(), (device) => {
+      if (this.#isOther(device, all)) again.push({ device, receipt: state.receiptOf(device.id) });
+    });
+    const isKnown = await state.workOutDigests(0, again);
+    await slices.each(again, (one) => {
+      const { id } = one.device;
+      const [device, receipt] = [state.devices.get(id), state.receiptOf(id)];
+      if (device === undefined) return;
+      // For one that is another by now, digests were not worked out: it is judged again the next time.
+      const isCertain = isKnown && device === one.device && receipt === one.receipt;
+      this.#judged.set(id, { device: isCertain ? device : undefined, receipt, upTo: state.inForceUpTo(device, seen) });
+    });
     const enforced = new Map<DeviceId, number>();
     // One that came meanwhile has not been judged.
     for (const id of state.devices.keys()) enforced.set(id, this.#judged.get(id)?.upTo ?? -1);

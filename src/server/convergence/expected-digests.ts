@@ -5,6 +5,7 @@ import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { resolvePolicy } from '../../policy/fleet/resolve.ts';
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
+import type { TimeSlices } from '../time-slices.ts';
 import type { GroupRecord, Stored } from '../store/contract/records.ts';
 import { contentHash } from './group-content.ts';
 import type { Effect, PolicyModel } from './policy-model.ts';
@@ -13,8 +14,7 @@ export interface ExpectedDigestsOptions {
   readonly org: OrganizationId;
   /** The groups as they stand, whoever may see them; those that are gone are absent. */
   readonly findGroups: (org: OrganizationId, ids: readonly GroupId[]) => Promise<readonly Stored<GroupRecord>[]>;
-  /** Lets other work go first. */
-  readonly pause: () => Promise<void>;
+  readonly slices: TimeSlices;
 }
 
 /** Policies that are remembered; those asked for longest ago go first. */
@@ -35,19 +35,19 @@ export class ExpectedDigests {
   }
 
   /** Works out those that are not known. One that has changed meanwhile stays unknown: the model will ask for the new one. */
-  async workOut(wanted: ReadonlyMap<string, Effect>, model: Pick<PolicyModel, 'head' | 'fleet'>): Promise<void> {
-    const { head } = model;
+  async workOut(wanted: ReadonlyMap<string, Effect>, model: Pick<PolicyModel, 'version' | 'fleet'>): Promise<void> {
+    const { version } = model;
     for (const [key, effect] of wanted) {
       if (this.#digests.has(key)) continue;
       const groups = await this.#read(effect);
+      // A policy within all limits may take long: whoever else is served by this process does not wait for all of them.
+      await this.#o.slices.next();
       // Whom the rules name is known for this moment only.
-      if (model.head !== head) return;
+      if (model.version !== version) return;
       if (groups === undefined) continue;
       this.#digests.set(key, digestOf(groups, model));
       const [oldest] = this.#digests.keys();
       if (this.#digests.size > mostKept && oldest !== undefined) this.#digests.delete(oldest);
-      // A policy within all limits may take long: whoever else is served by this process does not wait for all of them.
-      await this.#o.pause();
     }
   }
 

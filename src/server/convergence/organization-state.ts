@@ -1,7 +1,9 @@
 /** Owns one organization's enforcement in memory: its policy by the log, its receipts, each read only as far as it is new. */
-import { watchKinds } from '../../api/kinds.ts';
-import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
+import { parseDeviceId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
+import type { Projection } from '../store/contract/change-log.ts';
+import type { NewReceipts } from '../store/contract/receipts.ts';
 import type { Store } from '../store/contract/store.ts';
+import type { TimeSlices } from '../time-slices.ts';
 import type { Seen } from '../store/contract/presence.ts';
 import type { Standing } from './contract.ts';
 import { ExpectedDigests } from './expected-digests.ts';
@@ -11,30 +13,39 @@ import { inForceUpTo, reflectedTouch, verdictOf } from './verdict.ts';
 
 export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups'>;
 
-/** Rows in one read: records may be large. */
-const rows = 500;
-/** Devices that are judged in one turn of the event loop. */
-const judgedAtOnce = 1_000;
+/** Rows in one read. Records of groups may have some megabytes. */
+const rows = { device: 500, 'security-groups': 16 } as const satisfies Partial<Record<Projection, number>>;
+const entriesAtOnce = 64;
+
+/** What a device is judged by, as it was at one moment. */
+export interface Known {
+  readonly device: ModelDevice;
+  readonly receipt: Receipt | undefined;
+}
 
 const later = (a: string | undefined, b: string | undefined): string | undefined =>
   a === undefined || (b !== undefined && b > a) ? b : a;
+
+/** Undefined: it never held a stream. */
+const isOnline = (receipt: Receipt | undefined, seen: Seen | undefined): boolean | undefined =>
+  seen?.online ?? (receipt === undefined ? undefined : false);
 
 export class OrganizationState {
   readonly org: OrganizationId;
   readonly #store: StateStore;
   readonly #digests: ExpectedDigests;
-  readonly #pause: () => Promise<void>;
+  readonly #slices: TimeSlices;
   #model: PolicyModel | undefined;
   readonly #receipts = new Map<DeviceId, Receipt>();
   #through: string | undefined;
   #refreshing: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  constructor(org: OrganizationId, store: StateStore, pause: () => Promise<void>) {
+  constructor(org: OrganizationId, store: StateStore, slices: TimeSlices) {
     this.org = org;
     this.#store = store;
-    this.#pause = pause;
-    this.#digests = new ExpectedDigests({ org, findGroups: (of, ids) => store.groups.find(of, ids), pause });
+    this.#slices = slices;
+    this.#digests = new ExpectedDigests({ org, findGroups: (of, ids) => store.groups.find(of, ids), slices });
   }
 
   /** The newest revision that is known here. */
@@ -62,26 +73,36 @@ export class OrganizationState {
     return this.#next;
   }
 
-  /** How these devices stand to a revision; `seen` by presence. Works out what digests it needs first. */
+  /** Tells `take` how these devices stand to a revision, in their order; `seen` by presence. Works out what digests it needs first. */
+  async judge(
+    revision: number,
+    ids: readonly DeviceId[],
+    seen: ReadonlyMap<DeviceId, Seen>,
+    take: (standing: Standing) => void,
+  ): Promise<void> {
+    // All by what is known at this moment: the one's word is never held against what another moment knows.
+    const known = ids.flatMap((id): Known | readonly never[] => {
+      const device = this.devices.get(id);
+      return device === undefined ? [] : { device, receipt: this.#receipts.get(id) };
+    });
+    const { head } = this;
+    await this.workOutDigests(revision, known);
+    await this.#slices.each(known, (one) => take(this.#standing({ revision, head }, one, seen.get(one.device.id))));
+  }
+
   async standings(
     revision: number,
-    devices: Iterable<ModelDevice>,
+    ids: readonly DeviceId[],
     seen: ReadonlyMap<DeviceId, Seen>,
   ): Promise<readonly Standing[]> {
-    const all = [...devices];
-    await this.workOutDigests(revision, all, seen);
     const standings: Standing[] = [];
-    for (const [index, device] of all.entries()) {
-      // Whoever else is served by this process goes in between.
-      if (index > 0 && index % judgedAtOnce === 0) await this.#pause();
-      standings.push(this.#standing(revision, device, seen.get(device.id)));
-    }
+    await this.judge(revision, ids, seen, (standing) => standings.push(standing));
     return standings;
   }
 
   /** The policy as far as it is known here. */
   get model(): PolicyModel {
-    return this.#model ?? new PolicyModel();
+    return this.#model ?? new PolicyModel(this.#slices);
   }
 
   /** What a device said last. */
@@ -91,26 +112,16 @@ export class OrganizationState {
 
   /** Up to which revision the device has everything in force, by the digests that are known. Without `seen` it may be connected. */
   inForceUpTo(device: ModelDevice, seen?: ReadonlyMap<DeviceId, Seen>): number {
-    const online = seen === undefined ? true : this.#isOnline(device.id, seen.get(device.id));
-    return inForceUpTo({ ...this.#evidence(0, device, online), digestOf: (key) => this.#digests.get(key) });
+    const receipt = this.#receipts.get(device.id);
+    const online = seen === undefined ? true : isOnline(receipt, seen.get(device.id));
+    const { touches } = device;
+    return inForceUpTo({ head: this.head, touches, receipt, online, digestOf: (key) => this.#digests.get(key) });
   }
 
-  /** Undefined: it never held a stream. */
-  #isOnline(id: DeviceId, seen: Seen | undefined): boolean | undefined {
-    return seen?.online ?? (this.#receipts.has(id) ? false : undefined);
-  }
-
-  #evidence(revision: number, { id, touches }: ModelDevice, online: boolean | undefined) {
-    return { revision, head: this.head, touches, receipt: this.#receipts.get(id), online };
-  }
-
-  #standing(revision: number, device: ModelDevice, seen: Seen | undefined): Standing {
-    const { id, hostname } = device;
-    const receipt = this.#receipts.get(id);
-    const verdict = verdictOf({
-      ...this.#evidence(revision, device, this.#isOnline(id, seen)),
-      digestOf: (key) => this.#digests.get(key),
-    });
+  #standing(at: { revision: number; head: number }, { device, receipt }: Known, seen: Seen | undefined): Standing {
+    const { id, hostname, touches } = device;
+    const online = isOnline(receipt, seen);
+    const verdict = verdictOf({ ...at, touches, receipt, online, digestOf: (key) => this.#digests.get(key) });
     const lastSeen = later(seen?.last_seen_at, receipt?.reported_at);
     return {
       device_id: id,
@@ -127,66 +138,80 @@ export class OrganizationState {
   }
 
   /** Works out the digests that judging these devices takes. False: something changed meanwhile, and some are not known. */
-  async workOutDigests(
-    revision: number,
-    devices: Iterable<ModelDevice>,
-    seen?: ReadonlyMap<DeviceId, Seen>,
-  ): Promise<boolean> {
+  async workOutDigests(revision: number, known: readonly Known[]): Promise<boolean> {
     const model = this.#model;
     if (model === undefined) return true;
+    const { head } = model;
     const wanted = new Map<string, Effect>();
-    for (const device of devices) {
-      const { id, touches } = device;
-      if (this.#receipts.get(id)?.digest === undefined) continue;
-      const online = seen === undefined ? true : this.#isOnline(id, seen.get(id));
-      const reflected = reflectedTouch(this.#evidence(revision, device, online));
+    await this.#slices.each(known, ({ device, receipt }) => {
+      if (receipt?.digest === undefined) return;
+      const { touches } = device;
+      const reflected = reflectedTouch({ revision, head, touches, receipt });
       // Of an earlier policy the rules are no longer there: its digest is known only if it was asked for then.
-      if (reflected === undefined || reflected !== touches.at(-1) || wanted.has(reflected.key)) continue;
-      const effect = this.#digests.get(reflected.key) === undefined ? model.effectOn(device) : undefined;
-      if (effect !== undefined) wanted.set(reflected.key, effect);
-    }
+      if (reflected === undefined || reflected !== touches.at(-1) || wanted.has(reflected.key)) return;
+      if (this.#digests.get(reflected.key) !== undefined) return;
+      const { effect, key } = model.policyOf(device);
+      if (effect !== undefined && key === reflected.key) wanted.set(key, effect);
+    });
     if (wanted.size > 0) await this.#digests.workOut(wanted, model);
     return [...wanted.keys()].every((key) => this.#digests.get(key) !== undefined);
   }
 
-  /** Receipts first: the log that is read after them holds every revision that they name. */
+  /** Receipts first: the log that is read after them holds every revision that they name. They count when the log has been followed. */
   async #read(): Promise<void> {
-    const { statuses, through } = await this.#store.receipts.since(this.org, this.#through);
-    for (const status of statuses) this.#receipts.set(status.device_id, readReceipt(status));
-    this.#through = through;
+    const { statuses, through } = await this.#readReceipts();
     const model = this.#model ?? (await this.#load());
     if (!(await this.#follow(model))) await this.#follow(await this.#load());
-    for (const id of this.#receipts.keys()) if (!this.devices.has(id)) this.#receipts.delete(id);
+    await this.#slices.each(statuses, (status) => {
+      if (this.devices.has(status.device_id)) this.#receipts.set(status.device_id, readReceipt(status));
+    });
+    this.#through = through;
+  }
+
+  async #readReceipts(): Promise<NewReceipts> {
+    const first = await this.#store.receipts.since(this.org, this.#through);
+    const statuses = [...first.statuses];
+    for (let { next } = first; next !== undefined;) {
+      const part = await this.#store.receipts.since(this.org, this.#through, next);
+      statuses.push(...part.statuses);
+      ({ next } = part);
+    }
+    return { statuses, through: first.through };
   }
 
   /** False when the log no longer reaches back to where the model stands. */
   async #follow(model: PolicyModel): Promise<boolean> {
     for (;;) {
-      const entries = await this.#store.log.readChanges(this.org, model.head, rows);
+      const entries = await this.#store.log.readChanges(this.org, model.head, entriesAtOnce);
       if (entries === undefined) return false;
       for (const entry of entries) {
-        model.apply(entry);
-        // One that touches every device takes a while: whoever else is served by this process goes in between.
-        await this.#pause();
+        await this.#slices.next();
+        await model.apply(entry);
+        if (entry.kind === 'device' && entry.type === 'delete') this.#receipts.delete(parseDeviceId(entry.id));
       }
-      if (entries.length < rows) return true;
+      if (entries.length < entriesAtOnce) return true;
     }
   }
 
   async #load(): Promise<PolicyModel> {
-    const model = new PolicyModel();
+    const model = new PolicyModel(this.#slices);
     const { organizations } = await this.#store.log.heads([this.org]);
     const head = organizations.get(this.org)?.revision ?? 0;
-    for (let after = 0; ;) {
-      const query = { kinds: [...watchKinds], after, limit: rows, deletions: false };
-      const entries = await this.#store.log.readState(this.org, query);
-      for (const entry of entries) model.load(entry);
-      await this.#pause();
-      const last = entries.at(-1);
-      if (last === undefined || entries.length < rows) break;
-      after = last.revision;
+    for (const kind of ['device', 'security-groups'] as const) {
+      for (let after = 0; ;) {
+        const query = { kinds: [kind], after, limit: rows[kind], deletions: false };
+        const entries = await this.#store.log.readState(this.org, query);
+        for (const entry of entries) {
+          await this.#slices.next();
+          await model.load(entry);
+        }
+        const last = entries.at(-1);
+        if (last === undefined || entries.length < rows[kind]) break;
+        after = last.revision;
+      }
     }
-    model.finish(head);
+    await model.finish(head);
+    for (const id of this.#receipts.keys()) if (!model.devices.has(id)) this.#receipts.delete(id);
     this.#model = model;
     return model;
   }

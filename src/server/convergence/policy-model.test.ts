@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';
+import { processSlices, TimeSlices } from '../time-slices.ts';
 import { PolicyModel } from './policy-model.ts';
 
 const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
@@ -35,17 +36,17 @@ const rules = (port: number) => [{ ip_protocol: 'tcp', from_port: port, to_port:
 const group = (revision: number, id: string, port: number, more: object = {}): Entry =>
   entry(revision, 'security-groups', id, { group_name: 'g', inbound_rules: rules(port), ...more });
 
-function modelOf(...entries: readonly Entry[]): PolicyModel {
-  const model = new PolicyModel();
-  for (const one of entries) model.load(one);
-  model.finish(Math.max(...entries.map(({ revision }) => revision)));
+async function modelOf(...entries: readonly Entry[]): Promise<PolicyModel> {
+  const model = new PolicyModel(processSlices());
+  for (const one of entries) await model.load(one);
+  await model.finish(Math.max(...entries.map(({ revision }) => revision)));
   return model;
 }
 const touched = (model: PolicyModel, id: string): readonly number[] =>
   model.devices.get(parseDeviceId(id))?.touches.map(({ revision }) => revision) ?? [];
 
-test('a device that is loaded was touched by the newest of itself and its groups', () => {
-  const model = modelOf(
+test('a device that is loaded was touched by the newest of itself and its groups', async () => {
+  const model = await modelOf(
     group(1, fallback, 1, { is_default: true }),
     group(5, web, 80),
     group(7, ssh, 22),
@@ -55,72 +56,72 @@ test('a device that is loaded was touched by the newest of itself and its groups
   expect([touched(model, d1), touched(model, d2)]).toEqual([[5], [9]]);
 });
 
-test('only what changes the rules in effect touches: not a name, not another group, not another device', () => {
-  const model = modelOf(
+test('only what changes the rules in effect touches: not a name, not another group, not another device', async () => {
+  const model = await modelOf(
     group(1, fallback, 1, { is_default: true }),
     group(2, web, 80),
     group(3, ssh, 22),
     device(4, d1, [web]),
     device(5, d2, []),
   );
-  model.apply(group(6, web, 80, { group_name: 'renamed' }));
-  model.apply(group(7, ssh, 2222));
-  model.apply(device(8, d1, [web], { hostname: 'other' }));
-  model.apply(entry(9, 'organization', idOf(99), {}));
+  await model.apply(group(6, web, 80, { group_name: 'renamed' }));
+  await model.apply(group(7, ssh, 2222));
+  await model.apply(device(8, d1, [web], { hostname: 'other' }));
+  await model.apply(entry(9, 'organization', idOf(99), {}));
   expect([touched(model, d1), touched(model, d2), model.head]).toEqual([[4], [5], 9]);
-  model.apply(group(10, web, 81));
-  model.apply(device(11, d2, [ssh]));
+  await model.apply(group(10, web, 81));
+  await model.apply(device(11, d2, [ssh]));
   expect([touched(model, d1), touched(model, d2)]).toEqual([
     [4, 10],
     [5, 11],
   ]);
-  model.apply(group(12, ssh, 22));
+  await model.apply(group(12, ssh, 22));
   expect([touched(model, d1), touched(model, d2)]).toEqual([
     [4, 10],
     [5, 11, 12],
   ]);
 });
 
-test('a change that is taken back touches twice: what is in between may be in force', () => {
-  const model = modelOf(group(1, web, 80), device(2, d1, [web]));
-  model.apply(group(3, web, 443));
-  model.apply(group(4, web, 80));
+test('a change that is taken back touches twice: what is in between may be in force', async () => {
+  const model = await modelOf(group(1, web, 80), device(2, d1, [web]));
+  await model.apply(group(3, web, 443));
+  await model.apply(group(4, web, 80));
   const { touches = [] } = model.devices.get(parseDeviceId(d1)) ?? {};
   expect(touches.map(({ revision }) => revision)).toEqual([2, 3, 4]);
   expect(new Set(touches.map(({ key }) => key)).size).toBe(3);
 });
 
-test('a default group that is reset touches the devices without a list, and no other', () => {
-  const model = modelOf(
+test('a default group that is reset touches the devices without a list, and no other', async () => {
+  const model = await modelOf(
     group(1, fallback, 1, { is_default: true }),
     group(2, web, 80),
     device(3, d1, []),
     device(4, d2, [web]),
   );
-  model.apply(entry(5, 'security-groups', fallback, { is_default: true }, 'delete'));
-  model.apply(group(6, another, 1, { is_default: true }));
+  await model.apply(entry(5, 'security-groups', fallback, { is_default: true }, 'delete'));
+  await model.apply(group(6, another, 1, { is_default: true }));
   expect([touched(model, d1), touched(model, d2)]).toEqual([[3, 5, 6], [4]]);
-  model.apply(group(7, another, 2, { is_default: true }));
+  await model.apply(group(7, another, 2, { is_default: true }));
   expect([touched(model, d1), touched(model, d2)]).toEqual([[3, 5, 6, 7], [4]]);
 });
 
-test('the log may begin before what was loaded ends: nothing is taken twice, nothing goes back', () => {
-  const model = modelOf(group(5, web, 81), device(2, d1, [web]));
+test('the log may begin before what was loaded ends: nothing is taken twice, nothing goes back', async () => {
+  const model = await modelOf(group(5, web, 81), device(2, d1, [web]));
   model.head = 1;
-  model.apply(device(2, d1, [web]));
-  model.apply(group(3, web, 79));
-  model.apply(group(4, web, 80));
-  model.apply(group(5, web, 81));
+  await model.apply(device(2, d1, [web]));
+  await model.apply(group(3, web, 79));
+  await model.apply(group(4, web, 80));
+  await model.apply(group(5, web, 81));
   expect(touched(model, d1)).toEqual([5]);
-  model.apply(group(6, web, 82));
+  await model.apply(group(6, web, 82));
   expect(touched(model, d1)).toEqual([5, 6]);
 });
 
-test('a device that is deleted is gone, and one that comes is there with its first change', () => {
-  const model = modelOf(group(1, web, 80), device(2, d1, [web]));
-  model.apply(entry(3, 'device', d1, { security_groups: [web] }, 'delete'));
-  model.apply(device(4, d2, [web]));
-  model.apply(group(5, web, 81));
+test('a device that is deleted is gone, and one that comes is there with its first change', async () => {
+  const model = await modelOf(group(1, web, 80), device(2, d1, [web]));
+  await model.apply(entry(3, 'device', d1, { security_groups: [web] }, 'delete'));
+  await model.apply(device(4, d2, [web]));
+  await model.apply(group(5, web, 81));
   expect([...model.devices.keys()]).toEqual([d2]);
   expect(touched(model, d2)).toEqual([4, 5]);
 });
@@ -128,39 +129,82 @@ test('a device that is deleted is gone, and one that comes is there with its fir
 const labelled = (revision: number, id: string, labels: readonly string[], tunnel_ip: string): Entry =>
   device(revision, id, [], { labels, tunnel_ip });
 
-test('a group that applies by label touches those that carry it, when they come to carry it, and when it goes', () => {
-  const model = modelOf(group(1, fallback, 1, { is_default: true }), device(2, d1, []), device(3, d2, []));
-  model.apply(group(4, web, 80, { applies_to: [{ labels: ['web'] }] }));
+test('a group that applies by label touches those that carry it, when they come to carry it, and when it goes', async () => {
+  const model = await modelOf(group(1, fallback, 1, { is_default: true }), device(2, d1, []), device(3, d2, []));
+  await model.apply(group(4, web, 80, { applies_to: [{ labels: ['web'] }] }));
   expect([touched(model, d1), touched(model, d2)]).toEqual([[2], [3]]);
-  model.apply(labelled(5, d1, ['web'], '100.64.0.1'));
-  model.apply(group(6, web, 81, { applies_to: [{ labels: ['web'] }] }));
-  model.apply(group(7, web, 81, { applies_to: [{ all_devices: true }] }));
-  model.apply(entry(8, 'security-groups', web, {}, 'delete'));
+  await model.apply(labelled(5, d1, ['web'], '100.64.0.1'));
+  await model.apply(group(6, web, 81, { applies_to: [{ labels: ['web'] }] }));
+  await model.apply(group(7, web, 81, { applies_to: [{ all_devices: true }] }));
+  await model.apply(entry(8, 'security-groups', web, {}, 'delete'));
   expect([touched(model, d1), touched(model, d2)]).toEqual([
     [2, 5, 6, 8],
     [3, 7, 8],
   ]);
 });
 
-test('a guardrail touches those that it applies to, beside their groups', () => {
-  const model = modelOf(group(1, web, 80), device(2, d1, [web]), device(3, d2, [web], { labels: ['db'] }));
-  model.apply(group(4, ssh, 22, { applies_to: [{ labels: ['db'] }], guardrail: 'forbid' }));
+test('a guardrail touches those that it applies to, beside their groups', async () => {
+  const model = await modelOf(group(1, web, 80), device(2, d1, [web]), device(3, d2, [web], { labels: ['db'] }));
+  await model.apply(group(4, ssh, 22, { applies_to: [{ labels: ['db'] }], guardrail: 'forbid' }));
   expect([touched(model, d1), touched(model, d2)]).toEqual([[2], [3, 4]]);
 });
 
-test('a device that joins or leaves a peer touches those whose rules name it, and no other', () => {
+test('a device that joins or leaves a peer touches those whose rules name it, and no other', async () => {
   const named = { inbound_rules: [{ ...rules(80)[0], peers: [{ labels: ['app'] }] }] };
-  const model = modelOf(group(1, web, 80, named), group(2, ssh, 22), device(3, d1, [web]), device(4, d2, [ssh]));
+  const model = await modelOf(group(1, web, 80, named), group(2, ssh, 22), device(3, d1, [web]), device(4, d2, [ssh]));
   const d3 = idOf(3);
-  model.apply(device(5, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9' }));
-  model.apply(device(6, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9', hostname: 'other' }));
-  model.apply(device(7, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.8' }));
-  model.apply(entry(8, 'device', d3, {}, 'delete'));
+  await model.apply(device(5, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9' }));
+  await model.apply(device(6, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9', hostname: 'other' }));
+  await model.apply(device(7, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.8' }));
+  await model.apply(entry(8, 'device', d3, {}, 'delete'));
   expect([touched(model, d1), touched(model, d2)]).toEqual([[4, 5, 7, 8], [4]]);
 });
 
-test('where rules name devices, what was loaded may have been touched as late as the head', () => {
+test('where rules name devices, what was loaded may have been touched as late as the head', async () => {
   const named = { inbound_rules: [{ ...rules(80)[0], peers: [{ all_devices: true }] }] };
-  const model = modelOf(group(1, web, 80, named), group(2, ssh, 22), device(3, d1, [web]), device(9, d2, [ssh]));
+  const model = await modelOf(group(1, web, 80, named), group(2, ssh, 22), device(3, d1, [web]), device(9, d2, [ssh]));
   expect([touched(model, d1), touched(model, d2)]).toEqual([[9], [9]]);
+});
+
+/** Turns of a loop that the test takes; every look at the time is half a slice later. */
+class SlowTurns {
+  #now = 0;
+  #due: (() => void)[] = [];
+  readonly slices = new TimeSlices({ monotonic: () => (this.#now += 1), defer: (run) => this.#due.push(run) });
+
+  /** One turn, and everything that follows from it at once. False when nothing is left to be done. */
+  async next(): Promise<boolean> {
+    for (const run of this.#due.splice(0)) run();
+    await new Promise((resolve) => setImmediate(resolve));
+    return this.#due.length > 0;
+  }
+}
+
+test('a change of a whole fleet is taken in by slices; until the last device has it, the head is the one before', async () => {
+  const turns = new SlowTurns();
+  const model = new PolicyModel(turns.slices);
+  const ids = Array.from({ length: 30 }, (_, index) => idOf(100 + index));
+  await model.load(group(1, web, 80));
+  for (const id of ids) await model.load(device(2, id, [web]));
+  const loading = model.finish(2);
+  while (await turns.next());
+  await loading;
+
+  const applying = model.apply(group(3, web, 81));
+  const seen = new Set<number>();
+  const before = model.version;
+  do {
+    const count = ids.filter((id) => touched(model, id).includes(3)).length;
+    expect(count).toBeLessThan(ids.length);
+    seen.add(model.head);
+    // What is in effect now is never taken for what a device had that was not walked yet.
+    for (const { touches, ...rest } of model.devices.values()) {
+      const { key } = model.policyOf({ touches, ...rest });
+      expect(touches.at(-1)?.key === key).toBe(touches.at(-1)?.revision === 3);
+    }
+  } while (await turns.next());
+  await applying;
+  expect([...seen]).toEqual([2]);
+  expect([model.head, model.version]).toEqual([3, before]);
+  expect(ids.map((id) => touched(model, id))).toEqual(ids.map(() => [2, 3]));
 });

@@ -5,6 +5,7 @@ import { matchesAny, peerKey } from '../../policy/fleet/selector.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
 import type { Entry } from '../store/contract/change-log.ts';
+import type { TimeSlices } from '../time-slices.ts';
 import { groupContent, type GroupContent } from './group-content.ts';
 import type { Touch } from './verdict.ts';
 
@@ -23,7 +24,8 @@ export interface ModelDevice {
 /** The groups in effect on a device, guardrails last. */
 export type Effect = readonly GroupContent[];
 
-interface CohortPolicy {
+/** What is in effect on all devices of a cohort. */
+export interface CohortPolicy {
   readonly effect: Effect | undefined;
   /** Tells this state of what is in effect, and of whom it names, from every other. */
   readonly key: string;
@@ -39,11 +41,16 @@ function parsed(json: string): Readonly<Record<string, unknown>> {
   return isObject(record) ? record : {};
 }
 
+const nothing: Effect = [];
+
 const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1);
 
 /**
  * While the log is followed, a touch is exact. Of a device that was loaded as it stands, the first touch is the latest change that
  * may have touched it: late rather than early, so that nobody counts as in force who may not be.
+ *
+ * An entry that touches many devices is taken in by slices. `head` moves when it is done, so that whoever asks about a revision up to the head
+ * is told the truth in between; `version` moves before anything else does.
  */
 export class PolicyModel {
   readonly devices = new Map<DeviceId, ModelDevice>();
@@ -51,43 +58,61 @@ export class PolicyModel {
   readonly #groups = new Map<GroupId, GroupContent>();
   /** Those that apply by label. */
   readonly #byLabel = new Map<GroupId, GroupContent>();
-  /** Which devices each group is in effect on. */
+  readonly #slices: TimeSlices;
+  /** Which devices each group is in effect on, and what is in effect on each of them. */
   readonly #holders = new Map<GroupId, Set<DeviceId>>();
+  readonly #held = new Map<DeviceId, Effect>();
+  /** Which groups name a peer, by its key. */
+  readonly #naming = new Map<string, Set<GroupId>>();
   /** When whom a peer names last changed, by its key. */
   readonly #peersChangedAt = new Map<string, number>();
   /** Of each cohort, as far as it was asked for since something last changed. */
   readonly #policies = new Map<string, CohortPolicy>();
   #default: GroupId | undefined;
   #loaded = false;
+  /** In the order of their ids, as far as that was asked for since one came or left. */
+  #ids: readonly DeviceId[] | undefined;
   /** Up to which revision the log has been followed. */
   head = 0;
+  /** Another whenever something may have changed, also while an entry is being taken in. */
+  version = 0;
+
+  constructor(slices: TimeSlices) {
+    this.#slices = slices;
+  }
+
+  /** Every device, in the order of the ids. */
+  get ids(): readonly DeviceId[] {
+    return (this.#ids ??= [...this.devices.keys()].toSorted());
+  }
 
   /** Takes in a record as it stands, before the log is followed. */
-  load(entry: Entry): void {
-    this.#take(entry);
+  async load(entry: Entry): Promise<void> {
+    await this.#take(entry);
   }
 
   /** Everything is loaded; from this revision on the log is followed. */
-  finish(head: number): void {
+  async finish(head: number): Promise<void> {
     this.head = head;
-    for (const { identity } of this.devices.values()) this.fleet.set(identity);
-    for (const group of this.#groups.values()) this.#followPeers(group);
+    await this.#slices.each(this.devices.values(), ({ identity }) => void this.fleet.set(identity));
+    for (const group of this.#groups.values()) await this.#followPeers(group);
     this.#loaded = true;
-    for (const id of this.devices.keys()) this.#refresh(id, 0);
+    await this.#slices.each(this.devices.keys(), (id) => this.#refresh(id, 0));
   }
 
-  /** One entry of the log, in order. */
-  apply(entry: Entry): void {
-    this.#take(entry);
+  /** One entry of the log, in order: one after the other. */
+  async apply(entry: Entry): Promise<void> {
+    this.version += 1;
+    await this.#take(entry);
     this.head = entry.revision;
   }
 
   /** What is in effect on the device now; undefined where a group of its list is not known. */
   effectOn(device: ModelDevice): Effect | undefined {
-    return this.#policyOf(device).effect;
+    return this.policyOf(device).effect;
   }
 
-  #policyOf(device: ModelDevice): CohortPolicy {
+  policyOf(device: ModelDevice): CohortPolicy {
     const known = this.#policies.get(device.cohort);
     if (known !== undefined) return known;
     const effect = this.#select(device);
@@ -108,36 +133,35 @@ export class PolicyModel {
     return all.every((group) => group !== undefined) ? all : undefined;
   }
 
-  #take(entry: Entry): void {
-    if (entry.kind === 'device') this.#takeDevice(entry);
-    else if (entry.kind === 'security-groups') this.#takeGroup(entry);
+  async #take(entry: Entry): Promise<void> {
+    if (entry.kind === 'device') await this.#takeDevice(entry);
+    else if (entry.kind === 'security-groups') await this.#takeGroup(entry);
   }
 
-  #takeDevice({ type, id: text, revision, json }: Entry): void {
+  async #takeDevice({ type, id: text, revision, json }: Entry): Promise<void> {
     const id = parseDeviceId(text);
     const old = this.devices.get(id);
     if (old !== undefined && old.revision >= revision) return;
+    if ((old === undefined) !== (type === 'delete')) this.#ids = undefined;
     if (type === 'delete') {
-      if (old !== undefined) this.#hold(id, [], this.effectOn(old) ?? []);
       this.devices.delete(id);
-      this.#peersChanged(this.fleet.delete(id), revision);
+      this.#hold(id, []);
+      this.#held.delete(id);
+      await this.#peersChanged(this.fleet.delete(id), revision);
       return;
     }
     const record = parsed(json);
     const list = listOf(record['security_groups']);
     const hostname = typeof record['hostname'] === 'string' ? record['hostname'] : '';
     const identity = deviceIdentity(record as unknown as IdentityRecord);
-    const before = old === undefined ? undefined : this.effectOn(old);
     const cohort = JSON.stringify([list, identity.labels]);
-    const device: ModelDevice = { id, hostname, list, identity, cohort, revision, touches: old?.touches ?? [] };
-    this.devices.set(id, device);
+    this.devices.set(id, { id, hostname, list, identity, cohort, revision, touches: old?.touches ?? [] });
     if (!this.#loaded) return;
-    this.#hold(id, this.effectOn(device) ?? [], before ?? []);
     this.#refresh(id, revision);
-    this.#peersChanged(this.fleet.set(identity), revision);
+    await this.#peersChanged(this.fleet.set(identity), revision);
   }
 
-  #takeGroup({ type, id: text, revision, json, hidden_from }: Entry): void {
+  async #takeGroup({ type, id: text, revision, json, hidden_from }: Entry): Promise<void> {
     // It left somebody's view, and is what it was.
     if (hidden_from !== undefined) return;
     const id = parseGroupId(text);
@@ -146,21 +170,18 @@ export class PolicyModel {
     const group = type === 'delete' ? undefined : groupContent(id, parsed(json), revision, old);
     const otherwise = JSON.stringify(old?.appliesTo ?? []) !== JSON.stringify(group?.appliesTo ?? []);
     const isOther = group?.isDefault === true && this.#default !== id;
-    const holders = otherwise || isOther ? [...this.devices.keys()] : [...(this.#holders.get(id) ?? [])];
-    // Other rules leave a group where it is in effect.
-    const moves = otherwise || isOther || old === undefined || group === undefined;
-    const before = new Map(
-      moves && this.#loaded ? holders.map((device) => [device, this.#effectOf(device)] as const) : [],
-    );
     this.#put(id, group);
     if (!this.#loaded) return;
-    if (group !== undefined) this.#followPeers(group);
-    for (const [device, effect] of before) this.#hold(device, this.#effectOf(device) ?? [], effect ?? []);
-    for (const device of holders) this.#refresh(device, revision);
+    if (group !== undefined) await this.#followPeers(group);
+    const holders = otherwise || isOther ? this.devices.keys() : (this.#holders.get(id) ?? []);
+    await this.#slices.each(holders, (device) => this.#refresh(device, revision));
+    if (group === undefined) this.#holders.delete(id);
   }
 
   #put(id: GroupId, group: GroupContent | undefined): void {
     this.#policies.clear();
+    for (const key of this.#groups.get(id)?.peers.keys() ?? []) this.#naming.get(key)?.delete(id);
+    for (const key of group?.peers.keys() ?? []) this.#naming.set(key, (this.#naming.get(key) ?? new Set()).add(id));
     if (group === undefined) {
       this.#groups.delete(id);
       this.#byLabel.delete(id);
@@ -173,29 +194,30 @@ export class PolicyModel {
     if (group.isDefault) this.#default = id;
   }
 
-  #effectOf(id: DeviceId): Effect | undefined {
-    const device = this.devices.get(id);
-    return device && this.effectOn(device);
-  }
-
   /** From the first time a peer is asked for, the fleet tells of its changes. */
-  #followPeers({ peers }: GroupContent): void {
-    for (const peer of peers.values()) this.fleet.addressesOf(peer);
+  async #followPeers({ peers }: GroupContent): Promise<void> {
+    for (const peer of peers.values()) {
+      for (const _ of this.fleet.follow(peer)) await this.#slices.next();
+    }
   }
 
-  #peersChanged(changes: readonly PeerChange[], revision: number): void {
+  async #peersChanged(changes: readonly PeerChange[], revision: number): Promise<void> {
     if (changes.length === 0) return;
     const keys = new Set(changes.map(({ peer }) => peerKey(peer)));
     for (const key of keys) this.#peersChangedAt.set(key, revision);
     this.#policies.clear();
-    const groups = [...this.#groups.values()].filter(({ peers }) => [...peers.keys()].some((key) => keys.has(key)));
-    const devices = new Set(groups.flatMap(({ id }) => [...(this.#holders.get(id) ?? [])]));
-    for (const device of devices) this.#refresh(device, revision);
+    const groups = new Set([...keys].flatMap((key) => [...(this.#naming.get(key) ?? [])]));
+    const devices = new Set([...groups].flatMap((id) => [...(this.#holders.get(id) ?? [])]));
+    await this.#slices.each(devices, (device) => this.#refresh(device, revision));
   }
 
-  #hold(device: DeviceId, groups: Effect, before: Effect): void {
+  #hold(device: DeviceId, effect: Effect): void {
+    const before = this.#held.get(device) ?? [];
+    if (before === effect) return;
+    this.#held.set(device, effect);
+    if (before.length === effect.length && before.every(({ id }, index) => id === effect[index]?.id)) return;
     for (const { id } of before) this.#holders.get(id)?.delete(device);
-    for (const { id } of groups) {
+    for (const { id } of effect) {
       const holders = this.#holders.get(id) ?? new Set();
       this.#holders.set(id, holders.add(device));
     }
@@ -218,9 +240,8 @@ export class PolicyModel {
   #refresh(id: DeviceId, revision: number): void {
     const device = this.devices.get(id);
     if (device === undefined) return;
-    const { effect, key } = this.#policyOf(device);
-    const isFirst = device.touches.length === 0;
-    if (isFirst) this.#hold(id, effect ?? [], []);
+    const { effect, key } = this.policyOf(device);
+    this.#hold(id, effect ?? nothing);
     if (device.touches.at(-1)?.key === key) return;
     // One that came while the log was followed was touched then, and not before.
     const touch = revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };

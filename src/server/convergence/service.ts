@@ -6,6 +6,7 @@ import { StoreError } from '../store/contract/errors.ts';
 import type { Hint } from '../store/contract/change-log.ts';
 import type { Seen } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
+import type { TimeSlices } from '../time-slices.ts';
 import type { Convergence, Standings, StandingsQuery, Survey } from './contract.ts';
 import { EnforcedRevisions } from './enforced-revisions.ts';
 import { OrganizationState } from './organization-state.ts';
@@ -15,8 +16,7 @@ export interface ConvergenceOptions {
   readonly store: Pick<Store, 'log' | 'receipts' | 'groups' | 'presence'>;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
-  /** Lets other work go first. */
-  readonly pause: () => Promise<void>;
+  readonly slices: TimeSlices;
 }
 
 export interface ConvergenceService extends Convergence {
@@ -39,7 +39,7 @@ interface Kept {
 
 const inForceEverywhere = ({ devices }: Standings): boolean => devices.every(({ in_force }) => in_force === 'yes');
 
-export function startConvergence({ store, monotonic, pause }: ConvergenceOptions): ConvergenceService {
+export function startConvergence({ store, monotonic, slices }: ConvergenceOptions): ConvergenceService {
   const organizations = new Map<OrganizationId, Kept>();
   const presence = new Coalescer<OrganizationId, ReadonlyMap<DeviceId, Seen>>({
     read: (orgs) => orgs.map((org) => store.presence.read(org)),
@@ -57,8 +57,7 @@ export function startConvergence({ store, monotonic, pause }: ConvergenceOptions
 
   async function standingsOf(state: OrganizationState, revision: number): Promise<Standings> {
     const seen = await presence.prompt.get(state.org);
-    const standings = await state.standings(revision, state.devices.values(), seen);
-    return { revision, devices: standings.toSorted((a, b) => (a.device_id < b.device_id ? -1 : 1)) };
+    return { revision, devices: await state.standings(revision, state.model.ids, seen) };
   }
 
   async function read(kept: Kept, { revision, waitMs = 0, signal }: StandingsQuery): Promise<Standings | undefined> {
@@ -78,10 +77,10 @@ export function startConvergence({ store, monotonic, pause }: ConvergenceOptions
   }
 
   function keep(org: OrganizationId): Kept {
-    const state = new OrganizationState(org, store, pause);
+    const state = new OrganizationState(org, store, slices);
     const waits = new OrganizationWaits({
       refresh: () => state.refresh(),
-      enforced: new EnforcedRevisions({ state, readPresence: () => presence.prompt.get(org) }),
+      enforced: new EnforcedRevisions({ state, slices, readPresence: () => presence.prompt.get(org) }),
       monotonic,
       ask: (awaited) => store.receipts.ask(org, awaited),
     });
@@ -107,8 +106,7 @@ export function startConvergence({ store, monotonic, pause }: ConvergenceOptions
       },
       standings: async (ids) => {
         const seen = await presence.prompt.get(state.org);
-        const asked = ids.flatMap((id) => devices.get(id) ?? []);
-        return state.standings(head, asked, seen);
+        return state.standings(head, ids, seen);
       },
     };
   }
@@ -129,10 +127,11 @@ export function startConvergence({ store, monotonic, pause }: ConvergenceOptions
     survey: (org) => using(org, survey),
 
     async count(org) {
-      const state = organizations.get(org)?.state ?? new OrganizationState(org, store, pause);
+      const state = organizations.get(org)?.state ?? new OrganizationState(org, store, slices);
       await state.refresh();
       const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
-      for (const { in_force } of (await standingsOf(state, state.head)).devices) counts[in_force] += 1;
+      const seen = await presence.prompt.get(org);
+      await state.judge(state.head, state.model.ids, seen, ({ in_force }) => (counts[in_force] += 1));
       return counts;
     },
 

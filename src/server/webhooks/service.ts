@@ -7,6 +7,7 @@ import type { Counter } from 'prom-client';
 import type { Convergence } from '../convergence/contract.ts';
 import type { WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
+import type { TimeSlices } from '../time-slices.ts';
 import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
 import { conditionsOf } from './conditions.ts';
 import type { WebhookHost } from '../webhook-hosts.ts';
@@ -17,6 +18,7 @@ import { Steadiness } from './steadiness.ts';
 export interface WebhookServiceOptions {
   readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'ping'>;
   readonly convergence: Pick<Convergence, 'read'>;
+  readonly slices: TimeSlices;
   readonly hosts: readonly WebhookHost[];
   readonly clock: () => number;
   /** From 0 up to but not including 1. */
@@ -75,7 +77,7 @@ export function retryAfter(attempt: number, random: number, settings: WebhookSet
 }
 
 export function startWebhooks(options: WebhookServiceOptions): WebhookService {
-  const { store, convergence, clock, hosts, onWarning } = options;
+  const { store, convergence, slices, clock, hosts, onWarning } = options;
   const settings = { ...webhookSettings, ...options.settings };
   const stopped = new AbortController();
   const steadiness = new Steadiness(settings.settleMs);
@@ -128,10 +130,14 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
         ),
       ]);
       const offlineAfterMs = webhook.offline_after * 1000;
-      const scene = { now: clock(), standings: standings?.devices ?? [], keys, offlineAfterMs };
+      const scene = { now: clock(), standings: [], keys, offlineAfterMs };
+      const conditions = [...conditionsOf(webhook.events, scene)];
+      await slices.each(standings?.devices ?? [], (standing) => {
+        conditions.push(...conditionsOf(webhook.events, { ...scene, standings: [standing], keys: [] }));
+      });
       // Repairs from before somebody wanted to hear of them are no news.
       const quietly = webhook.is_new ? (['device.drift_repaired'] as const) : [];
-      await store.webhooks.tell(webhook, conditionsOf(webhook.events, scene), quietly);
+      await store.webhooks.tell(webhook, conditions, quietly);
     }
   }
 

@@ -31,10 +31,12 @@ function partOf<T extends Standing>(
 
 const listStatuses: Handler<'listDeviceStatuses'> = async (call, { convergence }) => {
   const { devices = [] } = (await convergence.read(call.params.org_id)) ?? {};
-  return answerList(call, (part) => Promise.resolve(partOf(devices, part)), {
-    id: ({ device_id }) => device_id,
-    json: statusOf,
-  });
+  const readPart = async (part: { after?: string | undefined; limit: number }): Promise<readonly Standing[]> => {
+    // Each part is written in a turn of its own: whoever else is served goes in between.
+    await nextTurn();
+    return partOf(devices, part);
+  };
+  return answerList(call, readPart, { id: ({ device_id }) => device_id, json: statusOf });
 };
 
 export const pendingOf = ({ device_id, hostname, in_force, revision, last_seen_at, code, detail }: Standing) => ({

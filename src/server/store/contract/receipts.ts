@@ -7,6 +7,8 @@ export interface NewReceipts {
   readonly statuses: readonly DeviceStatus[];
   /** To be given to the next call, so that it neither misses a status nor reads all of them again. */
   readonly through: string;
+  /** There are more, from here on. */
+  readonly next?: string;
 }
 
 /** Somebody waits until devices have said that what they enforce reflects a revision. */
@@ -19,8 +21,11 @@ export interface Awaited {
 export interface Receipts {
   /** Keeps what a device says about itself; no revision, no event. Reports that come together are one write. */
   report(org: OrganizationId, id: DeviceId, status: unknown): Promise<void>;
-  /** What devices said since an earlier answer; without one, what each said last. */
-  since(org: OrganizationId, through?: string): Promise<NewReceipts>;
+  /**
+   * What devices said since an earlier answer; without one, what each said last. In parts: of all that follow one another by `next`, the `through` of the first
+   * counts. A device that reports meanwhile is met again, here or with the next `through`.
+   */
+  since(org: OrganizationId, through?: string, next?: string): Promise<NewReceipts>;
   /**
    * Asks all servers to ask these devices for their word at once, and to tell by a hint when devices of this organization report. Lasts
    * some seconds.

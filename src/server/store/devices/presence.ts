@@ -1,6 +1,6 @@
 /** Owns which devices hold a stream, as all servers tell it: one row a process that lives, one a device and process that it held streams of. */
-import { parseDeviceId } from '../../../policy/ids.ts';
-import type { Presence } from '../contract/presence.ts';
+import { parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
+import type { Presence, Seen } from '../contract/presence.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 
@@ -10,6 +10,7 @@ const onlineSeconds = 20;
 const goneSeconds = 60;
 /** In the place of processes that are gone. */
 const nobody = '00000000-0000-0000-0000-000000000000';
+const firstDevice = nobody;
 
 /** Values: process, devices, whether each is connected. */
 const recordPresence = statement<{ unknown: boolean }>(
@@ -28,12 +29,15 @@ const recordPresence = statement<{ unknown: boolean }>(
 /** A device that is connected was seen when its process was; `p` is its row, `s` that of its process. */
 const lastSeen = 'CASE WHEN p.connected THEN greatest(p.last_seen_at, s.seen_at) ELSE p.last_seen_at END';
 
-/** Values: organization. */
+/** Devices in one read. */
+const devicesAtOnce = 500;
+
+/** Values: organization, after this device. */
 const readPresence = statement<{ device_id: string; last_seen_at: string; online: boolean }>(
   'read_presence',
   `SELECT device_id, last_seen_at, last_seen_at > clock_timestamp() - interval '${onlineSeconds} seconds' AS online
    FROM (SELECT p.device_id, max(${lastSeen}) AS last_seen_at FROM device_presence p LEFT JOIN stream_processes s ON s.id = p.process_id
-         WHERE p.org_id = $1 GROUP BY p.device_id) AS seen`,
+         WHERE p.org_id = $1 AND p.device_id > $2 GROUP BY p.device_id ORDER BY p.device_id LIMIT ${devicesAtOnce}) AS seen ORDER BY device_id`,
 );
 
 /** What is known of the devices of processes that are gone becomes one row a device. */
@@ -58,10 +62,14 @@ export const presenceIn = ({ reads, writes }: Pick<Context, 'reads' | 'writes'>)
   },
 
   async read(org) {
-    const rows = await reads.run(readPresence, [org]);
-    return new Map(
-      rows.map(({ device_id, online, last_seen_at }) => [parseDeviceId(device_id), { online, last_seen_at }]),
-    );
+    const seen = new Map<DeviceId, Seen>();
+    for (let after = firstDevice; ;) {
+      const rows = await reads.run(readPresence, [org, after]);
+      for (const { device_id, ...one } of rows) seen.set(parseDeviceId(device_id), one);
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < devicesAtOnce) return seen;
+      after = last.device_id;
+    }
   },
 
   async forget() {

@@ -69,6 +69,24 @@ test('only what is new is read again, and a report is not missed because another
   await expect.poll(news, { timeout: 20_000 }).toBe(0);
 });
 
+test('a fleet is read in parts, each device once, also those that report meanwhile', async () => {
+  const { store, org, devices } = await setUp(600);
+  await Promise.all(devices.map((id) => store.receipts.report(org, id, { state: 'applied' })));
+  const first = await store.receipts.since(org);
+  expect(first.statuses.length).toBeLessThan(600);
+  const again = devices.find((id) => !first.statuses.some(({ device_id }) => device_id === id));
+  if (again === undefined) throw new Error('all of them came at once');
+  await store.receipts.report(org, again, { state: 'failed' });
+  const found = [...first.statuses];
+  for (let { next } = first; next !== undefined;) {
+    const part = await store.receipts.since(org, undefined, next);
+    found.push(...part.statuses);
+    ({ next } = part);
+  }
+  expect(new Set(found.map(({ device_id }) => device_id))).toEqual(new Set(devices));
+  expect(found.findLast(({ device_id }) => device_id === again)?.status).toEqual({ state: 'failed' });
+});
+
 test('other servers are told of receipts while somebody waits, and of whom to ask', async () => {
   const { store, org, url, devices } = await setUp(1);
   const [id] = devices;

@@ -35,8 +35,12 @@ const insertStatuses = statement<{ device_id: string }>(
    RETURNING device_id`,
 );
 
+/** Statuses in one read, each of up to some ten thousand characters. */
+const statusesAtOnce = 250;
+
 interface StatusRow {
   readonly through: string;
+  readonly transaction_id: string;
   /** Null in the one row that there is when nothing is new. */
   readonly device_id: string | null;
   readonly status: string;
@@ -44,14 +48,19 @@ interface StatusRow {
 }
 
 /**
- * Values: organization, `through` of an earlier answer or null. `through` is the oldest transaction that was still under way: whatever
+ * Values: organization, transaction and device after which to read. `through` is the oldest transaction that was still under way: whatever
  * this answer cannot show was written by that one or a later one.
  */
 const readStatuses = statement<StatusRow>(
   'read_statuses',
-  `SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS through, s.device_id, s.status, s.reported_at
-   FROM (SELECT 1) AS always LEFT JOIN device_status s ON s.org_id = $1 AND s.transaction_id >= coalesce($2::text, '0')::xid8`,
+  `SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS through, s.transaction_id::text AS transaction_id, s.device_id, s.status, s.reported_at
+   FROM (SELECT 1) AS always LEFT JOIN
+     (SELECT transaction_id, device_id, status, reported_at FROM device_status
+      WHERE org_id = $1 AND (transaction_id, device_id) > ($2::text::xid8, $3::uuid)
+      ORDER BY transaction_id, device_id LIMIT ${statusesAtOnce}) AS s ON true ORDER BY s.transaction_id, s.device_id`,
 );
+
+const firstDevice = '00000000-0000-0000-0000-000000000000';
 
 export function receiptsIn(context: Context): Receipts {
   const { reads, writes, hints, clock } = context;
@@ -93,14 +102,16 @@ export function receiptsIn(context: Context): Receipts {
       if (!written) throw new StoreError({ code: 'not_found', what: 'device' });
     },
 
-    async since(org, through) {
-      let rows = await reads.run(readStatuses, [org, through ?? null]);
-      const [first] = rows;
+    async since(org, through = '0', next) {
+      const [transaction = through, device = firstDevice] = next?.split(' ') ?? [];
+      let rows = await reads.run(readStatuses, [org, transaction, device]);
       // A database that was put in the place of another counts its transactions anew.
-      const wentBack = through !== undefined && first !== undefined && BigInt(first.through) < BigInt(through);
-      if (wentBack) rows = await reads.run(readStatuses, [org, null]);
+      const wentBack = next === undefined && BigInt(rows[0]?.through ?? through) < BigInt(through);
+      if (wentBack) rows = await reads.run(readStatuses, [org, '0', firstDevice]);
+      const last = rows.length < statusesAtOnce ? undefined : rows.at(-1);
       return {
         through: rows[0]?.through ?? '0',
+        ...(last && { next: `${last.transaction_id} ${last.device_id}` }),
         statuses: rows.flatMap(({ device_id, status, reported_at }) =>
           device_id === null
             ? []

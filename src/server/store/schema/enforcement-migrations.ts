@@ -49,4 +49,13 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE INDEX fleet_samples_time ON fleet_samples USING brin (at) WITH (pages_per_range = 16, autosummarize = on);
     `,
   },
+  {
+    version: 16,
+    title: 'presence by device',
+    // Read in parts, in the order of the devices: an organization may have a hundred thousand.
+    sql: `
+      CREATE INDEX device_presence_device ON device_presence (org_id, device_id);
+      DROP INDEX device_presence_list;
+    `,
+  },
 ];

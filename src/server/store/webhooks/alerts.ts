@@ -36,6 +36,9 @@ const takeConditions = statement<{ index: number }>(
    SELECT h.index FROM told t JOIN held h ON h.event = t.event AND h.subject_id = t.subject_id ORDER BY h.index`,
 );
 
+/** Deliveries in one statement. */
+const toldAtOnce = 250;
+
 type Part = Pick<Webhooks, 'claimScan' | 'tell'>;
 
 export function alertsIn(context: Context): Part {
@@ -60,8 +63,11 @@ export function alertsIn(context: Context): Part {
           const condition = conditions[index];
           return condition === undefined || quietly.includes(condition.event) ? [] : [condition];
         });
-        if (fresh.length > 0) {
-          const deliveries = fresh.map((condition) => deliveryRow(context, webhook, condition));
+        // In parts: a whole fleet may be news, and whoever else is served by this process goes in between.
+        for (let from = 0; from < fresh.length; from += toldAtOnce) {
+          const deliveries = fresh
+            .slice(from, from + toldAtOnce)
+            .map((condition) => deliveryRow(context, webhook, condition));
           await tx.run(insertDeliveries, [JSON.stringify(deliveries)]);
         }
         return fresh.length;

@@ -1,0 +1,72 @@
+/** Proves that work behind the scenes holds the loop for a slice and no longer, and that many share one slice in turn. */
+import { expect, test } from 'vitest';
+import { TimeSlices } from './time-slices.ts';
+
+/** A loop whose turns the test takes, and whose time passes only while something works. */
+class Loop {
+  now = 0;
+  #due: (() => void)[] = [];
+  readonly slices = new TimeSlices({ monotonic: () => this.now, defer: (run) => this.#due.push(run) });
+
+  async turn(): Promise<void> {
+    const due = this.#due;
+    this.#due = [];
+    for (const run of due) run();
+    for (let i = 0; i < 20; i += 1) await Promise.resolve();
+  }
+}
+
+test('a long walk does a slice of its work in each turn, and all of it in the end', async () => {
+  const loop = new Loop();
+  const done: number[] = [];
+  const walk = loop.slices.each(
+    Array.from({ length: 20 }, (_, i) => i),
+    (item) => {
+      done.push(item);
+      loop.now += 0.5;
+    },
+  );
+  const counts: number[] = [];
+  for (let turn = 0; turn < 6; turn += 1) {
+    await loop.turn();
+    counts.push(done.length);
+  }
+  expect(counts).toEqual([4, 8, 12, 16, 20, 20]);
+  await walk;
+  expect(done).toEqual(Array.from({ length: 20 }, (_, i) => i));
+});
+
+test('however many walks there are, a turn holds one slice, and each gets its turn', async () => {
+  const loop = new Loop();
+  const done: string[] = [];
+  const walk = (name: string): Promise<void> =>
+    loop.slices.each([1, 2, 3, 4, 5, 6], () => {
+      done.push(name);
+      loop.now += 1;
+    });
+  const walks = Promise.all([walk('a'), walk('b'), walk('c')]);
+  const most: number[] = [];
+  for (let turn = 0; turn < 9; turn += 1) {
+    const before = loop.now;
+    await loop.turn();
+    most.push(loop.now - before);
+  }
+  await walks;
+  expect(Math.max(...most)).toBe(2);
+  expect(done.slice(0, 6)).toEqual(['a', 'a', 'b', 'b', 'c', 'c']);
+});
+
+test('what is taken away or added while a walk pauses does not disturb it', async () => {
+  const loop = new Loop();
+  const items = new Set([1, 2, 3]);
+  const done: number[] = [];
+  const walk = loop.slices.each(items, (item) => {
+    done.push(item);
+    items.delete(2);
+    items.add(9);
+    loop.now += 5;
+  });
+  for (let turn = 0; turn < 4; turn += 1) await loop.turn();
+  await walk;
+  expect(done).toEqual([1, 2, 3]);
+});

@@ -1,0 +1,61 @@
+/** Owns how long work behind the scenes holds the event loop: all of it together gets a short slice of each turn, one after the other. */
+
+export interface TimeSlicesOptions {
+  /** Milliseconds that only ever go forward. */
+  readonly monotonic: () => number;
+  /** Runs something in the next turn of the event loop, after what is due by then. */
+  readonly defer: (run: () => void) => void;
+}
+
+/** Some times what a plain request takes: whoever is served meanwhile hardly notices. */
+const sliceMs = 2;
+
+/**
+ * Walks over whole fleets ask between two small pieces of work. However many of them there are, a turn of the event loop holds one slice,
+ * and the one that has waited longest gets it.
+ */
+export class TimeSlices {
+  readonly #o: TimeSlicesOptions;
+  readonly #waiting: (() => void)[] = [];
+  #endsAt = Number.NEGATIVE_INFINITY;
+  #deferred = false;
+
+  constructor(options: TimeSlicesOptions) {
+    this.#o = options;
+  }
+
+  /** Undefined while the slice lasts; otherwise to be awaited before the next piece. */
+  next(): Promise<void> | undefined {
+    if (this.#o.monotonic() < this.#endsAt) return undefined;
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      this.#schedule();
+    });
+  }
+
+  /** Does something with each, a slice in each turn. What is added or taken away meanwhile does not count. */
+  async each<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
+    const all = [...items];
+    for (const item of all) {
+      const next = this.next();
+      if (next !== undefined) await next;
+      work(item);
+    }
+  }
+
+  #schedule(): void {
+    if (this.#deferred) return;
+    this.#deferred = true;
+    this.#o.defer(() => {
+      this.#deferred = false;
+      const run = this.#waiting.shift();
+      this.#endsAt = this.#o.monotonic() + sliceMs;
+      run?.();
+      if (this.#waiting.length > 0) this.#schedule();
+    });
+  }
+}
+
+/** Those of a process. */
+export const processSlices = (): TimeSlices =>
+  new TimeSlices({ monotonic: () => performance.now(), defer: (run) => void setImmediate(run) });
