@@ -30,6 +30,8 @@ let received: Received[] = [];
 /** The statuses of the next answers; 200 when there are no more. */
 let answers: number[] = [];
 let servers: TestServer[] = [];
+/** Requests that are never answered. */
+let hanging = 0;
 
 beforeAll(async () => {
   postgres = await startPostgres();
@@ -37,6 +39,10 @@ beforeAll(async () => {
     let body = '';
     request.on('data', (chunk: Buffer) => (body += chunk.toString()));
     request.on('end', () => {
+      if (request.url === '/hang') {
+        hanging += 1;
+        return;
+      }
       received.push({ headers: request.headers, body, json: JSON.parse(body) });
       response.writeHead(answers.shift() ?? 200, { location: `http://${where}/elsewhere` }).end();
     });
@@ -238,6 +244,27 @@ test('a process looks at what it looked at before sooner than others may, and at
   expect([await claim(), await claim(id), await claim(id)]).toEqual([undefined, (first ?? 0) + 1, undefined]);
   now += 1_000;
   expect(await claim()).toBe((first ?? 0) + 2);
+});
+
+test('a receiver that never answers delays the alerts of its own organization only', async () => {
+  const server = await start({ webhooks: { ...quick, timeoutMs: 3_600_000, leaseMs: 7_200_000 } });
+  const [slow, honest] = [await newPlace(server), await newPlace(server)];
+  await makeHook(slow, { url: `http://${where}/hang` });
+  const failing = async (place: Place, count: number): Promise<void> => {
+    const devices = await Promise.all(Array.from({ length: count }, (_, i) => makeDevice(place, `host-${i}`)));
+    await Promise.all(devices.map((device) => report(server, place, device, { state: 'failed' })));
+  };
+  // More than a process ever had in hand at a time.
+  await failing(slow, 20);
+  await until(async () => {
+    const rows = await query(server.databaseUrl, `SELECT FROM webhook_deliveries WHERE event = 'device.failed'`);
+    return rows.length === 20 && hanging > 0;
+  });
+  await makeHook(honest);
+  await failing(honest, 6);
+  await until(() => received.filter(({ json }) => json.type === 'device.failed').length === 6);
+  expect(received.every(({ json }) => json.data.organization_id === honest.org)).toBe(true);
+  expect(hanging).toBeLessThanOrEqual(4);
 });
 
 test('only owners have them, within the hosts that the operator allows', async () => {

@@ -12,7 +12,12 @@ const [acme, other] = ['a', 'b'].map((lead) => parseOrganizationId(`${lead}00000
 
 function setUp() {
   const log: unknown[] = [];
-  const state = { now: 1_000_000, fails: false, claimedByOthers: new Set<OrganizationId>() };
+  const state = {
+    now: 1_000_000,
+    fails: false,
+    claimedByOthers: new Set<OrganizationId>(),
+    broken: new Set<OrganizationId>(),
+  };
   const samples: FleetSamples = {
     add: (counted) => {
       if (state.fails) return Promise.reject(new Error('away'));
@@ -24,9 +29,9 @@ function setUp() {
     read: () => Promise.resolve([]),
     forget: () => Promise.resolve(),
   };
-  const device = (in_force: 'yes' | 'failed') => ({ device_id: acme as never, hostname: '', in_force, online: true });
-  const convergence: Pick<Convergence, 'read'> = {
-    read: () => Promise.resolve({ revision: 1, devices: [device('yes'), device('yes'), device('failed')] }),
+  const counts = { yes: 2, behind: 0, failed: 1, reverted: 0, offline: 0, never_seen: 0, not_understood: 0 };
+  const convergence: Pick<Convergence, 'count'> = {
+    count: (org) => (state.broken.has(org) ? Promise.reject(new Error('broken')) : Promise.resolve(counts)),
   };
   const warnings: string[] = [];
   const onWarning = (message: string): void => void warnings.push(message);
@@ -72,5 +77,23 @@ describe('a sampler', () => {
     sampler.see(acme);
     await sampler.flush();
     expect(log).toEqual([taken, taken]);
+  });
+
+  it('takes the state of every other fleet where that of one cannot be told', async () => {
+    const { log, sampler, state, warnings } = setUp();
+    state.broken.add(acme);
+    sampler.see(acme);
+    sampler.see(other);
+    await sampler.flush();
+    expect(log).toEqual([['record', other, { devices: 3, in_force: 2 }]]);
+    expect(warnings).toEqual(['the state of a fleet was not recorded']);
+  });
+
+  it('adds up no further than numbers are exact, however much devices claim', async () => {
+    const { log, sampler, state } = setUp();
+    state.claimedByOthers = new Set([acme]);
+    for (let n = 0; n < 3; n += 1) sampler.see(acme, { admitted: 9e15, refused: 1 });
+    await sampler.flush();
+    expect(log).toEqual([['add', { org: acme, admitted: Number.MAX_SAFE_INTEGER, refused: 3 }]]);
   });
 });

@@ -7,7 +7,7 @@ import type { Convergence } from './contract.ts';
 
 export interface SamplerOptions {
   readonly samples: FleetSamples;
-  readonly convergence: Pick<Convergence, 'read'>;
+  readonly convergence: Pick<Convergence, 'count'>;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
   readonly onWarning: (message: string, cause: unknown) => void;
@@ -41,8 +41,8 @@ export class Sampler {
     if (packets === undefined) return;
     const sum = this.#packets.get(org) ?? { admitted: 0, refused: 0 };
     this.#packets.set(org, sum);
-    sum.admitted += packets.admitted;
-    sum.refused += packets.refused;
+    sum.admitted = Math.min(sum.admitted + packets.admitted, Number.MAX_SAFE_INTEGER);
+    sum.refused = Math.min(sum.refused + packets.refused, Number.MAX_SAFE_INTEGER);
   }
 
   /** Writes what is due. To be called every `flushMs`; never fails, what could not be written is written the next time. */
@@ -85,9 +85,14 @@ export class Sampler {
     const claimed = await samples.claim(orgs);
     for (const org of orgs) this.#heard.set(org, true);
     for (const org of claimed) {
-      const { devices = [] } = (await convergence.read(org)) ?? {};
-      const in_force = devices.filter((device) => device.in_force === 'yes').length;
-      await samples.record(org, { devices: devices.length, in_force });
+      try {
+        const { yes: in_force, ...others } = await convergence.count(org);
+        const devices = Object.values(others).reduce((sum, count) => sum + count, in_force);
+        await samples.record(org, { devices, in_force });
+      } catch (cause) {
+        // Of one organization, which keeps no other from its sample.
+        this.#o.onWarning('the state of a fleet was not recorded', cause);
+      }
     }
   }
 }

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counter } from 'prom-client';
 import type { Convergence } from '../convergence/contract.ts';
-import type { WebhookId } from '../../policy/ids.ts';
+import type { OrganizationId, WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
@@ -62,8 +62,9 @@ export interface WebhookService {
   close(): Promise<void>;
 }
 
-/** Deliveries that one process has in hand at a time. */
-const most = 16;
+/** Deliveries that one process has in hand at a time, and those of one organization: a receiver that hangs costs its own organization's turn. */
+const most = 64;
+const mostOfOrganization = 4;
 const page = 5_000;
 /** Whoever looked at a webhook so lately has its organization's state at hand. */
 const ownMs = 45_000;
@@ -97,6 +98,10 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       after = idOf(last);
     }
   }
+
+  const warn = (cause: unknown): void => {
+    if (!stopped.signal.aborted) onWarning('webhooks were not looked after', cause);
+  };
 
   /** Whoever cannot ask the database has not heard of devices either. */
   async function ask<T>(question: () => Promise<T>): Promise<T> {
@@ -159,12 +164,34 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     return store.webhooks.failed(id, failure, tooOld ? undefined : retryAfter(attempt, options.random(), settings));
   }
 
+  const rest = (): Promise<void> =>
+    sleep(settings.workEveryMs, undefined, { signal: stopped.signal, ref: false }).catch(() => {});
+
+  /** Under way, by organization. */
+  const flying = new Map<OrganizationId, Promise<unknown>>();
+  let inHand = 0;
+
+  /** Begins what is due. An organization gets its next deliveries when those that it has under way are over; nobody else waits for them. */
   async function deliverAll(): Promise<void> {
-    for (;;) {
-      const claimed = await store.webhooks.claimDeliveries(most, settings.leaseMs);
-      if (claimed.length === 0) return;
-      await Promise.all(claimed.map((delivery) => deliver(delivery)));
-      if (stopped.signal.aborted) return;
+    while (!stopped.signal.aborted && inHand < most) {
+      const claimed = await store.webhooks.claimDeliveries(
+        { limit: most - inHand, perOrganization: mostOfOrganization, without: [...flying.keys()] },
+        settings.leaseMs,
+      );
+      if (claimed.length === 0) break;
+      for (const org of new Set(claimed.map(({ organization_id }) => organization_id))) {
+        const own = claimed.filter(({ organization_id }) => organization_id === org);
+        inHand += own.length;
+        const work = Promise.allSettled(own.map((delivery) => deliver(delivery))).then((outcomes) => {
+          inHand -= own.length;
+          flying.delete(org);
+          const failed = outcomes.find(({ status }) => status === 'rejected');
+          if (failed !== undefined) warn((failed as PromiseRejectedResult).reason);
+        });
+        flying.set(org, work);
+      }
+      // The next ones of the quickest are due; and whatever falls due meanwhile waits for nobody.
+      await Promise.race([...flying.values(), rest()]);
     }
   }
 
@@ -174,9 +201,9 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       try {
         await work();
       } catch (cause) {
-        if (!stopped.signal.aborted) onWarning('webhooks were not looked after', cause);
+        warn(cause);
       }
-      await sleep(settings.workEveryMs, undefined, { signal: stopped.signal, ref: false }).catch(() => {});
+      await rest();
     }
   }
   const working = Promise.all([repeat(scan), repeat(deliverAll)]);
@@ -185,6 +212,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     async close() {
       stopped.abort();
       await working;
+      await Promise.all(flying.values());
     },
   };
 }

@@ -43,12 +43,20 @@ export interface DeliveryRecord {
 /** A delivery that this process alone has in hand, until its lease is over. */
 export interface ClaimedDelivery {
   readonly id: string;
+  readonly organization_id: OrganizationId;
   readonly url: string;
   readonly secret: string;
   readonly body: string;
   /** This attempt's number, from 1. */
   readonly attempt: number;
   readonly created_at: Timestamp;
+}
+
+/** How many deliveries a process takes: of all, and of each organization but those that get none. */
+export interface DeliveryShare {
+  readonly limit: number;
+  readonly perOrganization: number;
+  readonly without: readonly OrganizationId[];
 }
 
 /** A webhook to be looked at. */
@@ -87,8 +95,8 @@ export interface Webhooks {
    * is told twice or lost. A look that another one has overtaken counts for nothing. `quietly` names the events of which the first sight is no news. Gives how many are new.
    */
   tell(look: ClaimedLook, conditions: readonly Condition[], quietly: readonly AlertEvent[]): Promise<number>;
-  /** Deliveries that are due, each for one process at a time. */
-  claimDeliveries(limit: number, leaseMs: number): Promise<readonly ClaimedDelivery[]>;
+  /** Deliveries that are due, each for one process at a time, in no order between organizations. */
+  claimDeliveries(share: DeliveryShare, leaseMs: number): Promise<readonly ClaimedDelivery[]>;
   delivered(id: string): Promise<void>;
   /** `nextInMs` undefined: no further attempt is made. */
   failed(id: string, failure: string, nextInMs: number | undefined): Promise<void>;

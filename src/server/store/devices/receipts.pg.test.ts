@@ -107,3 +107,20 @@ test('other servers are told of receipts while somebody waits, and of whom to as
   store.receipts.ask(org, { revision: 8 });
   await told(({ prompted_organizations }) => prompted_organizations.some((one) => one.revision === 8));
 });
+
+test('packets beyond what numbers hold end at the largest, and fail no other organization with whom they are written', async () => {
+  const { store, org, owner } = await makeWorld(postgres);
+  const { id: honest } = await store.organizations.create(owner.user_id, { name: 'honest', description: '' });
+  const lie = { org, admitted: 1e300, refused: Number.MAX_SAFE_INTEGER };
+  for (let round = 0; round < 3; round += 1) {
+    await store.samples.add([lie, { org: honest, admitted: 5, refused: 1 }]);
+  }
+  const read = async (of: typeof org) => {
+    const samples = await store.samples.read(of, { since: 0, seconds: 86_400 });
+    return samples.map(({ admitted, refused }) => ({ admitted, refused }));
+  };
+  const most = Number.MAX_SAFE_INTEGER;
+  expect(await read(org)).toEqual([{ admitted: most, refused: most }]);
+  const sum = (await read(honest)).reduce((total, { admitted }) => total + admitted, 0);
+  expect(sum).toBe(15);
+});

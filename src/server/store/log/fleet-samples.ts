@@ -5,13 +5,17 @@ import type { FleetSamples } from '../contract/fleet-samples.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 
-/** Values: organizations, admitted, refused, time. */
+/** What a sample holds at most: what all readers keep exactly, and what can be added to itself. A fleet that lies spoils its own picture only. */
+const most = Number.MAX_SAFE_INTEGER;
+const sum = (field: string): string => `least(fleet_samples.${field}, ${most}) + excluded.${field}`;
+
+/** Values: organizations, admitted, refused, time. No value of one row can fail the others. */
 const addPackets = statement<never>(
   'add_packets',
   `INSERT INTO fleet_samples (org_id, at, admitted, refused)
-   SELECT o.id, $4, a.admitted, a.refused FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS a (org_id, admitted, refused)
+   SELECT o.id, $4, least(a.admitted, ${most}), least(a.refused, ${most}) FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS a (org_id, admitted, refused)
      JOIN organizations o ON o.id = a.org_id ORDER BY o.id FOR KEY SHARE OF o
-   ON CONFLICT (org_id, at) DO UPDATE SET admitted = fleet_samples.admitted + excluded.admitted, refused = fleet_samples.refused + excluded.refused`,
+   ON CONFLICT (org_id, at) DO UPDATE SET admitted = least(${sum('admitted')}, ${most}), refused = least(${sum('refused')}, ${most})`,
 );
 
 /** Values: organizations, time. */
@@ -42,7 +46,7 @@ const readSamples = statement<SampleRow>(
   `SELECT date_bin(make_interval(secs => $3::integer), at, 'epoch'::timestamptz) AS at,
      (array_agg(devices ORDER BY devices - in_force DESC) FILTER (WHERE devices IS NOT NULL))[1] AS devices,
      (array_agg(in_force ORDER BY devices - in_force DESC) FILTER (WHERE devices IS NOT NULL))[1] AS in_force,
-     least(sum(admitted), ${Number.MAX_SAFE_INTEGER})::bigint AS admitted, least(sum(refused), ${Number.MAX_SAFE_INTEGER})::bigint AS refused
+     least(sum(admitted), ${most})::bigint AS admitted, least(sum(refused), ${most})::bigint AS refused
    FROM fleet_samples WHERE org_id = $1 AND at >= $2 GROUP BY 1 ORDER BY 1`,
 );
 
@@ -59,8 +63,8 @@ export function fleetSamplesIn({ reads, writes, clock }: Pick<Context, 'reads' |
       if (counted.length === 0) return;
       await writes.run(addPackets, [
         counted.map(({ org }) => org),
-        counted.map(({ admitted }) => String(admitted)),
-        counted.map(({ refused }) => String(refused)),
+        counted.map(({ admitted }) => String(Math.min(admitted, most))),
+        counted.map(({ refused }) => String(Math.min(refused, most))),
         now(),
       ]);
     },

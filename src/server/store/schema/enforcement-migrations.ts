@@ -58,4 +58,13 @@ export const enforcementMigrations: readonly Migration[] = [
       DROP INDEX device_presence_list;
     `,
   },
+  {
+    version: 17,
+    title: 'deliveries by organization',
+    // So that each organization gets its turn, whatever others have waiting.
+    sql: `
+      CREATE INDEX webhook_deliveries_organization ON webhook_deliveries (org_id, next_at) WHERE state = 'pending';
+      DROP INDEX webhook_deliveries_due;
+    `,
+  },
 ];

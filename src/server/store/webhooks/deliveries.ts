@@ -1,5 +1,6 @@
 /** Owns deliveries in the store: each is in one process's hands at a time, by a lease that a row lock hands out. */
 import type { DeliveredEvent } from '../../../api/alerts/events.ts';
+import { parseOrganizationId } from '../../../policy/ids.ts';
 import type { Condition, DeliveryRecord, WebhookRecord, Webhooks } from '../contract/webhooks.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
@@ -52,9 +53,13 @@ const listDeliveries = statement<DeliveryRow>(
   `SELECT d.id, d.event, d.state, d.attempts, d.failure, d.created_at, d.next_at, d.body FROM webhook_deliveries d
    WHERE d.webhook_id = $2 AND ${inOrg('d')} AND d.id < $3 ORDER BY d.id DESC LIMIT $4`,
 );
-/** Values: now, until when they are taken, how many. */
+/**
+ * Values: now, until when they are taken, how many, how many of each organization, organizations that get none. Organizations are walked one by one
+ * through the index, however much one of them has waiting, and which of them go first is chance: nobody's receiver stands in the way of others for long.
+ */
 const claim = statement<{
   id: string;
+  org_id: string;
   url: string;
   secret: string;
   body: string;
@@ -62,10 +67,19 @@ const claim = statement<{
   created_at: string;
 }>(
   'claim_deliveries',
-  `WITH due AS MATERIALIZED (
-     SELECT d.id FROM webhook_deliveries d WHERE d.state = 'pending' AND d.next_at <= $1 ORDER BY d.next_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+  `WITH RECURSIVE orgs AS (
+     (SELECT org_id FROM webhook_deliveries WHERE state = 'pending' ORDER BY org_id LIMIT 1)
+     UNION ALL
+     SELECT (SELECT d.org_id FROM webhook_deliveries d WHERE d.state = 'pending' AND d.org_id > o.org_id ORDER BY d.org_id LIMIT 1)
+     FROM orgs o WHERE o.org_id IS NOT NULL),
+   due AS MATERIALIZED (
+     SELECT next.id FROM (SELECT org_id FROM orgs WHERE org_id IS NOT NULL AND org_id <> ALL ($5::uuid[]) ORDER BY random()) AS o
+       CROSS JOIN LATERAL (
+         SELECT d.id FROM webhook_deliveries d WHERE d.org_id = o.org_id AND d.state = 'pending' AND d.next_at <= $1
+         ORDER BY d.next_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS next
+     LIMIT $3)
    UPDATE webhook_deliveries d SET attempts = d.attempts + 1, next_at = $2 FROM due, webhooks w
-   WHERE d.id = due.id AND w.id = d.webhook_id RETURNING d.id, w.url, w.secret, d.body, d.attempts, d.created_at`,
+   WHERE d.id = due.id AND w.id = d.webhook_id RETURNING d.id, d.org_id, w.url, w.secret, d.body, d.attempts, d.created_at`,
 );
 const markDelivered = statement<never>(
   'mark_delivered',
@@ -106,9 +120,13 @@ export function deliveriesIn(context: Context): Part {
       return rows.map((row) => record(row));
     },
 
-    async claimDeliveries(limit, leaseMs) {
-      const rows = await writes.run(claim, [now(context), inMs(leaseMs), limit]);
-      return rows.map(({ attempts, ...delivery }) => ({ ...delivery, attempt: attempts }));
+    async claimDeliveries({ limit, perOrganization, without }, leaseMs) {
+      const rows = await writes.run(claim, [now(context), inMs(leaseMs), limit, perOrganization, without]);
+      return rows.map(({ attempts, org_id, ...delivery }) => ({
+        ...delivery,
+        organization_id: parseOrganizationId(org_id),
+        attempt: attempts,
+      }));
     },
 
     async delivered(id) {
