@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Enforcer } from '../../src/agent/kernel/enforcer.ts';
 import { RealNft } from '../../src/agent/kernel/real-nft.ts';
+import { heapOptions, keepHeapSmall } from '../../src/agent/host/heap.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import { compile } from '../../src/nft/compile.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
@@ -38,7 +39,7 @@ interface Applied {
 
 const megabytes = (): number => process.resourceUsage().maxRSS / 1_000;
 
-/** In a process of its own, whose memory and time nothing else shares: the policy comes as text, as it does from the server. */
+/** In a process of its own, with the agent's bounds of its heap, whose memory and time nothing else shares: the policy comes as text, as it does from the server. */
 export async function applyWorst(text: string, prefix: readonly string[]): Promise<Applied> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-worst-'));
   const nft = new RealNft({ clock: systemClock, scratch: folder, prefix });
@@ -64,6 +65,7 @@ export async function applyWorst(text: string, prefix: readonly string[]): Promi
 
 /** The other side of `applyArgument`: reads the policy from the input and tells what it took. */
 export async function applyFromInput(prefix: readonly string[]): Promise<void> {
+  keepHeapSmall();
   let text = '';
   for await (const part of process.stdin.setEncoding('utf8')) text += String(part);
   console.log(JSON.stringify(await applyWorst(text, prefix)));
@@ -71,7 +73,7 @@ export async function applyFromInput(prefix: readonly string[]): Promise<void> {
 
 async function applyElsewhere(text: string, namespace: Namespace): Promise<Applied> {
   const [program = ''] = process.argv.slice(1);
-  const child = spawn(process.execPath, [program, applyArgument, ...namespace.inside([])], {
+  const child = spawn(process.execPath, [heapOptions, program, applyArgument, ...namespace.inside([])], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   child.stdin.end(text);

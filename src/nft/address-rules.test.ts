@@ -85,6 +85,16 @@ bundle-3:
     expect(belowTcp({ kind: 'intervals', intervals }, { mostAlone: 4 })).toContain('14 : goto from-');
   });
 
+  test('stand below one map of ports for both protocols where that is large and says the same of both', () => {
+    const policy = policyOf([written('ipv4', 22, 22, '10.0.0.1'), written('ipv4', 80, 80, '10.0.0.3')]);
+    const text = (fewestInCommon: number): string => readable(compile(policy, { ...options, fewestInCommon }));
+    expect(text(2)).toContain('meta l4proto vmap { 6 : goto transport-2, 17 : goto transport-2 }');
+    expect(text(2)).toContain('transport-2:\n  th dport vmap { 22 : goto from-3, 80 : goto from-4 }');
+    expect(text(3)).toContain('meta l4proto vmap { 6 : goto tcp-2, 17 : goto udp-3 }');
+    const other = policyOf([written('ipv4', 22, 22, '10.0.0.1'), written('tcp', 80, 80, '10.0.0.3')]);
+    expect(readable(compile(other, { ...options, fewestInCommon: 1 }))).not.toContain('th dport vmap');
+  });
+
   test('writes short lists as rules where there would be too many sets, and long ones as sets', () => {
     const policy = policyOf([
       written('tcp', 22, 22, '10.0.0.1', '10.0.0.3'),

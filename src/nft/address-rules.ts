@@ -19,6 +19,7 @@ import {
 import { familyMatch } from './base.ts';
 import { groupCounter } from './counters.ts';
 import type { ObjectName } from './names.ts';
+import type { PeerMaps } from './peer-maps.ts';
 
 export interface AddressRulesOptions {
   readonly direction: Direction;
@@ -26,8 +27,27 @@ export interface AddressRulesOptions {
   readonly withoutSet: number;
   /** What becomes of the packets: `accept` unless told. */
   readonly verdict?: Verdict;
+  /** Who counts what a group admits. */
+  readonly counterOf: (group: GroupId) => ObjectName;
   /** Takes the definition of a map of those named, and answers with its name. Needed where anybody is named. */
   readonly mapOf?: (names: readonly Named[], family: Family) => ObjectName;
+}
+
+/** How rules about addresses are made in one direction. A name is one string, however many rules have it. */
+export function addressRulesOptions(
+  direction: Direction,
+  { withoutSet, verdict, maps }: { readonly withoutSet: number; readonly verdict: Verdict; readonly maps: PeerMaps },
+): AddressRulesOptions {
+  const counters = new Map<GroupId, ObjectName>();
+  const counterOf = (group: GroupId): ObjectName => {
+    const counter = counters.get(group) ?? groupCounter(direction, group);
+    counters.set(group, counter);
+    return counter;
+  };
+  const kind = verdict === accept ? 'accept' : 'drop';
+  const mapOf = (names: readonly Named[], family: Family): ObjectName =>
+    maps.add({ direction, verdict: kind, family, names });
+  return { direction, withoutSet, verdict, counterOf, mapOf };
 }
 
 const families: readonly Family[] = [4, 6];
@@ -47,14 +67,22 @@ function addressMatches(ranges: RangeSet, family: Family, { direction, withoutSe
 }
 
 /** By family: everybody, some ranges, or nobody. */
-function rulesFor(addresses: Addresses, options: AddressRulesOptions, counter?: ObjectName): readonly Rule[] {
+function rulesFor(
+  addresses: Addresses,
+  options: AddressRulesOptions,
+  further: readonly Match[],
+  counter?: ObjectName,
+): readonly Rule[] {
   const { verdict = accept } = options;
-  if (isEverybody(addresses)) return [rule([], verdict, counter)];
-  return families.flatMap((family) => {
+  if (isEverybody(addresses)) return [rule(further, verdict, counter)];
+  const rules: Rule[] = [];
+  for (const family of families) {
     const ranges = rangesOf(addresses, family);
-    if (ranges.length === 0) return [];
-    return addressMatches(ranges, family, options).map((match) => rule([match], verdict, counter));
-  });
+    if (ranges.length === 0) continue;
+    for (const match of addressMatches(ranges, family, options))
+      rules.push(rule([match, ...further], verdict, counter));
+  }
+  return rules;
 }
 
 /** One look-up for all that are named, of one family. */
@@ -69,15 +97,25 @@ function namedRules(
   return [mapRule(matches, { family, side: sideOf(direction), map: mapOf(names, family) }, verdict)];
 }
 
-/** Share by share, so that each group counts its own; the first share that holds an address has it. Then those named. */
-export function leafRules(addresses: Addresses, options: AddressRulesOptions): readonly Rule[] {
+/**
+ * Share by share, so that each group counts its own; the first share that holds an address has it. Then those named.
+ * Packets must meet the `further` conditions too.
+ */
+export function leafRules(
+  addresses: Addresses,
+  options: AddressRulesOptions,
+  further: readonly Match[] = [],
+): readonly Rule[] {
   const { shares, names } = addresses;
+  const [only, ...more] = shares ?? [];
   const ranges =
-    shares === undefined
-      ? rulesFor(addresses, options)
-      : shares.flatMap((share) => rulesFor(share, options, groupCounter(options.direction, share.group)));
+    only === undefined
+      ? rulesFor(addresses, options, further)
+      : more.length === 0
+        ? rulesFor(only, options, further, options.counterOf(only.group))
+        : (shares ?? []).flatMap((share) => rulesFor(share, options, further, options.counterOf(share.group)));
   if (names === undefined) return ranges;
-  return [...ranges, ...namedRules(names.v4, 4, options), ...namedRules(names.v6, 6, options)];
+  return [...ranges, ...namedRules(names.v4, 4, options, further), ...namedRules(names.v6, 6, options, further)];
 }
 
 export interface PortRulesOptions extends AddressRulesOptions {
@@ -95,9 +133,7 @@ const portsMatch = ({ from, to }: Ports, { original }: PortRulesOptions): Match 
 
 /** The same as `leafRules`, on some ports only. */
 export const portRules = (addresses: Addresses, ports: Ports, options: PortRulesOptions): readonly Rule[] =>
-  leafRules(addresses, options).map((each) =>
-    node({ ...each, matches: [...each.matches, portsMatch(ports, options)] }),
-  );
+  leafRules(addresses, options, [portsMatch(ports, options)]);
 
 export interface NodeRulesOptions extends PortRulesOptions {
   /** Takes the rules of a further chain, and answers with its name. */
@@ -149,7 +185,7 @@ function portedRules(
   const { direction, withoutSet, verdict = accept } = options;
   const [first] = ranges;
   if (first === undefined) return [];
-  const counter = group && groupCounter(direction, group);
+  const counter = group && options.counterOf(group);
   const admitting = (some: readonly PortedRange[], ports: Ports): Rule[] =>
     addressMatches(withoutPorts(some), family, options).map((match) =>
       rule([match, portsMatch(ports, options)], verdict, counter),

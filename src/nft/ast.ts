@@ -16,6 +16,8 @@ export const hookPriority = Object.freeze({ input: 0, output: 0, forward: 0, pos
 export type Hook = keyof typeof hookPriority;
 export type AddressSide = 'saddr' | 'daddr';
 export type TransportName = 'tcp' | 'udp';
+/** Whose ports: of one protocol, or of any that has ports, in nft's word for its header. */
+export type PortTransport = TransportName | 'th';
 
 /** IP protocol numbers; numbers rather than names, because names need /etc/protocols on the device. */
 export const protocolNumber = Object.freeze({ icmp: 1, tcp: 6, udp: 17, icmpv6: 58 });
@@ -81,10 +83,10 @@ export interface AddressEntry extends Range {
 /** A rule that ends in an anonymous verdict map. Entries ascend. */
 export type VerdictMap =
   | { readonly kind: 'protocolMap'; readonly entries: readonly ProtocolEntry[] }
-  /** By destination port; with `original`, by the port that the connection was made to, before any translation. */
+  /** By destination port; with `original`, by the port that the connection was made to, before any translation, of one protocol. */
   | {
       readonly kind: 'portMap';
-      readonly transport: TransportName;
+      readonly transport: PortTransport;
       readonly original?: true;
       readonly entries: readonly PortEntry[];
     }

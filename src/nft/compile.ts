@@ -4,7 +4,6 @@ import type {
   CanonicalPolicy,
   DirectionPolicy,
   MatchSet,
-  Named,
   PortInterval,
   PortMap,
   PortNode,
@@ -13,7 +12,14 @@ import type {
 import type { Direction, Family } from '../policy/rule.ts';
 import { isNoAccess, type ServerAccess } from '../policy/server-access.ts';
 import { isNobody, withoutFamilies } from '../policy/shares.ts';
-import { isEverybody, leafRules, nodeRules, portRules, type AddressRulesOptions } from './address-rules.ts';
+import {
+  addressRulesOptions,
+  isEverybody,
+  leafRules,
+  nodeRules,
+  portRules,
+  type AddressRulesOptions,
+} from './address-rules.ts';
 import {
   accept,
   drop,
@@ -24,11 +30,11 @@ import {
   rule,
   type HelperChain,
   type PortEntry,
+  type PortTransport,
   type ProtocolEntry,
   type Rule,
   type Ruleset,
   type TableRules,
-  type TransportName,
   type Verdict,
 } from './ast.ts';
 import { baseChain, echo, type BaseContent, type Place } from './base.ts';
@@ -56,6 +62,8 @@ export interface CompileOptions {
   readonly mostSets?: number | undefined;
   /** How many small parts have chains of their own before they are bundled; see `bundles`. */
   readonly mostAlone?: number | undefined;
+  /** How many ports must lead somewhere before both protocols look up one map instead of one each that say the same. */
+  readonly fewestInCommon?: number | undefined;
   /** Gives every helper chain another name; see `plan`. */
   readonly salt?: string;
 }
@@ -83,6 +91,7 @@ interface Leaves {
   readonly withoutSet: number;
   /** How many small parts have chains of their own. */
   readonly mostAlone: number | undefined;
+  readonly fewestInCommon: number;
   /** What becomes of the packets that are matched. */
   readonly verdict: Verdict;
   /** Where the named devices go. */
@@ -96,6 +105,7 @@ class DirectionCompiler {
   readonly #salt: string;
   readonly #helpers: Helpers;
   readonly #leaves: Leaves;
+  readonly #addressOptions: AddressRulesOptions;
   /** What was made already: rules about both protocols have it in common. */
   readonly #known = new Map<readonly PortNode[], readonly PortEntry[]>();
 
@@ -105,6 +115,7 @@ class DirectionCompiler {
     this.#helpers = new Helpers(salt);
     this.#leaves = leaves;
     this.#salt = salt;
+    this.#addressOptions = addressRulesOptions(this.#direction, leaves);
   }
 
   get helpers(): readonly HelperChain[] {
@@ -128,10 +139,11 @@ class DirectionCompiler {
     const rules: Rule[] = [];
     const everyProtocol = this.#addresses(policy.any, jump);
     if (everyProtocol !== undefined) rules.push(rule([], everyProtocol));
+    const both = this.#isInCommon(policy) ? this.#transport(policy.tcp, 'th') : undefined;
     const verdicts: readonly [number, Verdict | undefined][] = [
       [protocolNumber.icmp, this.#ping(policy.echo, 4)],
-      [protocolNumber.tcp, this.#transport(policy.tcp, 'tcp')],
-      [protocolNumber.udp, this.#transport(policy.udp, 'udp')],
+      [protocolNumber.tcp, both ?? this.#transport(policy.tcp, 'tcp')],
+      [protocolNumber.udp, both ?? this.#transport(policy.udp, 'udp')],
       [protocolNumber.icmpv6, this.#ping(policy.echo, 6)],
     ];
     const entries = verdicts.flatMap(([protocol, verdict]): ProtocolEntry[] =>
@@ -141,21 +153,28 @@ class DirectionCompiler {
     return rules;
   }
 
+  /** Whether one map of ports serves both protocols: it says the same of them, and is so large that it should not be there twice. */
+  #isInCommon({ tcp, udp }: MatchSet): boolean {
+    if (tcp !== udp || this.#isRedirected) return false;
+    const { ports } = tcp;
+    return (ports.kind === 'intervals' ? ports.intervals : ports.layers.flat()).length >= this.#leaves.fewestInCommon;
+  }
+
   #ping(addresses: Addresses, family: Family): Verdict | undefined {
     const verdict = this.#addresses(withoutFamilies(addresses, { v4: family === 6, v6: family === 4 }), goto);
     if (verdict === undefined) return undefined;
     return goto(this.#helpers.add(family === 4 ? 'ping' : 'ping6', [rule([echo[family]], verdict)]));
   }
 
-  #transport({ anyPort, ports }: TransportPolicy, transport: TransportName): Verdict | undefined {
+  #transport({ anyPort, ports }: TransportPolicy, transport: PortTransport): Verdict | undefined {
     const byPort = this.#portRules(ports, transport);
     if (byPort.length === 0) return this.#addresses(anyPort, goto);
     const everyPort = this.#addresses(anyPort, jump);
     const rules = everyPort === undefined ? byPort : [rule([], everyPort), ...byPort];
-    return goto(this.#helpers.add(transport, rules));
+    return goto(this.#helpers.add(transport === 'th' ? 'transport' : transport, rules));
   }
 
-  #portRules(ports: PortMap, transport: TransportName): readonly Rule[] {
+  #portRules(ports: PortMap, transport: PortTransport): readonly Rule[] {
     if (ports.kind === 'intervals') {
       const entries = this.#entries(ports.intervals, transport, goto);
       return entries.length === 0 ? [] : [this.#portRule(transport, entries)];
@@ -165,7 +184,7 @@ class DirectionCompiler {
   }
 
   /** Where the ports of ascending nodes lead. */
-  #entries(nodes: readonly PortNode[], transport: TransportName, enter: typeof jump): readonly PortEntry[] {
+  #entries(nodes: readonly PortNode[], transport: PortTransport, enter: typeof jump): readonly PortEntry[] {
     const known = this.#isRedirected ? undefined : this.#known.get(nodes);
     if (known !== undefined) return known;
     // Many ports may lead to few chains: each verdict is made once.
@@ -192,8 +211,8 @@ class DirectionCompiler {
   }
 
   /** One chain for the addresses of several port intervals. */
-  #bundle(run: readonly PortNode[], transport: TransportName): ObjectName {
-    const original = this.#isRedirected ? transport : undefined;
+  #bundle(run: readonly PortNode[], transport: PortTransport): ObjectName {
+    const original = this.#isRedirected && transport !== 'th' ? transport : undefined;
     const rules = run.flatMap((each) =>
       'addresses' in each ? portRules(each.addresses, each, { ...this.#addressOptions, original }) : [],
     );
@@ -201,8 +220,8 @@ class DirectionCompiler {
   }
 
   /** The chain that accepts what one node of a tree admits and returns for all else. */
-  #node(each: Exclude<PortNode, PortInterval>, transport: TransportName): ObjectName {
-    const original = this.#isRedirected ? transport : undefined;
+  #node(each: Exclude<PortNode, PortInterval>, transport: PortTransport): ObjectName {
+    const original = this.#isRedirected && transport !== 'th' ? transport : undefined;
     const chain = (purpose: 'ports' | 'bundle', rules: readonly Rule[]): ObjectName =>
       this.#helpers.add(purpose, rules);
     return this.#helpers.add(
@@ -212,22 +231,13 @@ class DirectionCompiler {
   }
 
   /** A redirected connection is judged by the port that it was made to, not by the one behind the redirection. */
-  #portRule(transport: TransportName, entries: readonly PortEntry[]): Rule {
+  #portRule(transport: PortTransport, entries: readonly PortEntry[]): Rule {
     const original = this.#isRedirected;
     return rule([], node({ kind: 'portMap', transport, ...(original && { original }), entries }));
   }
 
   get #isRedirected(): boolean {
     return this.#place.table === 'service-forward' && this.#direction === 'inbound';
-  }
-
-  get #addressOptions(): AddressRulesOptions {
-    const { withoutSet, verdict, maps } = this.#leaves;
-    const direction = this.#direction;
-    const kind = verdict === accept ? 'accept' : 'drop';
-    const mapOf = (names: readonly Named[], family: Family): ObjectName =>
-      maps.add({ direction, verdict: kind, family, names });
-    return { direction, withoutSet, verdict, mapOf };
   }
 
   /** The verdict on packets that only addresses can still part: none for nobody, a plain one for everybody uncounted. */
@@ -360,12 +370,13 @@ function forwardRules(
  * helper chains, which can be loaded and looked at before a base chain names them.
  */
 export function compile(policy: CanonicalPolicy, options: CompileOptions): Ruleset {
-  const { interface: name, forwarding, mostAlone } = options;
+  const { interface: name, forwarding, mostAlone, fewestInCommon = 1_024 } = options;
   const withoutSet = longestWithoutSet(policy, options.mostSets);
+  const bounds = { withoutSet, mostAlone, fewestInCommon };
   const maps = new PeerMaps(options.salt);
   const leavesOf = (): BothLeaves => ({
-    admitted: { chains: new Map(), withoutSet, mostAlone, verdict: accept, maps },
-    forbidden: { chains: new Map(), withoutSet, mostAlone, verdict: drop, maps },
+    admitted: { chains: new Map(), ...bounds, verdict: accept, maps },
+    forbidden: { chains: new Map(), ...bounds, verdict: drop, maps },
   });
   const leaves: { readonly [D in Direction]: BothLeaves } = { inbound: leavesOf(), outbound: leavesOf() };
   const part = (direction: Direction): Part =>

@@ -37,7 +37,11 @@ describe('a listing', () => {
         fc.boolean(),
         fc.option(serverAccess, { nil: undefined }),
         fc.constantFrom('on', 'off', undefined),
-        fc.record({ mostSets: fc.constantFrom(undefined, 0, 3), mostAlone: fc.constantFrom(undefined, 1) }),
+        fc.record({
+          mostSets: fc.constantFrom(undefined, 0, 3),
+          mostAlone: fc.constantFrom(undefined, 1),
+          fewestInCommon: fc.constantFrom(undefined, 1),
+        }),
         fc.infiniteStream(fc.boolean()),
         (policy, neighbourDiscovery, access, forwarding, bounds, coins) => {
           const where = { interface: wg0, neighbourDiscovery };

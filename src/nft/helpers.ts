@@ -13,6 +13,7 @@ export type HelperPurpose =
   | 'forbid'
   | 'tcp'
   | 'udp'
+  | 'transport'
   | 'ping'
   | 'ping6'
   | 'from'

@@ -87,7 +87,11 @@ async function expectInstalled(
 }
 
 /** Of some policies, short lists become rules and ports are bundled, as where there would be too many sets and chains. */
-const bounds = fc.record({ mostSets: fc.constantFrom(undefined, 0, 3), mostAlone: fc.constantFrom(undefined, 1) });
+const bounds = fc.record({
+  mostSets: fc.constantFrom(undefined, 0, 3),
+  mostAlone: fc.constantFrom(undefined, 1),
+  fewestInCommon: fc.constantFrom(undefined, 1),
+});
 
 describe('a kernel', () => {
   test('loads any policy and lists it as the same policy: parse ∘ print = identity', async () => {

@@ -164,7 +164,9 @@ function ruleJson({ matches, counter, counterMap, action }: Rule, taste: Taste):
   ];
   if (!('entries' in action)) return [...conditions, verdictJson(action)];
   const implied =
-    action.kind === 'portMap' && (action.original === true || taste()) ? [protocol(action.transport)] : [];
+    action.kind === 'portMap' && action.transport !== 'th' && (action.original === true || taste())
+      ? [protocol(action.transport)]
+      : [];
   return [...conditions, ...implied, mapJson(action, taste)];
 }
 

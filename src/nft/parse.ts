@@ -17,6 +17,7 @@ import {
   type AddressSide,
   type CounterMap,
   type PortEntry,
+  type PortTransport,
   type ProtocolEntry,
   type Rule,
   type TransportName,
@@ -246,12 +247,12 @@ function entriesOf<Key extends object>(
 }
 
 /** The protocol whose destination port the key is: of the packet, or `given` where it is that of the connection. */
-function portTransport(key: unknown, given: TransportName | undefined): TransportName | undefined {
+function portTransport(key: unknown, given: TransportName | undefined): PortTransport | undefined {
   if (isOriginalPort(key)) return given;
   const payload = tagged(key, 'payload');
   if (!isObject(payload) || field(payload, 'field') !== 'dport') return undefined;
   const transport = field(payload, 'protocol');
-  return transport === 'tcp' || transport === 'udp' ? transport : undefined;
+  return transport === 'tcp' || transport === 'udp' || transport === 'th' ? transport : undefined;
 }
 
 function portMap(key: unknown, data: unknown, given: TransportName | undefined): VerdictMap | undefined {

@@ -9,6 +9,7 @@ import {
   tableFamily,
   type Command,
   type Match,
+  type PortTransport,
   type Rule,
   type TransportName,
   type Verdict,
@@ -51,6 +52,8 @@ const printPorts = ({ from, to }: { from: number; to: number }): string => (from
 /** nft knows what kind of port a connection has only where the rule itself names the protocol. */
 const originalPort = (transport: TransportName): string =>
   `meta l4proto ${protocolNumber[transport]} ct original proto-dst`;
+const portKey = (transport: PortTransport, original: boolean): string =>
+  original && transport !== 'th' ? originalPort(transport) : `${transport} dport`;
 
 const matchPrinters: Printers<Match> = {
   interface: ({ side, name }) => `${side} "${name}"`,
@@ -78,7 +81,7 @@ const actionPrinters: Printers<Verdict | VerdictMap> = {
   protocolMap: ({ entries }) =>
     `meta l4proto vmap { ${entries.map((e) => `${e.protocol} : ${dispatch(actionPrinters, e.verdict)}`).join(', ')} }`,
   portMap: ({ transport, original, entries }) =>
-    `${original === true ? originalPort(transport) : `${transport} dport`} vmap { ${entries
+    `${portKey(transport, original === true)} vmap { ${entries
       .map((e) => `${printPorts(e)} : ${dispatch(actionPrinters, e.verdict)}`)
       .join(', ')} }`,
   addressMap: ({ family, side, entries }) =>
@@ -89,8 +92,16 @@ const actionPrinters: Printers<Verdict | VerdictMap> = {
 
 export const printMatch = (match: Match): string => dispatch(matchPrinters, match);
 
-/** A rule is frozen, so its text is made once: naming a chain by its content and printing it share the work. */
+/**
+ * A rule is frozen, so a long text is made once: naming a chain by its content and printing it share the work. Short ones
+ * are made anew, which takes less time than remembering very many.
+ */
 const printed = new WeakMap<Rule, string>();
+const fewItems = 8;
+
+const isLong = ({ matches, action }: Rule): boolean =>
+  ('entries' in action && action.entries.length > fewItems) ||
+  matches.some((match) => match.kind === 'address' && match.ranges.length > fewItems);
 
 /** A rule without its chain. */
 export function printRule(rule: Rule): string {
@@ -101,9 +112,12 @@ export function printRule(rule: Rule): string {
       counterMap === undefined
         ? counter && `counter name ${counter}`
         : `counter name ${ip(counterMap.family)} ${counterMap.side} map @${counterMap.map}`;
-    const parts = [...rule.matches.map(printMatch), ...(counting === undefined ? [] : [counting])];
-    text = [...parts, dispatch(actionPrinters, rule.action)].join(' ');
-    printed.set(rule, text);
+    // Joined, because text that is added up is kept in pieces, and very many rules may be kept.
+    const parts = rule.matches.map(printMatch);
+    if (counting !== undefined) parts.push(counting);
+    parts.push(dispatch(actionPrinters, rule.action));
+    text = parts.join(' ');
+    if (isLong(rule)) printed.set(rule, text);
   }
   return text;
 }

@@ -1,5 +1,13 @@
 /** Owns the way back from the chains below a base chain to what they match: the other half of what `compile` makes of it. */
-import type { Addresses, MatchSet, PortInterval, PortMap, PortNode, TransportPolicy } from '../policy/canonical.ts';
+import type {
+  Addresses,
+  MatchSet,
+  PortedShare,
+  PortInterval,
+  PortMap,
+  PortNode,
+  TransportPolicy,
+} from '../policy/canonical.ts';
 import type { GroupId } from '../policy/ids.ts';
 import { mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
@@ -31,12 +39,25 @@ const isSomebody = (node: PortNode): boolean =>
 
 const isCounting = ({ counter, counterMap }: Rule): boolean => counter !== undefined || counterMap !== undefined;
 
+function once<T>(known: Map<string, T>, name: string, read: () => T): T {
+  const before = known.get(name);
+  if (before !== undefined) return before;
+  const value = read();
+  known.set(name, value);
+  return value;
+}
+
 /** Reads what packets at one place are matched for one verdict, chain by chain. */
 export class MatchReader {
   readonly #chains: ChainReader;
   readonly #place: Place;
   readonly #direction: Direction;
   readonly #verdict: 'accept' | 'drop';
+  /** What was read already: many ports may lead to few chains, and both protocols to the same. */
+  readonly #transports = new Map<string, TransportPolicy>();
+  readonly #leaves = new Map<string, Addresses>();
+  readonly #bundles = new Map<string, readonly PortInterval[]>();
+  readonly #trees = new Map<string, readonly PortedShare[]>();
 
   constructor(chains: ChainReader, place: Place, verdict: 'accept' | 'drop') {
     this.#chains = chains;
@@ -88,14 +109,20 @@ export class MatchReader {
     if (!rules.some(({ action }) => action.kind === 'portMap')) {
       return { anyPort: this.#leaf(verdict.chain), ports: noPorts };
     }
-    if (rules.some(isCounting)) throw this.#unexpected(verdict.chain);
-    const anyPort = this.#leadingAddresses(rules);
-    return { anyPort, ports: this.#ports(rules, transport, verdict.chain) };
+    const { chain } = verdict;
+    const inCommon = rules.every(({ action }) => action.kind !== 'portMap' || action.transport === 'th');
+    return once(this.#transports, inCommon ? chain : `${transport} ${chain}`, () => {
+      if (rules.some(isCounting)) throw this.#unexpected(chain);
+      const anyPort = this.#leadingAddresses(rules);
+      return { anyPort, ports: this.#ports(rules, transport, chain) };
+    });
   }
 
   #ports(rules: readonly Rule[], transport: TransportName, name: string): PortMap {
     const layers = rules.map(({ matches, action }) => {
-      if (matches.length > 0 || action.kind !== 'portMap' || action.transport !== transport)
+      if (matches.length > 0 || action.kind !== 'portMap') throw this.#unexpected(name);
+      // A map of the ports of any protocol serves both that lead here.
+      if (action.transport !== transport && (action.transport !== 'th' || this.#isRedirected))
         throw this.#unexpected(name);
       if ((action.original === true) !== this.#isRedirected) throw this.#unexpected(name);
       return action.entries;
@@ -128,17 +155,31 @@ export class MatchReader {
         matches.length > 1 || 'entries' in action || (counterMap !== undefined && matches.length > 0),
     );
     if (!isTree) return [{ from, to, addresses: this.#leaf(chain) }];
+    return [
+      {
+        from,
+        to,
+        shares: once(this.#trees, this.#keyOf(chain, transport), () => this.#shares(rules, transport, chain)),
+      },
+    ];
+  }
+
+  #shares(rules: readonly Rule[], transport: TransportName, chain: string): readonly PortedShare[] {
     const original = this.#isRedirected ? transport : undefined;
     const rulesOf = (each: string): readonly Rule[] => this.#rules(each);
     const membersOf = (map: string): InstalledMembers => this.#chains.members(map);
     const where = { direction: this.#direction, verdict: this.#verdict, original };
     const shares = readNode(rules, { ...where, rulesOf, membersOf });
     if (shares === undefined) throw this.#unexpected(chain);
-    return [{ from, to, shares }];
+    return shares;
   }
 
   /** The intervals of a chain that several of them share: runs of rules about the same ports. */
   #bundle(name: string, transport: TransportName): readonly PortInterval[] {
+    return once(this.#bundles, this.#keyOf(name, transport), () => this.#readBundle(name, transport));
+  }
+
+  #readBundle(name: string, transport: TransportName): readonly PortInterval[] {
     const runs: { readonly from: number; readonly to: number; readonly rules: Rule[] }[] = [];
     for (const rule of this.#rules(name)) {
       const ports = rule.matches.at(-1);
@@ -151,6 +192,11 @@ export class MatchReader {
       else runs.push({ from, to, rules: [about] });
     }
     return runs.map(({ from, to, rules }) => ({ from, to, addresses: this.#addressesOf(rules, name) }));
+  }
+
+  /** What a chain that tells ports apart is remembered by: those of redirected connections say of which protocol they are. */
+  #keyOf(chain: string, transport: TransportName): string {
+    return this.#isRedirected ? `${transport} ${chain}` : chain;
   }
 
   /** Whether ports are those that connections were made to. */
@@ -174,7 +220,7 @@ export class MatchReader {
 
   /** What a chain about addresses alone matches: a run of rules for each group that has a share. */
   #leaf(name: string): Addresses {
-    return this.#addressesOf(this.#rules(name), name);
+    return once(this.#leaves, name, () => this.#addressesOf(this.#rules(name), name));
   }
 
   #addressesOf(rules: readonly Rule[], name: string): Addresses {

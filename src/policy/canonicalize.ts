@@ -8,7 +8,7 @@ import { isAboutSome, isAnyPort, isEcho, onlyFamily, ruleAddresses, ruleRanges, 
 import type { Packet } from './packet.ts';
 import { admittedPort } from './port-lookup.ts';
 import type { PortRule } from './port-rule.ts';
-import { toPortMap } from './ports.ts';
+import { toPortMap, toPortMaps } from './ports.ts';
 import { hasAddress, isWholeFamily } from './range.ts';
 import type { Direction, PolicyGroup, StoredRule } from './rule.ts';
 import { byFamily, isNothing, mergeAddresses, sameAddresses, sharedBy, withNames, withoutFamilies } from './shares.ts';
@@ -73,25 +73,33 @@ function collect(groups: readonly PolicyGroup[], direction: Direction, as: Peers
   return all;
 }
 
+/** What rules say of both protocols, beside what is admitted whatever the protocol. */
+function mergeTransports(all: Collected, any: Addresses, order: readonly GroupId[]): Pick<MatchSet, 'tcp' | 'udp'> {
+  const anyPortOf = (protocol: 'tcp' | 'udp'): Addresses => beside(mergeAddresses(all.anyPort[protocol], order), any);
+  const rulesFor = (protocol: 'tcp' | 'udp', anyPort: Addresses): readonly PortRule[] =>
+    all.ports[protocol].map((rule) => {
+      const addresses = beside(beside(rule.addresses, any), anyPort);
+      return addresses === rule.addresses ? rule : { ...rule, addresses };
+    });
+  const anyPort = { tcp: anyPortOf('tcp'), udp: anyPortOf('udp') };
+  const tcpRules = rulesFor('tcp', anyPort.tcp);
+  // Rules about both protocols are one object in both lists: a policy of such rules is worked out once.
+  const { ports } = all;
+  const isAlike = ports.tcp.length === ports.udp.length && ports.tcp.every((rule, i) => rule === ports.udp[i]);
+  if (isAlike && sameAddresses(anyPort.tcp, anyPort.udp)) {
+    const both: TransportPolicy = { anyPort: anyPort.tcp, ports: toPortMap(tcpRules, order) };
+    return { tcp: both, udp: both };
+  }
+  const maps = toPortMaps(tcpRules, rulesFor('udp', anyPort.udp), order);
+  return { tcp: { anyPort: anyPort.tcp, ports: maps.tcp }, udp: { anyPort: anyPort.udp, ports: maps.udp } };
+}
+
 /** Brings together what the rules of all groups say of one direction; those that come first count first. */
 function merge(groups: readonly PolicyGroup[], direction: Direction, as: PeersAs): MatchSet {
   const all = collect(groups, direction, as);
   const order: readonly GroupId[] = [...new Set(groups.map(({ id }) => id))];
   const any = mergeAddresses(all.any, order);
-  const transport = (protocol: 'tcp' | 'udp', alike?: TransportPolicy): TransportPolicy => {
-    const anyPort = beside(mergeAddresses(all.anyPort[protocol], order), any);
-    if (alike !== undefined && sameAddresses(alike.anyPort, anyPort)) return alike;
-    const rules = all.ports[protocol].map((rule) => ({
-      ...rule,
-      addresses: beside(beside(rule.addresses, any), anyPort),
-    }));
-    return { anyPort, ports: toPortMap(rules, order) };
-  };
-  const tcp = transport('tcp');
-  // Rules about both protocols are one object in both lists: a policy of such rules is worked out once.
-  const { ports } = all;
-  const isAlike = ports.tcp.length === ports.udp.length && ports.tcp.every((rule, i) => rule === ports.udp[i]);
-  const udp = transport('udp', isAlike ? tcp : undefined);
+  const { tcp, udp } = mergeTransports(all, any, order);
   const echo = byFamily(beside(mergeAddresses(all.echo, order), any));
   return { any, echo, tcp, udp };
 }

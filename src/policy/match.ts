@@ -6,6 +6,7 @@ import { hasAddress, mergeRanges, uniteRanges, wholeFamily, type Range } from '.
 import type { Family, Members, Peer, StoredRule } from './rule.ts';
 
 const known = new WeakMap<StoredRule, Addresses>();
+const fewRanges = 4;
 
 /** Thrown where a rule names devices and nobody has said who they are: its far end is unknown, which is not nobody. */
 export class UnresolvedPeers extends Error {
@@ -52,8 +53,10 @@ function readAddresses(rule: StoredRule): Addresses {
   };
 }
 
-/** Whom the rule admits, by family. Read once for each rule object: stored rules never change. */
+/** Whom the rule admits, by family. Of many ranges, read once for each rule object: stored rules never change. */
 export function ruleAddresses(rule: StoredRule): Addresses {
+  // To remember very many rules takes more time and memory than to read a few ranges again.
+  if (rule.peers === undefined && (rule.ip_ranges?.length ?? 0) <= fewRanges) return readAddresses(rule);
   let addresses = known.get(rule);
   if (addresses === undefined) {
     addresses = readAddresses(rule);

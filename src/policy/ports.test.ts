@@ -6,7 +6,7 @@ import { parseGroupId } from './ids.ts';
 import { admittedPort } from './port-lookup.ts';
 import type { PortRule } from './port-rule.ts';
 import { disjoint, toTree } from './port-tree.ts';
-import { toPortMap } from './ports.ts';
+import { toPortMap, toPortMaps } from './ports.ts';
 import { hasAddress, mergeRanges } from './range.ts';
 import { sharedBy } from './shares.ts';
 
@@ -102,6 +102,44 @@ describe('a port map', () => {
     ] as const) {
       expect(admittedPort(map, dport, 4, BigInt(owner * 1_000 + 18))).toBeDefined();
       expect(admittedPort(map, dport, 4, BigInt((owner + 1) * 1_000 + 18))).toBeUndefined();
+    }
+  });
+});
+
+describe('the port maps of two protocols', () => {
+  it('admit what the rules of each admit, whichever rules they have in common', () => {
+    fc.assert(
+      fc.property(rules, rules, rules, (common, ofTcp, ofUdp) => {
+        const [tcp, udp] = [
+          [...common, ...ofTcp],
+          [...ofUdp, ...common],
+        ];
+        const maps = toPortMaps(tcp, udp, groups);
+        expectSame(maps.tcp, tcp);
+        expectSame(maps.udp, udp);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('that are trees share the layers of the rules that both have, so one rule more does not double all others', () => {
+    const rule = (i: number): PortRule => ({
+      from: 1 + i,
+      to: 65_535 - i,
+      addresses: { v4: [{ first: BigInt(i * 10), last: BigInt(i * 10 + 4) }], v6: [] },
+    });
+    const common = Array.from({ length: 1_000 }, (_, i) => rule(i));
+    const more = rule(2_000);
+    const { tcp, udp } = toPortMaps([...common, more], common);
+    if (tcp.kind !== 'tree' || udp.kind !== 'tree') throw new Error('these intervals explode');
+    expect(udp.layers.every((layer, i) => layer === tcp.layers[i])).toBe(true);
+    expect(tcp.layers.slice(udp.layers.length)).toEqual([[more]]);
+    for (const [map, is] of [
+      [tcp, true],
+      [udp, false],
+    ] as const) {
+      expect(admittedPort(map, 3_000, 4, 20_000n) !== undefined).toBe(is);
+      expect(admittedPort(map, 3_000, 4, 9_990n)).toBeDefined();
     }
   });
 });

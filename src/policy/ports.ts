@@ -33,6 +33,7 @@ function joinEqual(rules: readonly PortRule[], order: readonly GroupId[]): PortR
   return [...byPorts.values()].map((same) => {
     const [first] = same;
     if (first === undefined) throw new Error('a group of rules is never empty');
+    if (same.length === 1) return first;
     return {
       from: first.from,
       to: first.to,
@@ -45,8 +46,16 @@ function joinEqual(rules: readonly PortRule[], order: readonly GroupId[]): PortR
 }
 
 /** The ports at which another set of rules begins to hold. Ascending, each once. */
-const bordersOf = (rules: readonly PortRule[]): number[] =>
-  [...new Set(rules.flatMap((rule) => [rule.from, rule.to + 1]))].toSorted((a, b) => a - b);
+function bordersOf(rules: readonly PortRule[]): number[] {
+  const ends = new Uint32Array(2 * rules.length);
+  for (const [i, { from, to }] of rules.entries()) {
+    ends[2 * i] = from;
+    ends[2 * i + 1] = to + 1;
+  }
+  const borders: number[] = [];
+  for (const end of ends.toSorted()) if (end !== borders.at(-1)) borders.push(end);
+  return borders;
+}
 
 /** How many ranges all intervals together name before any two are merged: what merging has to touch. */
 function touchedBy(rules: readonly PortRule[], borders: readonly number[]): number {
@@ -99,12 +108,39 @@ function toIntervals(rules: readonly PortRule[], order: readonly GroupId[]): Por
   return intervals;
 }
 
+const somebody = (rules: readonly PortRule[]): readonly PortRule[] =>
+  rules.filter(({ addresses }) => !isNobody(addresses));
+
 /** The port map of any rules; those that admit nobody leave no trace. `order` is that of the device's groups. */
 export function toPortMap(rules: readonly PortRule[], order: readonly GroupId[] = []): PortMap {
-  const joined = joinEqual(
-    rules.filter(({ addresses }) => !isNobody(addresses)),
-    order,
-  );
+  const joined = joinEqual(somebody(rules), order);
   const intervals = toIntervals(joined, order);
   return intervals === undefined ? { kind: 'tree', layers: toTree(joined, order) } : { kind: 'intervals', intervals };
+}
+
+/**
+ * The port maps of two protocols. Where both are trees, the rules that both have, as the same objects, make layers that
+ * both have: what one of them has besides does not cost all others a second time.
+ */
+export function toPortMaps(
+  tcp: readonly PortRule[],
+  udp: readonly PortRule[],
+  order: readonly GroupId[] = [],
+): { readonly tcp: PortMap; readonly udp: PortMap } {
+  const ofBoth = new Set(udp);
+  const common = somebody(tcp.filter((rule) => ofBoth.has(rule)));
+  const intervalsOf = (rules: readonly PortRule[]): PortInterval[] | undefined =>
+    toIntervals(joinEqual(somebody(rules), order), order);
+  const [tcpIntervals, udpIntervals] = [intervalsOf(tcp), intervalsOf(udp)];
+  const isCommon = new Set(tcpIntervals === undefined && udpIntervals === undefined ? common : []);
+  const commonLayers = isCommon.size === 0 ? [] : toTree(joinEqual(common, order), order);
+  const mapOf = (rules: readonly PortRule[], intervals: PortInterval[] | undefined): PortMap => {
+    if (intervals !== undefined) return { kind: 'intervals', intervals };
+    const own = somebody(rules).filter((rule) => !isCommon.has(rule));
+    return {
+      kind: 'tree',
+      layers: [...commonLayers, ...(own.length === 0 ? [] : toTree(joinEqual(own, order), order))],
+    };
+  };
+  return { tcp: mapOf(tcp, tcpIntervals), udp: mapOf(udp, udpIntervals) };
 }

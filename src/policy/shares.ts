@@ -81,13 +81,17 @@ function mergeShares(shares: readonly Share[], order: readonly GroupId[]): Share
   }
   let covered: Plain = { v4: [], v6: [] };
   const beyond = (ranges: RangeSet, by: RangeSet): RangeSet => (holdsAll(by, ranges) ? [] : ranges);
-  return order.flatMap((group) => {
-    const whole = union(byGroup.get(group) ?? []);
+  const left: Share[] = [];
+  for (const group of order) {
+    const own = byGroup.get(group);
+    if (own === undefined) continue;
+    const whole = union(own);
     const share = { group, v4: beyond(whole.v4, covered.v4), v6: beyond(whole.v6, covered.v6) };
-    if (isNoRange(share)) return [];
-    covered = union([covered, share]);
-    return [share];
-  });
+    if (isNoRange(share)) continue;
+    covered = left.length === 0 ? share : union([covered, share]);
+    left.push(share);
+  }
+  return left;
 }
 
 /** Each name once, in the order of the groups. */

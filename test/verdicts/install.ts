@@ -25,12 +25,16 @@ export type Installer = (lab: VerdictLab, policy: EffectivePolicy, options: Inst
 export const rulesetOf = (policy: EffectivePolicy, { named, ...options }: InstallOptions): Ruleset =>
   compile((named === true ? canonicalizeNames(policy) : undefined) ?? canonicalize(policy), options);
 
-/** With `few`, short lists become rules and ports are bundled, as they are where a policy would make too many sets and chains. */
+/**
+ * With `few`, short lists become rules, ports are bundled and both protocols look up one map, as where a policy would make
+ * too many sets and chains.
+ */
 export const optionsFor = (neighbourDiscovery: boolean, few?: number): CompileOptions => ({
   interface: parseInterfaceName(driver),
   neighbourDiscovery,
   mostSets: few,
   mostAlone: few,
+  fewestInCommon: few,
 });
 
 export const rebuildText = (ruleset: Ruleset): string => printCommands(rebuild(ruleset));

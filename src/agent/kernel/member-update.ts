@@ -26,6 +26,7 @@ const sameOptions = (a: Named, b: Named): boolean =>
   a.forwarding === b.forwarding &&
   a.mostSets === b.mostSets &&
   a.mostAlone === b.mostAlone &&
+  a.fewestInCommon === b.fewestInCommon &&
   sameServerAccess(a.serverAccess, b.serverAccess);
 
 /** How the kernel gets from what is in force to the target; nothing where more differs, or what changed is not remembered. */
