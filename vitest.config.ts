@@ -11,9 +11,11 @@ const heavy = [...needs, 'systemd'].map((need) => `**/*.${need}.test.ts`);
 export default defineConfig({
   test: {
     // Bounds on what hangs, no measures: a busy machine takes ten times as long as a quiet one.
-    testTimeout: 120_000,
+    testTimeout: 300_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 60_000 } },
+    // Twice as many files side by side as processors: most of the heavy ones wait for a disk, a kernel or a browser.
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
     globalSetup: ['test/lib/shared-build.ts'],
@@ -24,6 +26,8 @@ export default defineConfig({
           name: 'unit',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'bench/**/*.test.ts'],
           exclude: heavy,
+          // One process runs many of these files, which leave it as they found it: to start one takes longer than most of their tests.
+          isolate: false,
         },
       },
       ...needs.map((need) => ({
@@ -32,11 +36,6 @@ export default defineConfig({
           name: need,
           include: [`src/**/*.${need}.test.ts`, `test/**/*.${need}.test.ts`],
           globalSetup: needsPostgres.has(need) ? ['test/lib/shared-postgres.ts'] : [],
-          // Three files side by side on two processors: most of them wait for a disk, a kernel or a browser. After the unit tests, never among them.
-          maxWorkers: 3,
-          sequence: { groupOrder: 1 },
-          testTimeout: 300_000,
-          hookTimeout: 120_000,
         },
       })),
     ],

@@ -53,11 +53,17 @@ const seconds: Readonly<Record<string, number>> = {
 };
 
 const secondsOf = ({ moduleId }: TestSpecification): number => seconds[basename(moduleId)] ?? 0;
-const groupOf = ({ project }: TestSpecification): number => project.config.sequence.groupOrder;
+
+/**
+ * Files with a process of their own first, then those that share processes, project by project: a process goes on to the next file only if
+ * that is of its project. The unit tests come last; they are many, short and never wait, and fill what the long ones leave of the processors.
+ */
+const turns = ['pg', 'unit'];
+const turnOf = ({ project }: TestSpecification): number => turns.indexOf(project.name);
 
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const bySize = await BaseSequencer.prototype.sort.call(this, files);
-    return bySize.toSorted((a, b) => groupOf(a) - groupOf(b) || secondsOf(b) - secondsOf(a));
+    return bySize.toSorted((a, b) => turnOf(a) - turnOf(b) || secondsOf(b) - secondsOf(a));
   }
 }
