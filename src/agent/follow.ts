@@ -11,6 +11,7 @@ import { lineLog, type Log } from './host/log.ts';
 import { readMachineId } from './host/machine-id.ts';
 import { revokeFlows } from './host/revoke-flows.ts';
 import { commandFlowTable } from './host/command-flow-table.ts';
+import { commandRouteTable } from './host/command-route-table.ts';
 import { commandRunner } from './host/run-command.ts';
 import { FilterMonitor } from './kernel/filter-monitor.ts';
 import { RealNft } from './kernel/real-nft.ts';
@@ -24,6 +25,7 @@ import { statusDocument, type StatusDocument } from './report/status-document.ts
 import { openStatusSocket } from './report/status-socket.ts';
 import { NetlinkChannel } from './netlink/channel.ts';
 import { netlinkFlowTable } from './netlink/flow-table.ts';
+import { netlinkRouteTable } from './netlink/route-table.ts';
 import { createServerSource } from './server-source.ts';
 import { BadIdentity, IdentityFolder } from './source/identity.ts';
 import { claimIdentity, refuseForeignIdentity, type MachineCheck } from './source/machine-check.ts';
@@ -44,6 +46,7 @@ export async function follow(config: AgentConfig, { version, signal }: { version
   const run = commandRunner([]);
   const netlink = new NetlinkChannel({ clock });
   const table = netlinkFlowTable(netlink, commandFlowTable(run));
+  const routes = netlinkRouteTable(netlink, commandRouteTable(run));
   const nft = new RealNft({ clock, scratch: await scratchFolder(state), netlink });
   const stateFolder = new StateFolder({ folder: state });
   await Promise.all([stateFolder.removeUnfinished(), folder.removeUnfinished()]);
@@ -91,7 +94,7 @@ export async function follow(config: AgentConfig, { version, signal }: { version
     state: stateFolder,
     ...(serverAccess && { serverAccess }),
     ...(config.containers === 'guard' && { forwarding: () => readForwarding() }),
-    ...(!keepEstablished && { revoke: (revocation) => revokeFlows({ run, table }, revocation) }),
+    ...(!keepEstablished && { revoke: (revocation) => revokeFlows({ routes, table }, revocation) }),
     monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
     links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
     onStatus: (status) => {

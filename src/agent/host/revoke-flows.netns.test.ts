@@ -9,11 +9,15 @@ import { systemClock } from '../../client/clock.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import type { Direction } from '../../policy/rule.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
 import { NetlinkChannel } from '../netlink/channel.ts';
 import { netlinkFlowTable } from '../netlink/flow-table.ts';
+import { netlinkRouteTable } from '../netlink/route-table.ts';
 import { commandFlowTable } from './command-flow-table.ts';
-import type { FlowTable } from './flow-table.ts';
+import { commandRouteTable } from './command-route-table.ts';
+import type { FarEnd, FlowTable } from './flow-table.ts';
+import type { RouteTable } from './route-table.ts';
 import { parseFlows } from './flows.ts';
 import { RealNft } from '../kernel/real-nft.ts';
 import { revokeFlows, type Revoked } from './revoke-flows.ts';
@@ -64,10 +68,17 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     abort: () => Promise.reject(new Error('the programs were not to be asked')),
     forget: () => Promise.reject(new Error('the programs were not to be asked')),
   };
-  const revoke = (before: CanonicalPolicy, after: CanonicalPolicy, remotes?: readonly string[]): Promise<Revoked> => {
+  const nowhere: RouteTable = {
+    readLocal: () => Promise.reject(new Error('the programs were not to be asked')),
+    over: () => Promise.reject(new Error('the programs were not to be asked')),
+  };
+  const revoke = (before: CanonicalPolicy, after: CanonicalPolicy, remotes?: readonly FarEnd[]): Promise<Revoked> => {
     const run = commandRunner(device.inside([]));
-    const table = way === 'programs' ? commandFlowTable(run) : netlinkFlowTable(channel, never);
-    return revokeFlows({ run, table }, { interface: 'rf0', before: [before], after, remotes });
+    const [table, routes] =
+      way === 'programs'
+        ? [commandFlowTable(run), commandRouteTable(run)]
+        : [netlinkFlowTable(channel, never), netlinkRouteTable(channel, nowhere)];
+    return revokeFlows({ routes, table }, { interface: 'rf0', before: [before], after, remotes });
   };
   const tracked = async (): Promise<number[]> => {
     const { stdout } = await device.run(['conntrack', '-L']);
@@ -130,13 +141,22 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
   test('ends only connections with the far ends that may have lost something, where these are given', async () => {
     await Talker.serve(device, 2_200);
     await Talker.serve(peer, 2_200);
-    const talkers = [await Talker.call(peer, '100.64.0.1', 2_200), await Talker.call(peer, 'fd7f::1', 2_200)];
+    // So many of one far end that its sockets are listed, and not asked for one by one.
+    const many = Array.from({ length: 20 }, () => Talker.call(peer, '100.64.0.1', 2_200));
+    const talkers = [...(await Promise.all(many)), await Talker.call(peer, 'fd7f::1', 2_200)];
     const outward = await Talker.call(device, '100.64.0.2', 2_200);
     await put(webOutToo);
-    expect(await revoke(both, webOutToo, ['fd7f::2', '100.64.0.9'])).toEqual({ count: way === 'netlink' ? 1 : 3 });
-    expect(await revoke(both, webOutToo, ['100.64.0.2'])).toEqual({ count: way === 'netlink' ? 2 : 0 });
+    const far = (address: string, direction: Direction): FarEnd => ({ address, direction });
+    const counts = [
+      await revoke(both, webOutToo, [far('fd7f::2', 'inbound'), far('100.64.0.9', 'inbound')]),
+      await revoke(both, webOutToo, [far('100.64.0.2', 'inbound')]),
+      await revoke(both, webOutToo, [far('100.64.0.2', 'outbound')]),
+    ].map(({ count }) => count);
+    // The programs list everything, and so end everything at once.
+    expect(counts).toEqual(way === 'netlink' ? [1, 20, 1] : [22, 0, 0]);
     const silenced = [...talkers, outward].map((talker) => talker.isSilenced(aWhile));
-    expect(await Promise.all(silenced)).toEqual([true, true, true]);
+    expect(await Promise.all(silenced)).toEqual(silenced.map(() => true));
+    expect((await device.run(['ss', '--tcp', '--numeric', '--no-header', 'state', 'established'])).stdout).toBe('');
   });
 
   test('has nothing to end where there is no connection', async () => {
@@ -154,8 +174,9 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
         run(argv[0] === missing ? [`no-such-${missing}`, ...argv.slice(1)] : argv, input);
       // A channel whose helper is not there leaves everything to the programs.
       const absent = new NetlinkChannel({ clock: systemClock, argv: ['no-such-perl'] });
-      const table = commandFlowTable(crippled);
-      return { run: crippled, table: way === 'programs' ? table : netlinkFlowTable(absent, table) };
+      const [table, routes] = [commandFlowTable(crippled), commandRouteTable(crippled)];
+      if (way === 'programs') return { routes, table };
+      return { routes: netlinkRouteTable(absent, routes), table: netlinkFlowTable(absent, table) };
     };
     const revocation = { interface: 'rf0', before: [both], after: web };
     await expect(revokeFlows(without('conntrack'), revocation)).rejects.toMatchObject({ code: 'cannot_run' });

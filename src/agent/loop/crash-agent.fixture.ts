@@ -13,8 +13,10 @@ import { FilterMonitor } from '../kernel/filter-monitor.ts';
 import { LinkMonitor } from '../host/link-monitor.ts';
 import { NetlinkChannel } from '../netlink/channel.ts';
 import { netlinkFlowTable } from '../netlink/flow-table.ts';
+import { netlinkRouteTable } from '../netlink/route-table.ts';
 import { RealNft } from '../kernel/real-nft.ts';
 import { commandFlowTable } from '../host/command-flow-table.ts';
+import { commandRouteTable } from '../host/command-route-table.ts';
 import { revokeFlows } from '../host/revoke-flows.ts';
 import { commandRunner } from '../host/run-command.ts';
 import type { Knowledge, PolicySource } from '../source/policy-source.ts';
@@ -60,6 +62,7 @@ const nft = new RealNft({ clock, scratch: folder });
 const netlink = new NetlinkChannel({ clock });
 const run = commandRunner([]);
 const table = netlinkFlowTable(netlink, commandFlowTable(run));
+const routes = netlinkRouteTable(netlink, commandRouteTable(run));
 const end = new AbortController();
 const agent = new Agent({
   nft,
@@ -73,7 +76,7 @@ const agent = new Agent({
   state: new StateFolder({ folder: join(folder, 'state'), failpoint }),
   revoke: async (revocation) => {
     failpoint('before-revoke');
-    const revoked = await revokeFlows({ run, table }, revocation);
+    const revoked = await revokeFlows({ routes, table }, revocation);
     failpoint('revoked');
     return revoked;
   },

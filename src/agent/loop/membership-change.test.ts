@@ -32,9 +32,14 @@ function around(change: (fleet: Fleet) => void, size = 4): readonly [EffectivePo
   return [before, resolvePolicy(policy, fleet)];
 }
 
+const farEndsOf = (...change: Parameters<typeof remotesOfChange>): readonly string[] =>
+  (remotesOfChange(...change) ?? [{ direction: 'inbound', address: 'anybody' }])
+    .map(({ direction, address }) => `${direction} ${address}`)
+    .toSorted();
+
 describe('the far ends of a change', () => {
   test.each<[string, (fleet: Fleet) => void, readonly string[]]>([
-    ['who leaves, out of neighbours', (fleet) => void fleet.delete('d1'), ['100.64.0.2']],
+    ['who leaves, out of neighbours', (fleet) => void fleet.delete('d1'), ['inbound 100.64.0.2']],
     [
       'nobody where one joins',
       (fleet) => void fleet.set(deviceIdentity({ id: 'n', addresses: ['fd7f::9', '10.0.0.9'], labels: ['db'] })),
@@ -43,12 +48,12 @@ describe('the far ends of a change', () => {
     [
       'who moves from one label to another',
       (fleet) => void fleet.set(deviceIdentity({ id: 'd2', tunnel_ip: '100.64.0.3', labels: ['db'] })),
-      ['100.64.0.3'],
+      ['inbound 100.64.0.3'],
     ],
     [
       'whom a guardrail comes to name',
       (fleet) => void fleet.set(deviceIdentity({ id: 'd0', tunnel_ip: '100.64.0.1', labels: ['app', 'bad'] })),
-      ['100.64.0.1'],
+      ['inbound 100.64.0.1'],
     ],
     [
       'nobody where a guardrail lets go of one',
@@ -60,7 +65,17 @@ describe('the far ends of a change', () => {
     ],
     ['nobody where nothing changes', () => {}, []],
   ])('are %s', (_, change, remotes) => {
-    expect([...(remotesOfChange(...around(change)) ?? ['anybody'])].toSorted()).toEqual(remotes);
+    expect(farEndsOf(...around(change))).toEqual(remotes);
+  });
+
+  test('tell by which rules the device was named: those of connections that it began, or answered', () => {
+    const both = deviceIdentity({ id: 'b', tunnel_ip: '10.0.0.1', labels: ['app', 'db'] });
+    const fleet = new Fleet([both]);
+    const before = resolvePolicy(policy, fleet);
+    fleet.set({ ...both, labels: ['app'] });
+    expect(farEndsOf(before, resolvePolicy(policy, fleet))).toEqual(['outbound 10.0.0.1']);
+    fleet.delete('b');
+    expect(farEndsOf(before, resolvePolicy(policy, fleet))).toEqual(['inbound 10.0.0.1', 'outbound 10.0.0.1']);
   });
 
   test('are the same where the addresses were read from the disk and nothing of their history is known', () => {
@@ -69,7 +84,7 @@ describe('the far ends of a change', () => {
       ...group,
       inbound: group.inbound.map((each) => ({ ...each, ...(each.members && { members: { ...each.members } }) })),
     });
-    expect(remotesOfChange({ ...before, groups: before.groups.map(plain) }, after)).toEqual(['100.64.0.2']);
+    expect(farEndsOf({ ...before, groups: before.groups.map(plain) }, after)).toEqual(['inbound 100.64.0.2']);
   });
 
   test('are not told one by one where they are many', () => {

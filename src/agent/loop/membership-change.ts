@@ -3,47 +3,49 @@ import { printAddress } from '../../policy/address.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { changeOfMembers } from '../../policy/fleet/members.ts';
 import { hasAddress, type RangeSet } from '../../policy/range.ts';
-import type { Family, Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
+import type { Direction, Family, Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
+import type { FarEnd } from '../host/flow-table.ts';
 
 /** More far ends than this are not worth a list of their own. */
 const mostRemotes = 8;
 
 /** The far ends by which members differ; nothing where they are too many to be told one by one. */
 class Remotes {
-  readonly #found = new Set<string>();
+  readonly #found = new Map<string, FarEnd>();
   #tooMany = false;
 
-  get list(): readonly string[] | undefined {
-    return this.#tooMany ? undefined : [...this.#found];
+  get list(): readonly FarEnd[] | undefined {
+    return this.#tooMany ? undefined : [...this.#found.values()];
   }
 
   /** Whoever is among the one and not among the other. */
-  addMissing(among: Members, other: Members): void {
+  addMissing(direction: Direction, among: Members, other: Members): void {
     const change = changeOfMembers(among, other);
     if (change !== undefined) {
-      for (const { family, value } of change.lost) this.#add(family, value);
+      for (const { family, value } of change.lost) this.#add(direction, family, value);
       return;
     }
-    this.#addRanges(4, among.v4, other.v4);
-    this.#addRanges(6, among.v6, other.v6);
+    this.#addRanges(direction, 4, among.v4, other.v4);
+    this.#addRanges(direction, 6, among.v6, other.v6);
   }
 
-  #addRanges(family: Family, among: RangeSet, other: RangeSet): void {
+  #addRanges(direction: Direction, family: Family, among: RangeSet, other: RangeSet): void {
     if (among === other) return;
     const others = new Set(other.map(keyOf));
-    for (const range of among) if (!others.has(keyOf(range))) this.#addRange(family, range, other);
+    for (const range of among) if (!others.has(keyOf(range))) this.#addRange(direction, family, range, other);
   }
 
-  #add(family: Family, address: bigint): void {
-    this.#found.add(printAddress(family, address));
+  #add(direction: Direction, family: Family, value: bigint): void {
+    const address = printAddress(family, value);
+    this.#found.set(`${direction} ${address}`, { address, direction });
     if (this.#found.size > mostRemotes) this.#tooMany = true;
   }
 
   /** Neighbouring addresses stand in one range, of which a part may be in the other set too. */
-  #addRange(family: Family, { first, last }: RangeSet[number], other: RangeSet): void {
+  #addRange(direction: Direction, family: Family, { first, last }: RangeSet[number], other: RangeSet): void {
     if (last - first >= 1_024n) this.#tooMany = true;
     for (let at = first; at <= last && !this.#tooMany; at += 1n) {
-      if (!hasAddress(other, at)) this.#add(family, at);
+      if (!hasAddress(other, at)) this.#add(direction, family, at);
     }
   }
 }
@@ -61,7 +63,7 @@ const sameWords = (a: StoredRule, b: StoredRule): boolean =>
   a.peers === b.peers;
 
 /** Sees who the peers of a rule were and are. */
-type Visit = (before: Members, after: Members) => void;
+type Visit = (direction: Direction, before: Members, after: Members) => void;
 
 /** Whether the groups say the same, but for who the peers are, which the visitor sees. */
 function sameButMembers(before: readonly PolicyGroup[], after: readonly PolicyGroup[], visit: Visit): boolean {
@@ -76,7 +78,7 @@ function sameButMembers(before: readonly PolicyGroup[], after: readonly PolicyGr
           old[direction].every((rule, j) => {
             const other = now[direction][j];
             if (other === undefined || !sameWords(rule, other)) return false;
-            if (rule !== other) visit(rule.members ?? nobody, other.members ?? nobody);
+            if (rule !== other) visit(direction, rule.members ?? nobody, other.members ?? nobody);
             return true;
           })),
     );
@@ -109,11 +111,11 @@ export const onlyMembersDiffer = (before: EffectivePolicy | undefined, after: Ef
 export function remotesOfChange(
   before: EffectivePolicy | undefined,
   after: EffectivePolicy | undefined,
-): readonly string[] | undefined {
+): readonly FarEnd[] | undefined {
   const remotes = new Remotes();
   const same = sameRules(before, after, {
-    admitted: (old, now) => remotes.addMissing(old, now),
-    forbidden: (old, now) => remotes.addMissing(now, old),
+    admitted: (direction, old, now) => remotes.addMissing(direction, old, now),
+    forbidden: (direction, old, now) => remotes.addMissing(direction, now, old),
   });
   return same ? remotes.list : undefined;
 }

@@ -1,11 +1,12 @@
 /** Owns what connections may still stand on, from the first policy that was narrowed until they have been looked at. */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import type { FarEnd } from '../host/flow-table.ts';
 
 export interface PendingRevocation {
   /** Policies that were in force, each just before it was narrowed: a connection may stand on any of them. */
   readonly before: readonly CanonicalPolicy[];
   /** The only far ends that may have lost anything since then; absent where it may be anybody. */
-  readonly remotes: readonly string[] | undefined;
+  readonly remotes: readonly FarEnd[] | undefined;
 }
 
 /** From so many policies on, connections are looked at before anything else is put in force. */
@@ -26,14 +27,18 @@ export function withPolicy(policies: readonly CanonicalPolicy[], policy: Canonic
   return policies.length < mostPolicies ? [...policies, policy] : [everything];
 }
 
+const uniqueFarEnds = (ends: readonly FarEnd[]): readonly FarEnd[] => [
+  ...new Map(ends.map((end) => [`${end.direction} ${end.address}`, end])).values(),
+];
+
 /** What is to be looked at once this policy was narrowed too, for these far ends. */
 export function withNarrowed(
   pending: PendingRevocation | undefined,
   policy: CanonicalPolicy,
-  remotes: readonly string[] | undefined,
+  remotes: readonly FarEnd[] | undefined,
 ): PendingRevocation {
   const waiting = pending === undefined ? [] : pending.remotes;
-  const all = waiting && remotes && [...new Set([...waiting, ...remotes])];
+  const all = waiting && remotes && uniqueFarEnds([...waiting, ...remotes]);
   return {
     before: withPolicy(pending?.before ?? [], policy),
     remotes: all && all.length <= mostRemotes ? all : undefined,

@@ -17,8 +17,10 @@ import { LinkMonitor } from '../host/link-monitor.ts';
 import { printLine } from '../host/log.ts';
 import { NetlinkChannel } from '../netlink/channel.ts';
 import { netlinkFlowTable } from '../netlink/flow-table.ts';
+import { netlinkRouteTable } from '../netlink/route-table.ts';
 import { RealNft } from '../kernel/real-nft.ts';
 import { commandFlowTable } from '../host/command-flow-table.ts';
+import { commandRouteTable } from '../host/command-route-table.ts';
 import { revokeFlows } from '../host/revoke-flows.ts';
 import { commandRunner } from '../host/run-command.ts';
 import { StateFolder } from '../state/state-folder.ts';
@@ -67,6 +69,7 @@ export class RealWorld {
     const nft = new RealNft({ clock, scratch: this.folder, prefix, netlink });
     const run = commandRunner(prefix);
     const table = netlinkFlowTable(netlink, commandFlowTable(run));
+    const routes = netlinkRouteTable(netlink, commandRouteTable(run));
     const agent = new Agent({
       nft,
       clock,
@@ -77,7 +80,7 @@ export class RealWorld {
       random: Math.random,
       log: (level, message, fields) => this.logged.push(`${level} ${printLine(message, fields)}`),
       state: new StateFolder({ folder: join(this.folder, 'state') }),
-      revoke: (revocation) => revokeFlows({ run, table }, revocation),
+      revoke: (revocation) => revokeFlows({ routes, table }, revocation),
       monitor: (onEvent) => new FilterMonitor({ clock, prefix, onEvent }),
       links: (onChange) => new LinkMonitor({ clock, prefix, onChange, onLost: () => {} }),
       ...this.#overrides,

@@ -1,6 +1,7 @@
 /** Proves that connections are listed and forgotten over netlink as conntrack would, in a real kernel, and that a lost helper is replaced. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Namespace } from '../../../test/lib/netns.ts';
+import type { Direction } from '../../policy/rule.ts';
 import { systemClock } from '../../client/clock.ts';
 import { parseFlows, type Flow } from '../host/flows.ts';
 import { NetlinkChannel } from './channel.ts';
@@ -43,15 +44,21 @@ describe('connections over netlink', () => {
     expect(flows.map(plain).toSorted()).toEqual(await byProgram());
   });
 
-  test('are only those of a far end, whoever began them, where one is asked for', async () => {
-    const ports = async (...remotes: string[]): Promise<number[]> =>
-      (await listConnections(channel, remotes))
+  test('are only those that a far end began, or answers, where one is asked for', async () => {
+    const ports = async (direction: Direction, ...remotes: string[]): Promise<number[]> =>
+      (
+        await listConnections(
+          channel,
+          remotes.map((address) => ({ address, direction })),
+        )
+      )
         .map(({ original, icmp }) => icmp?.id ?? original.sport)
         .toSorted((a, b) => a - b);
-    expect(await ports('100.64.0.2')).toEqual([77, 40_000, 40_002]);
-    expect(await ports('fd7f::2', '100.64.0.3')).toEqual([40_001, 40_003]);
-    expect(await ports('10.0.0.9')).toEqual([40_004]);
-    expect(await ports('100.64.0.99', 'no address')).toEqual([]);
+    expect(await ports('inbound', '100.64.0.2')).toEqual([77, 40_000]);
+    expect(await ports('outbound', '100.64.0.2')).toEqual([40_002]);
+    expect(await ports('inbound', 'fd7f::2', '100.64.0.3')).toEqual([40_001, 40_003]);
+    expect(await ports('outbound', '10.0.0.9')).toEqual([40_004]);
+    expect(await ports('inbound', '100.64.0.99', 'no address')).toEqual([]);
   });
 
   test('are forgotten one by one, in any zone, and one that is gone already is none the worse', async () => {

@@ -1,8 +1,10 @@
 /** Owns tracked connections over netlink, with the programs as the way that works where the channel does not. */
 import type { FlowTable } from '../host/flow-table.ts';
 import type { Flow } from '../host/flows.ts';
-import { ChannelError, type NetlinkChannel } from './channel.ts';
-import { abortSockets, forgetConnections, listConnections, type KernelFlow } from './connections.ts';
+import type { NetlinkChannel } from './channel.ts';
+import { forgetConnections, listConnections, type KernelFlow } from './connections.ts';
+import { orElse } from './or-else.ts';
+import { abortSockets } from './sockets.ts';
 
 const isKernelFlow = (flow: Flow): flow is KernelFlow => 'key' in flow;
 const notPermitted = 1;
@@ -35,12 +37,3 @@ export const netlinkFlowTable = (channel: NetlinkChannel, otherwise: FlowTable):
       () => otherwise.forget(flows, kept),
     ),
 });
-
-async function orElse<T>(work: () => Promise<T>, otherwise: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof ChannelError) || error.code === 'closed') throw error;
-    return otherwise();
-  }
-}

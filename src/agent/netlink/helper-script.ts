@@ -2,16 +2,16 @@
 
 /**
  * A frame is the length of its bytes (four bytes, little endian), a protocol of netlink (one byte), and the bytes. Frames of the
- * input go to the socket of their protocol in one write; what a socket gives comes out as a frame. It understands nothing of
- * what it carries, ends with its input, and dies with a sentence where a call fails.
+ * input go to the socket of their protocol in one write; what a socket gives at a time comes out as one frame: a thousand
+ * short answers are not worth a thousand wake-ups. It understands nothing of what it carries, ends with its input, and dies
+ * with a sentence where a call fails.
  *
- * 16 and 3 are AF_NETLINK and SOCK_RAW; 1 and 33, SO_RCVBUFFORCE, so that answers to many requests find room; 270 and 10,
+ * 16 and 3 are AF_NETLINK and SOCK_RAW; 64 is MSG_DONTWAIT, 11 EAGAIN; 1 and 33, SO_RCVBUFFORCE, so that answers to many requests find room; 270 and 10,
  * NETLINK_CAP_ACK, so that they do not repeat the requests.
  */
 export const helperScript = String.raw`
 use strict;
-$| = 1;
-my ($input, $watched, %sockets) = ('', '');
+my ($input, $watched, $more, %sockets) = ('', '', '');
 vec($watched, 0, 1) = 1;
 sub opened {
   my $protocol = shift;
@@ -23,14 +23,22 @@ sub opened {
     $socket;
   };
 }
+sub put {
+  my ($bytes, $at) = (shift, 0);
+  while ($at < length $bytes) { $at += syswrite(STDOUT, $bytes, length($bytes) - $at, $at) || exit 0; }
+}
 while (1) {
   my $ready = $watched;
   next if select($ready, undef, undef, undef) < 0;
   for my $protocol (keys %sockets) {
     my $socket = $sockets{$protocol};
     next unless vec($ready, fileno($socket), 1);
-    defined sysread($socket, my $bytes, 1 << 20) or die "netlink cannot be read: $!\n";
-    print pack('VC', length $bytes, $protocol), $bytes or exit 0;
+    my $bytes = '';
+    while (length $bytes < 1 << 20) {
+      if (defined recv($socket, $more, 1 << 20, 64)) { $bytes .= $more; next; }
+      $! == 11 ? last : die "netlink cannot be read: $!\n";
+    }
+    put(pack('VC', length $bytes, $protocol) . $bytes) if length $bytes;
   }
   next unless vec($ready, 0, 1);
   sysread(STDIN, $input, 1 << 20, length $input) or exit 0;

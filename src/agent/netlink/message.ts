@@ -31,9 +31,15 @@ export const u8 = (value: number): Uint8Array => Uint8Array.of(value);
 export const be16 = (value: number): Uint8Array => Uint8Array.of(value >>> 8, value & 0xff);
 export const be32 = (value: number): Uint8Array =>
   Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
+/** The number at this place, as the machine writes it. */
+export const readLe32 = (bytes: Uint8Array, at: number): number =>
+  bytes.length < at + 4 ? 0 : viewOf(bytes).getUint32(at, true);
 export const le32 = (value: number): Uint8Array => be32(value).toReversed();
 /** A name as the kernel reads it: with a zero at its end. */
 export const text = (value: string): Uint8Array => new TextEncoder().encode(`${value}\0`);
+
+/** A family of addresses as the kernel numbers it. */
+export const familyNumber = (family: 4 | 6): number => (family === 4 ? 2 : 10);
 
 /** The bytes of an address in the order of the network. */
 export function addressBytes(family: 4 | 6, value: bigint): Uint8Array {
@@ -101,19 +107,27 @@ export function* readMessages(bytes: Uint8Array): Generator<Message, void, undef
   }
 }
 
-/** Calls with the type and payload of each attribute, nested ones whole. */
-export function eachAttribute(bytes: Uint8Array, visit: (type: number, payload: Uint8Array) => void): void {
+/** Calls with the type of each attribute between these places, and with where its payload begins and ends. */
+export function walkAttributes(
+  bytes: Uint8Array,
+  from: number,
+  to: number,
+  visit: (type: number, from: number, to: number) => void,
+): void {
   // By bytes: a listing has a million attributes, and a view of each would be most of the work.
-  const half = (at: number): number => (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
-  for (let at = 0; at + attributeHeaderSize <= bytes.length;) {
-    const length = half(at);
-    if (length < attributeHeaderSize || at + length > bytes.length) {
+  for (let at = from; at + attributeHeaderSize <= to;) {
+    const length = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
+    if (length < attributeHeaderSize || at + length > to)
       throw new Malformed('an attribute is longer than its message');
-    }
-    visit(half(at + 2) & typeMask, bytes.subarray(at + attributeHeaderSize, at + length));
+    const type = ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8)) & typeMask;
+    visit(type, at + attributeHeaderSize, at + length);
     at += aligned(length);
   }
 }
+
+/** Calls with the type and payload of each attribute, nested ones whole. */
+export const eachAttribute = (bytes: Uint8Array, visit: (type: number, payload: Uint8Array) => void): void =>
+  walkAttributes(bytes, 0, bytes.length, (type, from, to) => visit(type, bytes.subarray(from, to)));
 
 /** What the kernel says of a request: 0 where it was done, else the number of the error. */
 export function errorNumber({ payload }: Message): number {

@@ -1,0 +1,132 @@
+/** Owns the local sockets of TCP connections over netlink: found, and aborted (sock_diag). */
+import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
+import type { LocalFlow } from '../host/flows.ts';
+import type { NetlinkChannel, Request } from './channel.ts';
+import { addressBytes, addressValue, attribute, be16, concat, familyNumber, le32, type Message } from './message.ts';
+
+/** The protocol of netlink. */
+const sockDiag = 4;
+const gone = 2;
+/** The socket has another cookie: it is another one by now. */
+const stale = 116;
+const socketRequest = { get: 20, destroy: 21 } as const;
+const tcp = 6;
+const listening = 10;
+const everyState = 0xffff_ffff;
+const anyCookie = new Uint8Array(8).fill(0xff);
+/** Where the identity of a socket, ports, addresses, interface and cookie, stands in an answer (`struct inet_diag_msg`). */
+const identity = { from: 4, to: 52 } as const;
+
+/** A connection with the ports and addresses of the socket at its near end. */
+interface Wanted {
+  readonly here: number;
+  readonly there: number;
+  readonly near: Address;
+  readonly far: Address;
+}
+
+function wantedOf({ flow: { original, reply }, direction, local, remote }: LocalFlow): readonly Wanted[] {
+  const [here, there] = direction === 'inbound' ? [reply.sport, original.sport] : [original.sport, reply.sport];
+  const [near, far] = [parseAddress(local), parseAddress(remote)];
+  return 'fault' in near || 'fault' in far ? [] : [{ here, there, near, far }];
+}
+
+/** The head of `struct inet_diag_req_v2`, before the identity of a socket. */
+const requestHead = (family: number, states: number): Uint8Array =>
+  concat([Uint8Array.of(family, tcp, 0, 0), le32(states)]);
+
+/** Asks for one socket. Where there is none, the kernel answers with the one that listens at its port. */
+function socketRequestOf({ here, there, near, far }: Wanted, interfaceIndex: number): Request {
+  const padded = ({ family, value }: Address): Uint8Array => {
+    const room = new Uint8Array(16);
+    room.set(addressBytes(family, value));
+    return room;
+  };
+  const id = [be16(here), be16(there), padded(near), padded(far), le32(interfaceIndex), anyCookie];
+  return { type: socketRequest.get, payload: concat([requestHead(familyNumber(near.family), everyState), ...id]) };
+}
+
+/** Above this many sockets with one far end, one listing of that far end's is less work than a question for each. */
+const manySockets = 16;
+const everyStateButListening = everyState - 2 ** listening;
+const bytecode = 1;
+const byDestination = 8;
+
+/**
+ * Lists the sockets with this far end: of its own family, and those that speak IPv4 as sockets of IPv6. The filter is one
+ * condition, `struct inet_diag_bc_op` and `struct inet_diag_hostcond`: where it does not hold, it leads past its own end.
+ */
+async function listSockets(
+  channel: NetlinkChannel,
+  { family, value }: Address,
+  visit: (message: Message) => void,
+): Promise<void> {
+  const [address, anyPort] = [addressBytes(family, value), le32(0xffff_ffff)];
+  const host = concat([Uint8Array.of(familyNumber(family), 8 * address.length, 0, 0), anyPort, address]);
+  const size = 4 + host.length;
+  const condition = concat([Uint8Array.of(byDestination, size, size + 4, 0), host]);
+  for (const of of family === 4 ? ([4, 6] as const) : ([6] as const)) {
+    const anySocket = new Uint8Array(identity.to - identity.from);
+    const head = requestHead(familyNumber(of), everyStateButListening);
+    const payload = concat([head, anySocket, attribute(bytecode, condition)]);
+    await channel.dump(sockDiag, { type: socketRequest.get, payload }, visit);
+  }
+}
+
+const keyOf = ({ here, there, near }: Wanted): string => `${here} ${there} ${printAddress(near.family, near.value)}`;
+
+const mapped = 0xffffn;
+
+/** The key of the socket that an answer tells of. One of IPv6 that speaks IPv4 has its addresses inside those of IPv6. */
+function keyIn({ payload }: Message): string {
+  const port = (at: number): number => (payload[at] ?? 0) * 256 + (payload[at + 1] ?? 0);
+  const family = payload[0] === familyNumber(4) ? 4 : 6;
+  const value = addressValue(payload.subarray(8, family === 4 ? 12 : 24));
+  const near =
+    family === 6 && value >> 32n === mapped ? printAddress(4, value & 0xffff_ffffn) : printAddress(family, value);
+  return `${port(4)} ${port(6)} ${near}`;
+}
+
+/**
+ * Aborts the local sockets of these TCP connections. Answers with the first error, other than that there is none. Where a connection
+ * has no socket any more, the kernel finds the one that listens at its port, which must live: so each socket is
+ * looked at first, and ended by its cookie, which no other socket ever has.
+ */
+export async function abortSockets(
+  channel: NetlinkChannel,
+  flows: readonly LocalFlow[],
+  interfaceIndex: number,
+): Promise<number | undefined> {
+  const byFarEnd = new Map<string, Wanted[]>();
+  for (const flow of flows) {
+    if (flow.flow.protocol !== tcp || flow.forwarded !== undefined) continue;
+    const list = byFarEnd.get(flow.remote) ?? [];
+    byFarEnd.set(flow.remote, list);
+    list.push(...wantedOf(flow));
+  }
+  const found: Uint8Array[] = [];
+  const see = ({ payload }: Message): void => {
+    if (payload.length < identity.to || payload[1] === listening) return;
+    const socket = payload.slice(identity.from, identity.to);
+    found.push(concat([requestHead(payload[0] ?? 0, everyState), socket]));
+  };
+  const single: Wanted[] = [];
+  for (const [first, ...rest] of byFarEnd.values()) {
+    if (first === undefined) continue;
+    const wanted = [first, ...rest];
+    if (wanted.length < manySockets) single.push(...wanted);
+    else {
+      const keys = new Set(wanted.map(keyOf));
+      await listSockets(channel, first.far, (message) => {
+        if (keys.has(keyIn(message))) see(message);
+      });
+    }
+  }
+  const asked = single.map((wanted) => socketRequestOf(wanted, interfaceIndex));
+  const looked = await channel.send(sockDiag, asked, (_, message) => see(message));
+  const ended = await channel.send(
+    sockDiag,
+    found.map((payload) => ({ type: socketRequest.destroy, payload })),
+  );
+  return [...looked, ...ended].find((errno) => errno !== 0 && errno !== gone && errno !== stale);
+}
