@@ -57,6 +57,13 @@ export const RemovedMember = Type.Object(
       description: "The member's groups that were deleted.",
     }),
     kept_devices: devices('The devices that the caller took over, by `keep=devices`.'),
+    revision: Type.Optional(
+      Type.Integer({
+        ...Revision,
+        description:
+          'Of the organization, with all of this: what `convergence` may be asked about. Absent where nothing went along.',
+      }),
+    ),
   },
   { ...strict, $id: 'RemovedMember', title: 'RemovedMember' },
 );

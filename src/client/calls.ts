@@ -155,7 +155,7 @@ export interface Calls {
   readonly updateSecurityGroup: Call<WrittenGroup, UpdateSecurityGroup, WriteGroup>;
   readonly deleteSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;
   readonly listSecurityGroupHistory: Call<readonly GroupState[], undefined, Page>;
-  readonly restoreSecurityGroup: Call<SecurityGroup, RestoreSecurityGroup, WriteGroup>;
+  readonly restoreSecurityGroup: Call<WrittenGroup, RestoreSecurityGroup, WriteGroup>;
 
   readonly createUserSecurityGroup: Call<WrittenGroup, AddSecurityGroup, WriteGroup>;
   readonly listUserSecurityGroups: Call<readonly SecurityGroup[], undefined, GroupPage>;

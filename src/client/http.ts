@@ -342,8 +342,13 @@ export class Client {
       options: CallOptions & Page = {},
     ): Promise<readonly DevicePolicyState[]> => this.#list('listDeviceHistory', { org_id, device_id }, options),
     /** Makes a group what it was at a revision. */
-    restore: (org_id: string, sg_id: string, revision: number, options: WriteOptions = {}): Promise<SecurityGroup> =>
-      this.#value('restoreSecurityGroup', { params: { org_id, sg_id }, body: { revision }, ...options }),
+    restore: (
+      org_id: string,
+      sg_id: string,
+      revision: number,
+      options: WriteOptions & WriteGroup = {},
+    ): Promise<WrittenGroup> =>
+      this.#value('restoreSecurityGroup', { params: { org_id, sg_id }, body: { revision }, ...withForce(options) }),
   };
 
   /** Groups of the organization; `list` and `get` also show the user-owned groups that the caller may read. */

@@ -137,6 +137,39 @@ describe('restoring', () => {
     await owner.api.expect(200, 'POST', `${path}/restore?force=true`, { revision: closed.revision });
     await owner.api.expect(200, 'DELETE', path);
     expect(await owner.api.expect(200, 'POST', `${path}/restore`, { revision: made.revision })).toMatchObject(body);
+    // What it makes void of another group is told when that one is restored, as of every write.
+    const web = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+      group_name: 'web',
+      inbound_rules: [ssh],
+    });
+    const warnings = [{ pointer: '/inbound_rules/0', code: 'void_by_guardrail', guardrail_ids: [made.id] }];
+    expect(web).toMatchObject({ warnings });
+    const there = `${base}/security_groups/${web.id}`;
+    await owner.api.expect(200, 'PATCH', there, { inbound_rules: [] });
+    expect(await owner.api.expect(200, 'POST', `${there}/restore`, { revision: web.revision })).toMatchObject({
+      inbound_rules: [ssh],
+      warnings,
+    });
+    await owner.api.expect(200, 'DELETE', there);
+    expect(await owner.api.expect(200, 'POST', `${there}/restore`, { revision: web.revision })).toMatchObject({
+      warnings,
+    });
+  });
+
+  test('brings back rules that name a device which is gone by now, where an ordinary write is refused', async () => {
+    const { owner, base } = await newPlace(stage.server);
+    const device = await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: 'gone soon' });
+    const body = { group_name: 'web', inbound_rules: [{ ...ssh, peers: [{ device_id: device.id }] }] };
+    const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, body);
+    const path = `${base}/security_groups/${made.id}`;
+    await owner.api.expect(200, 'PATCH', path, { inbound_rules: [] });
+    await owner.api.expect(200, 'DELETE', `${base}/devices/${device.id}`);
+    const refused = await owner.api.expect(422, 'PATCH', path, { inbound_rules: body.inbound_rules });
+    expect(refused.errors[0].code).toBe('device_unknown');
+    const restore = () => owner.api.expect(200, 'POST', `${path}/restore`, { revision: made.revision });
+    expect(await restore()).toMatchObject(body);
+    await owner.api.expect(200, 'DELETE', path);
+    expect(await restore()).toMatchObject(body);
   });
 
   test('makes every check of an ordinary write again', async () => {

@@ -58,6 +58,26 @@ it('a device that failed ends it with 1, as soon as nobody is left to wait for, 
   }
 });
 
+it('a device that put the policy before back ends it with 1; every list, and the answer of the server, says reverted', async () => {
+  const { web, changed, apply, report, label } = await setUp();
+  await apply(changed, changed.revision);
+  const { owner, place } = people;
+  await report({ state: 'reverted', revision: web.revision, detail: 'lost its way to the server' });
+  const labelled = await owner.run([...label, '--wait=50s']);
+  expect([labelled.code, labelled.stderr]).toEqual([
+    1,
+    expect.stringContaining('in force on 0 of 1 device (1 reverted)'),
+  ]);
+  expect(await owner.run(['status', '--wait=50s'])).toMatchObject({ code: 1 });
+  expect(await done(owner.run(['status']))).toMatch(/^ *reverted +edge +\S.*lost its way to the server/m);
+  expect(await done(owner.run(['device', 'list', '--state', 'reverted']))).toMatch(/^edge\b/m);
+  expect(await done(owner.run(['device', 'list', '--state', 'failed']))).not.toContain('edge');
+  expect(await done(owner.run(['device', 'status']))).toMatch(/edge.*reverted/);
+  const answer = await place.owner.api.expect(200, 'GET', `${place.base}/convergence`);
+  expect(answer).toMatchObject({ devices: 1, in_force: 0, reverted: 1, failed: 0, offline: 0 });
+  expect(answer.pending).toMatchObject([{ in_force: 'reverted', detail: 'lost its way to the server' }]);
+});
+
 it('ends with 0 when every device has said so: at once where the change asks nothing of it, else once it reports', async () => {
   const { web, changed, apply, restore } = await setUp();
   await apply(changed, changed.revision);
@@ -78,4 +98,45 @@ it('ends with 0 when every device has said so: at once where the change asks not
   expect(restored.code).toBe(0);
   expect(restored.stdout).toMatch(/Revision \d+ is in force on 1 of 1 device\./);
   expect(await done(people.owner.run(['status', '--wait']))).toMatch(/in force on 1 of 1 device/);
+});
+
+it('every command that writes policy waits for the last revision that it made, and for what stands where nothing was left to change', async () => {
+  const { owner, member, place } = people;
+  const { web, report } = await setUp();
+  await report({ state: 'failed', detail: 'nft is missing' });
+  await done(member.run(['device', 'create', 'theirs', '--public-key', 'm']));
+  const file = await owner.file('policy.yaml', 'groups:\n  - name: filed\n    inbound: [tcp 80]\n');
+  const commands: readonly (readonly string[])[] = [
+    ['group', 'create', 'more', '--in', 'tcp 80'],
+    ['group', 'edit', 'more', '--description', 'text'],
+    ['group', 'allow', 'more', 'in', 'tcp', '81'],
+    ['group', 'allow', 'more', 'in', 'tcp', '81'],
+    ['group', 'revoke', 'more', 'in', 'tcp', '81'],
+    ['group', 'restore', 'web', String(web.revision), '--yes'],
+    ['device', 'create', 'new', '--public-key', 'n', '--group', 'more'],
+    ['device', 'edit', 'new', '--hostname', 'newer'],
+    ['device', 'groups', 'set', 'newer', 'web'],
+    ['device', 'groups', 'add', 'newer', 'more'],
+    ['device', 'groups', 'remove', 'newer', 'web'],
+    ['device', 'label', 'add', 'newer', 'app'],
+    ['device', 'label', 'remove', 'newer', 'app'],
+    ['group', 'delete', 'more', '--detach', '--yes'],
+    ['group', 'delete', 'default', '--yes'],
+    ['device', 'delete', 'newer', '--yes'],
+    ['apply', '-f', file, '--yes'],
+    ['apply', '-f', file, '--yes'],
+    ['member', 'remove', place.member.id, '--yes'],
+  ];
+  for (const command of commands) {
+    const { code, stderr } = await owner.run([...command, '--wait=50s']);
+    const { revision } = await place.owner.api.expect(200, 'GET', place.base);
+    const told = /revision (\d+) is in force on 0 of \d device/.exec(stderr)?.[1];
+    expect([command, code, told]).toEqual([command, 1, String(revision)]);
+  }
+  const before = await place.owner.api.expect(200, 'GET', place.base);
+  const refused = await owner.run(['group', 'create', 'later', '--wait=soon']);
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('is not a duration')]);
+  const asked = await owner.run(['apply', '-f', file, '--prune', '--dry-run', '--wait']);
+  expect([asked.code, asked.stderr]).toEqual([0, '']);
+  expect(await place.owner.api.expect(200, 'GET', place.base)).toEqual(before);
 });

@@ -1,12 +1,14 @@
-/** Proves concurrency over HTTP: two server processes on one PostgreSQL, many writers, revisions without gaps, no update lost. */
+/** Proves two server processes on one PostgreSQL: many writers, revisions without gaps, no update lost; and waiters whose server is killed. */
 import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseOrganizationId } from '../../src/policy/ids.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
+import { parseGroupId, parseOrganizationId } from '../../src/policy/ids.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import type { Store } from '../../src/server/store/contract/store.ts';
 import { Api, type Answered } from '../lib/http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
-import { Program } from '../lib/run.ts';
+import { Program, type Run } from '../lib/run.ts';
 
 const token = 'operator-token-0123456789-0123456789';
 const writers = 16;
@@ -17,17 +19,19 @@ let program: Program;
 let data: string;
 let store: Store;
 /** One caller of each replica. */
-let replicas: readonly [Api, Api];
+let replicas: [Api, Api];
+let runs: [Run, Run];
+let start: () => Run;
 
 beforeAll(async () => {
   [postgres, program, data] = await Promise.all([startPostgres(), Program.build(), temporaryDirectory()]);
   const url = await postgres.freshUrl();
-  const start = () =>
+  start = () =>
     program.run(['server', '--listen', '127.0.0.1:0', '--data', data, '--database-url', url, '--log-level', 'warn'], {
       RINGFENCE_ADMIN_TOKEN: token,
     });
-  const [first, second] = [start(), start()];
-  replicas = [new Api(await first.url(), token), new Api(await second.url(), token)];
+  runs = [start(), start()];
+  replicas = [new Api(await runs[0].url(), token), new Api(await runs[1].url(), token)];
   store = await openStore({ url, phase: 3 });
 });
 afterAll(async () => {
@@ -168,4 +172,40 @@ describe('16 writers × 500 writes through two replicas', () => {
     expect((await replicas[0].expect(200, 'GET', path)).group_description).toBe(String(writers * each));
     expect(seen).toContain(412);
   });
+});
+
+test('either is killed beside waiters: those of the other wait on and are answered, and so is who asks the one that took its place', async () => {
+  const { base } = await newOrganization();
+  let group = await replicas[0].expect(201, 'POST', `${base}/security_groups`, { group_name: 'web' });
+  const devices: { readonly id: string; readonly device_token: string }[] = [];
+  for (const public_key of ['a', 'b']) {
+    const body = { public_key, hostname: public_key, security_groups: [group.id] };
+    devices.push(await replicas[0].expect(201, 'POST', `${base}/devices`, body));
+  }
+  for (const victim of [1, 0] as const) {
+    const rules = [{ ip_protocol: 'tcp', from_port: 80 + victim, to_port: 80 + victim }];
+    group = await replicas[0].expect(200, 'PATCH', `${base}/security_groups/${group.id}`, { inbound_rules: rules });
+    const { revision } = group;
+    const wait = (api: Api) => api.expect(200, 'GET', `${base}/convergence?revision=${revision}&wait=120`);
+    const lost = wait(replicas[victim]).then(
+      () => 'answered',
+      () => 'lost',
+    );
+    const waiting = wait(replica(1 - victim));
+    await runs[victim].stop('SIGKILL');
+    expect(await lost).toBe('lost');
+    replicas[victim].close();
+    runs[victim] = start();
+    replicas[victim] = new Api(await runs[victim].url(), token);
+    const again = wait(replicas[victim]);
+    const { id, group_name: name, inbound_rules: inbound } = group;
+    const policy = { source: 'list', groups: [{ id: parseGroupId(id), name, inbound, outbound: [] }] } as const;
+    const status = { state: 'applied', revision, policy_digest: policyDigest(canonicalize(policy)) };
+    for (const [index, device] of devices.entries()) {
+      const speaker = replica(index).as(device.device_token);
+      await speaker.expect(200, 'PUT', `${base}/devices/${device.id}/status`, status);
+    }
+    for (const answer of await Promise.all([waiting, again]))
+      expect(answer).toMatchObject({ revision, devices: 2, in_force: 2, pending: [] });
+  }
 });

@@ -1,5 +1,5 @@
 /** Owns the rows of the table of operations that are about the past (reference 4.8). */
-import { SecurityGroup } from '../group.ts';
+import { WrittenGroup } from '../group.ts';
 import { DevicePolicyState, GroupState, RestoreSecurityGroup } from './states.ts';
 import { HistoryQuery, WriteGroupQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
@@ -26,7 +26,7 @@ export const historyRows = {
     summary: 'Make a group what it was at a revision; a deleted one comes back',
     query: WriteGroupQuery,
     body: RestoreSecurityGroup,
-    answer: SecurityGroup,
+    answer: WrittenGroup,
     etag: true,
     conditional: true,
     fails: ['revision_gone', 'conflict', 'phase_limit', 'limit_reached'],

@@ -66,10 +66,11 @@ export const commandsOf =
       const [{ runAction }, module] = await Promise.all([import('../session/run.ts'), load()]);
       const values = options as unknown as GlobalValues;
       await runAction(values, async (session) => {
+        const waits = spec.policy === true && values.wait !== undefined;
+        // Before anything is written: a duration that is none must not be found afterwards.
+        if (waits && values.wait !== true) (await import('../terminal/time.ts')).readDuration(values.wait ?? '');
         await run(module, session, { args, options: options as Options });
-        if (values.wait === undefined) return;
-        const { waitInForce } = await import('../session/wait.ts');
-        await waitInForce(session, values.wait);
+        if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true);
       });
     });
   };

@@ -2,7 +2,7 @@
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
 import type { EditOptions } from './edit.ts';
-import type { NewGroup } from './run.ts';
+import type { NewGroup, RuleOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addEditCommand = commandsOf(() => import('./edit.ts'));
@@ -13,7 +13,8 @@ const ruleWords =
   'devices that carry a label (`label:app`) or all of several (`label:app+prod`), one device (`device:web-1`), `all-devices`; none or `any` for every address.\n\n' +
   'A group without inbound rules admits nothing but replies; one without outbound rules lets everything out.';
 
-const forceOption = (): Option => new Option('--force', 'also where a guardrail would leave nothing of a direction');
+export const forceOption = (): Option =>
+  new Option('--force', 'also where a guardrail would leave nothing of a direction');
 
 export function addGroupCommands(program: Command): void {
   const group = addNoun(program, 'group', 'security groups: what devices let in and out');
@@ -101,13 +102,14 @@ export function addGroupCommands(program: Command): void {
     },
     (run, session, { args: [text = ''], options }) => run.remove(session, text, options),
   );
-  addCommand(
+  addCommand<RuleOptions>(
     group,
     {
       usage: 'allow <group> <direction> <rule...>',
       policy: true,
       summary: 'add a rule',
       about: ruleWords,
+      options: [forceOption()],
       examples: [
         'ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8',
         'ringfence group allow db in tcp 5432 from label:app',
@@ -116,8 +118,7 @@ export function addGroupCommands(program: Command): void {
         'ringfence group allow web out udp 53 to any',
       ],
     },
-    (run, session, { args: [text = '', direction, ...words] }) =>
-      run.changeRules(session, 'allow', text, direction, words),
+    (run, session, { args, options }) => run.changeRules(session, 'allow', args, options),
   );
   addCommand(
     group,
@@ -131,7 +132,6 @@ export function addGroupCommands(program: Command): void {
         'ringfence group revoke web out all',
       ],
     },
-    (run, session, { args: [text = '', direction, ...words] }) =>
-      run.changeRules(session, 'revoke', text, direction, words),
+    (run, session, { args }) => run.changeRules(session, 'revoke', args),
   );
 }

@@ -189,17 +189,26 @@ export async function remove(session: Session, text: string, options: { readonly
     ifMatch: found.revision,
     ...(options.detach === true && { detach: true }),
   });
+  if (found.is_default === true) {
+    // Another one is in its place, by a revision of its own.
+    const fresh = (await allGroups(session)).find(({ is_default }) => is_default === true);
+    if (fresh !== undefined) session.noteWritten(fresh.revision);
+  }
   return printChange(session, found.is_default === true ? 'Reset' : 'Deleted', group);
 }
 
 type Way = 'allow' | 'revoke';
 
+export interface RuleOptions {
+  readonly force?: boolean;
+}
+
+/** The words: a group, a direction, a rule. */
 export async function changeRules(
   session: Session,
   way: Way,
-  text: string,
-  directionWord: string | undefined,
-  words: readonly string[],
+  [text = '', directionWord, ...words]: readonly string[],
+  options: RuleOptions = {},
 ): Promise<void> {
   const { signal } = session;
   const direction = readDirection(directionWord);
@@ -215,7 +224,8 @@ export async function changeRules(
     const after = way === 'allow' ? withRules(now, named) : withoutRules(newest, direction, now, named);
     if (after.length === now.length) return undefined;
     checkLimits(newest, direction, after);
-    return updateGroup(client, newest, { [rulesField[direction]]: after }, { signal, ifMatch: newest.revision });
+    const how = { signal, ifMatch: newest.revision, ...(options.force === true && { force: true }) };
+    return updateGroup(client, newest, { [rulesField[direction]]: after }, how);
   });
   if (changed === undefined) session.say(`Group ${found.group_name} has these rules already: nothing was changed.`);
   await sayRules(session, direction, changed ?? found);

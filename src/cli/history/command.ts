@@ -1,8 +1,9 @@
 /** Owns the commands about the past: what groups and devices were, who changed what, and the way back. */
 import { Option, type Command } from 'commander';
 import { commandsOf } from '../command-line/client-command.ts';
+import { forceOption } from '../group/command.ts';
 import type { LogOptions } from './log.ts';
-import type { HistoryOptions } from './run.ts';
+import type { HistoryOptions, RestoreOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addLog = commandsOf(() => import('./log.ts'));
@@ -41,7 +42,7 @@ export function addGroupHistoryCommands(program: Command): void {
     },
     (run, session, { args: [text = '', from, to] }) => run.groupDiff(session, text, from, to),
   );
-  addCommand(
+  addCommand<RestoreOptions>(
     group,
     {
       usage: 'restore <group> <revision>',
@@ -49,9 +50,10 @@ export function addGroupHistoryCommands(program: Command): void {
       about: 'The old state becomes a new one: nothing is lost, and the way forward is another restore.',
       destructive: true,
       policy: true,
+      options: [forceOption()],
       examples: ['ringfence group restore web 120', 'ringfence group restore web 120 --yes --wait'],
     },
-    (run, session, { args: [text = '', revision = ''] }) => run.restore(session, text, revision),
+    (run, session, { args: [text = '', revision = ''], options }) => run.restore(session, text, revision, options),
   );
 }
 

@@ -11,6 +11,7 @@ import { shortTime } from '../terminal/time.ts';
 import { visible } from '../../node/visible.ts';
 import { deviceChanges, groupChanges, type Line } from '../../client/words/changes.ts';
 import { peerNames } from '../group/peer-text.ts';
+import { sayWarnings } from '../group/run.ts';
 import { paintLine } from './changes.ts';
 
 export interface HistoryOptions {
@@ -142,7 +143,16 @@ export async function groupDiff(session: Session, text: string, from?: string, t
   });
 }
 
-export async function restore(session: Session, text: string, revisionText: string): Promise<void> {
+export interface RestoreOptions {
+  readonly force?: boolean;
+}
+
+export async function restore(
+  session: Session,
+  text: string,
+  revisionText: string,
+  options: RestoreOptions,
+): Promise<void> {
   const revision = readRevision(revisionText);
   const client = await session.client();
   const organization = await session.organization();
@@ -158,10 +168,12 @@ export async function restore(session: Session, text: string, revisionText: stri
   const group = await client.history.restore(organization, id, revision, {
     signal,
     ...(now === undefined ? {} : { ifMatch: now.revision }),
+    ...(options.force === true && { force: true }),
   });
-  return session.print({
+  await session.print({
     data: group,
     ids: [group.id],
     table: `Restored group ${group.group_name} (${group.id}) to revision ${revision}; it is revision ${group.revision} now.`,
   });
+  sayWarnings(session, group);
 }

@@ -36,6 +36,7 @@ export function addMemberCommands(program: Command): void {
     member,
     {
       usage: 'remove <user>',
+      policy: true,
       summary: "remove a member, with that member's devices and groups in the organization",
       about:
         "With --keep-devices the member's devices become yours and stay enrolled. Groups that the member owned leave their lists; " +
@@ -45,7 +46,11 @@ export function addMemberCommands(program: Command): void {
         new Option('--keep-devices', "take the member's devices over instead of deleting them"),
         new Option('--detach', 'go on where a device is left with the default group'),
       ],
-      examples: ['ringfence member remove ada', 'ringfence member remove ada --keep-devices'],
+      examples: [
+        'ringfence member remove ada',
+        'ringfence member remove ada --keep-devices',
+        'ringfence member remove ada --yes --wait',
+      ],
     },
     (run, session, { args: [text = ''], options }) => run.remove(session, text, options),
   );

@@ -94,6 +94,7 @@ export async function remove(session: Session, text: string, { keepDevices, deta
     ...(detach === true && { detach }),
     signal: session.signal,
   });
+  if (member.revision !== undefined) session.noteWritten(member.revision);
   return session.print({
     data: member,
     ids: [member.user_id],

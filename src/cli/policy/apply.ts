@@ -9,13 +9,24 @@ import { countSteps, planFiles, report, stepLines, type FileOptions } from './pl
 
 export interface ApplyOptions extends FileOptions {
   readonly dryRun?: boolean;
+  readonly force?: boolean;
+}
+
+/** What steps are taken with. */
+interface Means {
+  readonly client: Client;
+  readonly organization: string;
+  /** Ids of groups that steps before have made. */
+  readonly made: Map<string, string>;
+  readonly force: { readonly force?: true };
 }
 
 export async function apply(session: Session, given: readonly string[], options: ApplyOptions): Promise<void> {
   const steps = await planFiles(session, given, options);
+  if (options.dryRun === true) session.leaveAsIs();
   if (options.dryRun === true || steps.length === 0) return report(session, steps, 'would');
   const isShown = await ask(session, steps);
-  await perform(session, await session.client(), steps);
+  await perform(session, steps, options);
   return report(session, steps, 'did', { isShown });
 }
 
@@ -35,13 +46,15 @@ async function ask(session: Session, steps: readonly Step[]): Promise<boolean> {
 }
 
 /** Ctrl-C takes effect between two steps, never in the middle of one. */
-async function perform(session: Session, client: Client, steps: readonly Step[]): Promise<void> {
+async function perform(session: Session, steps: readonly Step[], { force }: ApplyOptions): Promise<void> {
   const made = new Map<string, string>();
+  const client = await session.client();
   const organization = await session.organization();
+  const means: Means = { client, organization, made, force: force === true ? { force } : {} };
   for (const [index, step] of steps.entries()) {
     try {
       session.signal.throwIfAborted();
-      const group = await takeStep(client, organization, step, made);
+      const group = await takeStep(means, step);
       if (step.kind === 'group' && step.action !== 'delete') sayWarnings(session, group);
       if (step.kind === 'group' && step.action === 'create') made.set(`${step.scope} ${step.name}`, group.id);
     } catch (error) {
@@ -52,20 +65,19 @@ async function perform(session: Session, client: Client, steps: readonly Step[])
 }
 
 function takeStep(
-  client: Client,
-  organization: string,
+  { client, organization, made, force }: Means,
   step: Step,
-  made: ReadonlyMap<string, string>,
 ): Promise<{ readonly id: string } & Pick<WrittenGroup, 'warnings'>> {
   switch (step.action) {
     case 'create':
-      return (step.scope === 'me' ? client.userGroups : client.groups).create(organization, step.body);
+      return (step.scope === 'me' ? client.userGroups : client.groups).create(organization, step.body, force);
     case 'delete': {
       const { org_id, id, user_id, revision } = step.group;
       return (user_id === undefined ? client.groups : client.userGroups).delete(org_id, id, { ifMatch: revision });
     }
     case 'update': {
-      if (step.kind === 'group') return updateGroup(client, step.group, step.body, { ifMatch: step.group.revision });
+      if (step.kind === 'group')
+        return updateGroup(client, step.group, step.body, { ifMatch: step.group.revision, ...force });
       const { organization_id, id, revision } = step.device;
       const body = {
         ...(step.groups && { security_groups: step.groups.map((group) => idOf(group, made)) }),

@@ -5,6 +5,7 @@ import type { DiffOptions } from './diff.ts';
 import type { ExplainOptions } from './explain-ends.ts';
 import type { NftOptions } from './nft.ts';
 import { commandsOf, repeated } from '../command-line/client-command.ts';
+import { forceOption } from '../group/command.ts';
 
 const addApply = commandsOf(() => import('./apply.ts'));
 const addDiff = commandsOf(() => import('./diff.ts'));
@@ -31,7 +32,11 @@ export function addPolicyCommands(program: Command): void {
       policy: true,
       summary: 'change groups and devices to match policy files',
       about: `${fileFormat}\n\nShows what would change and asks before it writes. In a script, where nobody can answer, it writes only with --yes.`,
-      options: [...fileOptions(), new Option('--dry-run', 'print what would change, and change nothing')],
+      options: [
+        ...fileOptions(),
+        new Option('--dry-run', 'print what would change, and change nothing'),
+        forceOption(),
+      ],
       destructive: true,
       examples: [
         'ringfence apply groups.yaml',

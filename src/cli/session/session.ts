@@ -43,6 +43,7 @@ export class Session {
   #organization: Promise<string> | undefined;
   #settled: () => Promise<void> = () => Promise.resolve();
   #written: number | undefined;
+  #isLeft = false;
 
   constructor({ values, terminal, signal }: SessionOptions) {
     this.values = values;
@@ -69,8 +70,20 @@ export class Session {
     if (this.isForPeople) this.terminal.note(sentence);
   }
 
-  confirm(question: string): Promise<boolean> {
-    return this.terminal.confirm(question, { yes: this.values.yes === true, signal: this.signal });
+  async confirm(question: string): Promise<boolean> {
+    const isMeant = await this.terminal.confirm(question, { yes: this.values.yes === true, signal: this.signal });
+    if (!isMeant) this.leaveAsIs();
+    return isMeant;
+  }
+
+  /** Nothing is to be changed: there is nothing to wait for either. */
+  leaveAsIs(): void {
+    this.#isLeft = true;
+  }
+
+  /** Whether nothing was to be changed. */
+  get isLeft(): boolean {
+    return this.#isLeft;
   }
 
   /** The address that was given, else that of the profile in force. */
@@ -100,7 +113,8 @@ export class Session {
     return this.#written;
   }
 
-  readonly #onWrite = (revision: number): void => {
+  /** Told of each revision that was written; where an answer tells it in no header, by whoever read it. */
+  readonly noteWritten = (revision: number): void => {
     this.#written = Math.max(this.#written ?? 0, revision);
   };
 
@@ -115,10 +129,10 @@ export class Session {
     const server = await this.server();
     const token = await this.#token(tokenFile, server, profile);
     if (profile?.sign_in === undefined || token !== profile.token)
-      return clientOf(server, token, { onWrite: this.#onWrite });
+      return clientOf(server, token, { onWrite: this.noteWritten });
     const refresh = new TokenRefresh({ file: this.profilesFile, name, profile });
     this.#settled = () => refresh.settled();
-    return clientOf(server, refresh.get, { renew: (rejected) => refresh.renew(rejected), onWrite: this.#onWrite });
+    return clientOf(server, refresh.get, { renew: (rejected) => refresh.renew(rejected), onWrite: this.noteWritten });
   }
 
   /** Resolves when nothing is left half done. */

@@ -18,11 +18,18 @@ const isOver = ({ in_force, devices }: Convergence): boolean => in_force === dev
 export const isRefused = ({ failed, reverted, not_understood }: Convergence): boolean =>
   failed + reverted + not_understood > 0;
 
-/** Waits until what this session wrote is in force. `given`: the option's value; true where it has none. */
+/** What this session wrote; where all was so already, what stands: whoever asked again after a failure wants to know that it is in force. */
+async function revisionOf(session: Session): Promise<number> {
+  if (session.writtenRevision !== undefined) return session.writtenRevision;
+  const client = await session.client();
+  const options = { limit: 1, signal: session.signal };
+  return (await client.statuses.convergence(await session.organization(), options)).revision;
+}
+
+/** Waits until it is in force. `given`: the option's value; true where it has none. */
 export async function waitInForce(session: Session, given: string | true): Promise<void> {
-  const revision = session.writtenRevision;
-  if (given !== true) readDuration(given);
-  if (revision === undefined) return;
+  if (session.isLeft) return;
+  const revision = await revisionOf(session);
   const answer = await followInForce(session, revision, given);
   if (isOver(answer)) return session.say(`Revision ${revision} is ${countsLine(answer)}.`);
   const shown = mostUrgent(answer.pending).slice(0, shownDevices);

@@ -89,7 +89,7 @@ export function Restore({
       });
       const before = group?.revision;
       notify(
-        `${saved.group_name} is restored.`,
+        [`${saved.group_name} is restored.`, ...(saved.warnings ?? []).map(({ detail }) => detail)].join(' '),
         before === undefined
           ? undefined
           : () => client.history.restore(org, record.id, before, { ifMatch: saved.revision }),

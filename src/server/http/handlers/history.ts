@@ -2,12 +2,12 @@
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { State, StatePage } from '../../store/contract/history.ts';
 import { groupReader } from '../../identity/authenticate.ts';
-import { stored, type Call, type Handler, type ListAnswer } from '../call.ts';
+import type { Call, Handler, ListAnswer } from '../call.ts';
 import { HttpError, invalid, notFound } from '../errors.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';
 import { ownerOf, readGroupBody } from './groups.ts';
-import { refuseEverything } from './guardrails.ts';
+import { refuseEverything, withWarnings } from './guardrails.ts';
 
 const show = {
   id: ({ revision }: State<unknown>) => String(revision),
@@ -67,11 +67,12 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   }
   if (past.record.guardrail === 'forbid' && call.query.force !== true) refuseEverything(past.record);
   const expected = expectedRevision(call.ifMatch, nowOf(call).revision);
-  const written = { params: call.params, body: bodyOf(past.record) };
+  const typed = { params: call.params, body: bodyOf(past.record) };
   const owner = ownerOf(call);
   if (group !== undefined) {
-    const { guardrail: _fixed, ...patch } = readGroupBody(written, services, group);
-    return stored(await store.groups.update(org_id, call.by, owner, sg_id, patch, expected));
+    const { guardrail: _fixed, ...patch } = readGroupBody(typed, services, group);
+    const options = { ...expected, restores: true };
+    return withWarnings(store, org_id, await store.groups.update(org_id, call.by, owner, sg_id, patch, options));
   }
   if (deletedGroup?.record.is_default === true) {
     throw new HttpError(
@@ -79,10 +80,10 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
       'The default group was reset, and another one is in its place: restore that one, or write the old rules to it.',
     );
   }
-  const { group_name = '', group_description = '', ...rules } = readGroupBody(written, services);
+  const { group_name = '', group_description = '', ...rules } = readGroupBody(typed, services);
   const { inbound_rules = [], outbound_rules = [], ...application } = rules;
   const body = { group_name, group_description, inbound_rules, outbound_rules, ...application };
-  return stored(await store.groups.recreate(org_id, call.by, owner, sg_id, body));
+  return withWarnings(store, org_id, await store.groups.recreate(org_id, call.by, owner, sg_id, body));
 };
 
 /** The group that the guard has found, standing or deleted. */

@@ -93,11 +93,11 @@ const removeMember: Handler<'removeMember'> = async (call, { store }) => {
     const detail = 'Whoever leaves cannot keep the devices: an owner removes the member and takes them over.';
     throw invalid([{ pointer: '/keep', code: 'contradiction', detail }]);
   }
-  const { member, ...ids } = await store.members.remove(org_id, call.by, user_id, {
+  const { member, revision, ...ids } = await store.members.remove(org_id, call.by, user_id, {
     keepDevices: keep === 'devices',
     detach,
   });
-  const removed: RemovedMember = { ...shown(member), ...ids };
+  const removed: RemovedMember = { ...shown(member), ...ids, ...(revision !== undefined && { revision }) };
   return record(removed);
 };
 

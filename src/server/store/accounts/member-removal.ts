@@ -35,6 +35,7 @@ interface Removed {
   readonly deleted_devices: readonly DeviceId[];
   readonly deleted_groups: readonly GroupId[];
   readonly kept_devices: readonly DeviceId[];
+  readonly revision: number | undefined;
   /** The tokens that ended. */
   readonly tokens: readonly TokenId[];
 }
@@ -60,6 +61,9 @@ async function keepDevices(
   await tx.run(handOverTokens, [kept.map(({ id }) => id), by.user_id]);
   return kept;
 }
+
+const lastOf = (rows: readonly Row[]): number | undefined =>
+  rows.length === 0 ? undefined : Math.max(...rows.map(({ revision }) => revision));
 
 /** Everything of the member in the organization, then the membership. Devices come first: no reader meets a device that names a deleted group. */
 export async function removeMember(context: Context, locked: Locked, removal: Removal): Promise<Removed> {
@@ -87,6 +91,7 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
     deleted_devices: devices.map(({ id }) => parseDeviceId(id)),
     deleted_groups: groups.map(({ id }) => parseGroupId(id)),
     kept_devices: kept.map(({ id }) => parseDeviceId(id)),
+    revision: lastOf([...kept, ...devices, ...groups]),
     tokens: tokens.map(({ token_id }) => parseTokenId(token_id)),
   };
 }

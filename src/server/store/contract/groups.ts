@@ -29,7 +29,7 @@ export type GroupPatch = Partial<Omit<NewGroup, 'guardrail'>>;
 
 /**
  * Devices that rules name as peers must be in the organization when the rules are written (`device_unknown`); those that the group named before may be
- * gone. A group that applies by label is the organization's, not the default one, in phase 3 (`application_refused`).
+ * gone, and so may those of a state that is restored. A group that applies by label is the organization's, not the default one, in phase 3 (`application_refused`).
  */
 export interface Groups {
   /** The organization's groups that `reader` may see; `owner` narrows. */
@@ -47,17 +47,17 @@ export interface Groups {
   find(org: OrganizationId, ids: readonly GroupId[]): Promise<readonly Stored<GroupRecord>[]>;
   /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
   create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<Stored<GroupRecord>>;
-  /** `not_found` unless the group belongs to `owner`. */
+  /** `not_found` unless the group belongs to `owner`. `restores`: the patch is what the group was once. */
   update(
     org: OrganizationId,
     by: Actor,
     owner: GroupOwner,
     id: GroupId,
     patch: GroupPatch,
-    options?: Expected,
+    options?: Expected & { readonly restores?: boolean },
   ): Promise<Stored<GroupRecord>>;
   /**
-   * Brings a deleted group back under its id, as `create` would make it. `group_exists` when there is one.
+   * Brings a deleted group back under its id, as it was once. `group_exists` when there is one.
    */
   recreate(
     org: OrganizationId,

@@ -23,6 +23,8 @@ export interface RemovedMember {
   readonly deleted_devices: readonly DeviceId[];
   readonly deleted_groups: readonly GroupId[];
   readonly kept_devices: readonly DeviceId[];
+  /** Of the last change that this was; undefined where nothing went along. */
+  readonly revision: number | undefined;
 }
 
 export interface Members {

@@ -158,9 +158,7 @@ async function createNamed(
   { quotas }: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
   item: Item,
-  group: NewGroup,
 ): Promise<Stored<GroupRecord>> {
-  await checkPeers(locked, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
   const row = await runOne(locked.tx, locked.org, sql.createGroupSelectors, item);
   const made = row === undefined ? refuse({ code: 'unexpected' }) : readRow<GroupRecord>(row, 'group', quotas);
   await checkDevices(locked, made.id, quotas.device_ranges);
@@ -170,7 +168,7 @@ async function createNamed(
 interface NamedUpdate {
   readonly id: GroupId;
   readonly item: Item;
-  /** The devices that the new rules name. */
+  /** The devices that the new rules name, and that have to be there. */
   readonly named: ReadonlySet<string>;
   readonly patch: GroupPatch;
 }
@@ -227,7 +225,10 @@ export function groupsIn(context: Context): Groups {
         return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, conflictKeys: [], decode: read });
       return writer.write(
         org,
-        careful((tx) => createNamed(context, { tx, org }, item, group)),
+        careful(async (tx) => {
+          await checkPeers({ tx, org }, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
+          return createNamed(context, { tx, org }, item);
+        }),
       );
     },
 
@@ -235,7 +236,7 @@ export function groupsIn(context: Context): Groups {
       const item = newItem(context, by, owner, id, group);
       const write = careful(async (tx) => {
         if ((await tx.run(sql.findGroup, [org, id])).length > 0) return refuse({ code: 'group_exists' });
-        return createNamed(context, { tx, org }, item, group);
+        return createNamed(context, { tx, org }, item);
       });
       return writer.write(org, write);
     },
@@ -260,7 +261,9 @@ export function groupsIn(context: Context): Groups {
       const item = asItem(id, asked, quickItem(context, by.audit));
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       if (named.size > 0 || patch.applies_to !== undefined) {
-        const write = careful((tx) => updateNamed(context, { tx, org }, { item, named, patch, id }));
+        // Of a state that stood, a device that is gone is named by it still, and matches nobody.
+        const needed = options.restores === true ? new Set<string>() : named;
+        const write = careful((tx) => updateNamed(context, { tx, org }, { item, named: needed, patch, id }));
         return writer.write(org, write);
       }
       // One device may hold several groups that grow: each counts what the others before it left.
