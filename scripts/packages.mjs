@@ -70,7 +70,12 @@ export const systemPackages = [
   { name: 'netavark', for: ['test'], needs: ['/usr/lib/podman/netavark'], why: 'its networks and published ports' },
   { name: 'iptables', for: ['test'], needs: ['iptables', 'ip6tables'], why: 'what it writes its rules with' },
   { name: 'busybox-static', for: ['test'], needs: ['busybox'], why: 'all that is in its container' },
-  { name: 'chromium', for: testing, needs: ['chromium'], why: 'the browser of the browser tests' },
+  {
+    name: 'chromium-headless-shell',
+    for: testing,
+    needs: ['chromium-headless-shell'],
+    why: 'the browser of the browser tests',
+  },
   { name: 'gcc', for: ['bench'], needs: ['gcc'], why: 'load generators and floors written in C' },
   { name: 'etcd-server', for: ['bench'], needs: ['etcd'], why: 'a peer of the change stream' },
   { name: 'nats-server', for: ['bench'], needs: ['nats-server'], why: 'another' },

@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { chromium, type Browser, type BrowserContext, type Locator, type Page } from 'playwright-core';
 
-const program = '/usr/bin/chromium';
+/** Chromium without the windows, menus and services around its pages: half the processor time, and the same pages. */
+const program = '/usr/bin/chromium-headless-shell';
 const flags = [
   '--no-sandbox',
   '--disable-gpu',
