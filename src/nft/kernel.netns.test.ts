@@ -18,16 +18,6 @@ import { printCommands } from './print.ts';
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: true, forwarding: 'on' } as const;
 const seed = 20_260_101;
 
-let namespace: Namespace;
-beforeAll(async () => {
-  namespace = await Namespace.create();
-});
-afterAll(() => namespace.close());
-beforeEach(() => namespace.run(['nft', 'flush', 'ruleset']));
-
-const apply = (commands: readonly Command[]): Promise<unknown> =>
-  commands.length === 0 ? Promise.resolve() : runQuickly(namespace, ['nft', '-f', '-'], printCommands(commands));
-
 interface Tables {
   readonly service: Installed | undefined;
   readonly forward: Installed | undefined;
@@ -39,51 +29,87 @@ interface Listing {
   readonly nftables: readonly { readonly chain?: { table: string; name: string; handle: number } }[];
 }
 
-/** What the kernel holds, in one listing: a listing takes longer than most of what is asked about it. */
-async function list(): Promise<Tables> {
-  const { stdout } = await runQuickly(namespace, ['nft', '-j', 'list', 'ruleset']);
-  const listing = JSON.parse(stdout) as Listing;
-  const handles = listing.nftables.flatMap(({ chain }) =>
-    chain === undefined ? [] : [[`${chain.table} ${chain.name}`, chain.handle] as const],
-  );
-  return {
-    service: parseListing(listing),
-    forward: parseListing(listing, 'service-forward'),
-    handles: new Map(handles),
-  };
+/**
+ * The tables of one namespace. Most of the time of a change is the kernel's own wait for every processor to have left the old
+ * rules, so what takes long runs side by side, each in a namespace of its own.
+ */
+class Kernel {
+  readonly namespace: Namespace;
+
+  constructor(namespace: Namespace) {
+    this.namespace = namespace;
+  }
+
+  async apply(commands: readonly Command[]): Promise<void> {
+    if (commands.length > 0) await runQuickly(this.namespace, ['nft', '-f', '-'], printCommands(commands));
+  }
+
+  /** What it holds, in one listing: a listing takes longer than most of what is asked about it. */
+  async list(): Promise<Tables> {
+    const { stdout } = await runQuickly(this.namespace, ['nft', '-j', 'list', 'ruleset']);
+    const listing = JSON.parse(stdout) as Listing;
+    const handles = listing.nftables.flatMap(({ chain }) =>
+      chain === undefined ? [] : [[`${chain.table} ${chain.name}`, chain.handle] as const],
+    );
+    return {
+      service: parseListing(listing),
+      forward: parseListing(listing, 'service-forward'),
+      handles: new Map(handles),
+    };
+  }
+
+  async installed(): Promise<Tables & { readonly service: Installed }> {
+    const { service, ...others } = await this.list();
+    if (service === undefined) throw new Error('the table is not there');
+    return { service, ...others };
+  }
+
+  async planTo(desired: Ruleset): Promise<Update> {
+    const { service, forward } = await this.list();
+    const planned = plan(service, desired, forward);
+    if (planned.kind === 'tampered') throw new Error(`tampered: ${planned.chains.join(', ')}`);
+    return planned;
+  }
+
+  async applyAll({ stage, flip, collect }: Update): Promise<void> {
+    await this.apply(stage);
+    await this.apply(flip);
+    await this.apply(collect);
+  }
+
+  /** The installed tables are exactly the desired ones; tells what they mean. */
+  async expectInstalled(
+    desired: Ruleset,
+  ): Promise<
+    Pick<Tables, 'handles'> & { readonly enforced: Enforced | undefined; readonly forwarded: Enforced | undefined }
+  > {
+    const { service, forward, handles } = await this.installed();
+    expect(plan(service, desired, forward)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
+    const [own, judged] = [decompile(service), forward && decompile(forward, 'service-forward')];
+    expect(own.findings).toEqual([]);
+    expect(judged?.findings).toEqual(desired.forward && []);
+    return { enforced: own.enforced, forwarded: judged?.enforced, handles };
+  }
 }
 
-async function installed(): Promise<Tables & { readonly service: Installed }> {
-  const { service, ...others } = await list();
-  if (service === undefined) throw new Error('the table is not there');
-  return { service, ...others };
+/** A kernel that nobody else has, for as long as this takes. */
+async function inOwnKernel(prove: (kernel: Kernel) => Promise<unknown>): Promise<void> {
+  const namespace = await Namespace.create();
+  try {
+    await prove(new Kernel(namespace));
+  } finally {
+    await namespace.close();
+  }
 }
 
-async function update(desired: Ruleset): Promise<Update> {
-  const { service, forward } = await list();
-  const planned = plan(service, desired, forward);
-  if (planned.kind === 'tampered') throw new Error(`tampered: ${planned.chains.join(', ')}`);
-  return planned;
-}
-
-async function applyAll({ stage, flip, collect }: Update): Promise<void> {
-  await apply(stage);
-  await apply(flip);
-  await apply(collect);
-}
-
-/** The installed tables are exactly the desired ones; tells what they mean. */
-async function expectInstalled(
-  desired: Ruleset,
-): Promise<
-  Pick<Tables, 'handles'> & { readonly enforced: Enforced | undefined; readonly forwarded: Enforced | undefined }
-> {
-  const { service, forward, handles } = await installed();
-  expect(plan(service, desired, forward)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
-  const [own, judged] = [decompile(service), forward && decompile(forward, 'service-forward')];
-  expect(own.findings).toEqual([]);
-  expect(judged?.findings).toEqual(desired.forward && []);
-  return { enforced: own.enforced, forwarded: judged?.enforced, handles };
+let kernel: Kernel;
+/** Called by whoever changes little: a kernel for all its tests, with nothing in it before each. */
+function useClearedKernel(): void {
+  beforeAll(async () => {
+    kernel = new Kernel(await Namespace.create());
+  });
+  afterAll(() => kernel.namespace.close());
+  beforeEach(() => runQuickly(kernel.namespace, ['nft', 'flush', 'ruleset']));
 }
 
 /** Of some policies, short lists become rules and ports are bundled, as where there would be too many sets and chains. */
@@ -94,64 +120,76 @@ const bounds = fc.record({
 });
 
 describe('a kernel', () => {
-  test('loads any policy and lists it as the same policy: parse ∘ print = identity', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        canonicalPolicy,
-        fc.boolean(),
-        serverAccess,
-        bounds,
-        async (policy, neighbourDiscovery, access, some) => {
-          const ruleset = compile(policy, { ...options, neighbourDiscovery, serverAccess: access, ...some });
-          await apply(rebuild(ruleset));
-          const { enforced, forwarded } = await expectInstalled(ruleset);
-          expect(enforced?.policy).toEqual(policy);
-          const kept = isCounted('outbound', policy.outbound) && !isNoAccess(access);
-          expect(enforced?.serverAccess).toEqual(kept ? access : undefined);
-          const judged = forwarded?.policy;
-          if (isCounted('inbound', policy.inbound)) expect(judged?.inbound).toEqual(policy.inbound);
-          if (isCounted('outbound', policy.outbound)) expect(judged?.outbound).toEqual(policy.outbound);
-        },
+  test.concurrent.each([seed, seed + 1, seed + 2])(
+    'loads any policy and lists it as the same policy: parse ∘ print = identity, seed %i',
+    (from) =>
+      inOwnKernel((own) =>
+        fc.assert(
+          fc.asyncProperty(
+            canonicalPolicy,
+            fc.boolean(),
+            serverAccess,
+            bounds,
+            async (policy, neighbourDiscovery, access, some) => {
+              const ruleset = compile(policy, { ...options, neighbourDiscovery, serverAccess: access, ...some });
+              await own.apply(rebuild(ruleset));
+              const { enforced, forwarded } = await own.expectInstalled(ruleset);
+              expect(enforced?.policy).toEqual(policy);
+              const kept = isCounted('outbound', policy.outbound) && !isNoAccess(access);
+              expect(enforced?.serverAccess).toEqual(kept ? access : undefined);
+              const judged = forwarded?.policy;
+              if (isCounted('inbound', policy.inbound)) expect(judged?.inbound).toEqual(policy.inbound);
+              if (isCounted('outbound', policy.outbound)) expect(judged?.outbound).toEqual(policy.outbound);
+            },
+          ),
+          { numRuns: 50, seed: from },
+        ),
       ),
-      { numRuns: 150, seed },
-    );
-  });
+  );
 
-  test('does so for rules as people write them, and for nested port ranges', async () => {
-    const samples = [
-      ...fc.sample(anyPolicy, { numRuns: 60, seed }).map(canonicalize),
-      policyOf(nested(60, 4), nested(50, 5)),
-    ];
-    expect(samples.at(-1)).toMatchObject({ inbound: { tcp: { ports: { kind: 'tree' } } } });
-    for (const policy of samples) {
-      const ruleset = compile(policy, options);
-      await apply(rebuild(ruleset));
-      expect((await expectInstalled(ruleset)).enforced?.policy).toEqual(policy);
-    }
-  });
-
-  test('is led by plans from any policy to any other, and keeps the chains that stay', async () => {
-    let { handles: before } = await list();
-    for (const policy of fc.sample(canonicalPolicy, { numRuns: 40, seed })) {
-      for (const each of [policy, { ...policy, outbound: defaultPolicy.outbound }]) {
-        const ruleset = compile(each, options);
-        await applyAll(await update(ruleset));
-        const { handles: after } = await expectInstalled(ruleset);
-        for (const [name, handle] of before) expect(after.get(name) ?? handle).toBe(handle);
-        before = after;
+  test.concurrent('does so for rules as people write them, and for nested port ranges', () =>
+    inOwnKernel(async (own) => {
+      const samples = [
+        ...fc.sample(anyPolicy, { numRuns: 60, seed }).map(canonicalize),
+        policyOf(nested(60, 4), nested(50, 5)),
+      ];
+      expect(samples.at(-1)).toMatchObject({ inbound: { tcp: { ports: { kind: 'tree' } } } });
+      for (const policy of samples) {
+        const ruleset = compile(policy, options);
+        await own.apply(rebuild(ruleset));
+        expect((await own.expectInstalled(ruleset)).enforced?.policy).toEqual(policy);
       }
-    }
-    await apply(remove());
-    expect((await list()).service).toBeUndefined();
-    await apply(remove());
-  });
+    }),
+  );
+
+  test.concurrent('is led by plans from any policy to any other, and keeps the chains that stay', () =>
+    inOwnKernel(async (own) => {
+      let { handles: before } = await own.list();
+      for (const policy of fc.sample(canonicalPolicy, { numRuns: 40, seed })) {
+        for (const each of [policy, { ...policy, outbound: defaultPolicy.outbound }]) {
+          const ruleset = compile(each, options);
+          await own.applyAll(await own.planTo(ruleset));
+          const { handles: after } = await own.expectInstalled(ruleset);
+          for (const [name, handle] of before) expect(after.get(name) ?? handle).toBe(handle);
+          before = after;
+        }
+      }
+      await own.apply(remove());
+      expect((await own.list()).service).toBeUndefined();
+      await own.apply(remove());
+    }),
+  );
+});
+
+describe('an empty kernel', () => {
+  useClearedKernel();
 
   test.each(['wg0', 'é0', '日本語', 'a*b', 'a\\', '$x', '#', ';', '{', '!=', '0', 'ct', '-', '@a'])(
     'takes the interface name %j as it is',
     async (name) => {
       const ruleset = compile(policyOf([]), { ...options, interface: parseInterfaceName(name) });
-      await apply(install(ruleset));
-      expect((await expectInstalled(ruleset)).enforced?.interface).toBe(name);
+      await kernel.apply(install(ruleset));
+      expect((await kernel.expectInstalled(ruleset)).enforced?.interface).toBe(name);
     },
   );
 
@@ -162,12 +200,13 @@ describe('a kernel', () => {
       written('udp', 1, 1, '128.0.0.0/1', '::ffff:0:0/96', '8000::/1', '::1.2.3.4'),
     ]);
     const ruleset = compile(policy, options);
-    await apply(install(ruleset));
-    await expectInstalled(ruleset);
+    await kernel.apply(install(ruleset));
+    expect((await kernel.expectInstalled(ruleset)).enforced?.policy).toEqual(policy);
   });
 });
 
 describe('a table that others changed', () => {
+  useClearedKernel();
   const policy = policyOf([written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')], [written('udp', 53, 53)]);
   const ruleset = compile(policy, options);
   const [leaf] = ruleset.helpers;
@@ -216,42 +255,42 @@ add rule inet service hooked jump x`,
   ];
 
   test.each(changes)('by %s is repaired by the plan, and then there is nothing to do', async (_, text) => {
-    await apply(install(ruleset));
-    await expectInstalled(ruleset);
-    await namespace.run(['nft', '-f', '-'], `${text}\n`);
-    const planned = await update(ruleset);
+    await kernel.apply(install(ruleset));
+    await kernel.expectInstalled(ruleset);
+    await runQuickly(kernel.namespace, ['nft', '-f', '-'], `${text}\n`);
+    const planned = await kernel.planTo(ruleset);
     expect(isEmpty(planned)).toBe(false);
-    await applyAll(planned);
-    await expectInstalled(ruleset);
+    await kernel.applyAll(planned);
+    await kernel.expectInstalled(ruleset);
   });
 
   test('in a helper chain is found, and repaired under new names', async () => {
-    await apply(install(ruleset));
-    await namespace.run(['nft', 'insert', 'rule', 'inet', 'service', leaf?.name ?? '', 'accept']);
-    const { service, forward } = await list();
+    await kernel.apply(install(ruleset));
+    await runQuickly(kernel.namespace, ['nft', 'insert', 'rule', 'inet', 'service', leaf?.name ?? '', 'accept']);
+    const { service, forward } = await kernel.list();
     expect(plan(service, ruleset, forward)).toEqual({
       kind: 'tampered',
       chains: [leaf?.name],
     });
     const salted = compile(policy, { ...options, salt: 'again' });
-    await applyAll(await update(salted));
-    await expectInstalled(salted);
-    await applyAll(await update(ruleset));
-    await expectInstalled(ruleset);
+    await kernel.applyAll(await kernel.planTo(salted));
+    await kernel.expectInstalled(salted);
+    await kernel.applyAll(await kernel.planTo(ruleset));
+    await kernel.expectInstalled(ruleset);
   });
 
   test('through names that no command can hold is rebuilt', async () => {
-    await apply(install(ruleset));
+    await kernel.apply(install(ruleset));
     const chain = { family: 'inet', table: 'service', name: 'drop it; now' };
     const json = JSON.stringify({ nftables: [{ add: { chain } }] });
-    await namespace.run([
+    await runQuickly(kernel.namespace, [
       'sh',
       '-c',
       'file=$(mktemp) && printf %s "$0" > "$file" && nft -j -f "$file"; rm "$file"',
       json,
     ]);
-    expect((await installed()).service.chains.has('drop it; now')).toBe(true);
-    await applyAll(await update(ruleset));
-    await expectInstalled(ruleset);
+    expect((await kernel.installed()).service.chains.has('drop it; now')).toBe(true);
+    await kernel.applyAll(await kernel.planTo(ruleset));
+    await kernel.expectInstalled(ruleset);
   });
 });
