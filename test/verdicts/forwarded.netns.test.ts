@@ -72,8 +72,7 @@ describe('the kernel agrees with the oracle on what the device forwards', () => 
   ];
   test.each(mistakes)('and the comparison catches rules that judge %s', async (_, mistake) => {
     const wrong = replacing((policy, options) => mistake(productCompiler(policy, options)));
-    const found: Judged[] = [];
-    for (const seed of fixedSeeds(12)) found.push(...(await judge(seed, wrong)).filter(isWrong));
-    expect(found.length).toBeGreaterThan(0);
+    for (const seed of fixedSeeds(12)) if ((await judge(seed, wrong)).some(isWrong)) return;
+    expect.fail('not caught by the packets of 12 policies');
   });
 });

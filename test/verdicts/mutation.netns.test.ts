@@ -1,5 +1,8 @@
-/** Proves the proof: every deliberately wrong compiler is caught by the same comparison that the right one passes. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+/**
+ * Proves the proof: every deliberately wrong compiler is caught by the same comparison that the right one passes. Some are
+ * tried side by side, each in a lab that no other has meanwhile: the kernel waits more than it works.
+ */
+import { afterAll, describe, expect, test } from 'vitest';
 import { VerdictLab } from '../lib/verdict-lab.ts';
 import { explain, isMismatch, judge, type Judged } from './compare.ts';
 import { productCompiler, replacing, type Compiler } from './install.ts';
@@ -8,14 +11,29 @@ import { drawScenario, type Scenario } from './scenario.ts';
 import { fixedSeeds } from './seeds.ts';
 
 describe('the comparison catches a compiler that', () => {
-  let lab: VerdictLab;
-  beforeAll(async () => {
-    lab = await VerdictLab.open();
-  });
-  afterAll(() => lab?.close());
+  const [labs, idle]: [VerdictLab[], VerdictLab[]] = [[], []];
+  afterAll(() => Promise.all(labs.map((lab) => lab.close())));
 
+  async function newLab(): Promise<VerdictLab> {
+    const lab = await VerdictLab.open();
+    labs.push(lab);
+    return lab;
+  }
+  async function inLab<T>(work: (lab: VerdictLab) => Promise<T>): Promise<T> {
+    const lab = idle.pop() ?? (await newLab());
+    try {
+      return await work(lab);
+    } finally {
+      idle.push(lab);
+    }
+  }
+
+  interface Caught {
+    readonly scenario: Scenario;
+    readonly wrong: Judged;
+  }
   /** The first mismatch, with the policy that showed it. */
-  async function caught(compiler: Compiler): Promise<{ scenario: Scenario; wrong: Judged } | undefined> {
+  async function caught(lab: VerdictLab, compiler: Compiler): Promise<Caught | undefined> {
     for (const seed of fixedSeeds(100)) {
       const scenario = drawScenario(seed);
       const wrong = (await judge(lab, scenario, replacing(compiler))).find(isMismatch);
@@ -24,17 +42,22 @@ describe('the comparison catches a compiler that', () => {
     return undefined;
   }
 
-  test.each(Object.entries(mutants))('%s', async (_, compiler) => {
-    expect(await caught(compiler)).toBeDefined();
+  test.concurrent.each(Object.entries(mutants))('%s', async (_, compiler) => {
+    expect(await inLab((lab) => caught(lab, compiler))).toBeDefined();
   });
 
-  test('forgets the last port of a range, and reduces its policy to the one rule that shows it', async () => {
-    const [compiler = productCompiler] = [mutants['forgets the last port of a range']];
-    const found = await caught(compiler);
-    if (found === undefined) throw new Error('not caught');
-    const text = await explain(lab, found.scenario, found.wrong, replacing(compiler));
-    expect(text).toMatch(/the oracle says accept \(.*rule 0 of group 1.*\), the kernel says drop\nseed \d+ /);
-    expect(text.match(/"ip_protocol"/g)).toHaveLength(2); // the rule in the policy, and in the oracle's reason
-    expect(text).toContain('chain service-inbound {');
-  });
+  test.concurrent(
+    'forgets the last port of a range, and reduces its policy to the one rule that shows it',
+    async () => {
+      const [compiler = productCompiler] = [mutants['forgets the last port of a range']];
+      const text = await inLab(async (lab) => {
+        const found = await caught(lab, compiler);
+        if (found === undefined) throw new Error('not caught');
+        return explain(lab, found.scenario, found.wrong, replacing(compiler));
+      });
+      expect(text).toMatch(/the oracle says accept \(.*rule 0 of group 1.*\), the kernel says drop\nseed \d+ /);
+      expect(text.match(/"ip_protocol"/g)).toHaveLength(2); // the rule in the policy, and in the oracle's reason
+      expect(text).toContain('chain service-inbound {');
+    },
+  );
 });
