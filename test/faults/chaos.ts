@@ -65,16 +65,10 @@ export class Chaos {
     };
   }
 
-  /** One after the other until the time is over; each kind at least once. */
-  async run(until: number): Promise<void> {
+  /** One after the other, each kind so many times, however long that takes. */
+  async run(turns: number): Promise<void> {
     const { random } = this.#o;
-    let turn = random.shuffled(faults);
-    while (Date.now() < until || this.done.size < faults.length) {
-      const fault = turn.pop();
-      if (fault === undefined) {
-        turn = random.shuffled(faults);
-        continue;
-      }
+    for (const fault of Array.from({ length: turns }, () => random.shuffled(faults)).flat()) {
       await this.#acts[fault]();
       this.done.set(fault, (this.done.get(fault) ?? 0) + 1);
       await sleep(random.int(200, 1_500));
