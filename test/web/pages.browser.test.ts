@@ -183,7 +183,10 @@ describe('devices', () => {
     await expectShown(page.getByText('1 of 3 devices'));
     await expect.poll(names).toEqual(['beta']);
     await page.getByRole('textbox', { name: 'Search devices' }).fill('nowhere');
-    await page.getByRole('button', { name: 'Show every device' }).click();
+    // Offered twice: beside the filters, and a moment later where the list would be.
+    await expectShown(page.getByRole('heading', { name: 'No device matches' }));
+    const filters = page.getByRole('search', { name: 'Devices' });
+    await filters.getByRole('button', { name: 'Show every device' }).click();
     await page.getByRole('combobox', { name: 'Filter by group' }).click();
     await page.getByRole('option', { name: 'web' }).click();
     await expectShown(page.getByText('1 of 3 devices'));
