@@ -197,7 +197,7 @@ test(`${rounds} times the server, PostgreSQL, one of its processes or all of the
   } finally {
     await server.end('SIGTERM');
   }
-});
+}, 600_000);
 
 describe('a server on its data directory', () => {
   // The one that all those servers left behind: making a database takes longer than what is proven here.

@@ -180,7 +180,7 @@ describe.each(Array.from({ length: rounds }, (_, round) => firstSeed + round))(
       expect(writers.acknowledged.size).toBeGreaterThan(least.writes);
       expect(resumes.length).toBeGreaterThan(least.resumes);
       expect(chaos.done).toEqual(new Map(faults.map((fault) => [fault, turns])));
-    }, 400_000);
+    }, 600_000);
 
     test('are judged by a checker that sees one dropped event, two swapped ones and an early tail among all of these', () => {
       const checker = new Checker(org, recorder.log, recorder.transactions);
