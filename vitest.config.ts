@@ -7,11 +7,13 @@ const needs = ['pg', 'netns', 'browser', 'faults'] as const;
 const needsPostgres: ReadonlySet<string> = new Set(['pg', 'browser']);
 // Tests of the packages have a configuration of their own, in test/packages.
 const heavy = [...needs, 'systemd'].map((need) => `**/*.${need}.test.ts`);
+/** Whose files leave a process as they found it, so that one process runs many of them: to start one and load the program takes longer than most of their tests. */
+const shareProcesses: ReadonlySet<string> = new Set(['pg']);
 
 export default defineConfig({
   test: {
     // Bounds on what hangs, no measures: a busy machine takes ten times as long as a quiet one.
-    testTimeout: 300_000,
+    testTimeout: 600_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 60_000 } },
     // Twice as many files side by side as processors: most of the heavy ones wait for a disk, a kernel or a browser.
@@ -26,7 +28,6 @@ export default defineConfig({
           name: 'unit',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'bench/**/*.test.ts'],
           exclude: heavy,
-          // One process runs many of these files, which leave it as they found it: to start one takes longer than most of their tests.
           isolate: false,
         },
       },
@@ -36,6 +37,7 @@ export default defineConfig({
           name: need,
           include: [`src/**/*.${need}.test.ts`, `test/**/*.${need}.test.ts`],
           globalSetup: needsPostgres.has(need) ? ['test/lib/shared-postgres.ts'] : [],
+          isolate: !shareProcesses.has(need),
         },
       })),
     ],

@@ -106,7 +106,7 @@ test('a backup moves to another directory, and one that fails leaves nothing beh
 test('a database by URL is backed up and restored too, but not while servers use it', async () => {
   const postgres = await startPostgres();
   try {
-    const [one, two] = [await postgres.freshUrl(), await postgres.freshUrl()];
+    const [one, two] = [await postgres.freshUrl(), await postgres.emptyUrl()];
     const file = join(folder, 'backup');
     const store = await openStore({ url: one, phase: 3 });
     const world = await fill(store);

@@ -66,7 +66,7 @@ test.each([
     await expect.poll(() => hosts().length, { timeout: 20_000 }).toBe(21);
 
     await server.close();
-    const url = await postgres.freshUrl();
+    const url = await postgres.emptyUrl();
     await restore(at(url), file, { replace: false });
     if (other) await withoutLeap(url);
     server = await startTestServer(postgres, { url });

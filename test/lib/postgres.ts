@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
+import { migrate } from '../../src/server/store/schema/migrate.ts';
 
 export interface TestPostgres {
-  /** The connection string of a new, empty database. */
+  /** The connection string of a new database without a row; where many are made, it has the tables already that whoever opens it would make. */
   freshUrl(): Promise<string>;
+  /** The connection string of a new database without a table. */
+  emptyUrl(): Promise<string>;
   /** Takes the databases away that were made through this, and ends PostgreSQL if it is the test's own. */
   stop(): Promise<void>;
 }
@@ -23,29 +26,57 @@ export const sharedVariable = 'RINGFENCE_TEST_POSTGRES';
 /** A directory that the unprivileged database account can reach. */
 export const temporaryDirectory = (): Promise<string> => mkdtemp(join(tmpdir(), 'rf-test-'));
 
-async function run(url: string, ...statements: string[]): Promise<void> {
+async function connected(url: string, work: (client: Client) => Promise<void>): Promise<void> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
-    for (const statement of statements) await client.query(statement);
+    await work(client);
   } finally {
     await client.end();
   }
 }
 
+const run = (url: string, ...statements: string[]): Promise<void> =>
+  connected(url, async (client) => {
+    for (const statement of statements) await client.query(statement);
+  });
+
+/** File by file, because page by page through the log takes four times the processor time; before version 15 there was no other way. */
+const copy = (url: string, from: string, to: string): Promise<void> =>
+  connected(url, async (client) => {
+    const { rows } = await client.query(
+      "SELECT FROM pg_settings WHERE name = 'server_version_num' AND setting >= '150000'",
+    );
+    await client.query(`CREATE DATABASE ${to} TEMPLATE ${from} ${rows.length > 0 ? 'STRATEGY FILE_COPY' : ''}`);
+  });
+
+const databaseAt = (url: string, name: string): string => url.replace('/postgres?', `/${name}?`);
+
+/** Has this program's tables and no row: to copy it takes a tenth of what all the migrations take. */
+const template = 'with_tables';
+
+export async function makeTemplate(url: string): Promise<void> {
+  await run(url, `CREATE DATABASE ${template}`);
+  await migrate(databaseAt(url, template));
+  // Nothing may be connected to what is copied, not even a process that cleans up.
+  await run(url, `ALTER DATABASE ${template} WITH ALLOW_CONNECTIONS false`);
+}
+
 /** Fresh databases in the PostgreSQL at this URL; `drop` takes them away again, whoever is still connected. */
-function databasesAt(url: string): {
-  readonly freshUrl: () => Promise<string>;
-  readonly drop: () => Promise<void>;
-} {
+function databasesAt(
+  url: string,
+  { fresh }: { readonly fresh: string },
+): Pick<TestPostgres, 'freshUrl' | 'emptyUrl'> & { readonly drop: () => Promise<void> } {
   const made: string[] = [];
+  const copyOf = async (source: string): Promise<string> => {
+    const name = `test_${randomUUID().replaceAll('-', '')}`;
+    await copy(url, source, name);
+    made.push(name);
+    return databaseAt(url, name);
+  };
   return {
-    freshUrl: async () => {
-      const name = `test_${randomUUID().replaceAll('-', '')}`;
-      await run(url, `CREATE DATABASE ${name}`);
-      made.push(name);
-      return url.replace('/postgres?', `/${name}?`);
-    },
+    freshUrl: () => copyOf(fresh),
+    emptyUrl: () => copyOf('template1'),
     drop: async () => {
       await run(url, ...made.map((name) => `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));
     },
@@ -60,9 +91,11 @@ export async function startOwnPostgres(
   const quick = { fsync: 'off', full_page_writes: 'off' };
   const settings = { ...(options.durable === true ? {} : quick), ...options.settings };
   const database = await openDatabase({ dir, settings });
+  const { freshUrl, emptyUrl } = databasesAt(database.url, { fresh: 'template1' });
   return {
     database,
-    freshUrl: databasesAt(database.url).freshUrl,
+    freshUrl,
+    emptyUrl,
     async stop() {
       await database.stop();
       await rm(dir, { recursive: true, force: true });
@@ -74,6 +107,6 @@ export async function startOwnPostgres(
 export async function startPostgres(): Promise<TestPostgres> {
   const url = process.env[sharedVariable];
   if (url === undefined) return startOwnPostgres();
-  const { freshUrl, drop } = databasesAt(url);
-  return { freshUrl, stop: drop };
+  const { drop, ...urls } = databasesAt(url, { fresh: template });
+  return { ...urls, stop: drop };
 }

@@ -91,7 +91,7 @@ describe('starting', () => {
   });
 
   test('several servers at once on one new database make one administrator, whose token works', async () => {
-    const url = await postgres.freshUrl();
+    const url = await postgres.emptyUrl();
     const data = await folder();
     const runs = Array.from({ length: 3 }, () =>
       program.run(['server', ...anywhere, '--data', data, '--database-url', url]),

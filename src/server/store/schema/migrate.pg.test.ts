@@ -8,7 +8,8 @@ import { openStore } from '../open.ts';
 import { migrations } from './migrations.ts';
 import { openTestStore, problemOf, query } from '../store.fixture.ts';
 
-let postgres: TestPostgres;
+/** Its other databases have their tables already. */
+let postgres: Omit<TestPostgres, 'freshUrl'>;
 beforeAll(async () => {
   postgres = await startPostgres();
 });
@@ -21,14 +22,14 @@ test('versions count up from 1 without a gap', () => {
 });
 
 test('servers that start together on an empty database migrate it once', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   expect(await Promise.all(Array.from({ length: 6 }, () => migrate(url)))).toEqual(Array(6).fill(latest));
   const rows = await query<{ version: number }>(url, 'SELECT version FROM schema_versions ORDER BY version');
   expect(rows.map(({ version }) => version)).toEqual(migrations.map(({ version }) => version));
 });
 
 test('a database of a later version is refused and left as it is', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   await migrate(url, [...migrations, { version: latest + 1, title: 'from the future', sql: 'CREATE TABLE future ()' }]);
   const problem = await problemOf(openStore({ url, phase: 3 }));
   expect(problem).toEqual({ code: 'schema_too_new', found: latest + 1, known: latest });
@@ -36,7 +37,7 @@ test('a database of a later version is refused and left as it is', async () => {
 });
 
 test('a step that fails leaves the version before it, whole', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   const broken = { version: latest + 1, title: 'broken', sql: 'CREATE TABLE half (); SELECT 1 / 0' };
   await expect(migrate(url, [...migrations, broken])).rejects.toThrow(StoreError);
   expect(await query(url, `SELECT FROM pg_tables WHERE tablename = 'half'`)).toEqual([]);
@@ -44,7 +45,7 @@ test('a step that fails leaves the version before it, whole', async () => {
 });
 
 test('data written under version 1 are all there after the later steps', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   await migrate(url, migrations.slice(0, 1));
   await query(url, versionOne);
   const store = await openTestStore(url);
@@ -66,7 +67,7 @@ test('data written under version 1 are all there after the later steps', async (
 });
 
 test('users, tokens and audit of version 4 are all there after sessions came, and sessions can begin', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   await migrate(url, migrations.slice(0, 4));
   await query(url, versionOne);
   await query(url, versionFour);
@@ -85,7 +86,7 @@ test('users, tokens and audit of version 4 are all there after sessions came, an
 });
 
 test('the owner of an organization of version 6 is its owner by role, and nobody else is', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   await migrate(url, migrations.slice(0, 6));
   await query(url, versionOne);
   await query(
@@ -100,7 +101,7 @@ test('the owner of an organization of version 6 is its owner by role, and nobody
 });
 
 test('what version 7 kept is counted: devices and groups of an organization, ranges of a group in each direction', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   await migrate(url, migrations.slice(0, 7));
   await query(url, versionOne);
   await query(
@@ -117,7 +118,7 @@ test('what version 7 kept is counted: devices and groups of an organization, ran
 });
 
 test('devices of version 8, and deletions that are kept, are there by identity', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   await migrate(url, migrations.slice(0, 8));
   await query(url, versionOne);
   await query(
@@ -148,7 +149,7 @@ test('devices of version 8, and deletions that are kept, are there by identity',
 });
 
 test('what stood before there was a history is its first state, by nobody known; what was before that is not to be had', async () => {
-  const url = await postgres.freshUrl();
+  const url = await postgres.emptyUrl();
   await migrate(url, migrations.slice(0, 8));
   await query(url, versionOne);
   const store = await openTestStore(url);
