@@ -3,6 +3,8 @@ import { labelLimits } from '../policy/label.ts';
 import { defaultLimits, deviceLimits, namingLimits } from '../policy/limits.ts';
 
 export const largestRevision = Number.MAX_SAFE_INTEGER;
+/** Packets that one report of an agent may count: a device that lies spoils no more than that of a picture. */
+export const mostPackets = 1_000_000_000_000;
 
 export const limits = {
   name: defaultLimits.nameLength,

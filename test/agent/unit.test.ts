@@ -1,5 +1,7 @@
 /** Proves of the systemd units that they start what there is, with no more rights than that needs. */
+import { build } from 'esbuild';
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { agentOptions } from '../../src/agent/options.ts';
 import { serverOptions } from '../../src/server/options/server-options.ts';
@@ -13,6 +15,23 @@ function settingsOf(name: string): ReadonlyMap<string, readonly string[]> {
   }
   return settings;
 }
+
+describe('the program of the agent', () => {
+  it('holds nothing of npm but the hashes that name chains: what else it loads stays in its memory for months', async () => {
+    const { metafile } = await build({
+      entryPoints: [fileURLToPath(new URL('../../src/agent/start.ts', import.meta.url))],
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      metafile: true,
+      write: false,
+    });
+    const packages = Object.keys(metafile.inputs).flatMap(
+      (path) => /node_modules\/(@[^/]+\/[^/]+|[^/]+)/.exec(path)?.[1] ?? [],
+    );
+    expect([...new Set(packages)]).toEqual(['@noble/hashes']);
+  });
+});
 
 const units = [
   ['server', Object.values(serverOptions), ''],

@@ -1,6 +1,6 @@
 /** Owns how many packets are reported to the server: what each counter gained since the last report that arrived. */
 import type { PacketReport } from '../../api/enforcement/overview.ts';
-import { mostPackets } from '../../api/enforcement/overview.ts';
+import { mostPackets } from '../../api/limits.ts';
 import type { AgentStatus } from '../loop/status.ts';
 
 type Counts = Pick<AgentStatus, 'counts' | 'inForce'>;

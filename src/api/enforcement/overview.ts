@@ -1,13 +1,10 @@
 /** Owns the wire form of the overview: how the fleet stands now, and how it stood over time (reference 4.12). */
 import { Type } from 'typebox';
 import { Convergence, PendingDevice } from './convergence.ts';
-import { largestRevision } from '../limits.ts';
+import { largestRevision, mostPackets } from '../limits.ts';
 import { strict, Timestamp, type Wire } from '../scalar.ts';
 
 const count = (description: string) => Type.Integer({ minimum: 0, maximum: largestRevision, description });
-
-/** The most that one report may count: a device that lies spoils no more than that of a picture. */
-export const mostPackets = 1_000_000_000_000;
 
 /** What an agent counted since its last report. */
 export const PacketReport = Type.Object(
