@@ -6,13 +6,16 @@
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Api } from '../lib/http.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
+import { worstPolicy, worstShapes, type Shape } from '../../src/policy/worst-policies.fixture.ts';
+import { Api, type Json } from '../lib/http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
 import { Program, type Run } from '../lib/run.ts';
 import { bodies, credentials, groups, heads, paths, type Input } from './budget-inputs.ts';
 
 /** What a request may cost, in plain requests. A body of 4 MiB is read, scanned and parsed; the others are hardly more than their heads. */
-const budgets = { head: 12, plain: 25, rules: 150 } as const;
+const budgets = { head: 12, plain: 25, rules: 150, answer: 400 } as const;
 type Size = keyof typeof budgets;
 
 const token = `rf_user_${'b'.repeat(43)}`;
@@ -189,6 +192,72 @@ test('no body with rules costs more than reading it, whatever is in it', async (
   for (const route of described.filter(({ body }) => body === 'rules')) {
     const wrap = (value: string): string => `{"group_name":${value}}`;
     found.push(...(await over(route, [...bodies(4 * 1024 * 1024, wrap), ...groups()], 'rules', [admin])));
+  }
+  expect(found).toEqual([]);
+});
+
+/** What an owner can bring about within all limits, and what the dearest answers about it cost. */
+test('no answer about the largest policy costs more than reading it: whether it is in force, why, since when, and what it was', async () => {
+  const { id: org } = await admin.expect(201, 'POST', '/api/organizations', { name: 'large' });
+  const base = `/api/organizations/${org}`;
+  const policy = worstPolicy(worstShapes['three groups of 10,000 interleaved ranges, overlapping ports'] as Shape);
+  const made: Json[] = [];
+  for (const { inbound, outbound } of policy.groups) {
+    const body = { group_name: 'large', inbound_rules: inbound, outbound_rules: outbound };
+    made.push(await admin.expect(201, 'POST', `${base}/security_groups`, body));
+  }
+  const labels = Array.from({ length: 32 }, (_, i) => `l${i}`);
+  const device = async (n: number): Promise<Json> =>
+    admin.expect(201, 'POST', `${base}/devices`, {
+      public_key: `key ${n}`,
+      tunnel_ip: `100.64.0.${n}`,
+      security_groups: made.map(({ id }) => id),
+      labels,
+    });
+  const [one, other] = [await device(1), await device(2)];
+  const { revision } = await admin.expect(200, 'GET', `${base}/convergence`);
+  const policy_digest = policyDigest(canonicalize(policy));
+  for (const { id } of [one, other]) {
+    const status = { state: 'applied', revision, policy_digest, detail: 'x'.repeat(1_000) };
+    await admin.expect(200, 'PUT', `${base}/devices/${id}/status`, status);
+  }
+  // Worked out by the program, of its own rules, and equal to what the test worked out.
+  expect(await admin.expect(200, 'GET', `${base}/convergence`)).toMatchObject({ devices: 2, in_force: 2, pending: [] });
+
+  const [group] = made;
+  const at = `${base}/security_groups/${group.id}`;
+  const renamed = await admin.expect(200, 'PATCH', at, { group_name: 'renamed' });
+  const toggled = (n: number) => ({ inbound_rules: policy.groups[n % 2]?.inbound ?? [] });
+  let turn = 0;
+  const asked: Readonly<Record<string, () => Promise<unknown>>> = {
+    'readConvergence after a change of rules': async () => {
+      await admin.expect(200, 'PATCH', at, toggled((turn += 1)));
+      await admin.expect(200, 'GET', `${base}/convergence`);
+    },
+    readConvergence: () => admin.expect(200, 'GET', `${base}/convergence?revision=${renamed.revision}`),
+    listDeviceStatuses: () => admin.expect(200, 'GET', `${base}/device_statuses`),
+    explainConnection: () =>
+      admin.expect(200, 'GET', `${base}/explain?from=${one.id}&to=${other.id}&protocol=tcp&port=65535`),
+    readOverview: () => admin.expect(200, 'GET', `${base}/overview?hours=336`),
+    listGroupHistory: () => admin.expect(200, 'GET', `${at}/history`),
+    'listGroups of an earlier revision': () =>
+      admin.expect(200, 'GET', `${base}/security_groups?at_revision=${renamed.revision}`),
+    restoreGroup: async () => {
+      const { revision: before } = await admin.expect(200, 'PATCH', at, toggled((turn += 1)));
+      await admin.expect(200, 'PATCH', at, toggled((turn += 1)));
+      await admin.expect(200, 'POST', `${at}/restore`, { revision: before });
+    },
+    listAppliedGroups: () => admin.expect(200, 'GET', `${base}/devices/${one.id}/groups`),
+    'updateDevice, labels': () => {
+      const some = labels.slice(0, 31 + ((turn += 1) % 2));
+      return admin.expect(200, 'PATCH', `${base}/devices/${one.id}`, { labels: some });
+    },
+  };
+  const found: string[] = [];
+  for (const [name, ask] of Object.entries(asked)) {
+    const times = (await cost(ask, 2)) / plain;
+    worst.set(`${name} answered`, { times, name: 'three groups of 10,000 ranges' });
+    if (times > budgets.answer) found.push(`${name}: ${times.toFixed(1)} plain requests`);
   }
   expect(found).toEqual([]);
 });

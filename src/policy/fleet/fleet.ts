@@ -13,11 +13,9 @@ export interface PeerChange {
   readonly lost: readonly Address[];
 }
 
-const isNamed = (peer: Peer, { id, labels }: DeviceIdentity): boolean =>
+/** Whether the peer names the device. */
+export const isNamed = (peer: Peer, { id, labels }: DeviceIdentity): boolean =>
   'device_id' in peer ? peer.device_id === id : matches(peer, labels);
-
-/** Devices that are taken in at a time where a peer is followed in steps. */
-const devicesInStep = 64;
 
 /** The addresses of one peer, each with how many devices have it: one that two share leaves with the last of them. */
 class Holding {
@@ -111,19 +109,6 @@ export class Fleet {
     return this.#holding(peer).members;
   }
 
-  /** As if the peer were asked for, in steps: whoever takes them may let others go first in between, but no device may change meanwhile. */
-  *follow(peer: Peer): Generator<void> {
-    const key = peerKey(peer);
-    if (this.#holdings.has(key)) return;
-    const holding = new Holding(peer);
-    for (const [index, { addresses }] of this.devicesOf(peer).entries()) {
-      for (const address of addresses) holding.add(address);
-      if (index % devicesInStep === devicesInStep - 1) yield;
-    }
-    // Somebody may have asked for it in between.
-    if (!this.#holdings.has(key)) this.#keep(key, holding);
-  }
-
   devicesOf(peer: Peer): readonly DeviceIdentity[] {
     return this.#candidates(peer).filter((device) => isNamed(peer, device));
   }
@@ -161,16 +146,12 @@ export class Fleet {
 
   #holding(peer: Peer): Holding {
     const key = peerKey(peer);
-    const known = this.#holdings.get(key);
-    if (known !== undefined) return known;
-    const holding = new Holding(peer);
+    let holding = this.#holdings.get(key);
+    if (holding !== undefined) return holding;
+    holding = new Holding(peer);
     for (const { addresses } of this.devicesOf(peer)) for (const address of addresses) holding.add(address);
-    return this.#keep(key, holding);
-  }
-
-  #keep(key: string, holding: Holding): Holding {
     this.#holdings.set(key, holding);
-    const first = firstLabel(holding.peer);
+    const first = firstLabel(peer);
     if (first !== undefined) setIn(this.#waiting, first).add(holding);
     return holding;
   }

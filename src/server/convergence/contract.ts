@@ -1,6 +1,5 @@
 /** Owns what may be asked about enforcement: whether the policy is in force, device by device, and when all have it. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
-import type { Fleet } from '../../policy/fleet/fleet.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 
@@ -48,7 +47,7 @@ export interface Convergence {
   read(org: OrganizationId, query?: StandingsQuery): Promise<Standings | undefined>;
   /** How many devices are in each state, as of the head. Of an organization that nobody asks about nothing stays in memory. */
   count(org: OrganizationId): Promise<Readonly<Record<InForce, number>>>;
-  /** The fleet and its policy at the head; good until something else is awaited. */
+  /** The devices and their policy at the head; good until something else is awaited. */
   survey(org: OrganizationId): Promise<Survey>;
 }
 
@@ -68,8 +67,6 @@ export interface SurveyedDevice {
 export interface Survey {
   readonly revision: number;
   readonly devices: ReadonlyMap<DeviceId, SurveyedDevice>;
-  /** Whom rules name. */
-  readonly fleet: Fleet;
   /** Guardrails last; undefined where a group of its list is not known. */
   groupsOn(id: DeviceId): readonly GroupInEffect[] | undefined;
   /** How these devices stand to the head. */

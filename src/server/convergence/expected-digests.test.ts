@@ -1,9 +1,9 @@
 /** Proves that a digest is never worked out from a fleet that is on its way from one state to another. */
 import { expect, test } from 'vitest';
-import { Fleet } from '../../policy/fleet/fleet.ts';
 import { parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
 import type { GroupRecord, Stored } from '../store/contract/records.ts';
 import { processSlices } from '../time-slices.ts';
+import { DigestThread } from './digest-thread.ts';
 import { ExpectedDigests } from './expected-digests.ts';
 import { groupContent } from './group-content.ts';
 
@@ -16,23 +16,39 @@ const record = {
 };
 const effect = [groupContent(id, record, 1)];
 
+let now = 0;
+
 function digests(whileReading: () => void): ExpectedDigests {
   const findGroups = (): Promise<readonly Stored<GroupRecord>[]> => {
     whileReading();
-    return Promise.resolve([{ id, revision: 1, record } as unknown as Stored<GroupRecord>]);
+    return Promise.resolve([
+      { id, revision: 1, json: JSON.stringify(record), record } as unknown as Stored<GroupRecord>,
+    ]);
   };
-  return new ExpectedDigests({ org, findGroups, slices: processSlices() });
+  const slices = processSlices();
+  return new ExpectedDigests({ org, findGroups, slices, digester: new DigestThread(slices), monotonic: () => now });
 }
 
 test('a digest is known once its groups were read', async () => {
   const expected = digests(() => {});
-  await expected.workOut(new Map([['key', effect]]), { version: 1, fleet: new Fleet() });
+  await expected.workOut(new Map([['key', effect]]), { version: {}, devices: new Map() });
   expect(expected.get('key')).toMatch(/^[0-9a-f]{64}$/);
 });
 
 test('while a change is being taken in, which is before the head moves, nothing is worked out of what was asked before', async () => {
-  const model = { version: 1, fleet: new Fleet() };
-  const expected = digests(() => (model.version = 2));
+  const model = { version: {}, devices: new Map() };
+  const expected = digests(() => (model.version = {}));
   await expected.workOut(new Map([['key', effect]]), model);
   expect(expected.get('key')).toBeUndefined();
+});
+
+test('what takes longer than its time stays unknown, and is there for the next who asks', async () => {
+  const expected = digests(() => (now += 15_000));
+  const wanted = new Map(['a', 'b', 'c', 'd'].map((key) => [key, effect]));
+  const model = { version: {}, devices: new Map() };
+  const known = (): string[] => [...wanted.keys()].filter((key) => expected.get(key) !== undefined);
+  await expected.workOut(wanted, model);
+  expect(known()).toEqual(['a', 'b']);
+  await expected.workOut(wanted, model);
+  expect(known()).toEqual(['a', 'b', 'c', 'd']);
 });

@@ -1,30 +1,40 @@
 /** Owns the digests that devices should have: worked out once for each policy, however many devices have it. */
-import { canonicalize } from '../../policy/canonicalize.ts';
-import { policyDigest } from '../../policy/digest/digest.ts';
-import { readGroupRecord } from '../../policy/fleet/group-record.ts';
-import { resolvePolicy } from '../../policy/fleet/resolve.ts';
+import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
-import type { PolicyGroup } from '../../policy/rule.ts';
-import type { TimeSlices } from '../time-slices.ts';
 import type { GroupRecord, Stored } from '../store/contract/records.ts';
-import { contentHash } from './group-content.ts';
-import type { Effect, PolicyModel } from './policy-model.ts';
+import type { TimeSlices } from '../time-slices.ts';
+import type { DigestGroup } from './digest-job.ts';
+import type { Digester } from './digest-thread.ts';
+import type { Effect } from './policy-model.ts';
 
 export interface ExpectedDigestsOptions {
   readonly org: OrganizationId;
   /** The groups as they stand, whoever may see them; those that are gone are absent. */
   readonly findGroups: (org: OrganizationId, ids: readonly GroupId[]) => Promise<readonly Stored<GroupRecord>[]>;
+  readonly digester: Digester;
   readonly slices: TimeSlices;
+  /** Milliseconds that only ever go forward. */
+  readonly monotonic: () => number;
+}
+
+/** As much of the model as digests need. */
+export interface DigestModel {
+  readonly version: object;
+  readonly devices: ReadonlyMap<string, { readonly identity: DeviceIdentity }>;
 }
 
 /** Policies that are remembered; those asked for longest ago go first. */
 const mostKept = 20_000;
 /** Groups that are read from the database at a time: each may be large. */
-const mostRead = 64;
+const mostRead = 4;
+/** For so long digests are worked out for one who asks. What is not known by then counts as not in force, and is worked out for the next. */
+const patienceMs = 20_000;
 
 export class ExpectedDigests {
   readonly #o: ExpectedDigestsOptions;
   readonly #digests = new Map<string, string>();
+  /** Those of an organization are worked out one after the other: many who ask together cost as much as one. */
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: ExpectedDigestsOptions) {
     this.#o = options;
@@ -35,24 +45,38 @@ export class ExpectedDigests {
   }
 
   /** Works out those that are not known. One that has changed meanwhile stays unknown: the model will ask for the new one. */
-  async workOut(wanted: ReadonlyMap<string, Effect>, model: Pick<PolicyModel, 'version' | 'fleet'>): Promise<void> {
+  workOut(wanted: ReadonlyMap<string, Effect>, model: DigestModel): Promise<void> {
     const { version } = model;
+    const work = this.#last.then(() => this.#workOut(wanted, model, version));
+    this.#last = work.catch(() => {});
+    return work;
+  }
+
+  async #workOut(wanted: ReadonlyMap<string, Effect>, model: DigestModel, version: object): Promise<void> {
+    const { digester, slices, monotonic } = this.#o;
+    const until = monotonic() + patienceMs;
     for (const [key, effect] of wanted) {
       if (this.#digests.has(key)) continue;
+      if (monotonic() > until) return;
       const groups = await this.#read(effect);
       // A policy within all limits may take long: whoever else is served by this process does not wait for all of them.
-      await this.#o.slices.next();
+      await slices.next();
       // Whom the rules name is known for this moment only.
       if (model.version !== version) return;
       if (groups === undefined) continue;
-      this.#digests.set(key, digestOf(groups, model));
+      const names = effect.some(({ peers }) => peers.size > 0);
+      const devices = names ? [...model.devices.values()].map(({ identity }) => identity) : [];
+      const digest = await digester.digest({ groups, devices, fleet: version });
+      if (digest === undefined) continue;
+      this.#digests.set(key, digest);
       const [oldest] = this.#digests.keys();
       if (this.#digests.size > mostKept && oldest !== undefined) this.#digests.delete(oldest);
     }
   }
 
-  async #read(effect: Effect): Promise<readonly PolicyGroup[] | undefined> {
-    const groups: PolicyGroup[] = [];
+  /** Their rules are held against the hashes where they are parsed. */
+  async #read(effect: Effect): Promise<readonly DigestGroup[] | undefined> {
+    const groups: DigestGroup[] = [];
     for (let from = 0; from < effect.length; from += mostRead) {
       const part = effect.slice(from, from + mostRead);
       const found = await this.#o.findGroups(
@@ -61,18 +85,10 @@ export class ExpectedDigests {
       );
       for (const { id, hash } of part) {
         const stored = found.find((group) => group.id === id);
-        if (stored === undefined || contentHash(stored.record) !== hash) return undefined;
-        groups.push(readGroupRecord(stored.record));
+        if (stored === undefined) return undefined;
+        groups.push({ json: stored.json, hash });
       }
     }
     return groups;
   }
-}
-
-function digestOf(all: readonly PolicyGroup[], { fleet }: Pick<PolicyModel, 'fleet'>): string {
-  const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
-    all.filter(({ guardrail }) => guardrail === kind);
-  const [groups, forbid, require] = [of(undefined), of('forbid'), of('require')];
-  const guardrails = forbid.length + require.length === 0 ? {} : { guardrails: { forbid, require } };
-  return policyDigest(canonicalize(resolvePolicy({ source: 'list', groups, ...guardrails }, fleet)));
 }

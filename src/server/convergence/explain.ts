@@ -5,8 +5,9 @@ import type { DeviceReport } from '../../api/device.ts';
 import { printAddress, type Address } from '../../policy/address.ts';
 import { decide, type Reason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
+import { isNamed } from '../../policy/fleet/fleet.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
-import { resolvePolicy } from '../../policy/fleet/resolve.ts';
+import type { DevicesNamed } from '../../policy/fleet/named.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
@@ -125,9 +126,20 @@ async function readPolicies(
       groups: of(undefined),
       guardrails: { forbid: of('forbid'), require: of('require') },
     } as const;
-    policies.set(device, resolvePolicy(policy, survey.fleet));
+    policies.set(device, policy);
   }
   return policies;
+}
+
+/** Whom rules name, as far as one address is among them: what a whole fleet has is not written out for the sake of one packet. */
+function atAddress(address: Address, { devices }: Survey): DevicesNamed {
+  const owners = [...devices.values()].filter(({ identity }) => identity.addresses.some((own) => same(own, address)));
+  const only = [{ first: address.value, last: address.value }];
+  const [v4, v6] = address.family === 4 ? [only, []] : [[], only];
+  return {
+    addressesOf: (peer) => (owners.some(({ identity }) => isNamed(peer, identity)) ? { v4, v6 } : { v4: [], v6: [] }),
+    get: (id) => devices.get(id as DeviceId)?.identity,
+  };
 }
 
 function answerOf(
@@ -143,7 +155,7 @@ function answerOf(
     if (device === undefined || policy === undefined || standing === undefined) return [];
     const packet: Packet = { direction, family: far.address.family, remote: far.address.value, transport };
     const surroundings = surroundingsOf(standing.status as DeviceReport | undefined);
-    const { verdict, reason } = decide(policy, packet, { ...surroundings, fleet: survey.fleet });
+    const { verdict, reason } = decide(policy, packet, { ...surroundings, fleet: atAddress(far.address, survey) });
     const { in_force, online, last_seen_at } = standing;
     return [
       {

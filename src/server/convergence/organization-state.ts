@@ -6,12 +6,16 @@ import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import type { Seen } from '../store/contract/presence.ts';
 import type { Standing } from './contract.ts';
-import { ExpectedDigests } from './expected-digests.ts';
+import { ExpectedDigests, type ExpectedDigestsOptions } from './expected-digests.ts';
 import { PolicyModel, type Effect, type ModelDevice } from './policy-model.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
 import { inForceUpTo, reflectedTouch, verdictOf } from './verdict.ts';
 
 export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups'>;
+
+export interface StateOptions extends Pick<ExpectedDigestsOptions, 'digester' | 'slices' | 'monotonic'> {
+  readonly store: StateStore;
+}
 
 /** Rows in one read. Records of groups may have some megabytes. */
 const rows = { device: 500, 'security-groups': 16 } as const satisfies Partial<Record<Projection, number>>;
@@ -41,11 +45,12 @@ export class OrganizationState {
   #refreshing: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  constructor(org: OrganizationId, store: StateStore, slices: TimeSlices) {
+  constructor(org: OrganizationId, { store, slices, ...options }: StateOptions) {
     this.org = org;
     this.#store = store;
     this.#slices = slices;
-    this.#digests = new ExpectedDigests({ org, findGroups: (of, ids) => store.groups.find(of, ids), slices });
+    const findGroups: ExpectedDigestsOptions['findGroups'] = (of, ids) => store.groups.find(of, ids);
+    this.#digests = new ExpectedDigests({ org, findGroups, slices, ...options });
   }
 
   /** The newest revision that is known here. */

@@ -1,9 +1,11 @@
 /** Owns what each device's effective policy is made of, and at which revision that last changed: the log of one organization, followed. */
-import { Fleet, type PeerChange } from '../../policy/fleet/fleet.ts';
+import type { Address } from '../../policy/address.ts';
+import { isNamed } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity, type DeviceIdentity, type IdentityRecord } from '../../policy/fleet/identity.ts';
-import { matchesAny, peerKey } from '../../policy/fleet/selector.ts';
+import { matchesAny } from '../../policy/fleet/selector.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
+import type { Peer } from '../../policy/rule.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import { groupContent, type GroupContent } from './group-content.ts';
@@ -23,6 +25,19 @@ export interface ModelDevice {
 
 /** The groups in effect on a device, guardrails last. */
 export type Effect = readonly GroupContent[];
+
+interface NamedPeer {
+  readonly peer: Peer;
+  /** Those that name it. */
+  readonly groups: Set<GroupId>;
+}
+
+const firstLabel = (peer: Peer): string | undefined => ('labels' in peer ? peer.labels[0] : undefined);
+
+/** Each list has no doubles. */
+const sameAddresses = (a: readonly Address[], b: readonly Address[]): boolean =>
+  a.length === b.length &&
+  a.every(({ family, value }) => b.some((one) => one.family === family && one.value === value));
 
 /** What is in effect on all devices of a cohort. */
 export interface CohortPolicy {
@@ -54,7 +69,6 @@ const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1
  */
 export class PolicyModel {
   readonly devices = new Map<DeviceId, ModelDevice>();
-  readonly fleet = new Fleet();
   readonly #groups = new Map<GroupId, GroupContent>();
   /** Those that apply by label. */
   readonly #byLabel = new Map<GroupId, GroupContent>();
@@ -62,8 +76,10 @@ export class PolicyModel {
   /** Which devices each group is in effect on, and what is in effect on each of them. */
   readonly #holders = new Map<GroupId, Set<DeviceId>>();
   readonly #held = new Map<DeviceId, Effect>();
-  /** Which groups name a peer, by its key. */
-  readonly #naming = new Map<string, Set<GroupId>>();
+  /** The peers that groups name, by their keys. */
+  readonly #named = new Map<string, NamedPeer>();
+  /** The keys of those that ask for labels, by the first of these, which a device must have to be named. */
+  readonly #namedByLabel = new Map<string, Set<string>>();
   /** When whom a peer names last changed, by its key. */
   readonly #peersChangedAt = new Map<string, number>();
   /** Of each cohort, as far as it was asked for since something last changed. */
@@ -74,8 +90,8 @@ export class PolicyModel {
   #ids: readonly DeviceId[] | undefined;
   /** Up to which revision the log has been followed. */
   head = 0;
-  /** Another whenever something may have changed, also while an entry is being taken in. */
-  version = 0;
+  /** Another whenever something may have changed, also while an entry is being taken in; no two models have the same. */
+  version: object = {};
 
   constructor(slices: TimeSlices) {
     this.#slices = slices;
@@ -94,15 +110,13 @@ export class PolicyModel {
   /** Everything is loaded; from this revision on the log is followed. */
   async finish(head: number): Promise<void> {
     this.head = head;
-    await this.#slices.each(this.devices.values(), ({ identity }) => void this.fleet.set(identity));
-    for (const group of this.#groups.values()) await this.#followPeers(group);
     this.#loaded = true;
     await this.#slices.each(this.devices.keys(), (id) => this.#refresh(id, 0));
   }
 
   /** One entry of the log, in order: one after the other. */
   async apply(entry: Entry): Promise<void> {
-    this.version += 1;
+    this.version = {};
     await this.#take(entry);
     this.head = entry.revision;
   }
@@ -147,7 +161,7 @@ export class PolicyModel {
       this.devices.delete(id);
       this.#hold(id, []);
       this.#held.delete(id);
-      await this.#peersChanged(this.fleet.delete(id), revision);
+      await this.#peersChanged(old?.identity, undefined, revision);
       return;
     }
     const record = parsed(json);
@@ -158,7 +172,7 @@ export class PolicyModel {
     this.devices.set(id, { id, hostname, list, identity, cohort, revision, touches: old?.touches ?? [] });
     if (!this.#loaded) return;
     this.#refresh(id, revision);
-    await this.#peersChanged(this.fleet.set(identity), revision);
+    await this.#peersChanged(old?.identity, identity, revision);
   }
 
   async #takeGroup({ type, id: text, revision, json, hidden_from }: Entry): Promise<void> {
@@ -172,7 +186,6 @@ export class PolicyModel {
     const isOther = group?.isDefault === true && this.#default !== id;
     this.#put(id, group);
     if (!this.#loaded) return;
-    if (group !== undefined) await this.#followPeers(group);
     const holders = otherwise || isOther ? this.devices.keys() : (this.#holders.get(id) ?? []);
     await this.#slices.each(holders, (device) => this.#refresh(device, revision));
     if (group === undefined) this.#holders.delete(id);
@@ -180,8 +193,7 @@ export class PolicyModel {
 
   #put(id: GroupId, group: GroupContent | undefined): void {
     this.#policies.clear();
-    for (const key of this.#groups.get(id)?.peers.keys() ?? []) this.#naming.get(key)?.delete(id);
-    for (const key of group?.peers.keys() ?? []) this.#naming.set(key, (this.#naming.get(key) ?? new Set()).add(id));
+    this.#name(id, group?.peers ?? new Map());
     if (group === undefined) {
       this.#groups.delete(id);
       this.#byLabel.delete(id);
@@ -194,19 +206,53 @@ export class PolicyModel {
     if (group.isDefault) this.#default = id;
   }
 
-  /** From the first time a peer is asked for, the fleet tells of its changes. */
-  async #followPeers({ peers }: GroupContent): Promise<void> {
-    for (const peer of peers.values()) {
-      for (const _ of this.fleet.follow(peer)) await this.#slices.next();
+  /** The group names these peers from now on. */
+  #name(id: GroupId, peers: GroupContent['peers']): void {
+    for (const [key, peer] of this.#groups.get(id)?.peers ?? []) {
+      const groups = this.#named.get(key)?.groups;
+      groups?.delete(id);
+      if (groups === undefined || groups.size > 0) continue;
+      this.#named.delete(key);
+      this.#peersChangedAt.delete(key);
+      const first = firstLabel(peer);
+      if (first !== undefined) this.#namedByLabel.get(first)?.delete(key);
+    }
+    for (const [key, peer] of peers) {
+      const named = this.#named.get(key) ?? { peer, groups: new Set() };
+      this.#named.set(key, named);
+      named.groups.add(id);
+      const first = firstLabel(peer);
+      if (first === undefined) continue;
+      this.#namedByLabel.set(first, (this.#namedByLabel.get(first) ?? new Set()).add(key));
     }
   }
 
-  async #peersChanged(changes: readonly PeerChange[], revision: number): Promise<void> {
-    if (changes.length === 0) return;
-    const keys = new Set(changes.map(({ peer }) => peerKey(peer)));
+  /** The peers that stand for other addresses when a device is no longer what it was; some that another device stands in for are among them. */
+  #changedPeers(before: DeviceIdentity | undefined, after: DeviceIdentity | undefined): readonly string[] {
+    const keys = new Set<string>();
+    for (const device of [before, after]) {
+      if (device === undefined) continue;
+      for (const key of ['all', `device ${device.id}`]) if (this.#named.has(key)) keys.add(key);
+      for (const label of device.labels) for (const key of this.#namedByLabel.get(label) ?? []) keys.add(key);
+    }
+    return [...keys].filter((key) => {
+      const { peer } = this.#named.get(key) ?? {};
+      const own = (device: DeviceIdentity | undefined): readonly Address[] =>
+        peer !== undefined && device !== undefined && isNamed(peer, device) ? device.addresses : [];
+      return !sameAddresses(own(before), own(after));
+    });
+  }
+
+  async #peersChanged(
+    before: DeviceIdentity | undefined,
+    after: DeviceIdentity | undefined,
+    revision: number,
+  ): Promise<void> {
+    const keys = this.#changedPeers(before, after);
+    if (keys.length === 0) return;
     for (const key of keys) this.#peersChangedAt.set(key, revision);
     this.#policies.clear();
-    const groups = new Set([...keys].flatMap((key) => [...(this.#naming.get(key) ?? [])]));
+    const groups = new Set(keys.flatMap((key) => [...(this.#named.get(key)?.groups ?? [])]));
     const devices = new Set([...groups].flatMap((id) => [...(this.#holders.get(id) ?? [])]));
     await this.#slices.each(devices, (device) => this.#refresh(device, revision));
   }

@@ -8,6 +8,7 @@ import type { Seen } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import type { Convergence, Standings, StandingsQuery, Survey } from './contract.ts';
+import { DigestThread } from './digest-thread.ts';
 import { EnforcedRevisions } from './enforced-revisions.ts';
 import { OrganizationState } from './organization-state.ts';
 import { OrganizationWaits } from './waits.ts';
@@ -44,6 +45,8 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   const presence = new Coalescer<OrganizationId, ReadonlyMap<DeviceId, Seen>>({
     read: (orgs) => orgs.map((org) => store.presence.read(org)),
   });
+  const digester = new DigestThread(slices);
+  const options = { store, slices, monotonic, digester };
   let closed = false;
 
   const stopHints = store.log.onHint(({ receipts, organizations: changed }: Hint) => {
@@ -77,7 +80,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   }
 
   function keep(org: OrganizationId): Kept {
-    const state = new OrganizationState(org, store, slices);
+    const state = new OrganizationState(org, options);
     const waits = new OrganizationWaits({
       refresh: () => state.refresh(),
       enforced: new EnforcedRevisions({ state, slices, readPresence: () => presence.prompt.get(org) }),
@@ -99,7 +102,6 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     return {
       revision: head,
       devices,
-      fleet: model.fleet,
       groupsOn: (id) => {
         const device = devices.get(id);
         return device && model.effectOn(device);
@@ -127,7 +129,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     survey: (org) => using(org, survey),
 
     async count(org) {
-      const state = organizations.get(org)?.state ?? new OrganizationState(org, store, slices);
+      const state = organizations.get(org)?.state ?? new OrganizationState(org, options);
       await state.refresh();
       const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
       const seen = await presence.prompt.get(org);
@@ -139,6 +141,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
       closed = true;
       stopHints();
       clearInterval(forgetting);
+      digester.close();
       for (const { waits } of organizations.values()) waits.close();
     },
   };

@@ -1,0 +1,28 @@
+/** Owns one digest: from the records of groups as text, and whom rules may name, to 64 hex digits. No effects; in a thread of its own or not. */
+import { canonicalize } from '../../policy/canonicalize.ts';
+import { policyDigest } from '../../policy/digest/digest.ts';
+import { readGroupRecord } from '../../policy/fleet/group-record.ts';
+import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
+import type { PolicyGroup } from '../../policy/rule.ts';
+import { contentHash } from './group-content.ts';
+
+/** A record, and the hash that its rules must have. */
+export interface DigestGroup {
+  readonly json: string;
+  readonly hash: string;
+}
+
+/** Undefined where a group is not the one that was meant. */
+export function digestOf(wanted: readonly DigestGroup[], fleet: Membership): string | undefined {
+  const all: PolicyGroup[] = [];
+  for (const { json, hash } of wanted) {
+    const record = JSON.parse(json) as object;
+    if (contentHash(record) !== hash) return undefined;
+    all.push(readGroupRecord(record));
+  }
+  const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
+    all.filter(({ guardrail }) => guardrail === kind);
+  const [groups, forbid, require] = [of(undefined), of('forbid'), of('require')];
+  const guardrails = forbid.length + require.length === 0 ? {} : { guardrails: { forbid, require } };
+  return policyDigest(canonicalize(resolvePolicy({ source: 'list', groups, ...guardrails }, fleet)));
+}

@@ -1,0 +1,56 @@
+/** Owns the thread in which large policies are digested: what it is told, and what it answers. Imported by the server for its address only. */
+import { isMainThread, parentPort, workerData, type MessagePort } from 'node:worker_threads';
+import { Fleet } from '../../policy/fleet/fleet.ts';
+import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
+import { digestOf, type DigestGroup } from './digest-job.ts';
+
+/** One after the other: devices, all of them anew after `forget`; then groups; then the question. */
+export type ToThread =
+  | { readonly type: 'forget' }
+  | { readonly type: 'devices'; readonly devices: readonly DeviceIdentity[] }
+  | { readonly type: 'group'; readonly group: DigestGroup }
+  | { readonly type: 'digest' };
+
+export type FromThread = { readonly digest: string | undefined } | { readonly failure: string };
+
+/** What tells this thread from any other in which the file is loaded. */
+export const threadName = 'ringfence-digests';
+
+/** Where this is; a thread begins here. */
+export const entryUrl = import.meta.url;
+
+function serve(port: MessagePort): void {
+  let fleet = new Fleet();
+  let groups: DigestGroup[] = [];
+  const answer = (): FromThread => {
+    try {
+      return { digest: digestOf(groups, fleet) };
+    } catch (error) {
+      return { failure: error instanceof Error ? error.message : String(error) };
+    } finally {
+      groups = [];
+      // What it was asked for is not followed any further.
+      fleet.keepOnly([]);
+    }
+  };
+  port.on('message', (message: ToThread) => {
+    switch (message.type) {
+      case 'forget':
+        fleet = new Fleet();
+        return;
+      case 'devices':
+        for (const device of message.devices) fleet.set(device);
+        return;
+      case 'group':
+        groups.push(message.group);
+        return;
+      case 'digest':
+        port.postMessage(answer());
+        return;
+      default:
+        message satisfies never;
+    }
+  });
+}
+
+if (!isMainThread && parentPort !== null && workerData === threadName) serve(parentPort);

@@ -1,0 +1,105 @@
+/** Owns who works digests out: small ones at once, large ones in a thread of their own, one after the other, so that nobody else waits for them. */
+import { Worker } from 'node:worker_threads';
+import { Fleet } from '../../policy/fleet/fleet.ts';
+import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
+import type { TimeSlices } from '../time-slices.ts';
+import { digestOf, type DigestGroup } from './digest-job.ts';
+import type { FromThread, ToThread } from './digest-thread-entry.ts';
+
+export interface DigestTask {
+  readonly groups: readonly DigestGroup[];
+  /** Whom the groups may name, of one moment; empty where they name nobody. */
+  readonly devices: readonly DeviceIdentity[];
+  /** The same for tasks with the same devices. */
+  readonly fleet: object;
+}
+
+export interface Digester {
+  /** Undefined where a group is not the one that was meant, or the policy is more than can be worked out here. */
+  digest(task: DigestTask): Promise<string | undefined>;
+}
+
+/** Up to so many characters a task is done at once: it takes a few milliseconds at most. A device counts as some. */
+const smallTask = 20_000;
+const deviceWeight = 100;
+/** Devices in one message. */
+const devicesAtOnce = 500;
+/** The thread ends when it had nothing to do for so long. */
+const idleMs = 60_000;
+/** Any policy within the limits takes a third of it. One that takes more ends the thread, and nothing else. */
+const resourceLimits = { maxOldGenerationSizeMb: 1_024 };
+
+const weightOf = ({ groups, devices }: DigestTask): number =>
+  groups.reduce((sum, { json }) => sum + json.length, deviceWeight * devices.length);
+
+export class DigestThread implements Digester {
+  readonly #slices: TimeSlices;
+  #worker: Worker | undefined;
+  /** The devices that the thread knows. */
+  #fleet: object | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(slices: TimeSlices) {
+    this.#slices = slices;
+  }
+
+  async digest(task: DigestTask): Promise<string | undefined> {
+    const { entryUrl, threadName } = await import('./digest-thread-entry.ts');
+    // Only a file of its own can be a thread's beginning: in tests, and where everything is one file, there is none.
+    const isAlone = /\/[^/]*digest-thread-entry[^/]*\.mjs$/.test(entryUrl);
+    if (!isAlone || weightOf(task) <= smallTask) return digestOf(task.groups, new Fleet(task.devices));
+    const turn = this.#last.then(() =>
+      this.#ask(task, () => new Worker(new URL(entryUrl), { workerData: threadName, resourceLimits })),
+    );
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+
+  close(): void {
+    clearTimeout(this.#idle);
+    void this.#worker?.terminate();
+    this.#worker = undefined;
+    this.#fleet = undefined;
+  }
+
+  async #ask({ groups, devices, fleet }: DigestTask, start: () => Worker): Promise<string | undefined> {
+    clearTimeout(this.#idle);
+    const worker = (this.#worker ??= start());
+    worker.unref();
+    const answered = new Promise<FromThread>((resolve, reject) => {
+      worker.once('message', resolve).once('error', reject);
+      worker.once('exit', () => reject(new Error('the thread ended')));
+    });
+    // Told below; a thread that ends before that must not end the process.
+    answered.catch(() => {});
+    const tell = async (message: ToThread): Promise<void> => {
+      await this.#slices.next();
+      // eslint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
+      worker.postMessage(message);
+    };
+    try {
+      if (devices.length > 0 && this.#fleet !== fleet) {
+        this.#fleet = undefined;
+        await tell({ type: 'forget' });
+        for (let from = 0; from < devices.length; from += devicesAtOnce) {
+          await tell({ type: 'devices', devices: devices.slice(from, from + devicesAtOnce) });
+        }
+        this.#fleet = fleet;
+      }
+      for (const group of groups) await tell({ type: 'group', group });
+      await tell({ type: 'digest' });
+      const answer = await answered;
+      if ('failure' in answer) throw new Error(answer.failure);
+      return answer.digest;
+    } catch (cause) {
+      this.close();
+      // Out of memory: nobody knows the digest, and nobody counts as in force by it.
+      if (cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY') return undefined;
+      throw cause;
+    } finally {
+      worker.removeAllListeners();
+      this.#idle = setTimeout(() => this.close(), idleMs).unref();
+    }
+  }
+}
