@@ -1,6 +1,5 @@
 /** Owns up to which revision each device has everything in force: a device is judged again only when it, or what it said last, is another. */
 import type { DeviceId } from '../../policy/ids.ts';
-import type { Seen } from '../store/contract/presence.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import type { Known, OrganizationState } from './organization-state.ts';
 import type { ModelDevice } from './policy-model.ts';
@@ -9,7 +8,6 @@ import type { Receipt } from './receipt.ts';
 export interface EnforcedRevisionsOptions {
   readonly state: Pick<OrganizationState, 'devices' | 'receiptOf' | 'workOutDigests' | 'inForceUpTo'>;
   readonly slices: TimeSlices;
-  readonly readPresence: () => Promise<ReadonlyMap<DeviceId, Seen>>;
 }
 
 /** What a device was last judged by; no device where that could not be told for certain. */
@@ -27,16 +25,12 @@ export class EnforcedRevisions {
     this.#o = options;
   }
 
-  /**
-   * Up to which revision each device has everything, as far as the state has been refreshed. `all` judges also those again that lack
-   * something, with who is connected: a device that is away may have it by an older word.
-   */
-  async look(all: boolean): Promise<ReadonlyMap<DeviceId, number>> {
-    const { state, slices, readPresence } = this.#o;
-    const seen = all ? await readPresence() : undefined;
+  /** Up to which revision each device has everything, as far as the state has been refreshed. */
+  async look(): Promise<ReadonlyMap<DeviceId, number>> {
+    const { state, slices } = this.#o;
     const again: Known[] = [];
     await slices.each(state.devices.values(), (device) => {
-      if (this.#isOther(device, all)) again.push({ device, receipt: state.receiptOf(device.id) });
+      if (this.#isOther(device)) again.push({ device, receipt: state.receiptOf(device.id) });
     });
     const isKnown = await state.workOutDigests(0, again);
     await slices.each(again, (one) => {
@@ -45,7 +39,7 @@ export class EnforcedRevisions {
       if (device === undefined) return;
       // For one that is another by now, digests were not worked out: it is judged again the next time.
       const isCertain = isKnown && device === one.device && receipt === one.receipt;
-      this.#judged.set(id, { device: isCertain ? device : undefined, receipt, upTo: state.inForceUpTo(device, seen) });
+      this.#judged.set(id, { device: isCertain ? device : undefined, receipt, upTo: state.inForceUpTo(device) });
     });
     const enforced = new Map<DeviceId, number>();
     // One that came meanwhile has not been judged.
@@ -54,9 +48,8 @@ export class EnforcedRevisions {
     return enforced;
   }
 
-  #isOther(device: ModelDevice, all: boolean): boolean {
+  #isOther(device: ModelDevice): boolean {
     const judged = this.#judged.get(device.id);
-    if (judged === undefined || device !== judged.device) return true;
-    return this.#o.state.receiptOf(device.id) !== judged.receipt || (all && judged.upTo !== Number.POSITIVE_INFINITY);
+    return judged === undefined || device !== judged.device || this.#o.state.receiptOf(device.id) !== judged.receipt;
   }
 }

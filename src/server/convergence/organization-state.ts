@@ -115,12 +115,10 @@ export class OrganizationState {
     return this.#receipts.get(id);
   }
 
-  /** Up to which revision the device has everything in force, by the digests that are known. Without `seen` it may be connected. */
-  inForceUpTo(device: ModelDevice, seen?: ReadonlyMap<DeviceId, Seen>): number {
-    const receipt = this.#receipts.get(device.id);
-    const online = seen === undefined ? true : isOnline(receipt, seen.get(device.id));
-    const { touches } = device;
-    return inForceUpTo({ head: this.head, touches, receipt, online, digestOf: (key) => this.#digests.get(key) });
+  /** Up to which revision the device has everything in force, by the digests that are known. */
+  inForceUpTo({ id, touches }: ModelDevice): number {
+    const receipt = this.#receipts.get(id);
+    return inForceUpTo({ head: this.head, touches, receipt, digestOf: (key) => this.#digests.get(key) });
   }
 
   #standing(at: { revision: number; head: number }, { device, receipt }: Known, seen: Seen | undefined): Standing {

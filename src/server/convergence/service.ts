@@ -83,7 +83,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     const state = new OrganizationState(org, options);
     const waits = new OrganizationWaits({
       refresh: () => state.refresh(),
-      enforced: new EnforcedRevisions({ state, slices, readPresence: () => presence.prompt.get(org) }),
+      enforced: new EnforcedRevisions({ state, slices }),
       monotonic,
       ask: (awaited) => store.receipts.ask(org, awaited),
     });

@@ -73,7 +73,7 @@ export class OrganizationWaits {
 
   /** Whether every device has the revision in force, as far as is known at this moment. */
   async isInForce(revision: number): Promise<boolean> {
-    return leastOf(await this.#o.enforced.look(false)) >= revision;
+    return leastOf(await this.#o.enforced.look()) >= revision;
   }
 
   /** Resolves when a look has shown the revision on every device, or when the time is over; fails with the signal's reason when whoever asked is gone. */
@@ -119,7 +119,7 @@ export class OrganizationWaits {
     while (this.#waiters.size > 0) {
       const isDue = began - lacked.at >= askMs || began - asked.at >= longestAskMs;
       this.#woken = false;
-      const upTo = await enforced.look(isDue);
+      const upTo = await enforced.look();
       const least = leastOf(upTo);
       let highest = -1;
       for (const { revision, settle } of this.#waiters) {
