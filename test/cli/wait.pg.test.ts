@@ -128,7 +128,7 @@ it('every command that writes policy waits for the last revision that it made, a
     ['member', 'remove', place.member.id, '--yes'],
   ];
   for (const command of commands) {
-    const { code, stderr } = await owner.run([...command, '--wait=50s']);
+    const { code, stderr } = await owner.run([...command, '--wait=0s']);
     const { revision } = await place.owner.api.expect(200, 'GET', place.base);
     const told = /revision (\d+) is in force on 0 of \d device/.exec(stderr)?.[1];
     expect([command, code, told]).toEqual([command, 1, String(revision)]);
