@@ -1,4 +1,5 @@
 /** Owns the answer to "may this connect to that?": the policy's verdict on both sides, why, and whether the devices enforce it. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Explanation, ExplainedSide } from '../../api/enforcement/explanation.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import type { DeviceReport } from '../../api/device.ts';
@@ -93,40 +94,45 @@ export async function explain(
 
 type Policies = ReadonlyMap<DeviceId, EffectivePolicy>;
 
-/** Undefined when a group is another than the survey says. */
+/** Records that are read at a time: each may be large. */
+const mostRead = 4;
+
+/** The groups by their ids, each read once; undefined when one is another than the survey says. */
+async function readGroups(
+  org: OrganizationId,
+  wanted: ReadonlyMap<GroupId, string>,
+  groups: Pick<Groups, 'find'>,
+): Promise<ReadonlyMap<GroupId, PolicyGroup> | undefined> {
+  const read = new Map<GroupId, PolicyGroup>();
+  const ids = [...wanted.keys()];
+  for (let from = 0; from < ids.length; from += mostRead) {
+    for (const { record } of await groups.find(org, ids.slice(from, from + mostRead))) {
+      // A large one takes some milliseconds: whoever else is served goes in between.
+      await nextTurn();
+      if (contentHash(record) !== wanted.get(record.id)) return undefined;
+      read.set(record.id, readGroupRecord(record));
+    }
+  }
+  return read.size === wanted.size ? read : undefined;
+}
+
 async function readPolicies(
   org: OrganizationId,
   devices: readonly DeviceId[],
   survey: Survey,
   groups: Pick<Groups, 'find'>,
 ): Promise<Policies | undefined> {
+  const effects = devices.map((device) => [device, survey.groupsOn(device)] as const);
+  const wanted = new Map(effects.flatMap(([, effect = []]) => effect.map(({ id, hash }) => [id, hash] as const)));
+  const read = await readGroups(org, wanted, groups);
   const policies = new Map<DeviceId, EffectivePolicy>();
-  for (const device of devices) {
-    const effect = survey.groupsOn(device);
-    if (effect === undefined) return undefined;
-    const hashes = new Map(effect.map(({ id, hash }) => [id as string, hash]));
-    const found = new Map(
-      (
-        await groups.find(
-          org,
-          effect.map(({ id }) => id),
-        )
-      ).map((group) => [group.id, group.record]),
-    );
-    const all: PolicyGroup[] = [];
-    for (const { id } of effect) {
-      const group = found.get(id);
-      if (group === undefined || contentHash(group) !== hashes.get(id)) return undefined;
-      all.push(readGroupRecord(group));
-    }
+  for (const [device, effect] of effects) {
+    if (effect === undefined || read === undefined) return undefined;
+    const all = effect.flatMap(({ id }) => read.get(id) ?? []);
     const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
       all.filter(({ guardrail }) => guardrail === kind);
-    const policy = {
-      source: 'list',
-      groups: of(undefined),
-      guardrails: { forbid: of('forbid'), require: of('require') },
-    } as const;
-    policies.set(device, policy);
+    const guardrails = { forbid: of('forbid'), require: of('require') };
+    policies.set(device, { source: 'list', groups: of(undefined), guardrails });
   }
   return policies;
 }
