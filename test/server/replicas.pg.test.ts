@@ -1,4 +1,8 @@
-/** Proves two server processes on one PostgreSQL: many writers, revisions without gaps, no update lost; and waiters whose server is killed. */
+/**
+ * Proves two server processes on one PostgreSQL: many writers, revisions without gaps, no update lost; and waiters whose server is killed.
+ * That the store keeps its order however many write is proven by `concurrency.pg.test.ts` with five times the writes; here it is that
+ * answers, lists and entity tags of two processes tell the same order.
+ */
 import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
@@ -12,7 +16,7 @@ import { Program, type Run } from '../lib/run.ts';
 
 const token = 'operator-token-0123456789-0123456789';
 const writers = 16;
-const writesEach = 500;
+const writesEach = 100;
 
 let postgres: TestPostgres;
 let program: Program;
@@ -119,7 +123,7 @@ async function expectExact(
   expect(stored?.map(({ id, type, revision }) => ({ id, type, revision }))).toEqual(sorted);
 }
 
-describe('16 writers × 500 writes through two replicas', () => {
+describe('16 writers × 100 writes through two replicas', () => {
   test('to one organization: every revision once, without a gap, in the order that readers see', async () => {
     const organization = await newOrganization();
     const log = new Map<string, Acknowledged[]>();
@@ -127,7 +131,7 @@ describe('16 writers × 500 writes through two replicas', () => {
     const reading = watchHeads(organization.base, stop.signal);
     await Promise.all(Array.from({ length: writers }, (_, writer) => write(writer, [organization], log)));
     stop.abort();
-    expect(await reading).toBeGreaterThan(10);
+    expect(await reading).toBeGreaterThan(3);
     const acknowledged = log.get(organization.id) ?? [];
     expect(acknowledged).toHaveLength(writers * writesEach);
     await expectExact(organization, acknowledged);
@@ -156,7 +160,7 @@ describe('16 writers × 500 writes through two replicas', () => {
       group_description: '0',
     });
     const path = `${base}/security_groups/${group.id}`;
-    const each = 20;
+    const each = 5;
     const seen = new Set<number>();
     const increment = async (writer: number): Promise<void> => {
       for (let done = 0; done < each;) {
