@@ -25,7 +25,9 @@ async function openInNamespace(options: Partial<RealNftOptions> = {}) {
 }
 
 nftContract('the real packet filter', () => openInNamespace());
-nftContract('the real packet filter with an nft that is replaced all the time', () => openInNamespace({ lifetime: 2 }));
+nftContract('the real packet filter with an nft that is replaced all the time', () =>
+  openInNamespace({ lifetime: 2, heavy: 400 }),
+);
 
 const table = [{ kind: 'addTable' }] as const;
 const removal = [{ kind: 'addTable' }, { kind: 'deleteTable' }] as const;
@@ -51,6 +53,22 @@ async function nftProcesses(namespace: Namespace): Promise<number[]> {
   );
   return found.filter((pid) => pid !== undefined);
 }
+
+test('an nft that took a large batch ends, because it would keep the memory, and is known as ours afterwards', async () => {
+  const { nft, namespace, close } = await openInNamespace({ heavy: 1_000 });
+  try {
+    await nft.run(table);
+    const before = await nftProcesses(namespace);
+    expect(before).toHaveLength(1);
+    await nft.run(large);
+    expect(await nftProcesses(namespace)).toEqual([]);
+    await nft.run(removal);
+    expect(await nftProcesses(namespace)).toHaveLength(1);
+    expect(before.map((pid) => nft.owns(pid))).toEqual([true]);
+  } finally {
+    await close();
+  }
+});
 
 describe('the real packet filter', () => {
   let opened: Awaited<ReturnType<typeof openInNamespace>>;

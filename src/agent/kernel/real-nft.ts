@@ -36,6 +36,8 @@ export interface RealNftOptions {
   readonly netlink?: NetlinkChannel;
   /** Lines after which a fresh nft takes over: it keeps every line in memory. 10,000 unless given. */
   readonly lifetime?: number;
+  /** Bytes of a batch or listing after which it does too: nft gives no memory back. A million unless given. */
+  readonly heavy?: number;
 }
 
 /**
@@ -45,6 +47,8 @@ export interface RealNftOptions {
 const longestLine = 2_048;
 /** Bytes from which on the size of a batch may be why it takes so long. */
 const largeBatch = 1_000_000;
+/** Events may name an author long after it ended, and numbers are given out anew only after very many. */
+const knownAuthors = 6;
 
 export class RealNft implements Nft {
   readonly #options: Required<Omit<RealNftOptions, 'patience' | 'netlink'>> & Pick<RealNftOptions, 'netlink'>;
@@ -56,7 +60,7 @@ export class RealNft implements Nft {
   #closed = false;
 
   constructor(options: RealNftOptions) {
-    this.#options = { prefix: [], program: 'nft', lifetime: 10_000, ...options };
+    this.#options = { prefix: [], program: 'nft', lifetime: 10_000, heavy: largeBatch, ...options };
     this.#patience = new Patience(options.patience);
     this.#file = join(options.scratch, `batch-${process.pid}.nft`);
   }
@@ -118,6 +122,9 @@ export class RealNft implements Nft {
     try {
       const answer = readAnswer(await session.ask(line, this.#patience.for(size)));
       this.#patience.reset();
+      // 50,000 rules leave it with 250 MB for good: the next question goes to a fresh one.
+      const listed = answer.kind === 'done' ? (answer.json?.length ?? 0) : 0;
+      if (Math.max(size ?? 0, listed) >= this.#options.heavy) await session.end();
       return answer;
     } catch (error) {
       if (error instanceof NftError && error.code === 'timed_out') this.#patience.grow();
@@ -143,12 +150,11 @@ export class RealNft implements Nft {
     const { clock, prefix, program, lifetime } = this.#options;
     if (this.#process !== undefined && this.#process.asked >= lifetime) await this.#process.end();
     if (this.#process?.alive !== true) {
-      // The one before may still be named as an author by events that are under way; older ones may have other owners by now.
-      const before = this.#process?.pid;
+      // Those before may still be named as authors by events that are under way; much older ones may have other owners by now.
       this.#process = new NftSession({ clock, prefix, program });
       const { pid } = this.#process;
-      this.#pids.clear();
-      for (const own of [before, pid]) if (own !== undefined) this.#pids.add(own);
+      if (pid !== undefined) this.#pids.add(pid);
+      for (const oldest of [...this.#pids].slice(0, -knownAuthors)) this.#pids.delete(oldest);
     }
     return this.#process;
   }
