@@ -57,6 +57,32 @@ describe('the tests', () => {
   });
 });
 
+describe('the page of clauses and tests', () => {
+  const rows = read('docs/clauses.md')
+    .split('\n')
+    .flatMap((line) => {
+      const [, clause, path, title] = /^\| (\d[^|]*?) \| [^|]+ \| (\S+\.test\.ts): (.+?) \|$/.exec(line) ?? [];
+      return clause === undefined || path === undefined || title === undefined ? [] : [{ clause, path, title }];
+    });
+
+  it('has a line for every clause of policy by name', () => {
+    const sections = ['1.3', '1.4', '2.12', '2.13'];
+    const single = ['2.5 (1)', '4.2 (1)', '4.4 (2)', '4.4 (4)', '4.4 (5)', '4.4 (6)', '5 (14)', '8 (11)'];
+    const all = [...clauses].filter((clause) => sections.some((section) => clause.startsWith(`${section} (`)));
+    expect(all.length).toBeGreaterThan(20);
+    const named = new Set(rows.map(({ clause }) => clause));
+    expect([...all, ...single].filter((clause) => !named.has(clause))).toEqual([]);
+    expect([...named].filter((clause) => !clauses.has(clause))).toEqual([]);
+  });
+
+  it('names tests that exist, by file and title', () => {
+    const lines = read('docs/clauses.md').split('\n');
+    expect(lines.filter((line) => line.startsWith('| ') && !line.startsWith('| Clause'))).toHaveLength(rows.length);
+    const missing = rows.filter(({ path, title }) => !isThere(path) || !read(path).includes(`('${title}',`));
+    expect(missing).toEqual([]);
+  });
+});
+
 describe('reading the docs', () => {
   it('finds clauses by heading, number and letter', () => {
     const text =

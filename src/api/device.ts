@@ -80,6 +80,7 @@ const settable = {
     Type.Array(ShortText('A single IPv4 or IPv6 address.'), {
       maxItems: limits.deviceAddresses,
       description: 'Its own addresses besides `tunnel_ip`. While the device has labels, only an owner changes either.',
+      examples: [['10.0.0.5', 'fd00::5']],
     }),
   ),
   labels: Type.Optional(GivenLabels('What the device is. Only an owner sets or changes them.')),

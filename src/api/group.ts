@@ -36,7 +36,7 @@ const oneKey = { ...strict, minProperties: 1, maxProperties: 1 } as const;
 export const Selector = Type.Unsafe<PolicySelector>(
   Type.Object(
     { labels: Type.Optional(selectorLabels), all_devices: Type.Optional(allDevices) },
-    { ...oneKey, $id: 'Selector', title: 'Selector' },
+    { ...oneKey, $id: 'Selector', title: 'Selector', examples: [{ labels: ['db', 'prod'] }, { all_devices: true }] },
   ),
 );
 
@@ -48,7 +48,16 @@ export const Peer = Type.Unsafe<PolicyPeer>(
       device_id: Type.Optional(givenId('One device of the organization.')),
       all_devices: Type.Optional(allDevices),
     },
-    { ...oneKey, $id: 'Peer', title: 'Peer' },
+    {
+      ...oneKey,
+      $id: 'Peer',
+      title: 'Peer',
+      examples: [
+        { labels: ['app', 'prod'] },
+        { device_id: '018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f' },
+        { all_devices: true },
+      ],
+    },
   ),
 );
 
@@ -157,6 +166,7 @@ const givenSelectors = Type.Optional(
     maxItems: limits.selectorsPerGroup,
     description:
       'Devices that have the group without naming it. Groups of the organization in phase 3, never the default group.',
+    examples: [[{ labels: ['db', 'prod'] }], [{ all_devices: true }]],
   }),
 );
 
@@ -172,7 +182,26 @@ export const AddSecurityGroup = Type.Object(
     applies_to: givenSelectors,
     guardrail: Type.Optional(guardrail),
   },
-  { ...strict, $id: 'AddSecurityGroup', title: 'AddSecurityGroup' },
+  {
+    ...strict,
+    $id: 'AddSecurityGroup',
+    title: 'AddSecurityGroup',
+    examples: [
+      // Databases admit whatever is labelled app, as long as it is.
+      {
+        group_name: 'postgres',
+        applies_to: [{ labels: ['db'] }],
+        inbound_rules: [{ ip_protocol: 'tcp', from_port: 5_432, to_port: 5_432, peers: [{ labels: ['app'] }] }],
+      },
+      // No device admits telnet, whatever its groups say.
+      {
+        group_name: 'no telnet',
+        guardrail: 'forbid',
+        applies_to: [{ all_devices: true }],
+        inbound_rules: [{ ip_protocol: 'tcp', from_port: 23, to_port: 23 }],
+      },
+    ],
+  },
 );
 export type AddSecurityGroup = Wire<typeof AddSecurityGroup>;
 

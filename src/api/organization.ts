@@ -43,7 +43,10 @@ export const Member = Type.Object(
 export type Member = Wire<typeof Member>;
 export type MemberRole = Member['role'];
 
-export const UpdateMember = Type.Object({ role }, { ...strict, $id: 'UpdateMember', title: 'UpdateMember' });
+export const UpdateMember = Type.Object(
+  { role },
+  { ...strict, $id: 'UpdateMember', title: 'UpdateMember', examples: [{ role: 'owner' }] },
+);
 export type UpdateMember = Wire<typeof UpdateMember>;
 
 const devices = (description: string) => Type.Array(id<DeviceId>('A device.'), { description });

@@ -41,7 +41,12 @@ export const Label = Type.String({
 
 /** Labels in a request: what a device is, in words that its owners chose. */
 export const GivenLabels = (description: string) =>
-  Type.Array(Label, { maxItems: limits.deviceLabels, uniqueItems: true, description });
+  Type.Array(Label, {
+    maxItems: limits.deviceLabels,
+    uniqueItems: true,
+    description,
+    examples: [['db', 'prod']],
+  });
 /** Labels in an answer. */
 export const Labels = (description: string) => Type.Array(Type.String(), { description });
 

@@ -53,6 +53,12 @@ const ExplainedEnd = Type.Object(
   { ...strict, $id: 'ExplainedEnd', title: 'ExplainedEnd' },
 );
 
+/** A rule by its place in its group. */
+const rulePlace = {
+  group_id: id<GroupId>('The group.'),
+  rule: Type.Integer({ minimum: 0, description: 'Place of the rule in the list of its direction, from 0.' }),
+} as const;
+
 export const ExplainedSide = Type.Object(
   {
     device_id: id<DeviceId>('The device whose policy is asked.'),
@@ -66,6 +72,18 @@ export const ExplainedSide = Type.Object(
     group_id: Type.Optional(id<GroupId>('The group whose rule decides.')),
     rule: Type.Optional(NormalizedRule),
     peer: Type.Optional(Peer),
+    void_rules: Type.Optional(
+      Type.Array(Type.Object(rulePlace, strict), {
+        description:
+          'Where a guardrail forbids it: the rules of groups that would admit it; omitted when there are none.',
+      }),
+    ),
+    peer_gone: Type.Optional(
+      Type.Array(Type.Object({ ...rulePlace, peer: Peer }, strict), {
+        description:
+          'Where nothing admits it: rules about such packets that name a device which is gone; omitted when there are none.',
+      }),
+    ),
     in_force: InForceWord,
     online: Type.Boolean({ description: 'It holds a stream, or did within the last 20 seconds.' }),
     last_seen_at: Type.Optional(Timestamp),

@@ -198,7 +198,12 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
       return [`${ruleOf(reason, names)}${more}`];
     }
     case 'forbid':
-      return [`the guardrail ${reason.group.name} forbids it, whatever any group says: ${ruleOf(reason, names)}`];
+      return [
+        `the guardrail ${reason.group.name} forbids it, whatever any group says: ${ruleOf(reason, names)}`,
+        ...admittingRules(policy, packet)
+          .slice(0, shownRules)
+          .map((rule) => `void: ${ruleOf(rule, names)}`),
+      ];
     case 'require':
       return [`the guardrail ${reason.group.name} requires it, whatever any group says: ${ruleOf(reason, names)}`];
     case 'open':
@@ -292,7 +297,7 @@ const ruleData = (rule: StoredRule): object =>
   Object.fromEntries(Object.entries(rule).filter(([name]) => name !== 'members'));
 
 function sideData(side: Side): object {
-  const { device, direction, decision, policy } = side;
+  const { device, direction, decision, policy, packet } = side;
   const { reason } = decision;
   return {
     device_id: device.id,
@@ -303,6 +308,9 @@ function sideData(side: Side): object {
     groups: policy.groups.map(({ id }) => id),
     ...('rule' in reason && { group_id: reason.group.id, rule: ruleData(reason.rule) }),
     ...('peer' in reason && reason.peer && { peer: reason.peer }),
+    ...(reason.kind === 'forbid' && {
+      void_rules: admittingRules(policy, packet).map(({ group, index }) => ({ group_id: group.id, rule: index })),
+    }),
     ...('peerGone' in reason && {
       peer_gone: reason.peerGone?.map(({ group, index, peer }) => ({ group_id: group.id, rule: index, peer })),
     }),

@@ -4,7 +4,7 @@ import type { Explanation, ExplainedSide } from '../../api/enforcement/explanati
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import type { DeviceReport } from '../../api/device.ts';
 import { printAddress, type Address } from '../../policy/address.ts';
-import { decide, type Reason } from '../../policy/decide.ts';
+import { admittingRules, decide, type Reason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { isNamed } from '../../policy/fleet/fleet.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
@@ -161,7 +161,8 @@ function answerOf(
     if (device === undefined || policy === undefined || standing === undefined) return [];
     const packet: Packet = { direction, family: far.address.family, remote: far.address.value, transport };
     const surroundings = surroundingsOf(standing.status as DeviceReport | undefined);
-    const { verdict, reason } = decide(policy, packet, { ...surroundings, fleet: atAddress(far.address, survey) });
+    const fleet = atAddress(far.address, survey);
+    const { verdict, reason } = decide(policy, packet, { ...surroundings, fleet });
     const { in_force, online, last_seen_at } = standing;
     return [
       {
@@ -169,6 +170,7 @@ function answerOf(
         direction,
         verdict: verdict === 'accept' ? 'allowed' : 'refused',
         ...reasonOf(reason),
+        ...(reason.kind === 'forbid' && voidRules(policy, packet, fleet)),
         groups: (survey.groupsOn(device.id) ?? []).map(({ id }): GroupId => id),
         in_force,
         online,
@@ -188,10 +190,25 @@ function answerOf(
 }
 
 /** Without the addresses that peers have at this moment: they are no part of the rule. */
-function reasonOf(reason: Reason): Pick<ExplainedSide, 'reason' | 'group_id' | 'rule' | 'peer'> {
+function reasonOf(reason: Reason): Pick<ExplainedSide, 'reason' | 'group_id' | 'rule' | 'peer' | 'peer_gone'> {
+  if (reason.kind === 'no-rule') {
+    const gone = reason.peerGone?.map(({ group, index, peer }) => ({ group_id: group.id, rule: index, peer }));
+    return { reason: reason.kind, ...(gone && { peer_gone: gone }) };
+  }
   if (!('rule' in reason)) return { reason: reason.kind };
   const { members: _members, ...rule } = reason.rule as typeof reason.rule & { readonly members?: unknown };
   return { reason: reason.kind, group_id: reason.group.id, rule, ...(reason.peer && { peer: reason.peer }) };
+}
+
+/** An answer tells of so many. */
+const mostVoidRules = 100;
+
+/** Rules that would admit what a guardrail forbids (reference 1.4 (7)). */
+function voidRules(policy: EffectivePolicy, packet: Packet, fleet: DevicesNamed): Pick<ExplainedSide, 'void_rules'> {
+  const rules = admittingRules(policy, packet, { fleet })
+    .slice(0, mostVoidRules)
+    .map(({ group, index }) => ({ group_id: group.id, rule: index }));
+  return rules.length === 0 ? {} : { void_rules: rules };
 }
 
 const endOf = ({ address, device }: FoundEnd): Explanation['from'] => ({

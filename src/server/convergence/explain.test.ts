@@ -1,0 +1,103 @@
+/** Proves what an explanation names besides the verdict: rules that a guardrail makes void, and rules about devices that are gone. */
+import { expect, test } from 'vitest';
+import { parseAddress } from '../../policy/address.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import type { GroupRecord } from '../store/contract/records.ts';
+import type { Survey } from './contract.ts';
+import { explain } from './explain.ts';
+import { contentHash } from './group-content.ts';
+
+const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+const org = parseOrganizationId(idOf(1));
+const web = parseDeviceId(idOf(2));
+const gone = parseDeviceId(idOf(3));
+const [open, never] = [parseGroupId(idOf(11)), parseGroupId(idOf(12))];
+
+const tcp = (port: number, more: Partial<StoredRule> = {}): StoredRule => ({
+  ip_protocol: 'tcp',
+  from_port: port,
+  to_port: port,
+  ...more,
+});
+const groupOf = (id: GroupRecord['id'], inbound_rules: readonly StoredRule[], more: object = {}): GroupRecord => ({
+  id,
+  group_name: 'g',
+  group_description: '',
+  org_id: org,
+  inbound_rules,
+  created_at: '2026-01-01T00:00:00.000Z',
+  updated_at: '2026-01-01T00:00:00.000Z',
+  revision: 1,
+  ...more,
+});
+
+async function sideAt(port: number, records: readonly GroupRecord[]) {
+  const identity = deviceIdentity({ id: web, tunnel_ip: '100.64.0.1' });
+  const survey: Survey = {
+    revision: 7,
+    devices: new Map([[web, { id: web, hostname: 'web', identity }]]),
+    groupsOn: () => records.map((record) => ({ id: record.id, hash: contentHash(record) })),
+    standings: () => Promise.resolve([{ device_id: web, hostname: 'web', in_force: 'yes', online: true }]),
+  };
+  const stranger = parseAddress('203.0.113.9');
+  if ('fault' in stranger) throw new Error('that is an address');
+  const asked = {
+    from: { address: stranger },
+    to: { device: web },
+    transport: () => ({ kind: 'tcp', dport: port }) as const,
+  };
+  const answer = await explain(org, asked, {
+    convergence: {
+      survey: () => Promise.resolve(survey),
+      read: () => Promise.reject(new Error('not asked')),
+      count: () => Promise.reject(new Error('not asked')),
+    },
+    groups: {
+      find: () =>
+        Promise.resolve(
+          records.map((record) => ({ id: record.id, revision: 1, record, json: JSON.stringify(record) })),
+        ),
+    },
+  });
+  return typeof answer === 'string' ? answer : answer.sides[0];
+}
+
+const peer = { device_id: gone };
+const group = groupOf(open, [
+  tcp(22),
+  tcp(23),
+  tcp(23, { ip_ranges: ['203.0.113.0/24'] }),
+  tcp(81, { peers: [peer] }),
+  tcp(23, { peers: [peer] }),
+]);
+const guardrail = groupOf(never, [tcp(23)], { guardrail: 'forbid', applies_to: [{ all_devices: true }] });
+
+test('rules of groups that would admit what a guardrail forbids are named by their places', async () => {
+  expect(await sideAt(23, [group, guardrail])).toMatchObject({
+    verdict: 'refused',
+    reason: 'forbid',
+    group_id: never,
+    void_rules: [
+      { group_id: open, rule: 1 },
+      { group_id: open, rule: 2 },
+    ],
+  });
+  const admitted = await sideAt(22, [group, guardrail]);
+  expect(admitted).toMatchObject({ verdict: 'allowed', reason: 'rule', group_id: open });
+  expect(admitted).not.toHaveProperty('void_rules');
+  expect(await sideAt(23, [guardrail])).not.toHaveProperty('void_rules');
+});
+
+test('a rule about such packets whose device is gone is named where nothing admits it, and only there', async () => {
+  expect(await sideAt(81, [group])).toMatchObject({
+    verdict: 'refused',
+    reason: 'no-rule',
+    peer_gone: [{ group_id: open, rule: 3, peer }],
+  });
+  const other = await sideAt(82, [group]);
+  expect(other).toMatchObject({ reason: 'no-rule' });
+  expect(other).not.toHaveProperty('peer_gone');
+  expect(await sideAt(22, [group])).not.toHaveProperty('peer_gone');
+});
