@@ -12,7 +12,11 @@ export const imageArchitecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
 const images = /** @type {const} */ ({
   agent: {
     // Root without rights but the one that the agent is given.
-    config: ['--env=RINGFENCE_STATE=/var/lib/ringfence-agent', '--volume=/var/lib/ringfence-agent'],
+    config: [
+      '--env=RINGFENCE_STATE=/var/lib/ringfence-agent',
+      '--env=NODE_OPTIONS=--max-semi-space-size=2',
+      '--volume=/var/lib/ringfence-agent',
+    ],
     hook: 'mkdir -p "$1/var/lib/ringfence-agent"',
   },
   server: {
@@ -59,7 +63,7 @@ export function buildImage(name, { debs, version, epoch, outdir }) {
       '--customize-hook=rm -rf "$1/tmp/debs" "$1"/usr/share/locale/* "$1"/usr/share/man/*',
       // PostgreSQL's packages bring a key that they make up while they are installed: it is used by nobody, and would be the same for everybody.
       '--customize-hook=rm -f "$1"/etc/ssl/private/ssl-cert-snakeoil.key "$1"/etc/ssl/certs/ssl-cert-snakeoil.pem',
-      '--customize-hook=find "$1/etc/ssl/certs" -lname ssl-cert-snakeoil.pem -delete',
+      '--customize-hook=if [ -d "$1/etc/ssl/certs" ]; then find "$1/etc/ssl/certs" -lname ssl-cert-snakeoil.pem -delete; fi',
       `--customize-hook=${hook}`,
     ];
     const env = { ...process.env, SOURCE_DATE_EPOCH: String(epoch), TMPDIR: work };
