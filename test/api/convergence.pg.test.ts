@@ -294,10 +294,20 @@ test('a connection is explained: the verdict, the rule and the guardrail that de
         reason: 'forbid',
         group_id: guardrail.id,
         peer: { device_id: app?.id },
+        void_rules: [{ group_id: group.id, rule: 0 }],
         in_force: 'offline',
       },
     ],
   });
+  // A rule that names a device which is gone admits nobody, and is named (reference 2.13 (5)).
+  const gone = await api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'goes' });
+  const peer = { device_id: gone.id };
+  await api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, {
+    inbound_rules: [group.inbound_rules[0], { ip_protocol: 'tcp', from_port: 81, to_port: 81, peers: [peer] }],
+  });
+  await api.expect(200, 'DELETE', `${place.base}/devices/${gone.id}`);
+  const [side] = (await explain(`from=203.0.113.9&to=${web?.id}&port=81`)).sides;
+  expect(side).toMatchObject({ reason: 'no-rule', peer_gone: [{ group_id: group.id, rule: 1, peer }] });
   const refused: readonly [string, string, string][] = [
     ['from=x&to=100.64.1.1&port=80', '/from', 'address_invalid'],
     [`from=${place.org}&to=${web?.id}&port=80`, '/from', 'device_unknown'],

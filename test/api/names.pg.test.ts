@@ -91,6 +91,19 @@ describe('peers of a rule', () => {
     expect(await refused(place, named)).toEqual(['/inbound_rules/0/peers/0/device_id device_unknown']);
   });
 
+  test('stay at their revision while devices join, leave and go', async () => {
+    const place = await newPlace(stage.server);
+    const made = await group(place, { inbound_rules: [tcp(1, { peers: [{ labels: ['app'] }] })] });
+    const { id } = await device(place, { labels: ['app'], tunnel_ip: '100.64.0.7' });
+    const path = `${place.base}/devices/${id}`;
+    for (const change of [{ labels: [] }, { labels: ['app'] }, { tunnel_ip: '100.64.0.8' }]) {
+      await place.owner.api.expect(200, 'PATCH', path, change);
+    }
+    await place.owner.api.expect(200, 'DELETE', path);
+    const after = await place.member.api.expect(200, 'GET', `${place.base}/security_groups/${made.id}`);
+    expect(after.revision).toBe(made.revision);
+  });
+
   test('may be in groups of users too, and name any device that its members may read', async () => {
     const place = await newPlace(stage.server);
     const { id } = await device(place);
@@ -244,6 +257,10 @@ describe('guardrails', () => {
     expect(elsewhere).not.toHaveProperty('warnings');
     const again = await patch(place, made.id, { inbound_rules: [tcp(22)] });
     expect(again).not.toHaveProperty('warnings');
+    // Written again by the way back to an earlier state, it is told of again.
+    const path = `${place.base}/security_groups/${made.id}/restore`;
+    const restored = await place.owner.api.expect(200, 'POST', path, { revision: made.revision });
+    expect(restored.warnings).toEqual(made.warnings);
   });
 });
 
