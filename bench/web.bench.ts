@@ -1,6 +1,6 @@
 /**
  * Measures the web UI as a person meets it, in Debian's Chromium against a real server process: how much script the first page loads, how
- * soon a change made by the API is on an open page, and how an organization of 10,000 devices opens and scrolls.
+ * soon a change made by the API is on an open page, and how an organization of 10,000 devices opens and scrolls, its list and its overview.
  * Floors in the same run: a bare script in the same browser that reads the same stream, and one that fetches and parses the same list.
  * Not measured: networks, other browsers, and painting on a graphics card.
  */
@@ -168,6 +168,34 @@ async function traced(browser: Browser, page: Page, work: () => Promise<unknown>
   return { wall: top(({ dur }) => dur), processor: top(({ tdur }) => tdur) };
 }
 
+interface OverviewOpening {
+  readonly usable: number;
+  readonly opening: Longest;
+  readonly following: Longest;
+}
+
+/** The overview as it opens, and as it stays open while devices change: it counts anew, and asks the server again. */
+async function openOverview(browser: Browser, place: Place, org: Organization): Promise<OverviewOpening> {
+  const { page, close } = await visit(browser, place.url, { token, path: '/nowhere' });
+  let usable = Number.NaN;
+  const opening = await traced(browser, page, async () => {
+    await page.goto(`${place.url}/ui/o/${org.id}/overview`);
+    await page.getByRole('region', { name: 'Needs attention' }).waitFor();
+    usable = await ask<number>(page, 'performance.now()');
+    await page.waitForTimeout(500);
+  });
+  const following = await traced(browser, page, async () => {
+    for (let n = 0; n < 20; n += 1) {
+      await place.api.expect(200, 'PATCH', `/api/organizations/${org.id}/devices/${org.first}`, {
+        hostname: `aaa ${Math.random()}`,
+      });
+    }
+    await page.waitForTimeout(1_000);
+  });
+  await close();
+  return { usable, opening, following };
+}
+
 /** From the top to the end in steps of most of a window, one for each picture drawn. */
 const scroll = `(async () => {
   const list = document.querySelector('.list-window');
@@ -238,9 +266,11 @@ async function measure(browser: Browser, place: Place): Promise<void> {
   const many = await onPage(browser, place, large);
   const lists: number[] = [];
   const opened: Opening[] = [];
+  const overviews: OverviewOpening[] = [];
   for (let n = 0; n < openings; n += 1) {
     lists.push(await fetchOnce(browser, place, large));
     opened.push(await openOnce(browser, place, large));
+    overviews.push(await openOverview(browser, place, large));
   }
   const count = fleet.toLocaleString('en-US');
   const change = (what: string, goal: string, values: readonly number[]): (string | number)[] => [
@@ -252,6 +282,10 @@ async function measure(browser: Browser, place: Place): Promise<void> {
   const one = (what: string, goal: string, of: (opening: Opening) => number): (string | number)[] => {
     const values = opened.map(of);
     return [`${count} devices: ${what}`, goal, figure(median(values)), figure(Math.max(...values))];
+  };
+  const overview = (what: string, goal: string, of: (opening: OverviewOpening) => number): (string | number)[] => {
+    const values = overviews.map(of);
+    return [`${count} devices, overview: ${what}`, goal, figure(median(values)), figure(Math.max(...values))];
   };
   const longest = (what: string, of: (opening: Opening) => Longest): (string | number)[][] => [
     one(`longest task while ${what}, ms`, '< 200', (opening) => of(opening).wall),
@@ -272,6 +306,11 @@ async function measure(browser: Browser, place: Place): Promise<void> {
         ...longest('scrolling from end to end', ({ scrolling }) => scrolling),
         ...longest('following 20 changes', ({ following }) => following),
         one('script memory, MB', '', ({ heap }) => heap),
+        overview('usable after, ms', '', ({ usable }) => usable),
+        overview('longest task while opening, ms', '< 200', ({ opening }) => opening.wall),
+        overview('  of processor time, ms', '< 100', ({ opening }) => opening.processor),
+        overview('longest task while following 20 changes, ms', '< 200', ({ following }) => following.wall),
+        overview('  of processor time, ms', '< 100', ({ following }) => following.processor),
       ],
     ),
   );

@@ -1,5 +1,5 @@
 /** Builds the web UI: hashed files without inline script, each also compressed, so that the server only hands them out. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
@@ -20,6 +20,19 @@ function compressAll(folder) {
 
 /** @param {string} id */
 const pathOf = (id) => id.replace(/^\0/, '').replace(/\?.*$/, '');
+
+/**
+ * Parts of Mantine that are in the pages without their style sheet.
+ * @param {ReadonlySet<string>} modules
+ */
+function unstyled(modules) {
+  const listed = readFileSync(join(top, 'src/web/theme/mantine.css'), 'utf8');
+  return [...modules].flatMap((path) => {
+    const part = /@mantine\/core\/.*\/(\w+)\.module\.mjs$/.exec(path)?.[1];
+    const isStyled = part !== undefined && existsSync(join(top, `node_modules/@mantine/core/styles/${part}.css`));
+    return isStyled && !listed.includes(`'@mantine/core/styles/${part}.css'`) ? [part] : [];
+  });
+}
 
 /**
  * @param {{ outdir: string }} options
@@ -66,6 +79,8 @@ export async function buildWeb({ outdir }) {
       },
     },
   });
+  const missing = unstyled(modules);
+  if (missing.length > 0) throw new Error(`src/web/theme/mantine.css lacks ${missing.join(', ')}`);
   compressAll(outDir);
   return [...modules];
 }

@@ -1,17 +1,11 @@
-/** Owns the outermost parts: look, queries, messages, and whether the pages or the sign-in stand there. */
+/** Owns the outermost parts: look, and whether the pages or the sign-in stand there. */
 import { MantineProvider } from '@mantine/core';
-import { Notifications } from '@mantine/notifications';
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
-import { RouterProvider } from '@tanstack/react-router';
-import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { SignInMethods } from '../api/sign-in.ts';
 import type { WhoAmI } from '../api/user.ts';
-import { RingfenceError } from '../client/error.ts';
 import type { Client } from '../client/http.ts';
 import { theme } from './theme/theme.ts';
-import { SignedIn, SignIn, SignInAgain } from './pages/sign-in.tsx';
-import { Loading } from './components/placeholders.tsx';
-import { router } from './state/router.tsx';
+import { SignedIn, SignIn, Splash } from './pages/sign-in.tsx';
 import {
   endSession,
   forgetToken,
@@ -25,21 +19,20 @@ import {
   storedToken,
 } from './state/session.ts';
 
-const newQueries = (): QueryClient =>
-  new QueryClient({
-    defaultOptions: {
-      queries: {
-        staleTime: 5_000,
-        retry: (failures, error) => failures < 2 && error instanceof RingfenceError && error.retryable,
-      },
-    },
-  });
+/** Everything behind the sign-in. It comes apart from it: whoever is not signed in yet waits for none of it. */
+const loadPages = () => import('./inside.tsx');
+const Pages = lazy(async () => ({ default: (await loadPages()).Inside }));
+/** Whoever was signed in in this tab most likely still is: what they will need is fetched while the server is asked. */
+if (storedToken() !== undefined) {
+  void loadPages();
+  // The page that most visits begin with.
+  if (location.pathname.endsWith('/overview')) void import('./pages/overview.tsx');
+}
 
 interface Inside {
   readonly kind: 'in';
   readonly me: WhoAmI;
   readonly client: Client;
-  readonly queries: QueryClient;
   /** Times that the person had to sign in again. */
   readonly round: number;
   readonly expired: boolean;
@@ -58,16 +51,20 @@ function Door(): ReactNode {
     if (secret === undefined) forgetToken();
     else keepToken(secret);
     setWhere((before) => {
-      if (before.kind === 'in' && before.me.id === me.id) {
-        void before.queries.invalidateQueries();
+      if (before.kind === 'in' && before.me.id === me.id)
         return { ...before, me, round: before.round + 1, expired: false };
-      }
       const client = lastingClient(() => token.current);
-      return { kind: 'in', me, client, queries: newQueries(), round: 0, expired: false };
+      return { kind: 'in', me, client, round: 0, expired: false };
     });
   }, []);
 
-  const enter = useCallback(async (secret: string) => admit(await signIn(secret), secret), [admit]);
+  const enter = useCallback(
+    async (secret: string) => {
+      void loadPages();
+      admit(await signIn(secret), secret);
+    },
+    [admit],
+  );
   const again = useCallback(async () => {
     const me = await sessionUser();
     if (me !== undefined) admit(me, undefined);
@@ -90,10 +87,12 @@ function Door(): ReactNode {
   useEffect(() => {
     const begin = async (): Promise<void> => {
       const stored = storedToken();
-      const offered = await methodsHere();
-      setMethods(offered);
+      const asked = methodsHere().then((offered) => {
+        setMethods(offered);
+        return offered;
+      });
       if (stored !== undefined) return enter(stored);
-      const me = offered.provider?.browser === true ? await sessionUser() : undefined;
+      const me = (await asked).provider?.browser === true ? await sessionUser() : undefined;
       return me === undefined ? setWhere({ kind: 'out' }) : admit(me, undefined);
     };
     begin().catch((error: unknown) =>
@@ -109,27 +108,18 @@ function Door(): ReactNode {
     [client, me, round, end, expired],
   );
   if (where.kind === 'out') return <SignIn enter={enter} methods={methods} why={where.why} />;
-  if (inside === undefined || session === undefined) {
-    return (
-      <main className="page">
-        <Loading what="Signing in…" />
-      </main>
-    );
-  }
+  if (inside === undefined || session === undefined) return <Splash />;
   return (
     <SessionContext value={session}>
-      <QueryClientProvider client={inside.queries}>
-        <RouterProvider router={router} />
-        {inside.expired ? (
-          <SignInAgain
-            enter={enter}
-            again={again}
-            methods={methods}
-            username={inside.me.username}
-            leave={() => end()}
-          />
-        ) : null}
-      </QueryClientProvider>
+      <Suspense fallback={<Splash />}>
+        <Pages
+          key={inside.me.id}
+          round={inside.round}
+          expired={
+            inside.expired ? { enter, again, methods, username: inside.me.username, leave: () => end() } : undefined
+          }
+        />
+      </Suspense>
     </SessionContext>
   );
 }
@@ -137,7 +127,6 @@ function Door(): ReactNode {
 export function App(): ReactNode {
   return (
     <MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
-      <Notifications position="bottom-right" limit={4} />
       {location.pathname === signedInPath ? <SignedIn /> : <Door />}
     </MantineProvider>
   );

@@ -1,6 +1,5 @@
 /** Starts the page in the browser: style sheets first, then the application. */
-import '@mantine/core/styles.css';
-import '@mantine/notifications/styles.css';
+import './theme/mantine.css';
 import './theme/page.css';
 import './theme/components.css';
 import './theme/history.css';

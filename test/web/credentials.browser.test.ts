@@ -6,7 +6,8 @@ import type { Json } from '../lib/http.ts';
 import { newPlace, type Place } from '../lib/server.ts';
 import { useStage } from './stage.fixture.ts';
 
-const stage = useStage();
+const publicUrl = 'https://ringfence.example';
+const stage = useStage(() => ({ publicUrl }));
 let place: Place;
 beforeAll(async () => {
   place = await newPlace(stage.server);
@@ -64,7 +65,9 @@ test('an enrollment key carries groups, uses and an end; a device joins with it;
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Make the key' }).click();
   const command = await page.getByLabel('The command').innerText();
-  expect(command).toContain(`ringfence-enroll --server ${stage.server.url}`);
+  // Where the server says it is reached, not where this browser happens to be.
+  expect(command).toContain(`ringfence-enroll --server ${publicUrl}`);
+  expect(await page.getByText('is this machine only').count()).toBe(0);
   const key = await page.getByLabel('The key').innerText();
   const device = await stage.server.nobody
     .as(key)

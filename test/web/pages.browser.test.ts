@@ -432,18 +432,20 @@ describe('addresses', () => {
 
   test('groups stand on a line each with their rules in short, and are found by name, port and address', async () => {
     const place = await newPlace(stage.server);
-    const make = (group_name: string, port: number, range: string): Promise<unknown> =>
+    const make = (group_name: string, port: number, range: string): Promise<Json> =>
       place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
         group_name,
         inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port, ip_ranges: [range] }],
       });
-    await make('database', 5432, '10.1.0.0/16');
+    const database = await make('database', 5432, '10.1.0.0/16');
     await make('mail', 25, '192.0.2.0/24');
+    await addDevice(place, 'db-1', { security_groups: [database.id] });
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups` });
     const rows = page.getByRole('region', { name: "The organization's" }).getByRole('listitem');
     await expectShown(rows.first());
-    const [first] = await rows.allInnerTexts();
-    expect(first).toMatch(/database.*tcp 5432 ←.*10\.1\.0\.0\/16.*everything goes out.*not in use/s);
+    const [first, second] = await rows.allInnerTexts();
+    expect(first).toMatch(/database.*tcp 5432 ←.*10\.1\.0\.0\/16.*everything goes out.*0 of 1 in force/s);
+    expect(second).toMatch(/mail.*not in use/s);
     const search = page.getByRole('textbox', { name: 'Search groups' });
     for (const [text, found] of [
       ['5432', 'database'],

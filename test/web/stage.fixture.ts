@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterEach, expect } from 'vitest';
 import { startBrowser, Visitors, type Visit, type VisitOptions } from '../lib/browser.ts';
-import type { TestServer } from '../lib/server.ts';
+import type { TestServer, TestServerOptions } from '../lib/server.ts';
 import { lasting, useServer } from '../lib/stage.ts';
 
 export interface Stage {
@@ -12,8 +12,8 @@ export interface Stage {
 }
 
 /** Called once by a file, before its own `beforeAll`: it makes the stage before the file's tests and takes it away after them. */
-export function useStage(): Stage {
-  const stage = useServer();
+export function useStage(server?: () => TestServerOptions): Stage {
+  const stage = useServer(server);
   const browser = lasting<Browser>(startBrowser, (one) => one.close());
   const visitors = lasting(
     async () => new Visitors(browser()),

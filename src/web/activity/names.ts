@@ -1,24 +1,36 @@
-/** Owns the names that sentences of the activity need: devices, groups, members, and who has an address. */
+/** Owns the names that sentences of the activity need: devices, groups, members, keys, the organization, and who has an address. */
+import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { Names } from '../../client/words/sentence.ts';
 import { deviceName } from '../state/live.ts';
 import { useAddressOwners } from '../state/fleet.ts';
-import { useMembers, useSnapshot } from '../state/organization.ts';
+import { useLive, useMembers, useOrganizations, useSnapshot } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
 
 export function useSentenceNames(): Names {
   const { deviceById, groupById } = useSnapshot();
+  const { client } = useSession();
+  const { id: org } = useLive();
   const { data: members } = useMembers();
+  const { data: organizations } = useOrganizations();
+  const { data: keys } = useQuery({
+    queryKey: ['keys', org],
+    queryFn: ({ signal }) => client.enrollmentKeys.list(org, { signal }),
+  });
   const owners = useAddressOwners();
   return useMemo(() => {
-    const usernames = new Map<string, string>(members?.map(({ user_id, username }) => [user_id, username]));
+    const others = new Map<string, string>([
+      ...(members ?? []).map(({ user_id, username }) => [user_id, username] as const),
+      ...[...(organizations ?? []), ...(keys ?? [])].map(({ id, name }) => [id, name] as const),
+    ]);
     return {
       deviceOf: (id) => {
         const device = deviceById.get(id);
         return device === undefined ? undefined : deviceName(device);
       },
       groupOf: (id) => groupById.get(id)?.group_name,
-      otherOf: (id) => usernames.get(id),
+      otherOf: (id) => others.get(id) || undefined,
       ownerOf: (address) => owners.get(address),
     };
-  }, [deviceById, groupById, members, owners]);
+  }, [deviceById, groupById, members, organizations, keys, owners]);
 }

@@ -1,7 +1,8 @@
 /** Owns the question before something that cannot be taken back. */
 import { Button, Modal } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
-import { sentence } from './placeholders.tsx';
+import { DialogFoot } from './dialog-foot.tsx';
+import { sentence } from './sentence.ts';
 
 export interface Question {
   readonly title: string;
@@ -41,19 +42,11 @@ export function Confirm({
     >
       <div className="stack">
         <div>{question?.body}</div>
-        {fault === undefined ? null : (
-          <p className="fault" role="alert">
-            {sentence(fault)}
-          </p>
-        )}
-        <div className="row end">
-          <Button variant="default" onClick={leave} data-autofocus>
-            Cancel
-          </Button>
+        <DialogFoot fault={fault === undefined ? undefined : sentence(fault)} cancel={leave} focusCancel>
           <Button color="red.9" loading={busy} onClick={act}>
             {question?.action}
           </Button>
-        </div>
+        </DialogFoot>
       </div>
     </Modal>
   );

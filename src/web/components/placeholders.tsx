@@ -1,8 +1,9 @@
-/** Owns how a page looks when there is nothing to show: still loading, empty, failed, not found; each says what to do next. */
-import { Button, Skeleton } from '@mantine/core';
+/** Owns how a page looks when there is nothing to show: empty, failed, not found; each says what to do next. */
+import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { RingfenceError } from '../../client/error.ts';
+import { sentence } from './sentence.ts';
 
 /** `whole`: it is the page itself, not a part of one. */
 export function Empty({
@@ -27,28 +28,6 @@ export function Empty({
     </div>
   );
 }
-
-const lines = [96, 88, 92, 76, 84];
-
-export function Loading({ what }: { readonly what: string }): ReactNode {
-  return (
-    <div className="stack" role="status" aria-label={what}>
-      <p className="dimmed small">{what}</p>
-      {lines.map((width) => (
-        <Skeleton key={width} height={36} width={`${width}%`} />
-      ))}
-    </div>
-  );
-}
-
-/** A sentence for a person, whatever was thrown. */
-export const sentence = (error: unknown): string => {
-  if (!(error instanceof RingfenceError)) return error instanceof Error ? error.message : 'Something went wrong.';
-  if (error.status === undefined) return 'The server cannot be reached. What you see may be out of date.';
-  const details = error.errors.map(({ detail }) => detail);
-  if (error.moreErrors > 0) details.push(`And ${error.moreErrors} more.`);
-  return details.length > 0 ? details.join(' ') : error.message;
-};
 
 export function Failed({ error, retry }: { readonly error: unknown; readonly retry?: () => void }): ReactNode {
   const id = error instanceof RingfenceError ? error.requestId : undefined;

@@ -1,7 +1,7 @@
 /** Owns the short messages at the edge of the page: done, failed, and the way back right after a change. */
 import { Button } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { sentence } from './placeholders.tsx';
+import { sentence } from './sentence.ts';
 
 const undoFor = 12_000;
 

@@ -9,7 +9,8 @@ import { useRights, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { JoinInstructions } from './join-instructions.tsx';
 import { LabelInput } from './label-input.tsx';
-import { sentence } from '../components/placeholders.tsx';
+import { DialogFoot } from '../components/dialog-foot.tsx';
+import { sentence } from '../components/sentence.ts';
 
 export const keysKey = (org: string): readonly string[] => ['keys', org];
 
@@ -136,19 +137,11 @@ export function AddDevice({
               error={wrongLabel}
             />
           ) : null}
-          {fault === undefined ? null : (
-            <p className="fault" role="alert">
-              {fault}
-            </p>
-          )}
-          <div className="row end">
-            <Button variant="default" onClick={leave}>
-              Cancel
-            </Button>
+          <DialogFoot fault={fault} cancel={leave}>
             <Button type="submit" loading={busy} disabled={wrongLabel !== undefined}>
               Make the key
             </Button>
-          </div>
+          </DialogFoot>
         </form>
       ) : (
         <JoinInstructions org={org} made={made} leave={leave} />

@@ -2,9 +2,10 @@
 import type { ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
+import { packetWords } from '../../client/words/packets.ts';
 import { stateOf } from '../model/device-state.ts';
 import { plural } from '../model/rule-text.ts';
-import { useStatuses } from '../state/organization.ts';
+import { useSnapshot, useStatuses } from '../state/organization.ts';
 import { DeviceStateTag } from './device-state.tsx';
 import { Ago } from '../components/time.tsx';
 
@@ -22,6 +23,8 @@ const sentences: { readonly [Word in InForce]: string } = {
 export function DeviceAgent({ device }: { readonly device: Device }): ReactNode {
   const status = useStatuses().get(device.id);
   const said = status?.status;
+  const { groupById } = useSnapshot();
+  const nameOf = (id: string): string => groupById.get(id)?.group_name ?? 'a group that you may not see';
   const state = stateOf(status);
   const why = status?.detail ?? said?.detail ?? '';
   const facts: readonly (readonly [string, ReactNode])[] =
@@ -36,6 +39,9 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
           ...(said.drift_repairs === undefined || said.drift_repairs === 0
             ? []
             : [['Foreign changes', `${plural(said.drift_repairs, 'time')} undone`] as const]),
+          ...(said.group_packets ?? []).map(
+            (counted) => [`Matched by ${nameOf(counted.group_id)}`, packetWords(counted)] as const,
+          ),
         ];
   return (
     <section className="card" aria-label="On the device">

@@ -3,7 +3,7 @@ import { Button, Modal, Progress, Select } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { sleep, systemClock } from '../../client/clock.ts';
-import { sentence } from '../components/placeholders.tsx';
+import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
 import { patchFor, runBulk, type BulkAction, type Outcome } from '../model/bulk.ts';
 import { groupsOn } from '../model/device-policy.ts';

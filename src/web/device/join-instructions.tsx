@@ -5,7 +5,7 @@ import { useState, type ReactNode } from 'react';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { CheckIcon } from '../components/icons.tsx';
 import { TakeAway } from '../components/secret.tsx';
-import { isLoopback } from '../model/server-address.ts';
+import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
 
@@ -66,7 +66,7 @@ export function JoinInstructions({
   const { deviceById } = useSnapshot();
   const [since] = useState<ReadonlySet<string>>(() => new Set(deviceById.keys()));
   const [way, setWay] = useState<Way>('service');
-  const server = location.origin;
+  const server = addressForDevices(made.public_url, location.origin);
   const lines = linesFor(way, server, org);
   return (
     <div className="stack">
@@ -88,8 +88,8 @@ export function JoinInstructions({
       <TakeAway text={lines} copied={lines.replaceAll('\\\n  ', '')} label="The command" />
       {isLoopback(server) ? (
         <p className="note note-warn" role="alert">
-          <code>{server}</code> is this machine only: no other device reaches it there. Open this page at the address
-          that devices reach, or put that address in its place.
+          <code>{server}</code> is this machine only: no other device reaches it there. Put the address
+          that devices reach in its place, or start the server with it as <code>--public-url</code>.
         </p>
       ) : null}
       <Joined org={org} since={since} uses={made.uses_left} />

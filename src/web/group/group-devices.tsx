@@ -5,6 +5,8 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
+import { DialogFoot } from '../components/dialog-foot.tsx';
+import { addPackets, packetsFor, packetWords } from '../../client/words/packets.ts';
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
 import { DeviceStateTag, stateTones } from '../device/device-state.tsx';
 import { countDeviceStates, lackingChange } from '../model/device-state.ts';
@@ -15,7 +17,9 @@ import { useSession } from '../state/session.ts';
 import { Tag } from '../components/tag.tsx';
 import { failed, notify } from '../components/toast.tsx';
 
+/** To choose from, and beside the rules, where a long list would push the timeline out of sight. */
 const shownDevices = 50;
+const shownBeside = 10;
 
 function Attach({
   group,
@@ -107,20 +111,17 @@ function Attach({
         {shown.length > shownDevices ? (
           <p className="small dimmed">And {plural(shown.length - shownDevices, 'device')} more: search to find them.</p>
         ) : null}
-        <div className="row end">
-          <Button variant="default" onClick={close}>
-            Cancel
-          </Button>
+        <DialogFoot cancel={close}>
           <Button disabled={chosen.size === 0} loading={busy} onClick={() => void attach()}>
             Attach to {plural(chosen.size, 'device')}
           </Button>
-        </div>
+        </DialogFoot>
       </div>
     </Modal>
   );
 }
 
-const shownLacking = 12;
+const shownLacking = 8;
 
 /** The devices that are not known to have the last change of the group, the most urgent first. */
 function Lacking({
@@ -158,6 +159,28 @@ function Lacking({
         </span>
       ) : null}
     </div>
+  );
+}
+
+/** What the rules matched on all devices that count. */
+function Matched({
+  group,
+  devices,
+}: {
+  readonly group: SecurityGroup;
+  readonly devices: readonly Device[];
+}): ReactNode {
+  const statuses = useStatuses();
+  const counted = devices.flatMap(({ id }) => packetsFor(group.id, statuses.get(id)?.status) ?? []);
+  const sum = addPackets(counted);
+  if (sum === undefined) return null;
+  return (
+    <p className="small" role="group" aria-label="Packets">
+      Its rules {group.guardrail === 'forbid' ? 'refused' : 'admitted'} <strong>{packetWords(sum)}</strong>
+      <span className="dimmed">
+        : first packets of connections, counted by {plural(counted.length, 'device')} while they have it
+      </span>
+    </p>
   );
 }
 
@@ -223,10 +246,11 @@ export function GroupDevices({
                 : 'Devices that use this group. The default group does not apply to them.'}
         </p>
         {devices.length === 0 ? null : <RolloutProgress devices={devices} />}
+        <Matched group={group} devices={devices} />
         <Lacking group={group} devices={devices} />
         {devices.length === 0 ? null : (
           <ul className="pick-list">
-            {devices.slice(0, shownDevices).map((device) => (
+            {devices.slice(0, shownBeside).map((device) => (
               <li key={device.id}>
                 <Link className="plain-link clip grow" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
                   {deviceName(device)}
@@ -246,7 +270,7 @@ export function GroupDevices({
             ))}
           </ul>
         )}
-        {devices.length > shownDevices ? (
+        {devices.length > shownBeside ? (
           <Link className="link small" to="/o/$org/devices" params={{ org }} search={{ group: group.id }}>
             All {devices.length.toLocaleString('en')} of them
           </Link>

@@ -5,7 +5,8 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { sentence } from '../components/placeholders.tsx';
+import { DialogFoot } from '../components/dialog-foot.tsx';
+import { sentence } from '../components/sentence.ts';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { adviceOn } from '../model/advice.ts';
@@ -117,19 +118,11 @@ export function Restore({
       {target === undefined ? null : (
         <div className="stack">
           <What group={group} target={target} devices={devices} />
-          {fault === undefined ? null : (
-            <p className="fault" role="alert">
-              {fault}
-            </p>
-          )}
-          <div className="row end">
-            <Button variant="default" onClick={leave}>
-              Cancel
-            </Button>
+          <DialogFoot fault={fault} cancel={leave}>
             <Button loading={busy} onClick={() => void restore(target)} data-autofocus>
               Restore it
             </Button>
-          </div>
+          </DialogFoot>
         </div>
       )}
     </Modal>

@@ -76,24 +76,34 @@ export const devicesUnder = (
   byLabel: readonly SecurityGroup[],
 ): readonly Device[] => devices.filter((device) => applies(group, device, byLabel));
 
-/** How many devices each group applies to, counted in one walk. */
-export function countUses({
-  devices,
-  groups,
-  defaultGroup,
-}: Pick<Snapshot, 'devices' | 'groups' | 'defaultGroup'>): ReadonlyMap<string, number> {
+/** How many devices a group applies to, and on how many of them the policy is in force. */
+export interface GroupUse {
+  readonly devices: number;
+  readonly inForce: number;
+}
+
+/** The use of each group, counted in one walk. */
+export function countUses(
+  { devices, groups, defaultGroup }: Pick<Snapshot, 'devices' | 'groups' | 'defaultGroup'>,
+  isInForce: (device: Device) => boolean,
+): ReadonlyMap<string, GroupUse> {
   const byLabel = byLabelIn(groups);
-  const counts = new Map<string, number>();
-  const add = (id: string): void => {
-    counts.set(id, (counts.get(id) ?? 0) + 1);
+  const uses = new Map<string, { devices: number; inForce: number }>();
+  const add = (id: string, inForce: boolean): void => {
+    const use = uses.get(id) ?? { devices: 0, inForce: 0 };
+    uses.set(id, use);
+    use.devices += 1;
+    if (inForce) use.inForce += 1;
   };
-  for (const { security_groups: list = [], labels = [] } of devices) {
+  for (const device of devices) {
+    const { security_groups: list = [], labels = [] } = device;
+    const inForce = isInForce(device);
     const applying = byLabel.filter(({ applies_to }) => matchesAny(applies_to, labels));
-    for (const id of new Set([...list, ...applying.map(({ id: one }) => one)])) add(id);
+    for (const id of new Set([...list, ...applying.map(({ id: one }) => one)])) add(id, inForce);
     const replaced = list.length > 0 || applying.some(({ guardrail }) => guardrail === undefined);
-    if (!replaced && defaultGroup !== undefined) add(defaultGroup.id);
+    if (!replaced && defaultGroup !== undefined) add(defaultGroup.id, inForce);
   }
-  return counts;
+  return uses;
 }
 
 /** A group that a device has, as its list and its labels say. */

@@ -1,5 +1,5 @@
 /** Owns the two plots of the overview: devices in force over time, and packets as a small curve. A few lines of SVG, no library. */
-import type { ReactNode } from 'react';
+import { memo, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { areaPath, bridged, footOf, linePath, seriesOf, type Series, type TimeWindow } from '../model/plot.ts';
 
@@ -26,7 +26,7 @@ function TimeAxis({ window }: { readonly window: TimeWindow }): ReactNode {
   );
 }
 
-export function InForcePlot({
+export const InForcePlot = memo(function InForcePlot({
   overview,
   window,
 }: {
@@ -71,7 +71,7 @@ export function InForcePlot({
       </div>
     </figure>
   );
-}
+});
 
 export function Sparkline({
   series,

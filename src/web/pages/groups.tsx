@@ -4,24 +4,25 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
 import { GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
-import { countUses } from '../model/device-policy.ts';
+import { countUses, type GroupUse } from '../model/device-policy.ts';
+import { stateOf } from '../model/device-state.ts';
 import { plural } from '../model/rule-text.ts';
 import { summaryText } from '../model/rule-summary.ts';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { RulesInShort } from '../group/rules-in-short.tsx';
-import { useNames, useSnapshot, useRights } from '../state/organization.ts';
+import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 
 function Row({
   group,
   org,
-  used,
+  use,
   owner,
 }: {
   readonly group: SecurityGroup;
   readonly org: string;
-  readonly used: number;
+  readonly use: GroupUse | undefined;
   readonly owner: string | undefined;
 }): ReactNode {
   return (
@@ -42,9 +43,20 @@ function Row({
         <span className="small dimmed group-row-time">
           <Ago at={group.updated_at} />
         </span>
-        <Tag tone={used > 0 ? 'accent' : 'plain'}>{used === 0 ? 'not in use' : plural(used, 'device')}</Tag>
+        <UseTag use={use} />
       </span>
     </li>
+  );
+}
+
+/** Whether what the line says is what packets meet. */
+function UseTag({ use }: { readonly use: GroupUse | undefined }): ReactNode {
+  if (use === undefined) return <Tag>not in use</Tag>;
+  const { devices, inForce } = use;
+  return (
+    <Tag tone={inForce === devices ? 'good' : 'warn'}>
+      {inForce.toLocaleString('en')} of {devices.toLocaleString('en')} in force
+    </Tag>
   );
 }
 
@@ -59,7 +71,7 @@ function Section({
   readonly hint: string;
   readonly groups: readonly SecurityGroup[];
   readonly org: string;
-  readonly uses: ReadonlyMap<string, number>;
+  readonly uses: ReadonlyMap<string, GroupUse>;
 }): ReactNode {
   const nameOf = useNames();
   const { me } = useRights();
@@ -76,7 +88,7 @@ function Section({
             key={group.id}
             group={group}
             org={org}
-            used={uses.get(group.id) ?? 0}
+            use={uses.get(group.id)}
             owner={group.user_id === undefined || group.user_id === me.id ? undefined : nameOf(group.user_id)}
           />
         ))}
@@ -101,7 +113,11 @@ export function GroupsPage(): ReactNode {
   const navigate = useNavigate();
   const [text, setText] = useState('');
   const wanted = useDeferredValue(text).trim().toLowerCase();
-  const uses = useMemo(() => countUses({ devices, groups: all, defaultGroup }), [devices, all, defaultGroup]);
+  const statuses = useStatuses();
+  const uses = useMemo(
+    () => countUses({ devices, groups: all, defaultGroup }, ({ id }) => stateOf(statuses.get(id)) === 'yes'),
+    [devices, all, defaultGroup, statuses],
+  );
   const groups = useMemo(
     () => (wanted === '' ? all : all.filter((group) => searchText(group).includes(wanted))),
     [all, wanted],

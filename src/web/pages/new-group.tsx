@@ -7,7 +7,7 @@ import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/d
 import { plural } from '../model/rule-text.ts';
 import { DraftFields } from '../group/group-editor.tsx';
 import { LeaveGuard } from '../components/leave-guard.tsx';
-import { sentence } from '../components/placeholders.tsx';
+import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useDeviceNames } from '../state/fleet.ts';

@@ -2,7 +2,8 @@
 import { Link, useParams } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
 import { DeviceIcon } from '../components/icons.tsx';
-import { Empty, Failed, Loading } from '../components/placeholders.tsx';
+import { Loading } from '../components/loading.tsx';
+import { Empty, Failed } from '../components/placeholders.tsx';
 import { windowOf } from '../model/plot.ts';
 import { plural } from '../model/rule-text.ts';
 import { Attention, OpenDevices } from '../overview/attention.tsx';
@@ -16,10 +17,10 @@ import { useOverview } from '../state/overview.ts';
 function Fleet({ org }: { readonly org: string }): ReactNode {
   const [hours, setHours] = useState(24);
   const { data: overview, error, refetch, dataUpdatedAt } = useOverview(hours);
-  const window = useMemo(
-    () => windowOf(hours, (overview?.sample_seconds ?? 300) * 1_000, dataUpdatedAt),
-    [hours, overview?.sample_seconds, dataUpdatedAt],
-  );
+  const step = (overview?.sample_seconds ?? 300) * 1_000;
+  // The plots are drawn anew when they would look different, not with every answer.
+  const now = Math.floor(dataUpdatedAt / step) * step;
+  const window = useMemo(() => windowOf(hours, step, now), [hours, step, now]);
   if (overview === undefined) {
     return error === null ? <Loading what="Loading…" /> : <Failed error={error} retry={() => void refetch()} />;
   }

@@ -1,15 +1,15 @@
 /** Owns the sign-in: at the identity provider where there is one, or by a token, with a word on where to find it. */
-import { Button, Modal, PasswordInput } from '@mantine/core';
+import { Button, PasswordInput } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';
 import { Logo } from '../components/icons.tsx';
-import { sentence } from '../components/placeholders.tsx';
+import { sentence } from '../components/sentence.ts';
 import { SchemeToggle } from '../shell/color-scheme.tsx';
-import { signedInPath, signInLink, signInNews } from '../state/session.ts';
+import { signInLink, signInNews } from '../state/session.ts';
 
-type Enter = (token: string) => Promise<void>;
+export type Enter = (token: string) => Promise<void>;
 
-function TokenForm({
+export function TokenForm({
   enter,
   first,
   children,
@@ -63,7 +63,7 @@ function TokenForm({
 }
 
 /** The way to the provider: a plain link, so that the browser itself goes there. */
-function ProviderButton({
+export function ProviderButton({
   methods,
   to,
   tab = false,
@@ -84,6 +84,21 @@ function ProviderButton({
     >
       Sign in with {methods.provider.name}
     </Button>
+  );
+}
+
+const motto = 'Security groups for your devices: who may reach what, written down and kept.';
+
+/** While nobody knows yet who it is: as `index.html` has it before any script runs. */
+export function Splash(): ReactNode {
+  return (
+    <main className="splash">
+      <h1>Ringfence</h1>
+      <p>{motto}</p>
+      <p className="small" role="status">
+        Signing in…
+      </p>
+    </main>
   );
 }
 
@@ -110,7 +125,7 @@ export function SignIn({
           <Logo size={40} />
           <h1>Ringfence</h1>
         </div>
-        <p className="dimmed">Security groups for your devices: who may reach what, written down and kept.</p>
+        <p className="dimmed">{motto}</p>
         {why === undefined ? null : (
           <p className="note note-warn" role="status">
             {why}
@@ -125,44 +140,6 @@ export function SignIn({
         </TokenForm>
       </div>
     </main>
-  );
-}
-
-/** Over the pages when the credential has ended: signing in again loses nothing of what was not saved. */
-export function SignInAgain({
-  enter,
-  again,
-  methods,
-  username,
-  leave,
-}: {
-  readonly enter: Enter;
-  /** Looks whether the browser has a session now. */
-  readonly again: () => Promise<void>;
-  readonly methods: SignInMethods;
-  readonly username: string;
-  readonly leave: () => void;
-}): ReactNode {
-  useEffect(() => {
-    const news = signInNews();
-    const look = (): void => void again().catch(() => undefined);
-    news.addEventListener('message', look);
-    return () => news.close();
-  }, [again]);
-  return (
-    <Modal opened onClose={leave} title="Sign in again" withCloseButton={false} closeOnClickOutside={false}>
-      <div className="stack">
-        <p>
-          Your sign-in is no longer valid. Sign in as <strong>{username}</strong> to go on where you were: what you have
-          not saved is still here.
-        </p>
-        <ProviderButton methods={methods} to={signedInPath} tab />
-        <TokenForm enter={enter} first={methods.provider?.browser !== true} />
-        <Button variant="subtle" onClick={leave}>
-          Sign out and leave this page
-        </Button>
-      </div>
-    </Modal>
   );
 }
 

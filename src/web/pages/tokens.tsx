@@ -6,9 +6,12 @@ import type { IssuedToken, Token } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
 import { endOf, lengthChoices } from '../model/expiry.ts';
 import { plural } from '../model/rule-text.ts';
+import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Confirm, type Question } from '../components/confirm.tsx';
 import { TakeAway } from '../components/secret.tsx';
-import { Empty, Failed, Loading, sentence } from '../components/placeholders.tsx';
+import { Loading } from '../components/loading.tsx';
+import { Empty, Failed } from '../components/placeholders.tsx';
+import { sentence } from '../components/sentence.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { failed, notify } from '../components/toast.tsx';
@@ -102,14 +105,11 @@ function Make({
           onChange={(value) => setLasts(value ?? 'quarter')}
           allowDeselect={false}
         />
-        <div className="row end">
-          <Button variant="default" onClick={close}>
-            Cancel
-          </Button>
+        <DialogFoot cancel={close}>
           <Button type="submit" loading={busy}>
             Make the token
           </Button>
-        </div>
+        </DialogFoot>
       </form>
     </Modal>
   );

@@ -3,8 +3,9 @@ import { Button, Menu, Modal, Textarea, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
+import { DialogFoot } from '../components/dialog-foot.tsx';
 import { CheckIcon, DownIcon, PlusIcon } from '../components/icons.tsx';
-import { sentence } from '../components/placeholders.tsx';
+import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
 import { useOrganizations } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
@@ -71,14 +72,11 @@ export function NewOrganization({
           onChange={(event) => setDescription(event.currentTarget.value)}
           rows={3}
         />
-        <div className="row end">
-          <Button variant="default" onClick={close}>
-            Cancel
-          </Button>
+        <DialogFoot cancel={close}>
           <Button type="submit" loading={busy} disabled={name.trim() === ''}>
             Create
           </Button>
-        </div>
+        </DialogFoot>
       </form>
     </Modal>
   );

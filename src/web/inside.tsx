@@ -1,0 +1,42 @@
+/** Owns everything behind the sign-in: queries, pages, messages, and the sign-in that stands over them when the credential has ended. */
+import { Notifications } from '@mantine/notifications';
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { useEffect, useRef, useState, type ComponentProps, type ReactNode } from 'react';
+import { RingfenceError } from '../client/error.ts';
+import { SignInAgain } from './pages/sign-in-again.tsx';
+import { router } from './state/router.tsx';
+
+const newQueries = (): QueryClient =>
+  new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 5_000,
+        retry: (failures, error) => failures < 2 && error instanceof RingfenceError && error.retryable,
+      },
+    },
+  });
+
+export function Inside({
+  round,
+  expired,
+}: {
+  /** Times that the person had to sign in again: what failed meanwhile is asked anew. */
+  readonly round: number;
+  readonly expired: ComponentProps<typeof SignInAgain> | undefined;
+}): ReactNode {
+  const [queries] = useState(newQueries);
+  const asked = useRef(round);
+  useEffect(() => {
+    if (asked.current === round) return;
+    asked.current = round;
+    void queries.invalidateQueries();
+  }, [queries, round]);
+  return (
+    <QueryClientProvider client={queries}>
+      <Notifications position="bottom-right" limit={4} />
+      <RouterProvider router={router} />
+      {expired === undefined ? null : <SignInAgain {...expired} />}
+    </QueryClientProvider>
+  );
+}

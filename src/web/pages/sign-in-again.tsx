@@ -1,0 +1,44 @@
+/** Owns the sign-in over pages whose credential has ended. */
+import { Button, Modal } from '@mantine/core';
+import { useEffect, type ReactNode } from 'react';
+import type { SignInMethods } from '../../api/sign-in.ts';
+import { signedInPath, signInNews } from '../state/session.ts';
+import { ProviderButton, TokenForm, type Enter } from './sign-in.tsx';
+
+/** Over the pages when the credential has ended: signing in again loses nothing of what was not saved. */
+export function SignInAgain({
+  enter,
+  again,
+  methods,
+  username,
+  leave,
+}: {
+  readonly enter: Enter;
+  /** Looks whether the browser has a session now. */
+  readonly again: () => Promise<void>;
+  readonly methods: SignInMethods;
+  readonly username: string;
+  readonly leave: () => void;
+}): ReactNode {
+  useEffect(() => {
+    const news = signInNews();
+    const look = (): void => void again().catch(() => undefined);
+    news.addEventListener('message', look);
+    return () => news.close();
+  }, [again]);
+  return (
+    <Modal opened onClose={leave} title="Sign in again" withCloseButton={false} closeOnClickOutside={false}>
+      <div className="stack">
+        <p>
+          Your sign-in is no longer valid. Sign in as <strong>{username}</strong> to go on where you were: what you have
+          not saved is still here.
+        </p>
+        <ProviderButton methods={methods} to={signedInPath} tab />
+        <TokenForm enter={enter} first={methods.provider?.browser !== true} />
+        <Button variant="subtle" onClick={leave}>
+          Sign out and leave this page
+        </Button>
+      </div>
+    </Modal>
+  );
+}
