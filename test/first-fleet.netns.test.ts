@@ -26,7 +26,7 @@ beforeAll(async () => {
   await writeFile(join(folder, 'bin', 'ringfence'), command, { mode: 0o755 });
 });
 afterAll(async () => {
-  // The page waits in loops: whatever of it still runs must not wait for ever.
+  // Whatever of the page still runs must not run for ever.
   if (shell?.pid !== undefined && shell.exitCode === null) process.kill(-shell.pid, 'SIGKILL');
   await program?.run(['lab', 'down', name]).ended;
   await program?.close();

@@ -2,8 +2,8 @@
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { InForceWord } from './enforcement/convergence.ts';
-import { PacketReport } from './enforcement/overview.ts';
-import { largestRevision, limits } from './limits.ts';
+import { GroupPackets, PacketReport } from './enforcement/overview.ts';
+import { largestRevision, limits, mostCountedGroups } from './limits.ts';
 import {
   givenId,
   GivenLabels,
@@ -149,6 +149,13 @@ export const DeviceReport = Type.Object(
       Type.Integer({ minimum: 0, maximum: largestRevision, description: 'How often foreign changes were undone.' }),
     ),
     packets: Type.Optional(PacketReport),
+    group_packets: Type.Optional(
+      Type.Array(GroupPackets, {
+        maxItems: mostCountedGroups,
+        description:
+          "Packets that the rules of each group matched, which are the first of their connections. Read by owners, and by the device's user.",
+      }),
+    ),
     server_access: Type.Optional(
       Type.Object(
         {

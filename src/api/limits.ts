@@ -5,6 +5,8 @@ import { defaultLimits, deviceLimits, namingLimits } from '../policy/limits.ts';
 export const largestRevision = Number.MAX_SAFE_INTEGER;
 /** Packets that one report of an agent may count: a device that lies spoils no more than that of a picture. */
 export const mostPackets = 1_000_000_000_000;
+/** Groups that one report counts for at most: those that matched most. */
+export const mostCountedGroups = 128;
 
 export const limits = {
   name: defaultLimits.nameLength,

@@ -17,6 +17,16 @@ const page = {
 
 export const PageQuery = Type.Object(page, strict);
 
+export const TokenPageQuery = Type.Object(
+  {
+    ...page,
+    kind: Type.Optional(
+      Type.Enum(['user', 'device'], { description: 'Only my own, or only those of my devices; without it, both.' }),
+    ),
+  },
+  strict,
+);
+
 const revisionPage = {
   ...page,
   gt_revision: Type.Optional(

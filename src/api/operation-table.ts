@@ -3,7 +3,14 @@ import { AuditEntry } from './audit.ts';
 import { deviceRows } from './device-operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from './group.ts';
 import { historyRows } from './history/operations.ts';
-import { DeleteGroupQuery, GroupPageQuery, PageQuery, RemoveMemberQuery, WriteGroupQuery } from './list.ts';
+import {
+  DeleteGroupQuery,
+  GroupPageQuery,
+  PageQuery,
+  RemoveMemberQuery,
+  TokenPageQuery,
+  WriteGroupQuery,
+} from './list.ts';
 import {
   AddMember,
   AddOrganization,
@@ -76,7 +83,7 @@ export const rows = {
     answer: IssuedToken,
     fails: ['limit_reached'],
   },
-  listMyTokens: { effect: 'read', tag: 'users', summary: 'List my tokens', query: PageQuery, answer: Token },
+  listMyTokens: { effect: 'read', tag: 'users', summary: 'List my tokens', query: TokenPageQuery, answer: Token },
   createUserToken: {
     effect: 'write',
     subject: 'user',

@@ -133,7 +133,13 @@ export const AddEnrollmentKey = Type.Object(
 export type AddEnrollmentKey = Wire<typeof AddEnrollmentKey>;
 
 export const IssuedEnrollmentKey = Type.Object(
-  { ...key, key: Type.String({ description: 'The secret; shown once, never again.' }) },
+  {
+    ...key,
+    key: Type.String({ description: 'The secret; shown once, never again.' }),
+    public_url: Type.Optional(
+      Type.String({ format: 'uri', description: 'Where this server is reached, if it was told so: for the device.' }),
+    ),
+  },
   { ...strict, $id: 'IssuedEnrollmentKey', title: 'IssuedEnrollmentKey' },
 );
 export type IssuedEnrollmentKey = Wire<typeof IssuedEnrollmentKey>;

@@ -52,6 +52,10 @@ export interface Page {
   /** Where the page before ended. */
   readonly after?: string;
 }
+export interface TokenPage extends Page {
+  /** Only my own, or only those of my devices. */
+  readonly kind?: 'user' | 'device';
+}
 export interface RevisionPage extends Page {
   /** Only records with a greater revision. */
   readonly gt_revision?: number;
@@ -101,7 +105,7 @@ export interface Calls {
   readonly readUser: Call<User>;
   readonly removeUser: Call<User>;
   readonly createMyToken: Call<IssuedToken, AddToken>;
-  readonly listMyTokens: Call<readonly Token[], undefined, Page>;
+  readonly listMyTokens: Call<readonly Token[], undefined, TokenPage>;
   readonly createUserToken: Call<IssuedToken, AddToken>;
   readonly readToken: Call<Token>;
   readonly rotateToken: Call<IssuedToken>;

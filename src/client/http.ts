@@ -43,6 +43,7 @@ import type {
   DeleteGroup,
   Entry,
   GroupPage,
+  TokenPage,
   ListId,
   Page,
   RemoveMember,
@@ -110,7 +111,7 @@ export function transportOf(options: ClientOptions): Transport {
   };
 }
 
-type Listing = CallOptions & GroupPage;
+type Listing = CallOptions & GroupPage & TokenPage;
 
 /**
  * One server and one credential. Every method sends one request, and answers with the record or throws a `RingfenceError`; nothing is
@@ -178,7 +179,7 @@ export class Client {
     const { signal, ...query } = options;
     let { after } = query;
     for (;;) {
-      const from: GroupPage = { limit: pageSize, ...query, ...(after !== undefined && { after }) };
+      const from: GroupPage & TokenPage = { limit: pageSize, ...query, ...(after !== undefined && { after }) };
       const page = await this.request(id, { params, query: from, ...(signal && { signal }) });
       yield* page.value;
       if (page.next === undefined) return;
@@ -209,8 +210,8 @@ export class Client {
       this.#value('createMyToken', { params: {}, body, ...options }),
     createFor: (user_id: string, body: AddToken = {}, options: CallOptions = {}): Promise<IssuedToken> =>
       this.#value('createUserToken', { params: { user_id }, body, ...options }),
-    list: (options: CallOptions & Page = {}): Promise<readonly Token[]> => this.#list('listMyTokens', {}, options),
-    each: (options: CallOptions & Page = {}): AsyncIterable<Token> => this.#each('listMyTokens', {}, options),
+    list: (options: CallOptions & TokenPage = {}): Promise<readonly Token[]> => this.#list('listMyTokens', {}, options),
+    each: (options: CallOptions & TokenPage = {}): AsyncIterable<Token> => this.#each('listMyTokens', {}, options),
     get: (token_id: string, options: CallOptions = {}): Promise<Token> =>
       this.#value('readToken', { params: { token_id }, ...options }),
     /** Gives it another secret; the old one stops at once. */

@@ -332,6 +332,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         clock,
         random,
         webhookHosts: config.webhookHosts,
+        publicUrl: config.publicUrl,
         limits: {
           ...defaultLimits,
           rulesPerDirection: config.maxRules,

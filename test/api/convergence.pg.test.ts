@@ -114,6 +114,33 @@ test('every device is listed, also one never seen, and counts add up', async () 
   expect(rest.headers.link).toBeUndefined();
 });
 
+test('what a device counted for its groups is told to owners and to its own user, and to nobody else', async () => {
+  const { place, devices, group, applied } = await setUp(1);
+  const { owner, member, base } = place;
+  const mine = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: 'mine' });
+  const group_packets = [{ group_id: group.id, inbound: 1_204, outbound: 0 }];
+  const status = { ...applied(group), group_packets };
+  await devices[0]?.report(stage.server.nobody, status);
+  await stage.server.nobody.as(mine.device_token).expect(200, 'PUT', `${base}/devices/${mine.id}/status`, status);
+  const countedFor = async (api: Api): Promise<readonly string[]> =>
+    (await api.expect(200, 'GET', `${base}/device_statuses`))
+      .filter((one: Json) => JSON.stringify(one.status.group_packets) === JSON.stringify(group_packets))
+      .map((one: Json) => one.device_id);
+  expect(new Set(await countedFor(owner.api))).toEqual(new Set([devices[0]?.id, mine.id]));
+  expect(await countedFor(member.api)).toEqual([mine.id]);
+  const others = await member.api.expect(200, 'GET', `${base}/device_statuses`);
+  expect(JSON.stringify(others).match(/1204/g)).toHaveLength(1);
+  const byDevice = await stage.server.nobody.as(mine.device_token).expect(200, 'GET', `${base}/device_statuses`);
+  expect(JSON.stringify(byDevice)).not.toContain('group_packets');
+  const wrong = await stage.server.nobody
+    .as(mine.device_token)
+    .put(`${base}/devices/${mine.id}/status`, { state: 'applied', group_packets: [{ group_id: 'web', inbound: -1 }] });
+  expect(wrong.json.errors.map(({ pointer }: Json) => pointer)).toEqual([
+    '/group_packets/0/group_id',
+    '/group_packets/0/inbound',
+  ]);
+});
+
 test('a revision above the head, or no number, is 422; one that is there counts what touched each device up to it', async () => {
   const { api, place, devices, group, setPort, convergence, applied } = await setUp(1);
   const [device] = devices;

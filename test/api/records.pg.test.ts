@@ -356,6 +356,22 @@ describe('users and tokens', () => {
   });
 });
 
+test('my tokens are listed by kind, also page by page: my own, or those of my devices', async () => {
+  const { member, base } = await newPlace(stage.server);
+  for (const name of ['a', 'b', 'c']) {
+    await member.api.expect(201, 'POST', '/api/users/me/tokens', { name });
+    await member.api.expect(201, 'POST', `${base}/devices`, { public_key: name });
+  }
+  const list = (query: string) => member.api.get(`/api/users/me/tokens?${query}`);
+  const kinds = ({ json }: Awaited<ReturnType<typeof list>>) => json.map(({ kind }: { kind: string }) => kind);
+  expect(kinds(await list('kind=device'))).toEqual(['device', 'device', 'device']);
+  const own = kinds(await list('kind=user'));
+  expect([own.length > 3, new Set(own)]).toEqual([true, new Set(['user'])]);
+  const page = await list('kind=device&limit=2');
+  expect(page.headers['link']).toContain('&kind=device');
+  expect((await list('kind=other')).json.errors).toMatchObject([{ pointer: '/kind' }]);
+});
+
 describe('enrollment keys', () => {
   test('admit a device of their maker, as often as they say, until they expire', async () => {
     const { member, owner, base } = await newPlace(stage.server);

@@ -106,8 +106,11 @@ it('the doctor finds all in order, tells of each thing that is not, and ends wit
   expect(stopped.stdout).toMatch(/^ok +nft +nftables v/m);
 });
 
-it('a device is shown with how it stands, its groups with the reason of each, and its labels', async () => {
-  const made = await device('edge', '--label', 'app');
+it('a device is shown with how it stands, its groups with the reason of each and what they matched, and its labels', async () => {
+  const [made, web] = [
+    await device('edge', '--label', 'app'),
+    await json(people.owner.run(['group', 'create', 'web', '-o', 'json'])),
+  ];
   expect(await done(people.owner.run(['device', 'show', 'edge']))).toMatch(/state +never seen\n/);
   await people.server.nobody
     .as(made.device_token)
@@ -116,10 +119,12 @@ it('a device is shown with how it stands, its groups with the reason of each, an
       detail: 'the kernel refused line 7',
       agent_version: '0.1.0',
       interface: 'wg0',
+      group_packets: [{ group_id: web.id, inbound: 1_204, outbound: 3 }],
     });
   const shown = await done(people.owner.run(['device', 'show', 'edge']));
   expect(shown).toMatch(/state +failed.*\n +the kernel refused line 7\nagent +0\.1\.0 on wg0\n/);
   expect(shown).toMatch(/labels +app\n/);
+  expect(shown).toMatch(/packets +web: 1,204 in, 3 out\n/);
   expect(shown).toMatch(/groups +\S+ \(it is the default group\)\n/);
 });
 

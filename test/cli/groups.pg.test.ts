@@ -44,6 +44,44 @@ describe('group', () => {
     expect(await people.owner.run(['group', 'show', made.id])).toMatchObject({ code: 3 });
   });
 
+  it('is told what would change with --dry-run by every command that writes one, and nothing is written', async () => {
+    const { owner } = people;
+    const web = await json(
+      owner.run(['group', 'create', 'web', '--in', 'tcp 443', '--applies-to', 'label:web', '-o', 'json']),
+    );
+    const make = ['device', 'create', 'web-1', '--public-key', 'k1', '--label', 'web', '-q'];
+    await done(owner.run(make));
+    const head = async (): Promise<number> => (await json(owner.run(['status', '-o', 'json']))).revision;
+    const before = await head();
+    const dry = (...args: string[]): Promise<string> => done(owner.run([...args, '--dry-run', '--wait']));
+    const [created, allowed, revoked, edited, deleted, reset, restored, grouped, labelled] = await Promise.all([
+      dry('group', 'create', 'db', '--in', 'postgres', '--applies-to', 'label:web'),
+      dry('group', 'allow', 'web', 'in', 'ssh'),
+      dry('group', 'revoke', 'web', 'in', 'tcp', '443'),
+      dry('group', 'edit', 'web', '--name', 'www'),
+      dry('group', 'delete', 'web'),
+      dry('group', 'delete', 'default'),
+      dry('group', 'restore', 'web', String(web.revision)),
+      dry('device', 'groups', 'add', 'web-1', 'web'),
+      dry('device', 'label', 'add', 'web-1', 'prod'),
+    ]);
+    const concerns = 'It concerns 1 device: web-1. Nothing was written.\n';
+    expect(created).toBe(`+ group db\n    + applies to label:web\n    + in tcp 5432 from any\n${concerns}`);
+    expect(allowed).toBe(`~ group web\n    + in tcp 22 from any\n${concerns}`);
+    expect(revoked).toBe(`~ group web\n    - in tcp 443 from any\n${concerns}`);
+    expect(edited).toBe(`~ group web\n    ~ name web → www\n${concerns}`);
+    expect(deleted).toBe(`- group web\n${concerns}`);
+    expect(reset).toMatch(/^~ group default\n(?: {4}.*\n)*No device has it\. Nothing was written\.\n$/);
+    expect(restored).toBe(`~ group web\n${concerns}`);
+    expect([grouped, labelled]).toEqual(['Groups of device web-1: web.\n', 'Labels of device web-1: prod, web.\n']);
+    expect(await head()).toBe(before);
+    expect(await json(owner.run(['group', 'delete', 'web', '--dry-run', '-o', 'json']))).toMatchObject({
+      action: 'delete',
+      name: 'web',
+      devices: [expect.any(String)],
+    });
+  });
+
   it('says what an empty direction means', async () => {
     await done(people.owner.run(['group', 'create', 'closed']));
     const shown = await done(people.owner.run(['group', 'show', 'closed']));

@@ -46,6 +46,31 @@ it('when the time is over it ends with 6 and names the device that never reporte
   expect(labelled.stderr).toMatch(/^ +never seen +edge +never +has never reported/m);
 });
 
+it('waits for devices that have not joined yet, and ends with 6 where they do not come', async () => {
+  const { owner, place, server } = people;
+  expect(await owner.run(['status', '--wait=1s', '--devices', '2'])).toMatchObject({ code: 6 });
+  expect(await owner.run(['status', '--devices', '2'])).toMatchObject({ code: 2 });
+  const join = async (): Promise<Json> => {
+    const made = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'late' });
+    return server.nobody
+      .as(made.device_token)
+      .expect(200, 'PUT', `${place.base}/devices/${made.id}/status`, { state: 'failed', detail: 'nft is missing' });
+  };
+  let joined: Promise<Json> | undefined;
+  const waited = await owner.inTerminal(['status', '--wait=50s', '--devices', '1'], {
+    env: { NO_COLOR: '1' },
+    shown: {
+      pattern: /waiting for devices: 0 of 1 joined/,
+      act: () => {
+        joined = join();
+      },
+    },
+  });
+  await joined;
+  expect(waited.stdout).toMatch(/Revision \d+ is in force on 0 of 1 device \(1 failed\)/);
+  expect(waited.code).toBe(1);
+});
+
 it('a device that failed ends it with 1, as soon as nobody is left to wait for, and says why', async () => {
   const { report, restore, label } = await setUp();
   await report({ state: 'failed', detail: 'nft is missing' });

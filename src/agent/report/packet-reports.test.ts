@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { groupOf } from '../loop/agent.fixture.ts';
 import type { PacketCounts } from '../loop/packet-counts.ts';
-import { PacketReports } from './packet-reports.ts';
+import { groupPacketsOf, PacketReports } from './packet-reports.ts';
 
 const [web, guard] = [groupOf(1, []), groupOf(2, [])];
 const count = (packets: number) => ({ packets, bytes: 0 });
@@ -46,5 +46,24 @@ describe('packets', () => {
     const reports = new PacketReports();
     reports.told(status({}));
     expect(reports.since(status({}))).toEqual({ admitted: 0, refused: 0 });
+  });
+});
+
+describe('packets of groups', () => {
+  it('are told as they were counted altogether, by direction, the most first', () => {
+    const counted = inbound(100, 10, { [web.id]: 5, [guard.id]: 9 });
+    const { inbound: outbound } = inbound(0, 0, { [web.id]: 3 });
+    const both: PacketCounts = { ...counted, ...(outbound && { outbound }) };
+    expect(groupPacketsOf({ counts: both })).toEqual([
+      { group_id: guard.id, inbound: 9 },
+      { group_id: web.id, inbound: 5, outbound: 3 },
+    ]);
+  });
+
+  it('are nothing where nothing is counted, and no more than a report may hold', () => {
+    expect(groupPacketsOf({ counts: {} })).toEqual([]);
+    const many = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`group-${index}`, index]));
+    const told = groupPacketsOf({ counts: inbound(0, 0, many) });
+    expect([told.length, told[0]]).toEqual([128, { group_id: 'group-199', inbound: 199 }]);
   });
 });

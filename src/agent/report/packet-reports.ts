@@ -1,6 +1,6 @@
 /** Owns how many packets are reported to the server: what each counter gained since the last report that arrived. */
-import type { PacketReport } from '../../api/enforcement/overview.ts';
-import { mostPackets } from '../../api/limits.ts';
+import type { GroupPackets, PacketReport } from '../../api/enforcement/overview.ts';
+import { mostCountedGroups, mostPackets } from '../../api/limits.ts';
 import type { AgentStatus } from '../loop/status.ts';
 
 type Counts = Pick<AgentStatus, 'counts' | 'inForce'>;
@@ -34,6 +34,20 @@ const gained = (now: ReadonlyMap<string, number>, before: ReadonlyMap<string, nu
   }
   return Math.min(sum, mostPackets);
 };
+
+/** What the rules of each group have matched so far, the most first where there are too many to tell. */
+export function groupPacketsOf({ counts }: Pick<AgentStatus, 'counts'>): readonly GroupPackets[] {
+  const groups = new Map<string, { group_id: string; inbound?: number; outbound?: number }>();
+  for (const direction of ['inbound', 'outbound'] as const) {
+    for (const [group_id, { packets }] of counts[direction]?.matched ?? []) {
+      const group = groups.get(group_id) ?? { group_id };
+      groups.set(group_id, group);
+      group[direction] = Math.min(packets, mostPackets);
+    }
+  }
+  const sum = ({ inbound = 0, outbound = 0 }: GroupPackets): number => inbound + outbound;
+  return [...groups.values()].toSorted((a, b) => sum(b) - sum(a)).slice(0, mostCountedGroups);
+}
 
 export class PacketReports {
   #told: Readings | undefined;

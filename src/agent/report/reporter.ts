@@ -1,5 +1,6 @@
 /** Owns the reports to the server about this device: on change, spread over the fleet, and seldom otherwise. */
 import type { DeviceReport } from '../../api/device.ts';
+import type { GroupPackets } from '../../api/enforcement/overview.ts';
 import { Backoff } from '../../client/backoff.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
@@ -7,7 +8,7 @@ import type { Log } from '../host/log.ts';
 import type { AgentStatus } from '../loop/status.ts';
 import { accessDocument } from './status-document.ts';
 import { stepWords } from '../loop/step.ts';
-import { PacketReports } from './packet-reports.ts';
+import { groupPacketsOf, PacketReports } from './packet-reports.ts';
 
 export interface ReporterOptions {
   readonly send: (report: DeviceReport, signal: AbortSignal) => Promise<unknown>;
@@ -59,6 +60,8 @@ export class Reporter {
   /** Fields of a report that this server does not know. */
   readonly #unknown = new Set<string>();
   readonly #packets = new PacketReports();
+  /** As last counted: a report that does not count says them again. */
+  #groupPackets: readonly GroupPackets[] = [];
   #wake: (() => void) | undefined;
 
   constructor(options: ReporterOptions) {
@@ -108,7 +111,12 @@ export class Reporter {
         // Whoever waits does not wait for counters.
         const counted = this.#isAwaited ? undefined : await this.#options.count?.();
         const packets = counted && this.#packets.since(counted);
-        await this.#send({ ...seen.report, ...(packets && { packets }) }, signal);
+        if (counted) this.#groupPackets = groupPacketsOf(counted);
+        const group_packets = this.#groupPackets;
+        await this.#send(
+          { ...seen.report, ...(packets && { packets }), ...(group_packets.length > 0 && { group_packets }) },
+          signal,
+        );
         if (counted) this.#packets.told(counted);
         this.#sent = seen;
         this.#sentAt = monotonic();

@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import { Convergence, PendingDevice } from './convergence.ts';
 import { largestRevision, mostPackets } from '../limits.ts';
-import { strict, Timestamp, type Wire } from '../scalar.ts';
+import { givenId, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const count = (description: string) => Type.Integer({ minimum: 0, maximum: largestRevision, description });
 
@@ -15,6 +15,18 @@ export const PacketReport = Type.Object(
   { ...strict, description: 'Packets since its last report. Where everything passes, none are counted.' },
 );
 export type PacketReport = Wire<typeof PacketReport>;
+
+const matched = (direction: string) =>
+  Type.Optional(
+    Type.Integer({ minimum: 0, maximum: mostPackets, description: `${direction}; absent where nothing is counted.` }),
+  );
+
+/** What the rules of one group matched on a device, as long as it has the group. */
+export const GroupPackets = Type.Object(
+  { group_id: givenId('The group.'), inbound: matched('Inbound'), outbound: matched('Outbound') },
+  { ...strict, $id: 'GroupPackets', title: 'GroupPackets' },
+);
+export type GroupPackets = Wire<typeof GroupPackets>;
 
 export const FleetSample = Type.Object(
   {

@@ -33,6 +33,7 @@ const waitOption = new Option(
   '--wait [duration]',
   'wait until the change is in force on every device, 2 minutes unless given: --wait=30s',
 );
+const dryRunOption = new Option('--dry-run', 'print what would change, and change nothing');
 const yesOption = new Option('-y, --yes', 'answer yes to every question').env('RINGFENCE_YES').helpGroup(heading);
 
 export interface CommandSpec {
@@ -47,6 +48,8 @@ export interface CommandSpec {
   readonly destructive?: true;
   /** Writes policy, so it takes `--wait`. */
   readonly policy?: true;
+  /** Can tell what it would change, so it takes `--dry-run`. */
+  readonly dryRun?: true;
   /** For programs: help does not show it. */
   readonly hidden?: true;
 }
@@ -79,13 +82,14 @@ export const commandsOf =
 const habits: Readonly<Record<string, string>> = { list: 'ls', delete: 'rm', remove: 'rm' };
 
 function describe(command: Command, spec: CommandSpec): Command {
-  const { summary, about, options = [], destructive, policy } = spec;
+  const { summary, about, options = [], destructive, policy, dryRun } = spec;
   command.summary(summary).description(about === undefined ? sentence(summary) : `${sentence(summary)}\n\n${about}`);
   const habit = habits[command.name()];
   if (habit !== undefined) command.alias(habit);
   command.addHelpOption(helpOption);
   for (const option of [
     ...options,
+    ...(dryRun ? [dryRunOption] : []),
     ...(policy ? [waitOption] : []),
     ...(destructive ? [yesOption] : []),
     ...globalOptions,

@@ -1,6 +1,7 @@
 /** Owns one change made to several devices: one after the other, each told of, and what was done before a failure. */
 import type { Device } from '../../api/device.ts';
 import { allDevices, deviceName, pickDevices, pickLabelled, type Devices } from '../lookup/device.ts';
+import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
@@ -9,7 +10,7 @@ import { visible } from '../../node/visible.ts';
 /** How a list is changed: replaced, or by some of its entries. */
 export type ListChange = 'set' | 'add' | 'remove';
 
-export function listAfter(way: ListChange, now: readonly string[], named: readonly string[]): readonly string[] {
+function listAfter(way: ListChange, now: readonly string[], named: readonly string[]): readonly string[] {
   switch (way) {
     case 'set':
       return named;
@@ -27,7 +28,7 @@ export interface LabelFilter {
 }
 
 /** The devices that a command names, and the words that follow: with `--label`, the first word is one of these. */
-export async function readTarget(
+async function readTarget(
   session: Session,
   args: readonly string[],
   { label = [] }: LabelFilter,
@@ -40,8 +41,49 @@ export async function readTarget(
 }
 
 /** Taking and adding nothing is a slip of the pen; setting to nothing is not. */
-export function requireWords(way: ListChange, words: readonly string[], what: string): void {
+function requireWords(way: ListChange, words: readonly string[], what: string): void {
   if (way !== 'set' && words.length === 0) throw usageError(`no ${what} given to ${way}`);
+}
+
+/** A list that devices have. */
+export interface DeviceList {
+  readonly field: 'security_groups' | 'labels';
+  /** What an entry is called. */
+  readonly what: string;
+  /** Entries as they are stored, from words. */
+  readonly read: (words: readonly string[]) => Promise<readonly string[]>;
+  readonly isSorted: boolean;
+  readonly line: Work['line'];
+}
+
+/** Adds entries to a list of every device that is named, takes some out, or sets it. */
+export async function changeList(
+  session: Session,
+  way: ListChange,
+  { args, filter }: { readonly args: readonly string[]; readonly filter: LabelFilter },
+  { field, what, read, isSorted, line }: DeviceList,
+): Promise<void> {
+  const { signal } = session;
+  const client = await session.client();
+  const { picked, words } = await readTarget(session, args, filter);
+  requireWords(way, words, what);
+  const named = await read(words);
+  const isDry = session.values.dryRun === true;
+  const change = (device: Device): Promise<Device | undefined> =>
+    changeSafely(
+      device,
+      () => client.devices.get(device.organization_id, device.id, { signal }),
+      async (newest) => {
+        const { organization_id, id, revision, [field]: now = [] } = newest;
+        const list = listAfter(way, now, named);
+        const after = isSorted ? list.toSorted() : list;
+        if (after.join() === now.join()) return undefined;
+        if (isDry) return { ...newest, [field]: after };
+        return client.devices.update(organization_id, id, { [field]: after }, { signal, ifMatch: revision });
+      },
+    );
+  await changeEach(session, picked, { change, line });
+  if (isDry) session.say('Nothing was written.');
 }
 
 export interface Work {

@@ -121,7 +121,7 @@ export function addDeviceCommands(program: Command): void {
   const changeGroups = (way: ListChange, usage: string, summary: string, examples: readonly string[]) =>
     addGroupsCommand<LabelFilter>(
       groups,
-      { usage, summary, about: manyDevices, options: [labelFilter()], examples, policy: true },
+      { usage, summary, about: manyDevices, options: [labelFilter()], examples, policy: true, dryRun: true },
       (run, session, { args, options }) => run.changeGroups(session, way, args, options),
     );
   changeGroups('set', 'set [device] [groups...]', 'set the groups of a device; with none, the default group applies', [
@@ -147,6 +147,7 @@ export function addDeviceCommands(program: Command): void {
         about: `${labelForm} A label changes nothing by itself: rules and groups name it.\n\n${manyDevices}`,
         options: [labelFilter()],
         policy: true,
+        dryRun: true,
         examples,
       },
       (run, session, { args, options }) => run.changeLabels(session, way, args, options),

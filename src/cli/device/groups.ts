@@ -1,11 +1,10 @@
 /** Owns the groups of devices: which are in effect and why, and the change of the lists. */
-import type { AppliedGroup, Device } from '../../api/device.ts';
+import type { AppliedGroup } from '../../api/device.ts';
 import { deviceName, findDevice } from '../lookup/device.ts';
 import { groupIds } from '../lookup/group.ts';
-import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, renderTable } from '../terminal/table.ts';
-import { changeEach, listAfter, readTarget, requireWords, type LabelFilter, type ListChange } from './change-each.ts';
+import { changeList, type LabelFilter, type ListChange } from './change-each.ts';
 import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
 
 export async function listGroups(session: Session, text: string): Promise<void> {
@@ -38,24 +37,17 @@ export async function changeGroups(
   args: readonly string[],
   filter: LabelFilter,
 ): Promise<void> {
-  const { signal } = session;
-  const client = await session.client();
-  const { picked, words } = await readTarget(session, args, filter);
-  requireWords(way, words, 'group');
-  const named = words.length === 0 ? [] : await groupIds(session, words);
   const groups = await groupsForTable(session);
-  const change = (device: Device): Promise<Device | undefined> =>
-    changeSafely(
-      device,
-      () => client.devices.get(device.organization_id, device.id, { signal }),
-      async ({ organization_id, id, revision, security_groups: now = [] }) => {
-        const after = listAfter(way, now, named);
-        if (after.join() === now.join()) return undefined;
-        return client.devices.update(organization_id, id, { security_groups: after }, { signal, ifMatch: revision });
-      },
-    );
-  return changeEach(session, picked, {
-    change,
-    line: (device) => `Groups of device ${deviceName(device)}: ${groupNames(device, groups).join(', ')}.`,
-  });
+  return changeList(
+    session,
+    way,
+    { args, filter },
+    {
+      field: 'security_groups',
+      what: 'group',
+      read: (words) => (words.length === 0 ? Promise.resolve([]) : groupIds(session, words)),
+      isSorted: false,
+      line: (device) => `Groups of device ${deviceName(device)}: ${groupNames(device, groups).join(', ')}.`,
+    },
+  );
 }

@@ -4,7 +4,7 @@ import { usageError } from '../terminal/exit.ts';
 import { readLabelOption, readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { agentText, readState, stateLines, statusesOf } from './status.ts';
+import { agentText, packetLines, readState, stateLines, statusesOf } from './status.ts';
 import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
@@ -148,6 +148,7 @@ export async function show(session: Session, text: string): Promise<void> {
           ['relay', flag(device.relay)],
           ['discovery', flag(device.discovery)],
           ['symmetric nat', flag(device.symmetric_nat)],
+          ['packets', packetLines(state, groupName)],
           ['groups', applied.map(({ group_id, by }) => `${groupName(group_id)} (${reasonWords[by]})`)],
           ['revision', String(device.revision)],
           ['created', shortTime(device.created_at)],

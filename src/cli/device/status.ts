@@ -1,6 +1,7 @@
 /** Owns `device status`: every device with what the server knows of it, in the words that all of Ringfence uses. */
 import type { DeviceStatus } from '../../api/device.ts';
 import { inForceMeanings, inForceTitles, inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
+import { packetWords } from '../../client/words/packets.ts';
 import { lastSeenWords } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -60,3 +61,7 @@ export function agentText(known: DeviceStatus | undefined): string {
   const { agent_version = '', interface: device = '' } = known?.status ?? {};
   return [agent_version, device === '' ? '' : `on ${device}`].filter((word) => word !== '').join(' ');
 }
+
+/** `web: 1,204 in, 3 out`: first packets of connections that its rules matched. */
+export const packetLines = (known: DeviceStatus | undefined, groupName: (id: string) => string): readonly string[] =>
+  (known?.status?.group_packets ?? []).map((counted) => `${groupName(counted.group_id)}: ${packetWords(counted)}`);

@@ -38,6 +38,7 @@ export function addGroupCommands(program: Command): void {
     {
       usage: 'create <name>',
       policy: true,
+      dryRun: true,
       summary: 'create a group',
       about: ruleWords,
       options: [
@@ -70,6 +71,7 @@ export function addGroupCommands(program: Command): void {
     {
       usage: 'edit <group>',
       policy: true,
+      dryRun: true,
       summary: 'change a group: in $EDITOR, from a file, or by options',
       about:
         'In the editor the group is a short YAML text. What is wrong with it is written above it, and you may try again. ' +
@@ -95,6 +97,7 @@ export function addGroupCommands(program: Command): void {
     {
       usage: 'delete <group>',
       policy: true,
+      dryRun: true,
       summary: 'delete a group; the default group is reset instead',
       options: [new Option('--detach', 'take it off the devices that use it; some may fall back to the default group')],
       destructive: true,
@@ -107,6 +110,7 @@ export function addGroupCommands(program: Command): void {
     {
       usage: 'allow <group> <direction> <rule...>',
       policy: true,
+      dryRun: true,
       summary: 'add a rule',
       about: ruleWords,
       options: [forceOption()],
@@ -114,7 +118,7 @@ export function addGroupCommands(program: Command): void {
         'ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8',
         'ringfence group allow db in tcp 5432 from label:app',
         'ringfence group allow db in tcp 22 from label:app+prod,device:bastion',
-        'ringfence group allow web in tcp 8000-8999',
+        'ringfence group allow web in tcp 8000-8999 --dry-run',
         'ringfence group allow web out udp 53 to any',
       ],
     },
@@ -125,6 +129,7 @@ export function addGroupCommands(program: Command): void {
     {
       usage: 'revoke <group> <direction> <rule...>',
       policy: true,
+      dryRun: true,
       summary: 'remove a rule, written as `group show` prints it',
       about: '`all` removes every rule of the direction.',
       examples: [

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { SecurityGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { GroupInput } from '../../policy/group.ts';
+import { printDryRun } from './dry-run.ts';
 import { openEditor } from './editor.ts';
 import { sayHostBits } from './host-bits.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
@@ -50,6 +51,7 @@ async function write(
   const news = differing(group, body);
   if (Object.keys(news).length === 0) return session.say('Nothing to change: it is so already.');
   sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
+  if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...news } });
   const changed = await updateGroup(await session.client(), group, news, {
     signal,
     ifMatch: group.revision,

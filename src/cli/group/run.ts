@@ -1,15 +1,15 @@
 /** Owns what the group commands do, besides editing in an editor. */
-import type { Device } from '../../api/device.ts';
 import type { SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../../api/group.ts';
 import type { WriteGroup } from '../../client/calls.ts';
 import type { Client, WriteOptions } from '../../client/http.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
-import { matchesAny } from '../../policy/fleet/selector.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { describeRules, goneDevices, problemLines, rulesInWords, selectorsInWords } from './text.ts';
 import { namesFor, noNames, peerNames, readSelector, type PeerNames } from './peer-text.ts';
+import { devicesOf } from './devices-of.ts';
+import { printDryRun } from './dry-run.ts';
 import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
 import { changeSafely } from '../session/retry.ts';
@@ -65,7 +65,7 @@ export async function show(session: Session, text: string): Promise<void> {
     userNames(session),
   ]);
   const groups = session.isForPeople ? await allGroups(session) : [];
-  const users = devices.filter((device) => applies(group, device, groups));
+  const users = devicesOf(group, devices, groups);
   const names = peerNames(devices);
   const gone = goneDevices(group, names).map((id) => `device ${id} is gone: rules that name it match nobody by that`);
   await session.print({
@@ -92,14 +92,6 @@ export async function show(session: Session, text: string): Promise<void> {
   });
 }
 
-/** Whether the device has the group: by its list, by label, or as the default. */
-function applies(group: SecurityGroup, device: Device, groups: readonly SecurityGroup[]): boolean {
-  const { security_groups: ids = [], labels = [] } = device;
-  if (ids.includes(group.id) || matchesAny(group.applies_to, labels)) return true;
-  const byLabel = groups.some(({ applies_to, guardrail }) => guardrail === undefined && matchesAny(applies_to, labels));
-  return group.is_default === true && ids.length === 0 && !byLabel;
-}
-
 export interface NewGroup {
   readonly appliesTo?: readonly string[];
   readonly guardrail?: string;
@@ -119,12 +111,13 @@ export async function create(session: Session, name: string, options: NewGroup):
   const api = options.mine === true ? client.userGroups : client.groups;
   const organization = await session.organization();
   sayHostBits(session, [...(group.inbound_rules ?? []), ...(group.outbound_rules ?? [])]);
+  if (session.values.dryRun === true) return printDryRun(session, { after: { group_name: name, ...group } });
   const made = await api.create(
     organization,
     { group_name: name, ...group },
     { signal: session.signal, ...(options.force === true && { force: true }) },
   );
-  await printChange(session, 'Created', made);
+  return printChange(session, 'Created', made);
 }
 
 /** What the options and the file say; each rule from one place only. */
@@ -178,6 +171,9 @@ export async function remove(session: Session, text: string, options: { readonly
   const client = await session.client();
   const groups = await allGroups(session);
   const found = pickGroup(groups, text);
+  if (session.values.dryRun === true) {
+    return printDryRun(session, { before: found, ...(found.is_default === true && { after: firstRules(found) }) });
+  }
   const question =
     found.is_default === true
       ? 'Reset the default group to its first rules, which admit everything?'
@@ -196,6 +192,13 @@ export async function remove(session: Session, text: string, options: { readonly
   }
   return printChange(session, found.is_default === true ? 'Reset' : 'Deleted', group);
 }
+
+/** What the default group is in the beginning, and again after a reset: everything in, everything out. */
+const firstRules = (group: SecurityGroup): SecurityGroup => ({
+  ...group,
+  inbound_rules: readNamed('inbound', ['ip'], noNames),
+  outbound_rules: [],
+});
 
 type Way = 'allow' | 'revoke';
 
@@ -224,12 +227,15 @@ export async function changeRules(
     const after = way === 'allow' ? withRules(now, named) : withoutRules(newest, direction, now, named);
     if (after.length === now.length) return undefined;
     checkLimits(newest, direction, after);
+    if (session.values.dryRun === true) return { before: newest, after: { ...newest, [rulesField[direction]]: after } };
     const how = { signal, ifMatch: newest.revision, ...(options.force === true && { force: true }) };
     return updateGroup(client, newest, { [rulesField[direction]]: after }, how);
   });
+  if (changed !== undefined && 'before' in changed) return printDryRun(session, changed);
   if (changed === undefined) session.say(`Group ${found.group_name} has these rules already: nothing was changed.`);
   await sayRules(session, direction, changed ?? found);
   if (changed !== undefined) sayWarnings(session, changed);
+  return undefined;
 }
 
 /** The rules that the words mean, as the server would store them. */

@@ -51,6 +51,7 @@ export function addGroupHistoryCommands(program: Command): void {
       destructive: true,
       policy: true,
       options: [forceOption()],
+      dryRun: true,
       examples: ['ringfence group restore web 120', 'ringfence group restore web 120 --yes --wait'],
     },
     (run, session, { args: [text = '', revision = ''], options }) => run.restore(session, text, revision, options),

@@ -10,9 +10,10 @@ import type { Paint } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
 import { visible } from '../../node/visible.ts';
 import { deviceChanges, groupChanges, type Line } from '../../client/words/changes.ts';
+import { printDryRun } from '../group/dry-run.ts';
 import { peerNames } from '../group/peer-text.ts';
 import { sayWarnings } from '../group/run.ts';
-import { paintLine } from './changes.ts';
+import { paintLine } from '../terminal/change-line.ts';
 
 export interface HistoryOptions {
   readonly limit: string;
@@ -161,6 +162,7 @@ export async function restore(
   const [now] = await client.history.group(organization, id, { limit: 1, signal });
   const [then] = await client.history.group(organization, id, { limit: 1, signal, after: String(revision + 1) });
   const lines = groupChanges(standing(now), standing(then), peerNames(await allDevices(session)));
+  if (session.values.dryRun === true) return printDryRun(session, { before: standing(now), after: standing(then) });
   const name = now?.record.group_name ?? text;
   for (const [sign, line] of lines) session.say(`  ${sign} ${line}`);
   const question = `Make group ${visible(name)} what it was at revision ${revision}?`;

@@ -1,5 +1,6 @@
 /** Owns what the enrollment key commands do. */
 import type { EnrollmentKey } from '../../api/user.ts';
+import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
@@ -77,9 +78,10 @@ export async function create(session: Session, name: string | undefined, options
   session.say(
     'Save the key now: it is not shown again. On a device with the package ringfence-agent, run this and type the key:',
   );
-  session.say(
-    `  sudo ringfence-enroll --server ${await session.server()} --organization ${organization} --interface wg0`,
-  );
+  const server = addressForDevices(key.public_url, await session.server());
+  session.say(`  sudo ringfence-enroll --server ${server} --organization ${organization} --interface wg0`);
+  if (isLoopback(server))
+    session.say(`${server} is this machine only: on another, put the address there that it reaches the server by.`);
 }
 
 export async function remove(session: Session, text: string): Promise<void> {

@@ -8,7 +8,6 @@ import type { GroupReference, Step } from './plan.ts';
 import { countSteps, planFiles, report, stepLines, type FileOptions } from './plan-files.ts';
 
 export interface ApplyOptions extends FileOptions {
-  readonly dryRun?: boolean;
   readonly force?: boolean;
 }
 
@@ -23,8 +22,7 @@ interface Means {
 
 export async function apply(session: Session, given: readonly string[], options: ApplyOptions): Promise<void> {
   const steps = await planFiles(session, given, options);
-  if (options.dryRun === true) session.leaveAsIs();
-  if (options.dryRun === true || steps.length === 0) return report(session, steps, 'would');
+  if (session.values.dryRun === true || steps.length === 0) return report(session, steps, 'would');
   const isShown = await ask(session, steps);
   await perform(session, steps, options);
   return report(session, steps, 'did', { isShown });

@@ -1,9 +1,9 @@
 /** Owns the commands about policy as a whole: files, rulesets, explanations. */
 import { Option, type Command } from 'commander';
-import type { ApplyOptions } from './apply.ts';
 import type { DiffOptions } from './diff.ts';
 import type { ExplainOptions } from './explain-ends.ts';
 import type { NftOptions } from './nft.ts';
+import type { ApplyOptions } from './apply.ts';
 import { commandsOf, repeated } from '../command-line/client-command.ts';
 import { forceOption } from '../group/command.ts';
 
@@ -32,11 +32,8 @@ export function addPolicyCommands(program: Command): void {
       policy: true,
       summary: 'change groups and devices to match policy files',
       about: `${fileFormat}\n\nShows what would change and asks before it writes. In a script, where nobody can answer, it writes only with --yes.`,
-      options: [
-        ...fileOptions(),
-        new Option('--dry-run', 'print what would change, and change nothing'),
-        forceOption(),
-      ],
+      options: [...fileOptions(), forceOption()],
+      dryRun: true,
       destructive: true,
       examples: [
         'ringfence apply groups.yaml',

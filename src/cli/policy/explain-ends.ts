@@ -1,4 +1,8 @@
 /** Owns the two ends and the port of a connection as people type them: in a row, or by options. */
+import type { Device } from '../../api/device.ts';
+import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import { deviceName, pickDevice } from '../lookup/device.ts';
 import { usageError } from '../terminal/exit.ts';
 
 export interface ExplainOptions {
@@ -36,3 +40,59 @@ export function readAsked(row: readonly string[], options: ExplainOptions): Aske
   }
   return { from, to, proto: options.proto, port };
 }
+
+export interface End {
+  readonly name: string;
+  readonly address: Address;
+  readonly device: Device | undefined;
+  /** The device has no address of its own yet, and is judged with one that stands for any. */
+  readonly isStandIn: boolean;
+}
+
+export interface Ends {
+  /** Absent with `--who`. */
+  readonly from: End | undefined;
+  readonly to: End;
+  /** All devices, the ends with their stand-ins. */
+  readonly devices: readonly Device[];
+}
+
+/** Addresses that nobody can have and no sensible rule names: reserved for ever (240.0.0.0/4), and made to be discarded (100::/64). */
+const standIns: Readonly<Record<4 | 6, (host: number) => Address>> = {
+  4: (host) => ({ family: 4, value: (240n << 24n) + BigInt(host) }),
+  6: (host) => ({ family: 6, value: (0x100n << 112n) + BigInt(host) }),
+};
+
+/** Each an address, or a device by any of its names; then its tunnel address counts, or the first of its others, or one that stands for any. */
+export function readEnds({ from, to }: Pick<Asked, 'from' | 'to'>, devices: readonly Device[]): Ends {
+  const found = [to, ...(from === undefined ? [] : [from])].map((text) => readEnd(text, devices));
+  const family = found.find(({ address }) => address !== undefined)?.address?.family ?? 4;
+  const placed = new Map<string, Device>();
+  const [there, here] = found.map(({ name, address, device }, index): End => {
+    if (address !== undefined) return { name, address, device, isStandIn: false };
+    const standIn = standIns[family](index + 1);
+    const moved = device && { ...device, tunnel_ip: printAddress(family, standIn.value) };
+    if (moved !== undefined) placed.set(moved.id, moved);
+    return { name, address: standIn, device: moved, isStandIn: true };
+  });
+  if (there === undefined) throw new Error('an end is asked for');
+  return { from: here, to: there, devices: devices.map((device) => placed.get(device.id) ?? device) };
+}
+
+interface FoundEnd {
+  readonly name: string;
+  readonly address: Address | undefined;
+  readonly device: Device | undefined;
+}
+
+function readEnd(text: string, devices: readonly Device[]): FoundEnd {
+  const address = parseAddress(text);
+  if (!('fault' in address)) {
+    const device = devices.find((one) => deviceIdentity(one).addresses.some((own) => isSame(own, address)));
+    return { name: device === undefined ? text : deviceName(device), address, device };
+  }
+  const device = pickDevice(devices, text);
+  return { name: deviceName(device), address: deviceIdentity(device).addresses[0], device };
+}
+
+const isSame = (a: Address, b: Address): boolean => a.family === b.family && a.value === b.value;

@@ -2,7 +2,7 @@
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
-import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
+import { printAddress } from '../../policy/address.ts';
 import { admittingRules, decide, rulesOf, type Decision, type RuleReason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
@@ -18,18 +18,12 @@ import { readPort } from '../terminal/port.ts';
 import { visible } from '../../node/visible.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { renderTable } from '../terminal/table.ts';
-import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
+import { allDevices, deviceName } from '../lookup/device.ts';
 import { allStatuses } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
 import { doubtAbout, verdictWords } from './enforcement.ts';
-import { readAsked, type Asked, type ExplainOptions } from './explain-ends.ts';
+import { readAsked, readEnds, type Asked, type End, type ExplainOptions } from './explain-ends.ts';
 import { fleetOf, knownPolicy } from './nft.ts';
-
-interface End {
-  readonly name: string;
-  readonly address: Address;
-  readonly device: Device | undefined;
-}
 
 interface Side {
   readonly device: Device;
@@ -48,15 +42,10 @@ interface Side {
 
 export async function explain(session: Session, row: readonly string[], options: ExplainOptions): Promise<void> {
   const asked = readAsked(row, options);
-  const [devices, groups, statuses] = await Promise.all([
-    allDevices(session),
-    allGroups(session),
-    allStatuses(session),
-  ]);
-  const to = readEnd(asked.to, devices);
+  const [all, groups, statuses] = await Promise.all([allDevices(session), allGroups(session), allStatuses(session)]);
+  const { from, to, devices } = readEnds(asked, all);
   const known: Known = { groups, statuses, fleet: fleetOf(devices), names: peerNames(devices) };
-  if (asked.from === undefined) return explainWho(session, asked, { to, devices, ...known });
-  const from = readEnd(asked.from, devices);
+  if (from === undefined) return explainWho(session, asked, { to, devices, ...known });
   if (from.address.family !== to.address.family) {
     throw usageError(
       `${from.name} is IPv${from.address.family} and ${to.name} is IPv${to.address.family}: no packet goes between them`,
@@ -105,7 +94,7 @@ async function explainWho(
   const admitted = devices.flatMap((device) => {
     const [own] = deviceIdentity(device).addresses;
     if (own === undefined || own.family !== to.address.family || device.id === to.device?.id) return [];
-    const sides = sidesOf({ name: deviceName(device), address: own, device }, to, transport, known);
+    const sides = sidesOf({ name: deviceName(device), address: own, device, isStandIn: false }, to, transport, known);
     const [last] = sides.slice(-1);
     return last !== undefined && sides.every(({ decision }) => decision.verdict === 'accept')
       ? [{ device, why: reasonWords(last)[0] ?? '', doubts: sides.flatMap(({ doubt }) => doubt ?? []) }]
@@ -132,22 +121,6 @@ async function explainWho(
       ),
   });
 }
-
-/** An address, or a device by any of its names; then its tunnel address counts, or the first of its others. */
-function readEnd(text: string, devices: readonly Device[]): End {
-  const address = parseAddress(text);
-  if (!('fault' in address)) {
-    const device = devices.find((one) => deviceIdentity(one).addresses.some((own) => sameAddress(own, address)));
-    return { name: device === undefined ? text : deviceName(device), address, device };
-  }
-  const device = pickDevice(devices, text);
-  const [own] = deviceIdentity(device).addresses;
-  if (own === undefined)
-    throw usageError(`device ${deviceName(device)} has no address of its own; give the address instead of the name`);
-  return { name: deviceName(device), address: own, device };
-}
-
-const sameAddress = (a: Address, b: Address): boolean => a.family === b.family && a.value === b.value;
 
 const echoRequest = { 4: { kind: 'icmp', type: 8 }, 6: { kind: 'icmpv6', type: 128 } } as const;
 
@@ -262,8 +235,8 @@ function render(explanation: {
   readonly paint: Paint;
 }): string {
   const { from, to, asked, passes, sides, paint } = explanation;
-  const end = ({ name, address }: End): string => {
-    const text = printAddress(address.family, address.value);
+  const end = ({ name, address, isStandIn }: End): string => {
+    const text = isStandIn ? 'no address yet' : printAddress(address.family, address.value);
     return visible(name === text ? name : `${name} (${text})`);
   };
   const verdict = (good: boolean): string => paint(good ? 'green' : 'red', good ? 'allowed' : 'refused');
@@ -282,13 +255,18 @@ function render(explanation: {
   }
   const whole =
     sides.length === 2 ? '' : 'Only one end is a device of this organization: the other end was not judged.';
-  const containers = sides.flatMap(containersWords).map((line) => paint('dim', line));
-  return [...lines, ...containers, ...(whole === '' ? [] : [paint('dim', whole)])].map((line) => `${line}\n`).join('');
+  const nowhere = [from, to].filter(({ isStandIn }) => isStandIn).map(({ name }) => name);
+  const notes = [
+    ...sides.flatMap(containersWords),
+    ...(whole === '' ? [] : [whole]),
+    ...(nowhere.length === 0 ? [] : [`Rules by address cannot match ${visible(nowhere.join(' and '))} yet.`]),
+  ].map((line) => paint('dim', line));
+  return [...lines, ...notes].map((line) => `${line}\n`).join('');
 }
 
-const endData = ({ name, address, device }: End): object => ({
+const endData = ({ name, address, device, isStandIn }: End): object => ({
   name,
-  address: printAddress(address.family, address.value),
+  ...(isStandIn ? {} : { address: printAddress(address.family, address.value) }),
   ...(device !== undefined && { device_id: device.id }),
 });
 

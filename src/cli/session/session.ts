@@ -27,6 +27,8 @@ export interface GlobalValues {
   readonly yes?: boolean;
   /** Of commands that write policy: how long to wait until it is in force. */
   readonly wait?: string | true;
+  /** Of some of them: tell what would change, and write nothing. */
+  readonly dryRun?: boolean;
 }
 
 export interface SessionOptions {

@@ -1,4 +1,5 @@
 /** Owns `--wait`: until a revision, mostly that of a write, is in force on every device, with a line that tells how far it is. */
+import { setTimeout } from 'node:timers/promises';
 import type { Convergence } from '../../api/enforcement/convergence.ts';
 import { CliError } from '../terminal/exit.ts';
 import type { Layout } from '../terminal/table.ts';
@@ -28,9 +29,10 @@ async function revisionOf(session: Session): Promise<number> {
 
 /** Waits until it is in force. `given`: the option's value; true where it has none. */
 export async function waitInForce(session: Session, given: string | true): Promise<void> {
-  if (session.isLeft) return;
+  if (session.isLeft || session.values.dryRun === true) return;
+  const until = deadlineOf(given);
   const revision = await revisionOf(session);
-  const answer = await followInForce(session, revision, given);
+  const answer = await followInForce(session, revision, until);
   if (isOver(answer)) return session.say(`Revision ${revision} is ${countsLine(answer)}.`);
   const shown = mostUrgent(answer.pending).slice(0, shownDevices);
   const more = answer.devices - answer.in_force - shown.length;
@@ -40,9 +42,12 @@ export async function waitInForce(session: Session, given: string | true): Promi
   throw new CliError('timeOver', `time is over: revision ${revision} is ${countsLine(answer)}`, details);
 }
 
+/** By `performance.now()`. */
+export const deadlineOf = (given: string | true): number =>
+  performance.now() + (given === true ? defaultMs : readDuration(given));
+
 /** Until everything that is connected has answered, or until the time is over. */
-export async function followInForce(session: Session, revision: number, given: string | true): Promise<Convergence> {
-  const until = performance.now() + (given === true ? defaultMs : readDuration(given));
+export async function followInForce(session: Session, revision: number, until: number): Promise<Convergence> {
   const client = await session.client();
   const organization = await session.organization();
   try {
@@ -58,6 +63,26 @@ export async function followInForce(session: Session, revision: number, given: s
       // Nobody who could still get there is left, and somebody has said that it does not work.
       if (isRefused(answer) && answer.behind === 0) return answer;
       session.terminal.progress(`waiting for revision ${revision}: ${countsLine(answer)}`);
+    }
+  } finally {
+    session.terminal.progress(undefined);
+  }
+}
+
+const joinPollMs = 500;
+
+/** Until so many devices are in the organization, or until the time is over. */
+export async function followJoining(session: Session, wanted: number, until: number): Promise<void> {
+  const client = await session.client();
+  const organization = await session.organization();
+  const { signal } = session;
+  try {
+    for (;;) {
+      const { devices } = await client.statuses.convergence(organization, { limit: 1, signal });
+      const leftMs = until - performance.now();
+      if (devices >= wanted || leftMs <= 0) return;
+      session.terminal.progress(`waiting for devices: ${devices} of ${wanted} joined`);
+      await setTimeout(Math.min(joinPollMs, leftMs), undefined, { signal });
     }
   } finally {
     session.terminal.progress(undefined);

@@ -20,11 +20,13 @@ export function addStatusCommand(program: Command): void {
           '--wait [duration]',
           'wait until it is in force on every device, 2 minutes unless given: --wait=30s',
         ),
+        new Option('--devices <number>', 'with --wait: also until so many devices have joined'),
         new Option('--exit-code', 'end with 1 unless it is in force everywhere'),
       ],
       examples: [
         'ringfence status',
         'ringfence status --wait=30s',
+        'ringfence status --wait --devices 12',
         'ringfence status --exit-code',
         'ringfence status -o json',
       ],

@@ -2,13 +2,14 @@
 import type { Convergence } from '../../api/enforcement/convergence.ts';
 import { countsLine, mostUrgent, renderExceptions } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
-import { followInForce, isRefused } from '../session/wait.ts';
+import { deadlineOf, followInForce, followJoining, isRefused } from '../session/wait.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
 
 export interface StatusOptions {
   readonly revision?: string;
   readonly exitCode?: boolean;
   readonly wait?: string | true;
+  readonly devices?: string;
 }
 
 /** More than a screen holds nobody reads. */
@@ -20,13 +21,11 @@ function readRevision(text: string | undefined): number | undefined {
   return Number(text);
 }
 
-async function awaited(
-  session: Session,
-  revision: number,
-  wait: string | true,
-): Promise<{ readonly revision: number }> {
-  await followInForce(session, revision, wait);
-  return { revision };
+function readDevices({ devices, wait }: StatusOptions): number {
+  if (devices === undefined) return 0;
+  if (!/^\d{1,9}$/.test(devices)) throw usageError(`\`${devices}\` is not a number of devices`);
+  if (wait === undefined) throw usageError('--devices says what --wait waits for: give both');
+  return Number(devices);
 }
 
 export async function status(session: Session, options: StatusOptions): Promise<void> {
@@ -38,9 +37,15 @@ export async function status(session: Session, options: StatusOptions): Promise<
     client.statuses.convergence(organization, { ...about, signal });
   const about = revision === undefined ? {} : { revision };
   const { wait } = options;
-  // What is the newest now is waited for, not what is written meanwhile.
-  const answer =
-    wait === undefined ? await ask(about) : await ask(await awaited(session, (await ask(about)).revision, wait));
+  const wanted = readDevices(options);
+  const awaited = async (until: number): Promise<Convergence> => {
+    if (wanted > 0) await followJoining(session, wanted, until);
+    // What is the newest now is waited for, not what is written meanwhile.
+    const newest = await ask(about);
+    await followInForce(session, newest.revision, until);
+    return ask({ revision: newest.revision });
+  };
+  const answer = wait === undefined ? await ask(about) : await awaited(deadlineOf(wait));
   const pending = mostUrgent(answer.pending);
   const [shown, more] = [pending.slice(0, shownDevices), pending.length - shownDevices];
   await session.print({
@@ -55,7 +60,7 @@ export async function status(session: Session, options: StatusOptions): Promise<
       return `${head}\n\n${renderExceptions(shown, Date.now(), layout)}${rest}`;
     },
   });
-  if (pending.length === 0) return;
+  if (pending.length === 0 && answer.devices >= wanted) return;
   if (wait !== undefined) process.exitCode = isRefused(answer) ? exitCodes.failed : exitCodes.timeOver;
   else if (options.exitCode === true) process.exitCode = exitCodes.failed;
 }

@@ -62,8 +62,8 @@ const rules = ['inbound_rules', 'outbound_rules'] as const;
 
 /** What leads from one state of a group to another; an absent one was not there. */
 export function groupChanges(
-  before: SecurityGroup | undefined,
-  after: SecurityGroup | undefined,
+  before: Partial<SecurityGroup> | undefined,
+  after: Partial<SecurityGroup> | undefined,
   names: DeviceNaming = namedById,
 ): readonly Line[] {
   const none: Partial<SecurityGroup> = {};

@@ -110,6 +110,8 @@ export interface Services {
   readonly limits: Limits;
   /** Where webhooks may go. */
   readonly webhookHosts: readonly WebhookHost[];
+  /** Where people and devices reach this server, where it was told so. */
+  readonly publicUrl: string | undefined;
 }
 
 export type Handler<Id extends OperationId> = (call: Call<Id>, services: Services) => Promise<Answer>;

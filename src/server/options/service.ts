@@ -92,7 +92,7 @@ export const serviceOptions = {
   publicUrl: {
     flags: '--public-url <url>',
     env: 'RINGFENCE_PUBLIC_URL',
-    help: 'where people reach the web UI (default: the address it listens on)',
+    help: 'where people and devices reach the server (default: the address it listens on)',
     read: readPublicUrl,
   },
   webhookHosts: {

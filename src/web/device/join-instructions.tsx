@@ -88,8 +88,8 @@ export function JoinInstructions({
       <TakeAway text={lines} copied={lines.replaceAll('\\\n  ', '')} label="The command" />
       {isLoopback(server) ? (
         <p className="note note-warn" role="alert">
-          <code>{server}</code> is this machine only: no other device reaches it there. Put the address
-          that devices reach in its place, or start the server with it as <code>--public-url</code>.
+          <code>{server}</code> is this machine only: no other device reaches it there. Put the address that devices
+          reach in its place, or start the server with it as <code>--public-url</code>.
         </p>
       ) : null}
       <Joined org={org} since={since} uses={made.uses_left} />

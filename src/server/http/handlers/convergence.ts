@@ -2,6 +2,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { inForceWords, type InForce } from '../../../api/enforcement/in-force.ts';
 import { pathFor } from '../../../api/paths.ts';
+import type { DeviceId } from '../../../policy/ids.ts';
+import { isObject } from '../../../policy/json.ts';
 import type { Standing, Standings } from '../../convergence/contract.ts';
 import { credentialId, type Principal } from '../../identity/authenticate.ts';
 import type { StreamPlace, StreamPlaces } from '../../stream-places.ts';
@@ -18,7 +20,26 @@ const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampl
   return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body });
 };
 
-const statusOf = ({ revision: _revision, ...status }: Standing): string => JSON.stringify(status);
+/** What a device counted is for owners and for its own user (reference 2.11). */
+function statusFor(mayCount: (device: DeviceId) => boolean): (standing: Standing) => string {
+  return ({ revision: _revision, ...standing }) => {
+    const { status } = standing;
+    if (!isObject(status) || status['group_packets'] === undefined || mayCount(standing.device_id))
+      return JSON.stringify(standing);
+    const { group_packets: _packets, ...rest } = status;
+    return JSON.stringify({ ...standing, status: rest });
+  };
+}
+
+async function countedFor(
+  { subjects, principal, params }: Parameters<Handler<'listDeviceStatuses'>>[0],
+  { store }: Parameters<Handler<'listDeviceStatuses'>>[1],
+): Promise<(device: DeviceId) => boolean> {
+  if (subjects.byOwner) return () => true;
+  if (principal.kind !== 'user') return () => false;
+  const own = new Set(await store.devices.ofUser(params.org_id, principal.user_id));
+  return (device) => own.has(device);
+}
 
 /** Those after an id, as far as they are asked for. */
 function partOf<T extends Standing>(
@@ -29,14 +50,15 @@ function partOf<T extends Standing>(
   return from === -1 ? [] : all.slice(from, from + limit);
 }
 
-const listStatuses: Handler<'listDeviceStatuses'> = async (call, { convergence }) => {
-  const { devices = [] } = (await convergence.read(call.params.org_id)) ?? {};
+const listStatuses: Handler<'listDeviceStatuses'> = async (call, services) => {
+  const { devices = [] } = (await services.convergence.read(call.params.org_id)) ?? {};
+  const json = statusFor(await countedFor(call, services));
   const readPart = async (part: { after?: string | undefined; limit: number }): Promise<readonly Standing[]> => {
     // Each part is written in a turn of its own: whoever else is served goes in between.
     await nextTurn();
     return partOf(devices, part);
   };
-  return answerList(call, readPart, { id: ({ device_id }) => device_id, json: statusOf });
+  return answerList(call, readPart, { id: ({ device_id }) => device_id, json });
 };
 
 export const pendingOf = ({ device_id, hostname, in_force, revision, last_seen_at, code, detail }: Standing) => ({

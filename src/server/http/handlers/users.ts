@@ -130,7 +130,7 @@ const showKey = (key: EnrollmentKeyRecord): EnrollmentKey => ({
 
 const day = 24 * 60 * 60 * 1000;
 
-const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store, random, clock }) => {
+const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store, random, clock, publicUrl }) => {
   const { name = '', uses = 1, expires_at, security_groups = [], labels = [] } = call.body;
   const { secret, digest } = mint('enroll', random);
   const { org_id } = call.params;
@@ -143,7 +143,10 @@ const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store
     labels: normalLabels(labels),
   });
   const location = pathFor('readEnrollmentKey', { org_id, key_id: key.id });
-  return record({ ...showKey(key), key: secret }, { location });
+  return record(
+    { ...showKey(key), key: secret, ...(publicUrl !== undefined && { public_url: publicUrl }) },
+    { location },
+  );
 };
 
 const listEnrollmentKeys: Handler<'listEnrollmentKeys'> = async (call, { store }) => {

@@ -47,6 +47,7 @@ interface PageQuery {
   readonly after?: string | undefined;
   readonly gt_revision?: number | undefined;
   readonly at_revision?: number | undefined;
+  readonly kind?: 'user' | 'device' | undefined;
 }
 
 /** Asks the store for one part. */
@@ -115,7 +116,7 @@ export async function answerList<T>(
   show: Show<T>,
   { first: records = firstPart }: { readonly first?: number } = {},
 ): Promise<ListAnswer> {
-  const { limit, gt_revision, at_revision } = call.query;
+  const { limit, gt_revision, at_revision, kind } = call.query;
   const parts = partsOf(call.query, { most: limit ?? Number.POSITIVE_INFINITY, first: records }, read, show);
   const first = (await parts.next()).value as Part;
   if (limit === undefined) {
@@ -132,8 +133,8 @@ export async function answerList<T>(
   }
   const json = `[${texts.join(',')}]`;
   if (next === undefined) return { kind: 'list', json };
-  const revisions = Object.entries({ gt_revision, at_revision })
+  const filters = Object.entries({ gt_revision, at_revision, kind })
     .map(([name, value]) => (value === undefined ? '' : `&${name}=${value}`))
     .join('');
-  return { kind: 'list', json, next: `${call.path}?limit=${limit}&after=${next}${revisions}` };
+  return { kind: 'list', json, next: `${call.path}?limit=${limit}&after=${next}${filters}` };
 }

@@ -49,9 +49,10 @@ const insertDeviceToken = statement<TokenRow>(
   `INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, expires_at, created_at)
    SELECT $1, $2, d.user_id, d.org_id, d.id, $4, $5, $6, $7 FROM devices d WHERE d.id = $3 AND (d.org_id = $8) IS TRUE RETURNING ${columns}`,
 );
+/** Values: user, after this id, limit, whether of devices (null: both). */
 const listTokens = statement<TokenRow>(
   'list_tokens',
-  `SELECT ${columns} FROM tokens WHERE user_id = $1 AND id > $2 ORDER BY id LIMIT $3`,
+  `SELECT ${columns} FROM tokens WHERE user_id = $1 AND id > $2 AND coalesce((device_id IS NOT NULL) = $4::boolean, true) ORDER BY id LIMIT $3`,
 );
 const getToken = statement<TokenRow>('get_token', `SELECT ${columns} FROM tokens WHERE id = $1`);
 
@@ -197,7 +198,8 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
     },
 
     async list(user, query) {
-      return (await reads.run(listTokens, [user, ...pageValues(query)])).map((row) => record(row));
+      const ofDevices = query?.kind === undefined ? null : query.kind === 'device';
+      return (await reads.run(listTokens, [user, ...pageValues(query), ofDevices])).map((row) => record(row));
     },
 
     async get(id) {

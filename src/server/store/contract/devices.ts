@@ -29,6 +29,8 @@ export type DevicePatch = Partial<DeviceFields> & { readonly security_groups?: r
  */
 export interface Devices {
   list(org: OrganizationId, query?: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;
+  /** The devices of one member. */
+  ofUser(org: OrganizationId, user: UserId): Promise<readonly DeviceId[]>;
   get(org: OrganizationId, id: DeviceId): Promise<Stored<DeviceRecord>>;
   create(org: OrganizationId, by: Actor, device: NewDevice): Promise<Stored<DeviceRecord>>;
   update(

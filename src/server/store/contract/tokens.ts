@@ -20,8 +20,11 @@ export interface Tokens {
   issue(user: UserId, token: NewToken, audit?: AuditNote): Promise<TokenRecord>;
   /** A further token for a device (the first comes with its creation). */
   issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;
-  /** The user's own tokens and those of its devices. */
-  list(user: UserId, query?: Page): Promise<readonly TokenRecord[]>;
+  /** The user's own tokens and those of its devices, or only one of these kinds. */
+  list(
+    user: UserId,
+    query?: Page & { readonly kind?: TokenRecord['kind'] | undefined },
+  ): Promise<readonly TokenRecord[]>;
   get(id: TokenId): Promise<TokenRecord>;
   /** Gives the token another secret; the old one stops at once. */
   rotate(id: TokenId, digest: Digest, audit?: AuditNote): Promise<TokenRecord>;

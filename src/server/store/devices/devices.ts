@@ -1,6 +1,6 @@
 /** Owns devices in the store: their fields, their lists of groups, and how they come, change and go. */
 import { createHash } from 'node:crypto';
-import { parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
+import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { DevicePatch, Devices, NewDevice } from '../contract/devices.ts';
 import { refuse } from '../contract/errors.ts';
@@ -160,6 +160,11 @@ export function devicesIn(context: Context): Devices {
         ? reads.run(sql.listDevicesSince, [...page, since])
         : reads.run(sql.listDevices, page));
       return rows.map((row) => stored<DeviceRecord>(row));
+    },
+
+    async ofUser(org, user) {
+      const rows = await reads.run(sql.devicesOfUser, [org, user]);
+      return rows.map(({ id }) => parseDeviceId(id));
     },
 
     async get(org, id) {

@@ -32,6 +32,12 @@ export const listDevicesSince = statement<BodyRow>(
   'SELECT id, revision, body FROM devices WHERE org_id = $1 AND id > $2 AND revision > $4 ORDER BY id LIMIT $3',
 );
 
+/** Values: organization, user. */
+export const devicesOfUser = statement<{ id: string }>(
+  'devices_of_user',
+  'SELECT id FROM devices WHERE org_id = $1 AND user_id = $2',
+);
+
 /** Values: organization, id. */
 export const getDevice = statement<DeviceRow>(
   'get_device',
