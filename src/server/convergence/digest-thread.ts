@@ -1,4 +1,5 @@
 /** Owns who works digests out: small ones at once, large ones in a thread of their own, one after the other, so that nobody else waits for them. */
+import { basename } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
@@ -47,7 +48,8 @@ export class DigestThread implements Digester {
   async digest(task: DigestTask): Promise<string | undefined> {
     const { entryUrl, threadName } = await import('./digest-thread-entry.ts');
     // Only a file of its own can be a thread's beginning: in tests, and where everything is one file, there is none.
-    const isAlone = /\/[^/]*digest-thread-entry[^/]*\.mjs$/.test(entryUrl);
+    const file = basename(entryUrl);
+    const isAlone = file.includes('digest-thread-entry') && file.endsWith('.mjs');
     if (!isAlone || weightOf(task) <= smallTask) return digestOf(task.groups, new Fleet(task.devices));
     const turn = this.#last.then(() =>
       this.#ask(task, () => new Worker(new URL(entryUrl), { workerData: threadName, resourceLimits })),
