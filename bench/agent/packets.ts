@@ -38,24 +38,31 @@ export interface Device {
   readonly mean: number[];
 }
 
+/** A device under a policy, with what sends to it; `opened` keeps its namespaces, whatever fails here. */
+export async function openDevice(
+  opened: Namespace[],
+  { name, ranges, policy }: Pick<Device, 'name' | 'ranges'> & { readonly policy: CanonicalPolicy | undefined },
+): Promise<Device> {
+  const [namespace, peer] = await Promise.all([Namespace.create(), Namespace.create()]);
+  opened.push(namespace, peer);
+  await connect(
+    { namespace, name: 'rf0', addresses: ['100.64.0.1/24'] },
+    { namespace: peer, name: 'rf0', addresses: ['100.64.0.2/24'] },
+  );
+  await namespace.sysctl({ 'net/ipv4/conf/all/rp_filter': 0, 'net/ipv4/conf/rf0/rp_filter': 0 });
+  await namespace.run(['ip', 'route', 'add', '10.0.0.0/8', 'via', '100.64.0.2']);
+  await namespace.run(['nft', '-f', '-'], sink);
+  if (policy !== undefined) await namespace.run(['nft', '-f', '-'], printCommands(install(compile(policy, where))));
+  return { name, ranges, namespace, peer, hardware: await hardwareAddress(namespace, 'rf0'), quiet: [], mean: [] };
+}
+
 export async function measurePackets(): Promise<readonly Goal[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-packets-'));
   const opened: Namespace[] = [];
   try {
     const program = compileProgram('../agent/packets.c', folder);
-    const open = async (name: string, ranges: number, policy: CanonicalPolicy | undefined): Promise<Device> => {
-      const [namespace, peer] = await Promise.all([Namespace.create(), Namespace.create()]);
-      opened.push(namespace, peer);
-      await connect(
-        { namespace, name: 'rf0', addresses: ['100.64.0.1/24'] },
-        { namespace: peer, name: 'rf0', addresses: ['100.64.0.2/24'] },
-      );
-      await namespace.sysctl({ 'net/ipv4/conf/all/rp_filter': 0, 'net/ipv4/conf/rf0/rp_filter': 0 });
-      await namespace.run(['ip', 'route', 'add', '10.0.0.0/8', 'via', '100.64.0.2']);
-      await namespace.run(['nft', '-f', '-'], sink);
-      if (policy !== undefined) await namespace.run(['nft', '-f', '-'], printCommands(install(compile(policy, where))));
-      return { name, ranges, namespace, peer, hardware: await hardwareAddress(namespace, 'rf0'), quiet: [], mean: [] };
-    };
+    const open = (name: string, ranges: number, policy: CanonicalPolicy | undefined) =>
+      openDevice(opened, { name, ranges, policy });
     const devices = [
       await open('no firewall', 0, undefined),
       await open('default chain', 0, defaultPolicy),

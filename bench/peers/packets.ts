@@ -2,33 +2,22 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compile } from '../../src/nft/compile.ts';
-import { parseInterfaceName } from '../../src/nft/names.ts';
-import { install } from '../../src/nft/plan.ts';
 import { defaultPolicy, group } from '../../src/nft/policies.fixture.ts';
-import { printCommands } from '../../src/nft/print.ts';
 import { printAddress } from '../../src/policy/address.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import { canonicalizeNames } from '../../src/policy/canonicalize.ts';
 import { Fleet } from '../../src/policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
 import { resolvePolicy } from '../../src/policy/fleet/resolve.ts';
-import { connect, hardwareAddress, Namespace } from '../../test/lib/netns.ts';
-import { packets, ratio, rounds, sendInTurn, type Device } from '../agent/packets.ts';
+import type { Namespace } from '../../test/lib/netns.ts';
+import { openDevice, packets, ratio, rounds, sendInTurn, type Device } from '../agent/packets.ts';
 import { firstPort, ports, rangeStart } from '../agent/ranges.ts';
 import { median, type Goal } from '../lib/goals.ts';
 import { table } from '../lib/table.ts';
 import { compile as compileProgram } from '../watch/tools.ts';
 
-const where = { interface: parseInterfaceName('rf0'), neighbourDiscovery: true, salt: '' };
 /** The generator sends from the first 32 addresses of each block; so many blocks are a thousand members. */
 const [hosts, blocks] = [32, 31];
-
-const sink = `table inet sink {
-  counter passed { packets 0 bytes 0; }
-  chain input { type filter hook input priority 100; iifname "rf0" meta l4proto tcp counter name passed drop; }
-}
-`;
 
 /** Every selector is one rule of its own, for all ports that are sent to. */
 function policyOfSelectors(selectors: number): CanonicalPolicy {
@@ -55,19 +44,8 @@ export async function measurePeerPackets(): Promise<readonly Goal[]> {
   const opened: Namespace[] = [];
   try {
     const program = compileProgram('../agent/packets.c', folder);
-    const open = async (name: string, ranges: number, policy: CanonicalPolicy): Promise<Device> => {
-      const [namespace, peer] = await Promise.all([Namespace.create(), Namespace.create()]);
-      opened.push(namespace, peer);
-      await connect(
-        { namespace, name: 'rf0', addresses: ['100.64.0.1/24'] },
-        { namespace: peer, name: 'rf0', addresses: ['100.64.0.2/24'] },
-      );
-      await namespace.sysctl({ 'net/ipv4/conf/all/rp_filter': 0, 'net/ipv4/conf/rf0/rp_filter': 0 });
-      await namespace.run(['ip', 'route', 'add', '10.0.0.0/8', 'via', '100.64.0.2']);
-      await namespace.run(['nft', '-f', '-'], sink);
-      await namespace.run(['nft', '-f', '-'], printCommands(install(compile(policy, where))));
-      return { name, ranges, namespace, peer, hardware: await hardwareAddress(namespace, 'rf0'), quiet: [], mean: [] };
-    };
+    const open = (name: string, ranges: number, policy: CanonicalPolicy) =>
+      openDevice(opened, { name, ranges, policy });
     const chain = await open('default chain', 0, defaultPolicy);
     const devices: Device[] = [];
     for (const selectors of [1, 16, 64]) {
