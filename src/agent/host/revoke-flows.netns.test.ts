@@ -77,7 +77,7 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     const [table, routes] =
       way === 'programs'
         ? [commandFlowTable(run), commandRouteTable(run)]
-        : [netlinkFlowTable(channel, never), netlinkRouteTable(channel, nowhere)];
+        : [netlinkFlowTable(channel, never, { manySockets: 16 }), netlinkRouteTable(channel, nowhere)];
     return revokeFlows({ routes, table }, { interface: 'rf0', before: [before], after, remotes });
   };
   const tracked = async (): Promise<number[]> => {

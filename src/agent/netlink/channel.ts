@@ -5,7 +5,7 @@ import type { Clock } from '../../client/clock.ts';
 import { helperEnvironment } from '../host/supervised-process.ts';
 import { FrameReader, writeFrame } from './frames.ts';
 import { helperArgv } from './helper-script.ts';
-import { concat, controlType, errorNumber, flag, readMessages, writeMessage, type Message } from './message.ts';
+import { controlType, errorNumber, flag, readMessages, writeMessage, writeMessages, type Message } from './message.ts';
 
 export type ChannelErrorCode =
   /** The helper cannot be started here. */
@@ -106,11 +106,11 @@ export class NetlinkChannel {
         const first = this.#take(part.length);
         const last = first + part.length - 1;
         // Success is silent, except the last one's: it tells that all were dealt with.
-        const bytes = part.map(({ type, flags = 0, payload }, i) => {
+        const messages = part.map(({ type, flags = 0, payload }, i) => {
           const ack = first + i === last ? flag.ack : 0;
-          return writeMessage({ type, flags: flags | flag.request | ack, sequence: first + i, payload });
+          return { type, flags: flags | flag.request | ack, sequence: first + i, payload };
         });
-        await this.#ask(protocol, concat(bytes), (message) => {
+        await this.#ask(protocol, writeMessages(messages), (message) => {
           if (message.sequence < first || message.sequence > last) return false;
           const index = at + message.sequence - first;
           if (message.type !== controlType.error) {
@@ -150,13 +150,13 @@ export class NetlinkChannel {
       const first = this.#take(requests.length + 2);
       const last = first + requests.length;
       const all = [marks.begin, ...requests, marks.end];
-      const bytes = all.map(({ type, flags = 0, payload }, i) => {
+      const messages = all.map(({ type, flags = 0, payload }, i) => {
         // What the kernel says of the last request, it says after the commit.
         const ack = first + i === last ? flag.ack : 0;
-        return writeMessage({ type, flags: flags | flag.request | ack, sequence: first + i, payload });
+        return { type, flags: flags | flag.request | ack, sequence: first + i, payload };
       });
       let failed: number | undefined;
-      await this.#ask(protocol, concat(bytes), (message) => {
+      await this.#ask(protocol, writeMessages(messages), (message) => {
         if (message.type !== controlType.error || message.sequence < first || message.sequence > last) return false;
         const number = errorNumber(message);
         if (number !== 0) failed ??= number;

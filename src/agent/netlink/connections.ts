@@ -9,6 +9,7 @@ import {
   addressValue,
   attribute,
   concat,
+  copyNested,
   familyNumber,
   le32,
   nested,
@@ -91,7 +92,7 @@ export function readFlow({ payload }: Pick<Message, 'payload'>): KernelFlow | un
   walkAttributes(payload, headSize, payload.length, (type, from, to) => {
     if (type === cta.original) {
       original = readTuple(payload, from, to);
-      key.push(attribute(cta.original | 0x8000, payload.subarray(from, to)));
+      key.push(copyNested(payload, from, to));
     } else if (type === cta.reply) reply = readTuple(payload, from, to);
     else if (type === cta.zone) key.push(attribute(cta.zone, payload.subarray(from, to)));
   });

@@ -11,8 +11,17 @@ const notPermitted = 1;
 /** Above this many far ends one listing of all is less work than one for each. */
 const mostRemotes = 8;
 
+export interface NetlinkFlowTableOptions {
+  /** From how many sockets with one far end on they are listed, not asked for one by one. */
+  readonly manySockets?: number;
+}
+
 /** Connections by netlink. What the channel cannot do, `otherwise` does. */
-export const netlinkFlowTable = (channel: NetlinkChannel, otherwise: FlowTable): FlowTable => ({
+export const netlinkFlowTable = (
+  channel: NetlinkChannel,
+  otherwise: FlowTable,
+  { manySockets }: NetlinkFlowTableOptions = {},
+): FlowTable => ({
   list: (remotes) =>
     orElse(
       () => listConnections(channel, remotes !== undefined && remotes.length <= mostRemotes ? remotes : undefined),
@@ -21,7 +30,7 @@ export const netlinkFlowTable = (channel: NetlinkChannel, otherwise: FlowTable):
   abort: (flows, index) =>
     orElse(
       async () => {
-        const errno = await abortSockets(channel, flows, index);
+        const errno = await abortSockets(channel, flows, index, manySockets);
         // A kernel that does not end sockets: the program says so in its words.
         return errno === undefined ? undefined : otherwise.abort(flows, index);
       },

@@ -43,7 +43,8 @@ export const familyNumber = (family: 4 | 6): number => (family === 4 ? 2 : 10);
 
 /** The bytes of an address in the order of the network. */
 export function addressBytes(family: 4 | 6, value: bigint): Uint8Array {
-  const bytes = new Uint8Array(family === 4 ? 4 : 16);
+  if (family === 4) return be32(Number(value));
+  const bytes = new Uint8Array(16);
   for (let [i, rest] = [bytes.length - 1, value]; i >= 0; i -= 1, rest >>= 8n) bytes[i] = Number(rest & 0xffn);
   return bytes;
 }
@@ -54,15 +55,33 @@ export function addressValue(bytes: Uint8Array): bigint {
   return value;
 }
 
+// Numbers are put byte by byte: a view of a small array would cost more than all else that is done with it, because
+// the array then gets memory of its own outside of the heap.
+function put16(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value;
+  bytes[at + 1] = value >>> 8;
+}
+
+function put32(bytes: Uint8Array, at: number, value: number): void {
+  put16(bytes, at, value);
+  put16(bytes, at + 2, value >>> 16);
+}
+
 /** One attribute, padded. */
 export function attribute(type: number, payload: Uint8Array): Uint8Array {
   const length = attributeHeaderSize + payload.length;
   const bytes = new Uint8Array(aligned(length));
-  const view = new DataView(bytes.buffer);
-  view.setUint16(0, length, true);
-  view.setUint16(2, type, true);
+  put16(bytes, 0, length);
+  put16(bytes, 2, type);
   bytes.set(payload, attributeHeaderSize);
   return bytes;
+}
+
+/** A copy of the attribute whose payload lies between these places, as one that holds attributes. */
+export function copyNested(bytes: Uint8Array, from: number, to: number): Uint8Array {
+  const copy = bytes.slice(from - attributeHeaderSize, aligned(to));
+  copy[3] = (copy[3] ?? 0) | (nestedFlag >>> 8);
+  return copy;
 }
 
 /** An attribute that holds attributes. */
@@ -76,17 +95,23 @@ export interface Message {
   readonly payload: Uint8Array;
 }
 
-export function writeMessage({ type, flags, sequence, payload }: Message): Uint8Array {
-  const length = headerSize + payload.length;
-  const bytes = new Uint8Array(aligned(length));
-  const view = new DataView(bytes.buffer);
-  view.setUint32(0, length, true);
-  view.setUint16(4, type, true);
-  view.setUint16(6, flags, true);
-  view.setUint32(8, sequence, true);
-  bytes.set(payload, headerSize);
+export function writeMessages(messages: readonly Message[]): Uint8Array {
+  const size = messages.reduce((sum, { payload }) => sum + aligned(headerSize + payload.length), 0);
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const { type, flags, sequence, payload } of messages) {
+    const length = headerSize + payload.length;
+    put32(bytes, at, length);
+    put16(bytes, at + 4, type);
+    put16(bytes, at + 6, flags);
+    put32(bytes, at + 8, sequence);
+    bytes.set(payload, at + headerSize);
+    at += aligned(length);
+  }
   return bytes;
 }
+
+export const writeMessage = (message: Message): Uint8Array => writeMessages([message]);
 
 const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, byteLength);
