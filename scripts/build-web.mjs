@@ -50,6 +50,16 @@ export async function buildWeb({ outdir }) {
     logLevel: 'warn',
     plugins: [
       {
+        name: 'preload React',
+        // The first file asks for it as it runs; so the browser learns of it with the HTML.
+        transformIndexHtml: (_, { bundle = {} }) =>
+          Object.values(bundle).flatMap((file) => {
+            const isReact = file.type === 'chunk' && file.facadeModuleId?.endsWith('/react-dom/client.js') === true;
+            const attrs = { rel: 'modulepreload', crossorigin: true, href: `/ui/${file.fileName}` };
+            return isReact ? [{ tag: 'link', attrs, injectTo: /** @type {const} */ ('head') }] : [];
+          }),
+      },
+      {
         name: 'modules',
         // Styles are taken out of the chunks: those that were loaded went into a file of their own.
         moduleParsed: ({ id }) => void (/\.css(\?|$)/.test(id) && modules.add(pathOf(id))),

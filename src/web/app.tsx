@@ -1,6 +1,16 @@
 /** Owns the outermost parts: look, and whether the pages or the sign-in stand there. */
 import { MantineProvider } from '@mantine/core';
-import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
+import {
+  lazy,
+  startTransition,
+  Suspense,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type ReactNode,
+} from 'react';
 import type { SignInMethods } from '../api/sign-in.ts';
 import type { WhoAmI } from '../api/user.ts';
 import type { Client } from '../client/http.ts';
@@ -24,9 +34,9 @@ const loadPages = () => import('./inside.tsx');
 const Pages = lazy(async () => ({ default: (await loadPages()).Inside }));
 /** Whoever was signed in in this tab most likely still is: what they will need is fetched while the server is asked. */
 if (storedToken() !== undefined) {
-  void loadPages();
+  setTimeout(() => void loadPages());
   // The page that most visits begin with.
-  if (location.pathname.endsWith('/overview')) void import('./pages/overview.tsx');
+  if (location.pathname.endsWith('/overview')) setTimeout(() => void import('./pages/overview.tsx'));
 }
 
 interface Inside {
@@ -50,12 +60,14 @@ function Door(): ReactNode {
     token.current = secret;
     if (secret === undefined) forgetToken();
     else keepToken(secret);
-    setWhere((before) => {
-      if (before.kind === 'in' && before.me.id === me.id)
-        return { ...before, me, round: before.round + 1, expired: false };
-      const client = lastingClient(() => token.current);
-      return { kind: 'in', me, client, round: 0, expired: false };
-    });
+    startTransition(() =>
+      setWhere((before) => {
+        if (before.kind === 'in' && before.me.id === me.id)
+          return { ...before, me, round: before.round + 1, expired: false };
+        const client = lastingClient(() => token.current);
+        return { kind: 'in', me, client, round: 0, expired: false };
+      }),
+    );
   }, []);
 
   const enter = useCallback(
@@ -93,7 +105,7 @@ function Door(): ReactNode {
       });
       if (stored !== undefined) return enter(stored);
       const me = (await asked).provider?.browser === true ? await sessionUser() : undefined;
-      return me === undefined ? setWhere({ kind: 'out' }) : admit(me, undefined);
+      return me === undefined ? startTransition(() => setWhere({ kind: 'out' })) : admit(me, undefined);
     };
     begin().catch((error: unknown) =>
       setWhere({ kind: 'out', why: error instanceof Error ? error.message : undefined }),

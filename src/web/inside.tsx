@@ -1,11 +1,12 @@
 /** Owns everything behind the sign-in: queries, pages, messages, and the sign-in that stands over them when the credential has ended. */
-import { Notifications } from '@mantine/notifications';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
-import { useEffect, useRef, useState, type ComponentProps, type ReactNode } from 'react';
+import { lazy, Suspense, useEffect, useRef, useState, type ComponentProps, type ReactNode } from 'react';
 import { RingfenceError } from '../client/error.ts';
 import { SignInAgain } from './pages/sign-in-again.tsx';
 import { router } from './state/router.tsx';
+
+const Toasts = lazy(async () => ({ default: (await import('./components/toasts.tsx')).Toasts }));
 
 const newQueries = (): QueryClient =>
   new QueryClient({
@@ -34,8 +35,10 @@ export function Inside({
   }, [queries, round]);
   return (
     <QueryClientProvider client={queries}>
-      <Notifications position="bottom-right" limit={4} />
       <RouterProvider router={router} />
+      <Suspense>
+        <Toasts />
+      </Suspense>
       {expired === undefined ? null : <SignInAgain {...expired} />}
     </QueryClientProvider>
   );

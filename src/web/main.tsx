@@ -1,14 +1,17 @@
-/** Starts the page in the browser: style sheets first, then the application. */
+/** Starts the page in the browser: style sheets first, then the application, piece by piece, so that no task is long. */
 import './theme/mantine.css';
 import './theme/page.css';
 import './theme/components.css';
 import './theme/history.css';
 import './theme/reachability.css';
 import './theme/overview.css';
-import { createRoot } from 'react-dom/client';
+import { startTransition } from 'react';
 import { App } from './app.tsx';
 import { adoptVariables } from './theme/theme.ts';
 
 adoptVariables();
-const root = document.getElementById('root');
-if (root !== null) createRoot(root).render(<App />);
+// In a file of its own, React runs in a task of its own; as a transition, the page is drawn in slices.
+void import('react-dom/client').then(({ createRoot }) => {
+  const root = document.getElementById('root');
+  if (root !== null) startTransition(() => createRoot(root).render(<App />));
+});

@@ -1,14 +1,16 @@
 /** Owns the activity as an owner sees it: who did what, by day, newest first, kept; new entries come in as they happen. */
-import { Button, Checkbox, SegmentedControl, TextInput } from '@mantine/core';
+import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { EventsIcon, SearchIcon } from '../components/icons.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
+import { Segmented } from '../components/segmented.tsx';
 import { Restore, type Target } from '../group/restore.tsx';
 import { byDay, hasWords, isQuiet, searchText, topicChoices, topicOf } from '../model/activity.ts';
 import { byLabelIn, devicesUnder } from '../model/device-policy.ts';
+import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
@@ -76,7 +78,7 @@ export function AuditFeed(): ReactNode {
         />
       </div>
       <div className="scrolls-x">
-        <SegmentedControl aria-label="What about" value={topic} onChange={setTopic} data={[...topicChoices]} />
+        <Segmented aria-label="What about" value={topic} onChange={setTopic} data={topicChoices} />
       </div>
       <section className="card" aria-label="Activity">
         {error !== null && entries === undefined ? <Failed error={error} retry={() => void refetch()} /> : null}
@@ -109,7 +111,7 @@ export function AuditFeed(): ReactNode {
             <span className="small dimmed">
               {shown?.length === entries.length
                 ? plural(entries.length, 'entry', 'entries')
-                : `${(shown?.length ?? 0).toLocaleString('en')} of ${plural(entries.length, 'entry', 'entries')}`}
+                : `${grouped(shown?.length ?? 0)} of ${plural(entries.length, 'entry', 'entries')}`}
               {hasNextPage ? ' loaded' : ''}
             </span>
             {hasNextPage ? (

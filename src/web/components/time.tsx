@@ -1,32 +1,47 @@
 /** Owns moments in words: how long ago, with the exact time at hand. */
-import type { ReactNode } from 'react';
+import type { PointerEvent, ReactNode } from 'react';
 
-const steps: readonly (readonly [number, Intl.RelativeTimeFormatUnit])[] = [
-  [60, 'second'],
-  [60, 'minute'],
-  [24, 'hour'],
-  [30, 'day'],
-  [12, 'month'],
-  [Number.POSITIVE_INFINITY, 'year'],
+interface Unit {
+  /** How many of it make one of the next. */
+  readonly size: number;
+  readonly one: string;
+  readonly many: string;
+}
+
+// Words of our own: the browser's formatters take longer to load than the rest of a page takes to draw.
+const units: readonly Unit[] = [
+  { size: 60, one: 'sec.', many: 'sec.' },
+  { size: 60, one: 'min.', many: 'min.' },
+  { size: 24, one: 'hr.', many: 'hr.' },
+  { size: 30, one: 'day', many: 'days' },
+  { size: 12, one: 'month', many: 'months' },
+  { size: Number.POSITIVE_INFINITY, one: 'year', many: 'years' },
 ];
-const near = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
-/** "next mo." is nobody's word for 30 days. */
-const far = new Intl.RelativeTimeFormat('en', { numeric: 'always', style: 'long' });
 
 export function ago(then: number, now: number): string {
-  let amount = Math.round((then - now) / 1000);
-  if (Math.abs(amount) < 5) return 'now';
-  for (const [size, unit] of steps) {
-    if (Math.abs(amount) < size) return (unit === 'month' || unit === 'year' ? far : near).format(amount, unit);
-    amount = Math.round(amount / size);
+  const isPast = then < now;
+  let amount = Math.round(Math.abs(then - now) / 1000);
+  if (amount < 5) return 'now';
+  for (const { size, one, many } of units) {
+    if (amount >= size) {
+      amount = Math.round(amount / size);
+      continue;
+    }
+    if (one === 'day' && amount === 1) return isPast ? 'yesterday' : 'tomorrow';
+    const words = `${amount} ${amount === 1 ? one : many}`;
+    return isPast ? `${words} ago` : `in ${words}`;
   }
   return '';
 }
 
+const showExact = ({ currentTarget }: PointerEvent<HTMLTimeElement>): void => {
+  currentTarget.title = new Date(currentTarget.dateTime).toLocaleString();
+};
+
 export function Ago({ at }: { readonly at: string | number }): ReactNode {
   const then = new Date(at);
   return (
-    <time dateTime={then.toISOString()} title={then.toLocaleString()}>
+    <time dateTime={then.toISOString()} onPointerEnter={showExact}>
       {ago(then.getTime(), Date.now())}
     </time>
   );

@@ -4,6 +4,7 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { DownIcon, TrashIcon } from '../components/icons.tsx';
 import type { BulkAction } from '../model/bulk.ts';
+import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useRights } from '../state/organization.ts';
 import { BulkDialog } from './bulk-dialog.tsx';
@@ -28,7 +29,7 @@ export function BulkBar({
         <section className="save-bar" aria-label="Selected devices">
           <span className="grow">
             <strong>{plural(devices.length, 'device')} selected</strong>
-            {hidden === 0 ? null : <span className="small dimmed"> · {hidden.toLocaleString('en')} not in sight</span>}
+            {hidden === 0 ? null : <span className="small dimmed"> · {grouped(hidden)} not in sight</span>}
           </span>
           <Menu position="top-end">
             <Menu.Target>

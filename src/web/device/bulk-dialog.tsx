@@ -8,6 +8,7 @@ import { notify } from '../components/toast.tsx';
 import { patchFor, runBulk, type BulkAction, type Outcome } from '../model/bulk.ts';
 import { groupsOn } from '../model/device-policy.ts';
 import { countLabels, labelFault } from '../model/labels.ts';
+import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useLive, useRights, useSnapshot, type Rights } from '../state/organization.ts';
@@ -57,7 +58,7 @@ function mayChange(rights: Rights, kind: Kind, device: Device): boolean {
 
 const namesOf = (devices: readonly Device[]): string => {
   const shown = devices.slice(0, 5).map(deviceName).join(', ');
-  return devices.length > 5 ? `${shown} and ${(devices.length - 5).toLocaleString('en')} more` : shown;
+  return devices.length > 5 ? `${shown} and ${grouped(devices.length - 5)} more` : shown;
 };
 
 /** What the change does beyond what its name says. */
@@ -123,8 +124,8 @@ function Report({
     <div className="stack">
       <p role="status">
         {plural(outcomes.length - open.length, 'device')} done
-        {failed.length === 0 ? '' : `, ${failed.length.toLocaleString('en')} failed`}
-        {stopped.length === 0 ? '' : `, ${stopped.length.toLocaleString('en')} not tried`}. Nothing else was changed.
+        {failed.length === 0 ? '' : `, ${grouped(failed.length)} failed`}
+        {stopped.length === 0 ? '' : `, ${grouped(stopped.length)} not tried`}. Nothing else was changed.
       </p>
       {failed.length === 0 ? null : (
         <ul className="pick-list scrolls pick-scroll" aria-label="What did not work">
@@ -265,7 +266,7 @@ export function BulkDialog({
           {run === undefined ? null : (
             <>
               <p role="status">
-                {run.outcomes.length.toLocaleString('en')} of {plural(run.total, 'device')} done
+                {grouped(run.outcomes.length)} of {plural(run.total, 'device')} done
               </p>
               <Progress value={(100 * run.outcomes.length) / run.total} aria-label="Progress" />
             </>

@@ -1,11 +1,12 @@
 /** Owns what to do on a device that shall join: the key, the lines to run with it, and the wait until it is there. */
-import { Button, SegmentedControl } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { CheckIcon } from '../components/icons.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
+import { Segmented } from '../components/segmented.tsx';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
 
@@ -72,7 +73,7 @@ export function JoinInstructions({
     <div className="stack">
       <TakeAway text={made.key} label="The key" />
       <p className="note note-warn">The key is shown only now.</p>
-      <SegmentedControl
+      <Segmented
         aria-label="How the agent runs"
         value={way}
         onChange={(value) => setWay(value === 'program' ? 'program' : 'service')}

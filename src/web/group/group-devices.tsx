@@ -10,6 +10,7 @@ import { addPackets, packetsFor, packetWords } from '../../client/words/packets.
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
 import { DeviceStateTag, stateTones } from '../device/device-state.tsx';
 import { countDeviceStates, lackingChange } from '../model/device-state.ts';
+import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights, useStatuses } from '../state/organization.ts';
@@ -191,13 +192,13 @@ function RolloutProgress({ devices }: { readonly devices: readonly Device[] }): 
   return (
     <div className="stack tight" role="status" aria-label="Rollout">
       <p className="small">
-        In force on <strong>{counts.yes.toLocaleString('en')}</strong> of {plural(devices.length, 'device')}
+        In force on <strong>{grouped(counts.yes)}</strong> of {plural(devices.length, 'device')}
       </p>
       <progress className="rollout" value={counts.yes} max={devices.length} aria-hidden="true" />
       <span className="tags">
         {rest.map((word) => (
           <Tag key={word} tone={stateTones[word]}>
-            {counts[word].toLocaleString('en')} {inForceTitles[word]}
+            {grouped(counts[word])} {inForceTitles[word]}
           </Tag>
         ))}
       </span>
@@ -272,7 +273,7 @@ export function GroupDevices({
         )}
         {devices.length > shownBeside ? (
           <Link className="link small" to="/o/$org/devices" params={{ org }} search={{ group: group.id }}>
-            All {devices.length.toLocaleString('en')} of them
+            All {grouped(devices.length)} of them
           </Link>
         ) : null}
         {isDefault || group.guardrail !== undefined || !rights.mayWrite ? null : (

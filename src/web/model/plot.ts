@@ -96,7 +96,3 @@ export function footOf(lowest: number, highest: number): number {
   const room = Math.max(highest - lowest, highest * 0.02) * 4;
   return Math.max(0, Math.floor(highest - room));
 }
-
-const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
-/** 1.2K, 3.4M: as much as a glance takes in. */
-export const compactCount = (count: number): string => compact.format(count);

@@ -2,6 +2,7 @@
 import type { SecurityRule, StoredRule } from '../../policy/rule.ts';
 import { services } from '../../policy/services.ts';
 import { chipsOf, noNames, type DeviceNames } from './far-end.ts';
+import { grouped } from './number.ts';
 
 export const protocolNames: readonly (readonly [string, string])[] = [
   ['tcp', 'TCP'],
@@ -42,4 +43,4 @@ export function ruleText(rule: StoredRule, names: DeviceNames = noNames): string
 }
 
 export const plural = (count: number, noun: string, nouns = `${noun}s`): string =>
-  `${count.toLocaleString('en')} ${count === 1 ? noun : nouns}`;
+  `${grouped(count)} ${count === 1 ? noun : nouns}`;

@@ -1,10 +1,11 @@
 /** Owns the first card of the overview: on how many devices the policy is in force, now and over time, and how many are not, each a link. */
-import { SegmentedControl } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { inForceMeanings, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import type { Overview } from '../../api/enforcement/overview.ts';
+import { Segmented } from '../components/segmented.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
+import { grouped } from '../model/number.ts';
 import type { TimeWindow } from '../model/plot.ts';
 import { InForcePlot } from './plots.tsx';
 
@@ -32,7 +33,7 @@ function Exceptions({ overview, org }: { readonly overview: Overview; readonly o
             search={{ state: word }}
             title={`The device ${inForceMeanings[word]}`}
           >
-            <strong>{countOf(overview, word).toLocaleString('en')}</strong> {stateTitle(word)}
+            <strong>{grouped(countOf(overview, word))}</strong> {stateTitle(word)}
           </Link>
         </li>
       ))}
@@ -58,16 +59,16 @@ export function FleetState({
     <section className="card fleet-state" aria-label="In force">
       <div className="fleet-now">
         <p className="figure" role="status">
-          <strong className={in_force === devices ? 'figure-good' : ''}>{in_force.toLocaleString('en')}</strong>
-          <span className="dimmed"> of {devices.toLocaleString('en')} in force</span>
+          <strong className={in_force === devices ? 'figure-good' : ''}>{grouped(in_force)}</strong>
+          <span className="dimmed"> of {grouped(devices)} in force</span>
         </p>
         <Exceptions overview={overview} org={org} />
       </div>
       <div className="fleet-past">
         <div className="row between">
           <h2>In force over time</h2>
-          <SegmentedControl
-            size="xs"
+          <Segmented
+            look="small"
             aria-label="Span of time"
             data={spans}
             value={String(hours)}

@@ -1,6 +1,7 @@
 /** Owns the two plots of the overview: devices in force over time, and packets as a small curve. A few lines of SVG, no library. */
 import { memo, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
+import { grouped } from '../model/number.ts';
 import { areaPath, bridged, footOf, linePath, seriesOf, type Series, type TimeWindow } from '../model/plot.ts';
 
 const wide = { width: 600, height: 120 } as const;
@@ -10,6 +11,9 @@ const mostMissing = 3;
 
 const known = (series: Series): readonly number[] => series.filter((value) => value !== undefined);
 
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'] as const;
+const twoDigits = (number: number): string => String(number).padStart(2, '0');
+
 /** Time below the plot: when it begins, and now. */
 function TimeAxis({ window }: { readonly window: TimeWindow }): ReactNode {
   const isDay = window.to - window.from <= 86_400_000;
@@ -18,8 +22,8 @@ function TimeAxis({ window }: { readonly window: TimeWindow }): ReactNode {
     <div className="plot-axis" aria-hidden="true">
       <span>
         {isDay
-          ? begin.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })
-          : begin.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' })}
+          ? `${twoDigits(begin.getHours())}:${twoDigits(begin.getMinutes())}`
+          : `${begin.getDate()} ${months[begin.getMonth()] ?? ''}`}
       </span>
       <span>now</span>
     </div>
@@ -50,8 +54,8 @@ export const InForcePlot = memo(function InForcePlot({
   return (
     <figure className="plot">
       <div className="plot-scale" aria-hidden="true">
-        <span>{high.toLocaleString('en')}</span>
-        <span>{frame.low.toLocaleString('en')}</span>
+        <span>{grouped(high)}</span>
+        <span>{grouped(frame.low)}</span>
       </div>
       <div className="grow">
         <svg

@@ -1,7 +1,8 @@
 /** Owns the packets of the fleet: how many were refused and admitted in the span of time, and when. */
 import type { ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { compactCount, seriesOf, type TimeWindow } from '../model/plot.ts';
+import { compactCount, grouped } from '../model/number.ts';
+import { seriesOf, type TimeWindow } from '../model/plot.ts';
 import { Sparkline } from './plots.tsx';
 
 const words = {
@@ -24,10 +25,10 @@ export function Packets({
   return (
     <section className="card stat" aria-label={`${title} packets`}>
       <h2>{title}</h2>
-      <p className="stat-figure" title={sum.toLocaleString('en')}>
+      <p className="stat-figure" title={grouped(sum)}>
         <strong>{compactCount(sum)}</strong> <span className="small dimmed">packets</span>
       </p>
-      <Sparkline series={series} tone={tone} label={`${title} packets over time, ${sum.toLocaleString('en')} in all`} />
+      <Sparkline series={series} tone={tone} label={`${title} packets over time, ${grouped(sum)} in all`} />
       <p className="small dimmed">{about}</p>
     </section>
   );

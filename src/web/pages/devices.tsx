@@ -11,6 +11,7 @@ import { DeviceFilters, noFilter, type Filter } from '../device/device-filters.t
 import { DeviceTable } from '../device/device-table.tsx';
 import { groupsOn } from '../model/device-policy.ts';
 import { selectDevices, sortDevices, type DeviceColumn, type DeviceSearch } from '../model/device-search.ts';
+import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useMembers, useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 
@@ -105,7 +106,7 @@ export function DevicesPage(): ReactNode {
           <p className="dimmed" role="status">
             {shown.length === total
               ? plural(total, 'device')
-              : `${shown.length.toLocaleString('en')} of ${plural(total, 'device')}`}
+              : `${grouped(shown.length)} of ${plural(total, 'device')}`}
             {search.admits === undefined ? '' : ', those that admit everything'}
           </p>
         </div>

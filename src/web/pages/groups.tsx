@@ -6,6 +6,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import { GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { countUses, type GroupUse } from '../model/device-policy.ts';
 import { stateOf } from '../model/device-state.ts';
+import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { summaryText } from '../model/rule-summary.ts';
 import { Empty } from '../components/placeholders.tsx';
@@ -55,7 +56,7 @@ function UseTag({ use }: { readonly use: GroupUse | undefined }): ReactNode {
   const { devices, inForce } = use;
   return (
     <Tag tone={inForce === devices ? 'good' : 'warn'}>
-      {inForce.toLocaleString('en')} of {devices.toLocaleString('en')} in force
+      {grouped(inForce)} of {grouped(devices)} in force
     </Tag>
   );
 }
@@ -132,7 +133,7 @@ export function GroupsPage(): ReactNode {
           <p className="dimmed">
             {groups.length === all.length
               ? plural(all.length, 'group')
-              : `${groups.length.toLocaleString('en')} of ${plural(all.length, 'group')}`}
+              : `${grouped(groups.length)} of ${plural(all.length, 'group')}`}
             . A group says what may come in and go out.
           </p>
         </div>

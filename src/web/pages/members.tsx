@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Member, MemberRole, Organization } from '../../api/organization.ts';
+import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { Confirm, type Question } from '../components/confirm.tsx';
 import { Loading } from '../components/loading.tsx';
@@ -235,11 +236,11 @@ export function MembersPage(): ReactNode {
             <dl className="facts">
               <div className="fact">
                 <dt>Devices</dt>
-                <dd>{devices.length.toLocaleString('en')}</dd>
+                <dd>{grouped(devices.length)}</dd>
               </div>
               <div className="fact">
                 <dt>Groups you see</dt>
-                <dd>{groups.length.toLocaleString('en')}</dd>
+                <dd>{grouped(groups.length)}</dd>
               </div>
               <div className="fact">
                 <dt>Id</dt>

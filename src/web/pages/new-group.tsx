@@ -1,8 +1,9 @@
 /** Owns the making of a group: whose it is, its rules, and from what it was copied. */
-import { Button, SegmentedControl } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState, type ReactNode } from 'react';
 import { BackIcon } from '../components/icons.tsx';
+import { Segmented } from '../components/segmented.tsx';
 import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { DraftFields } from '../group/group-editor.tsx';
@@ -76,7 +77,7 @@ export function NewGroupPage(): ReactNode {
           <p className="dimmed">It changes nothing until a device uses it.</p>
         </div>
         {governs ? (
-          <SegmentedControl
+          <Segmented
             aria-label="Whose group"
             value={owner}
             onChange={setOwner}
@@ -89,7 +90,7 @@ export function NewGroupPage(): ReactNode {
       </div>
       <p className="note note-plain">{meaningOf(isOrganizations, guardrail)}</p>
       {isOrganizations ? (
-        <SegmentedControl
+        <Segmented
           aria-label="Kind of group"
           value={kind}
           onChange={(value) => setKind(value)}

@@ -1,9 +1,11 @@
 /** Owns the first page of an organization: whether the fleet is in force, what needs a person, what was refused, and what happened. */
 import { Link, useParams } from '@tanstack/react-router';
-import { useMemo, useState, type ReactNode } from 'react';
+import { memo, useDeferredValue, useMemo, useState, type ReactNode } from 'react';
+import type { Overview } from '../../api/enforcement/overview.ts';
 import { DeviceIcon } from '../components/icons.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
+import { grouped } from '../model/number.ts';
 import { windowOf } from '../model/plot.ts';
 import { plural } from '../model/rule-text.ts';
 import { Attention, OpenDevices } from '../overview/attention.tsx';
@@ -14,20 +16,24 @@ import { Packets } from '../overview/traffic.tsx';
 import { useSnapshot } from '../state/organization.ts';
 import { useOverview } from '../state/overview.ts';
 
-function Fleet({ org }: { readonly org: string }): ReactNode {
-  const [hours, setHours] = useState(24);
-  const { data: overview, error, refetch, dataUpdatedAt } = useOverview(hours);
-  const step = (overview?.sample_seconds ?? 300) * 1_000;
+interface Shown {
+  readonly overview: Overview;
+  readonly org: string;
+  readonly hours: number;
+  readonly setHours: (hours: number) => void;
+  /** When the answer came. */
+  readonly at: number;
+}
+
+const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Shown): ReactNode {
+  const step = overview.sample_seconds * 1_000;
   // The plots are drawn anew when they would look different, not with every answer.
-  const now = Math.floor(dataUpdatedAt / step) * step;
+  const now = Math.floor(at / step) * step;
   const window = useMemo(() => windowOf(hours, step, now), [hours, step, now]);
-  if (overview === undefined) {
-    return error === null ? <Loading what="Loading…" /> : <Failed error={error} retry={() => void refetch()} />;
-  }
   return (
     <>
       <p className="dimmed overview-line">
-        {plural(overview.devices, 'device')}, {overview.online.toLocaleString('en')} connected
+        {plural(overview.devices, 'device')}, {grouped(overview.online)} connected
       </p>
       <FleetState overview={overview} window={window} org={org} hours={hours} setHours={setHours} />
       <div className="stats">
@@ -44,6 +50,19 @@ function Fleet({ org }: { readonly org: string }): ReactNode {
       </div>
     </>
   );
+});
+
+function Fleet({ org }: { readonly org: string }): ReactNode {
+  const [hours, setHours] = useState(24);
+  const { data, error, refetch, dataUpdatedAt } = useOverview(hours);
+  const answer = useMemo(
+    () => (data === undefined ? undefined : { overview: data, at: dataUpdatedAt }),
+    [data, dataUpdatedAt],
+  );
+  // Drawn in slices: an answer that comes holds nobody's click up.
+  const shown = useDeferredValue(answer);
+  if (shown !== undefined) return <Cards {...shown} org={org} hours={hours} setHours={setHours} />;
+  return error === null ? <Loading what="Loading…" /> : <Failed error={error} retry={() => void refetch()} />;
 }
 
 export function OverviewPage(): ReactNode {

@@ -1,9 +1,10 @@
 /** Owns the reachability page: who may reach whom on what, from the same decision that the agents' rules are tested against. */
-import { SegmentedControl, TextInput } from '@mantine/core';
+import { TextInput } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { ReachIcon, SearchIcon } from '../components/icons.tsx';
 import { Empty } from '../components/placeholders.tsx';
+import { Segmented } from '../components/segmented.tsx';
 import { reach, type Probe } from '../model/reachability.ts';
 import { DeviceChoice, probeWords, readProbe, ServiceChoice } from '../reachability/asked.tsx';
 import { ClusterBoard, DeviceBoard, shownDevices, type Pair } from '../reachability/boards.tsx';
@@ -75,7 +76,7 @@ export function ReachPage(): ReactNode {
             Who may open a connection to whom. Both ends must agree: outbound there, inbound here.
           </p>
         </div>
-        <SegmentedControl
+        <Segmented
           aria-label="View"
           value={view}
           onChange={(value) => setView(isView(value) ? value : undefined)}

@@ -1,9 +1,10 @@
 /** Owns one's own tokens: what each is for, how far it reaches and when it was last used; made, given another secret, and ended. */
-import { Button, Modal, SegmentedControl, Select, TextInput } from '@mantine/core';
+import { Button, Modal, Select, TextInput } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
+import { Segmented } from '../components/segmented.tsx';
 import { endOf, lengthChoices } from '../model/expiry.ts';
 import { plural } from '../model/rule-text.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
@@ -82,9 +83,9 @@ function Make({
           data-autofocus
         />
         <div className="stack tight">
-          <SegmentedControl
+          <Segmented
             aria-label="What may it do?"
-            fullWidth
+            look="wide"
             value={scope}
             onChange={(value) => setScope(value === 'read-only' ? 'read-only' : 'full')}
             data={[

@@ -1,7 +1,8 @@
 /** Owns the question on the reachability page: which service or port, and between whom. */
-import { NumberInput, SegmentedControl, Select } from '@mantine/core';
+import { NumberInput, Select } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import { services } from '../../policy/services.ts';
+import { Segmented } from '../components/segmented.tsx';
 import type { Probe } from '../model/reachability.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
@@ -51,7 +52,7 @@ export function ServiceChoice({
       />
       {custom ? (
         <>
-          <SegmentedControl
+          <Segmented
             aria-label="Protocol"
             value={probe.kind}
             onChange={(kind) => onChange(`${kind} ${probe.port}`)}

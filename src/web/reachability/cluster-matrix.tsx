@@ -1,6 +1,7 @@
 /** Owns the matrix of a large fleet: kinds of devices instead of devices, with how many of their pairs may connect; a cell opens to devices. */
 import type { ReactNode } from 'react';
 import type { Cluster, PairCount } from '../model/clusters.ts';
+import { grouped } from '../model/number.ts';
 import type { Pick } from './matrix.tsx';
 
 const shareText = ({ yes, total }: PairCount): string => {
@@ -29,8 +30,8 @@ export function ClusterMatrix({
 }): ReactNode {
   const title = (index: number): string => {
     const [many, away] = [clusters[index]?.members.length ?? 0, silent[index] ?? 0];
-    const devices = `${many.toLocaleString('en')} ${many === 1 ? 'device' : 'devices'}`;
-    return away === 0 ? devices : `${devices}, ${away.toLocaleString('en')} not in force`;
+    const devices = `${grouped(many)} ${many === 1 ? 'device' : 'devices'}`;
+    return away === 0 ? devices : `${devices}, ${grouped(away)} not in force`;
   };
   return (
     <div className="table-scroll matrix-scroll">
@@ -50,12 +51,12 @@ export function ClusterMatrix({
           {clusters.map((row, from) => (
             <tr key={row.key}>
               <th scope="row" title={title(from)} className={(silent[from] ?? 0) > 0 ? 'silent' : undefined}>
-                {row.name} <span className="dimmed">{row.members.length.toLocaleString('en')}</span>
+                {row.name} <span className="dimmed">{grouped(row.members.length)}</span>
               </th>
               {clusters.map((column, to) => {
                 const count = counts[from]?.[to] ?? { yes: 0, unknown: 0, total: 0 };
                 const doubt = (silent[from] ?? 0) + (silent[to] ?? 0) > 0 && count.yes > 0 ? ' cell-unproven' : '';
-                const words = `${count.yes.toLocaleString('en')} of ${count.total.toLocaleString('en')} pairs may connect`;
+                const words = `${grouped(count.yes)} of ${grouped(count.total)} pairs may connect`;
                 return (
                   <td key={column.key}>
                     <button

@@ -1,10 +1,11 @@
 /** Owns the frame around every page of an organization: navigation, connection, and the live snapshot behind them. */
 import { ActionIcon, Menu } from '@mantine/core';
 import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router';
-import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 'react';
+import { lazy, Suspense, useDeferredValue, useEffect, useMemo, useState, type ReactNode } from 'react';
 import { KeyIcon, Logo, MenuIcon, OutIcon, SearchIcon } from '../components/icons.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
+import { grouped } from '../model/number.ts';
 import { LiveOrganization } from '../state/live.ts';
 import { LiveContext, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
@@ -68,6 +69,8 @@ function Account({ org }: { readonly org: string }): ReactNode {
 /** Waits for the first whole snapshot, so that no page shows a half one. */
 function Content(): ReactNode {
   const { synced, loaded, failure } = useSnapshot();
+  // The page comes in slices after the listing, not in one go with it.
+  const isReady = useDeferredValue(synced) && synced;
   const { expired } = useSession();
   const out = failure?.code === 'unauthenticated';
   useEffect(() => {
@@ -99,10 +102,10 @@ function Content(): ReactNode {
       </div>
     );
   }
-  if (!synced) {
+  if (!isReady) {
     return (
       <div className="page">
-        <Loading what={loaded === 0 ? 'Loading…' : `Loading… ${loaded.toLocaleString('en')} records so far`} />
+        <Loading what={loaded === 0 ? 'Loading…' : `Loading… ${grouped(loaded)} records so far`} />
       </div>
     );
   }
@@ -142,8 +145,24 @@ function Palette({ org }: { readonly org: string }): ReactNode {
   );
 }
 
+function Side({ org }: { readonly org: string }): ReactNode {
+  return (
+    <>
+      <Switcher current={org} />
+      <Palette org={org} />
+      <Pages org={org} />
+      <div className="side-end">
+        <Account org={org} />
+        <SchemeToggle />
+      </div>
+    </>
+  );
+}
+
 export function OrganizationFrame(): ReactNode {
   const { org } = useParams({ from: '/o/$org' });
+  // The router draws in one go; what is dear in the frame follows in slices.
+  const isDrawn = useDeferredValue(true, false);
   const { client, round } = useSession();
   const live = useMemo(() => new LiveOrganization(client, org), [client, org]);
   useEffect(() => live.start(), [live]);
@@ -181,13 +200,7 @@ export function OrganizationFrame(): ReactNode {
           </ActionIcon>
         </div>
         <div id="side" className={open ? 'side side-open' : 'side'}>
-          <Switcher current={org} />
-          <Palette org={org} />
-          <Pages org={org} />
-          <div className="side-end">
-            <Account org={org} />
-            <SchemeToggle />
-          </div>
+          {isDrawn ? <Side org={org} /> : null}
         </div>
         <main id="content" className="content" tabIndex={-1}>
           <DisconnectedBanner />

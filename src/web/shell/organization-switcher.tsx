@@ -88,7 +88,12 @@ export function Switcher({ current }: { readonly current: string }): ReactNode {
   const mayWrite = useMayWrite();
   const navigate = useNavigate();
   const [making, setMaking] = useState(false);
+  const [wasAsked, setWasAsked] = useState(false);
   const name = data.find(({ id }) => id === current)?.name ?? 'Organization';
+  const make = (): void => {
+    setWasAsked(true);
+    setMaking(true);
+  };
   return (
     <>
       <Menu position="bottom-start" width={260}>
@@ -117,14 +122,14 @@ export function Switcher({ current }: { readonly current: string }): ReactNode {
           {mayWrite ? (
             <>
               <Menu.Divider />
-              <Menu.Item leftSection={<PlusIcon size={16} />} onClick={() => setMaking(true)}>
+              <Menu.Item leftSection={<PlusIcon size={16} />} onClick={make}>
                 New organization
               </Menu.Item>
             </>
           ) : null}
         </Menu.Dropdown>
       </Menu>
-      <NewOrganization opened={making} close={() => setMaking(false)} />
+      {wasAsked ? <NewOrganization opened={making} close={() => setMaking(false)} /> : null}
     </>
   );
 }

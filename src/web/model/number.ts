@@ -1,0 +1,21 @@
+/** Owns numbers as people read them: grouped by thousands, or as short as a glance takes in. Without the browser's formatters, which take longer to load than a page takes to draw. */
+
+/** 12345 is 12,345. */
+export function grouped(count: number): string {
+  const digits = String(Math.abs(Math.round(count)));
+  let text = digits.slice(-3);
+  for (let end = digits.length - 3; end > 0; end -= 3) text = `${digits.slice(Math.max(0, end - 3), end)},${text}`;
+  return count < 0 ? `-${text}` : text;
+}
+
+const sizes = ['', 'K', 'M', 'B', 'T'] as const;
+
+/** 1.2K, 3.4M. */
+export function compactCount(count: number): string {
+  let [value, size] = [count, 0];
+  while (Math.round(value * 10) >= 10_000 && size < sizes.length - 1) {
+    value /= 1_000;
+    size += 1;
+  }
+  return `${String(Math.round(value * 10) / 10)}${sizes[size] ?? ''}`;
+}
