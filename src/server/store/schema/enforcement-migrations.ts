@@ -67,4 +67,16 @@ export const enforcementMigrations: readonly Migration[] = [
       DROP INDEX webhook_deliveries_due;
     `,
   },
+  {
+    version: 18,
+    title: 'statuses belong to the device of their organization',
+    // Both are what a status is found by: a device that is deleted takes its status along without a look at all others.
+    sql: `
+      CREATE UNIQUE INDEX devices_organization ON devices (org_id, id);
+      DROP INDEX devices_list;
+      ALTER TABLE device_status
+        DROP CONSTRAINT device_status_device_id_fkey,
+        ADD CONSTRAINT device_status_device FOREIGN KEY (org_id, device_id) REFERENCES devices (org_id, id) ON DELETE CASCADE;
+    `,
+  },
 ];
