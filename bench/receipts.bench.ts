@@ -120,6 +120,9 @@ try {
   await fleet.connect();
   console.log(`\n${figure(count)} streams in ${figure(performance.now() - opening)} ms`);
 
+  // Everybody has reported before, over connections that stay open.
+  await reporting.reportAll({ state: 'starting' });
+
   const change: Cost[] = [];
   const bare: Cost[] = [];
   const memory: number[] = [];

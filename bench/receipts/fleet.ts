@@ -18,22 +18,28 @@ interface Report {
   readonly reject: (failure: Error) => void;
 }
 
-/** One connection for reports, each of which waits for its answer. Answers are short, and come whole. */
+/** One connection for reports, each of which waits for its answer. Answers are short, and come whole. One that the server ended while it rested is opened anew. */
 class Reporter {
-  readonly #socket: Socket;
-  readonly #host: string;
+  readonly #url: URL;
   readonly #next: () => Report | undefined;
   readonly #path: (device: BenchDevice) => string;
+  #socket: Socket | undefined;
   #current: Report | undefined;
 
   constructor(url: URL, next: () => Report | undefined, path: (device: BenchDevice) => string) {
     this.#next = next;
     this.#path = path;
-    this.#host = url.host;
-    this.#socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
-    this.#socket.on('error', (failure) => this.#current?.reject(failure));
-    this.#socket.on('close', () => this.#current?.reject(new Error('the connection of a report ended')));
-    this.#socket.on('data', (chunk: Buffer) => {
+    this.#url = url;
+  }
+
+  #open(): Socket {
+    const socket = connect({ host: this.#url.hostname, port: Number(this.#url.port), noDelay: true });
+    socket.on('error', (failure) => this.#current?.reject(failure));
+    socket.on('close', () => {
+      this.#socket = undefined;
+      this.#current?.reject(new Error('the connection of a report ended'));
+    });
+    socket.on('data', (chunk: Buffer) => {
       const answered = this.#current;
       this.#current = undefined;
       const head = chunk.toString('latin1', 0, 12);
@@ -41,6 +47,7 @@ class Reporter {
       else answered?.reject(new Error(head));
       this.go();
     });
+    return socket;
   }
 
   go(): void {
@@ -48,12 +55,13 @@ class Reporter {
     if (this.#current === undefined) return;
     const { device, status } = this.#current;
     const body = JSON.stringify(status);
-    const head = `PUT ${this.#path(device)} HTTP/1.1\r\nHost: ${this.#host}\r\nAuthorization: Bearer ${device.token}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+    const head = `PUT ${this.#path(device)} HTTP/1.1\r\nHost: ${this.#url.host}\r\nAuthorization: Bearer ${device.token}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+    this.#socket ??= this.#open();
     this.#socket.write(`${head}\r\n\r\n${body}`);
   }
 
   close(): void {
-    this.#socket.destroy();
+    this.#socket?.destroy();
   }
 }
 
