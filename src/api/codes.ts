@@ -42,6 +42,7 @@ export const requestProblemCodes = {
   not_an_integer: 'the value must be a whole number',
   not_a_boolean: 'the value must be true or false',
   not_a_timestamp: 'the value must be an RFC 3339 time',
+  not_a_digest: 'the value must be a SHA-256 in 64 hexadecimal digits',
   too_deep: 'the document nests too deep',
   too_many_values: 'the document has too many arrays, objects or fields',
   out_of_range: 'the number is too small or too large',

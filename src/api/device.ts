@@ -5,6 +5,7 @@ import { InForceWord } from './enforcement/convergence.ts';
 import { GroupPackets, PacketReport } from './enforcement/overview.ts';
 import { largestRevision, limits, mostCountedGroups } from './limits.ts';
 import {
+  Digest,
   givenId,
   GivenLabels,
   id,
@@ -135,11 +136,14 @@ export const DeviceReport = Type.Object(
     revision: Type.Optional(
       Type.Integer({ ...Revision, description: 'Newest revision that the rules in force reflect.' }),
     ),
-    policy_digest: Type.Optional(
-      Type.String({
-        maxLength: 64,
-        description: 'SHA-256 over the canonical policy as read back from the kernel, in 64 hexadecimal digits.',
+    observed_revision: Type.Optional(
+      Type.Integer({
+        ...Revision,
+        description: 'Of a device that failed: the newest revision that it has dealt with, in vain.',
       }),
+    ),
+    policy_digest: Type.Optional(
+      Digest('SHA-256 over the canonical policy as read back from the kernel, in 64 hexadecimal digits.'),
     ),
     code: Type.Optional(ShortText('What went wrong last, for a program, such as `not_understood`.')),
     detail: Type.Optional(Text('What went wrong last, for a person.')),

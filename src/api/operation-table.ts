@@ -22,7 +22,7 @@ import {
 } from './organization.ts';
 import type { Row } from './operation-row.ts';
 import type { OperationId } from './paths.ts';
-import { AddToken, AddUser, IssuedToken, Token, User, WhoAmI } from './user.ts';
+import { AddToken, AddUser, IssuedToken, RemovedUser, Token, User, WhoAmI } from './user.ts';
 import { WatchDocument, WatchRequest } from './watch.ts';
 import { webhookRows } from './alerts/operations.ts';
 
@@ -71,7 +71,7 @@ export const rows = {
     subject: 'user',
     tag: 'users',
     summary: 'Remove a user for good',
-    answer: User,
+    answer: RemovedUser,
     fails: ['conflict'],
   },
   createMyToken: {

@@ -1,5 +1,6 @@
 /** Owns the small values that records are made of: ids, revisions, times, texts. */
 import { Type, type Static, type TSchema } from 'typebox';
+import { digestPattern } from '../policy/digest/digest-form.ts';
 import { labelLimits } from '../policy/label.ts';
 import { largestRevision, limits } from './limits.ts';
 
@@ -38,6 +39,8 @@ export const Label = Type.String({
   maxLength: labelLimits.length,
   description: '`a-z 0-9 . _ / -`, beginning and ending with a letter or digit.',
 });
+
+export const Digest = (description: string) => Type.String({ pattern: digestPattern, description });
 
 /** Labels in a request: what a device is, in words that its owners chose. */
 export const GivenLabels = (description: string) =>

@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../policy/ids.ts';
 import { limits } from './limits.ts';
-import { givenId, GivenLabels, id, Labels, Name, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
+import { givenId, GivenLabels, id, Labels, Name, Revision, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
 
 const user = {
   id: id<UserId>('The user.'),
@@ -20,6 +20,29 @@ const user = {
 
 export const User = Type.Object(user, { ...strict, $id: 'User', title: 'User' });
 export type User = Wire<typeof User>;
+
+/** The answer to a user's removal: the user, and where that changed policy. */
+export const RemovedUser = Type.Object(
+  {
+    ...user,
+    organizations: Type.Array(
+      Type.Object(
+        {
+          organization_id: id<OrganizationId>('The organization.'),
+          revision: Type.Integer({ ...Revision, description: 'What `convergence` may be asked about.' }),
+        },
+        strict,
+      ),
+      { description: "The caller's organizations in which devices or groups went along." },
+    ),
+    other_organizations: Type.Integer({
+      minimum: 0,
+      description: 'In how many organizations, which the caller is not a member of, devices or groups went along.',
+    }),
+  },
+  { ...strict, $id: 'RemovedUser', title: 'RemovedUser' },
+);
+export type RemovedUser = Wire<typeof RemovedUser>;
 
 /** Every kind of credential that a request may come with. */
 export const CredentialKind = Type.Enum(['user_token', 'device_token', 'enrollment_key', 'access_token', 'session']);

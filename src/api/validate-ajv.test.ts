@@ -3,6 +3,7 @@ import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { digestPattern } from '../policy/digest/digest-form.ts';
 import { operations } from './operations.ts';
 import { operationIds } from './paths.ts';
 import { check } from './validate.ts';
@@ -43,6 +44,18 @@ function textOf({ format, pattern, minLength = 0, maxLength = 20 }: Schema): fc.
     return fc
       .date({ min: new Date('1970-01-01'), max: new Date('2200-01-01'), noInvalidDate: true })
       .map((date) => date.toISOString());
+  }
+  if (pattern === digestPattern) {
+    const digits = fc.string({ unit: fc.constantFrom('a', 'F', '0'), minLength: 64, maxLength: 64 });
+    const edge = fc.constantFrom(
+      'a'.repeat(63),
+      'a'.repeat(65),
+      '',
+      'g'.repeat(64),
+      `${'a'.repeat(63)}\n`,
+      `${'a'.repeat(64)}\n`,
+    );
+    return fc.oneof({ weight: 20, arbitrary: digits }, { weight: 1, arbitrary: edge });
   }
   if (pattern !== undefined) {
     const label = fc.string({ unit: fc.constantFrom('a', '0'), minLength: 1, maxLength: 6 });

@@ -1,7 +1,7 @@
 /** Proves that checking finds every problem at once and never throws. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { AddDevice, UpdateDevice } from './device.ts';
+import { AddDevice, DeviceReport, UpdateDevice } from './device.ts';
 import { AddOrganization } from './organization.ts';
 import { AddEnrollmentKey, AddToken } from './user.ts';
 import { check, isTimestamp } from './validate.ts';
@@ -40,6 +40,10 @@ describe('check', () => {
     expect(codes(AddOrganization, { name: 'x'.repeat(256) })).toEqual(['/name text_too_long']);
     expect(codes(AddOrganization, { name: '🐘'.repeat(255) })).toEqual([]);
     expect(codes(AddToken, { expires_at: '2030-02-30T00:00:00Z' })).toEqual(['/expires_at not_a_timestamp']);
+    for (const policy_digest of ['', 'a'.repeat(63), 'a'.repeat(65), 'g'.repeat(64), `${'a'.repeat(64)}\n`])
+      expect(codes(DeviceReport, { state: 'applied', policy_digest })).toEqual(['/policy_digest not_a_digest']);
+    for (const policy_digest of ['0123456789abcdef'.repeat(4), 'AF'.repeat(32), undefined])
+      expect(codes(DeviceReport, { state: 'applied', policy_digest })).toEqual([]);
   });
 
   test('a duplicate in a list of ids is found, whatever its letter case', () => {

@@ -1,4 +1,5 @@
 /** Owns the checking of a value against a schema of this room: every problem at once, in words, never an exception. */
+import { digestPattern, isDigest } from '../policy/digest/digest-form.ts';
 import { textFault } from '../policy/group.ts';
 import { isUuid } from '../policy/ids.ts';
 import { parseLabel } from '../policy/label.ts';
@@ -74,7 +75,13 @@ function checkString(schema: Schema, value: unknown, pointer: string, report: Re
     }
     return;
   }
-  // The one pattern in our requests is that of a label, and the policy core says better what is wrong.
+  if (schema.pattern === digestPattern) {
+    const form = 'a SHA-256 in 64 hexadecimal digits';
+    if (!isDigest(value))
+      report(pointer, 'not_a_digest', () => `${nameOf(pointer)} must be ${form}, got ${show(value)}.`);
+    return;
+  }
+  // The one other pattern in our requests is that of a label, and the policy core says better what is wrong.
   if (schema.pattern !== undefined) {
     const label = parseLabel(value);
     if (typeof label === 'object') report(pointer, label.fault, () => `${show(value)} ${label.reason}.`);

@@ -32,6 +32,7 @@ import type {
   EnrollmentKey,
   IssuedEnrollmentKey,
   IssuedToken,
+  RemovedUser,
   Token,
   User,
   WhoAmI,
@@ -103,7 +104,7 @@ export interface Calls {
   readonly createUser: Call<User, AddUser>;
   readonly listUsers: Call<readonly User[], undefined, Page>;
   readonly readUser: Call<User>;
-  readonly removeUser: Call<User>;
+  readonly removeUser: Call<RemovedUser>;
   readonly createMyToken: Call<IssuedToken, AddToken>;
   readonly listMyTokens: Call<readonly Token[], undefined, TokenPage>;
   readonly createUserToken: Call<IssuedToken, AddToken>;

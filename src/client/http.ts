@@ -200,7 +200,7 @@ export class Client {
     each: (options: CallOptions & Page = {}): AsyncIterable<User> => this.#each('listUsers', {}, options),
     get: (user_id: string, options: CallOptions = {}): Promise<User> =>
       this.#value('readUser', { params: { user_id }, ...options }),
-    remove: (user_id: string, options: CallOptions = {}): Promise<User> =>
+    remove: (user_id: string, options: CallOptions = {}): Promise<Calls['removeUser']['answer']> =>
       this.#value('removeUser', { params: { user_id }, ...options }),
   };
 

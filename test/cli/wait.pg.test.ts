@@ -4,6 +4,7 @@ import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import type { Json } from '../lib/http.ts';
+import { newPerson } from '../lib/server.ts';
 import { done, json, usePeople } from './people.fixture.ts';
 
 const people = usePeople();
@@ -52,9 +53,11 @@ it('waits for devices that have not joined yet, and ends with 6 where they do no
   expect(await owner.run(['status', '--devices', '2'])).toMatchObject({ code: 2 });
   const join = async (): Promise<Json> => {
     const made = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'late' });
-    return server.nobody
-      .as(made.device_token)
-      .expect(200, 'PUT', `${place.base}/devices/${made.id}/status`, { state: 'failed', detail: 'nft is missing' });
+    return server.nobody.as(made.device_token).expect(200, 'PUT', `${place.base}/devices/${made.id}/status`, {
+      state: 'failed',
+      observed_revision: made.revision,
+      detail: 'nft is missing',
+    });
   };
   let joined: Promise<Json> | undefined;
   const waited = await owner.inTerminal(['status', '--wait=50s', '--devices', '1'], {
@@ -71,28 +74,47 @@ it('waits for devices that have not joined yet, and ends with 6 where they do no
   expect(waited.code).toBe(1);
 });
 
-it('a device that failed ends it with 1, as soon as nobody is left to wait for, and says why', async () => {
-  const { report, restore, label } = await setUp();
-  await report({ state: 'failed', detail: 'nft is missing' });
-  const outcomes = await Promise.all([restore, label].map((args) => people.owner.run([...args, '--wait=50s'])));
+it('a device that failed ends it with 1 once it has said so of this very change, and says why; one that the change repairs, with 0', async () => {
+  const { web, apply, report, restore, label } = await setUp();
+  const failed = { state: 'failed', detail: 'nft is missing' };
+  await report(failed);
+  const waitFor = async (args: readonly string[], act: (revision: number) => Promise<Json>) => {
+    let acted: Promise<Json> | undefined;
+    const outcome = await people.owner.inTerminal([...args, '--wait=50s'], {
+      env: { NO_COLOR: '1' },
+      shown: {
+        pattern: /waiting for revision (\d+): in force on 0 of 1 device \(1 failed\)/,
+        act: ([, revision]) => {
+          acted = act(Number(revision));
+        },
+      },
+    });
+    await acted;
+    return outcome;
+  };
+  const restored = await waitFor(restore, (revision) => report({ ...failed, observed_revision: revision }));
+  expect(restored.stdout).toMatch(/ringfence: revision \d+ is in force on 0 of 1 device \(1 failed\)/);
+  expect(restored.stdout).toMatch(/^ +failed +edge +\S.* +nft is missing +run `ringfence agent status` on the device/m);
+  expect(restored.code).toBe(1);
   expect(await people.owner.run(['status', '--wait=50s'])).toMatchObject({ code: 1 });
-  for (const { code, stderr } of outcomes) {
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/ringfence: revision \d+ is in force on 0 of 1 device \(1 failed\)/);
-    expect(stderr).toMatch(/^ +failed +edge +\S.* +nft is missing +run `ringfence agent status` on the device$/m);
-  }
+  const labelled = await waitFor(label, (revision) => apply(web, revision));
+  expect(labelled.stdout).toMatch(/Revision \d+ is in force on 1 of 1 device\./);
+  expect(labelled.code).toBe(0);
 });
 
 it('a device that put the policy before back ends it with 1; every list, and the answer of the server, says reverted', async () => {
   const { web, changed, apply, report, label } = await setUp();
   await apply(changed, changed.revision);
   const { owner, place } = people;
-  await report({ state: 'reverted', revision: web.revision, detail: 'lost its way to the server' });
-  const labelled = await owner.run([...label, '--wait=50s']);
+  const reverted = { state: 'reverted', revision: web.revision, detail: 'lost its way to the server' };
+  await report(reverted);
+  const labelled = await owner.run([...label, '--wait=0s']);
   expect([labelled.code, labelled.stderr]).toEqual([
     1,
     expect.stringContaining('in force on 0 of 1 device (1 reverted)'),
   ]);
+  const { revision } = await place.owner.api.expect(200, 'GET', place.base);
+  await report({ ...reverted, observed_revision: revision });
   expect(await owner.run(['status', '--wait=50s'])).toMatchObject({ code: 1 });
   expect(await done(owner.run(['status']))).toMatch(/^ *reverted +edge +\S.*lost its way to the server/m);
   expect(await done(owner.run(['device', 'list', '--state', 'reverted']))).toMatch(/^edge\b/m);
@@ -164,4 +186,28 @@ it('every command that writes policy waits for the last revision that it made, a
   const asked = await owner.run(['apply', '-f', file, '--prune', '--dry-run', '--wait']);
   expect([asked.code, asked.stderr]).toEqual([0, '']);
   expect(await place.owner.api.expect(200, 'GET', place.base)).toEqual(before);
+});
+
+it('who deletes a user waits where the devices went along, and is told where nobody but the members can see it', async () => {
+  const { owner, member, place, server } = people;
+  await done(member.run(['device', 'create', 'theirs', '--public-key', 'm']));
+  const asAdmin = { env: { RINGFENCE_TOKEN: server.adminToken } };
+  const remove = ['user', 'delete', place.member.id, '--yes', '--wait=0s'];
+  const { id: admin } = await server.admin.expect(200, 'GET', '/api/users/me');
+  await done(owner.run(['member', 'add', admin]));
+  await done(owner.run(['device', 'create', 'edge', '--public-key', 'k']));
+  const seen = await owner.run(remove, asAdmin);
+  const { revision } = await place.owner.api.expect(200, 'GET', place.base);
+  expect(seen).toMatchObject({ code: 6, stdout: expect.stringMatching(/^Deleted user /) });
+  expect(seen.stderr).toContain(`time is over: revision ${revision} is in force on 0 of 1 device (1 never seen)`);
+  await done(owner.run(['member', 'remove', admin, '--yes']));
+
+  const another = await newPerson(server, 'another');
+  await place.owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: another.id });
+  await another.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'another' });
+  const hidden = await owner.run(['user', 'delete', another.id, '--yes', '--wait=50s'], asAdmin);
+  expect(hidden).toMatchObject({ code: 4, stdout: expect.stringMatching(/^Deleted user /) });
+  expect(hidden.stderr).toMatch(/in an organization that you are not a member of, only the members can see/);
+  const nobody = await newPerson(server, 'nobody');
+  expect(await owner.run(['user', 'delete', nobody.id, '--yes', '--wait=50s'], asAdmin)).toMatchObject({ code: 0 });
 });

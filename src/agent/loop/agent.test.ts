@@ -208,9 +208,11 @@ describe('old rules stay', () => {
       expect((await world.enforced())?.policy).toEqual(meaning(web));
       expect(world.agent.status.held?.why).toBe(why);
     }
-    world.source.give({ kind: 'unknown', why: 'the group x has a field', code: 'not_understood' });
+    const unclear = { why: 'the group x has a field', code: 'not_understood', revision: 4 } as const;
+    world.source.give({ kind: 'unknown', ...unclear });
     await world.settle();
-    expect(world.agent.status.held).toEqual({ why: 'the group x has a field', code: 'not_understood' });
+    expect(world.agent.status.held).toEqual(unclear);
+    expect(world.agent.status).toMatchObject({ observedRevision: 4, inForce: { revision: 1 } });
     world.source.know(2, ssh);
     await world.settle();
     expect(world.agent.status.held).toBeUndefined();
@@ -230,7 +232,12 @@ describe('old rules stay', () => {
       world.source.know(2, ssh);
       await world.settle();
       expect((await world.enforced())?.policy).toEqual(meaning(web));
-      expect(world.agent.status).toMatchObject({ pending: true, troubles: [{ step: 'apply' }] });
+      expect(world.agent.status).toMatchObject({
+        pending: true,
+        troubles: [{ step: 'apply' }],
+        observedRevision: 2,
+        inForce: { revision: 1 },
+      });
       world.nft.failNext(code);
       await world.clock.advance(400);
       expect(world.logged.slice(from).filter(({ level }) => level === 'error')).toHaveLength(1);

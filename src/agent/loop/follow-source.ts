@@ -19,9 +19,12 @@ export function followSource({ state, options: { source, log } }: Pick<Loop, 'st
     if (inForce?.desired.canonical === state.desired.canonical) state.inForce = { ...inForce, desired: state.desired };
     return;
   }
-  const { why, code, early } = knowledge;
+  const { why, code, revision, early } = knowledge;
   if (state.held?.why !== why) log(early === true ? 'debug' : 'warn', `the rules stay as they are: ${why}`, { code });
-  state.held = early === true ? undefined : { why, ...(code !== undefined && { code }) };
+  state.held =
+    early === true
+      ? undefined
+      : { why, ...(code !== undefined && { code }), ...(revision !== undefined && { revision }) };
 }
 
 /** The policy that is known now. What means the same as before keeps its rules, so that nothing is put in force again. */

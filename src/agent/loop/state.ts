@@ -16,6 +16,8 @@ export interface Held {
   readonly why: string;
   /** The same for the same kind of reason. */
   readonly code?: string;
+  /** Newest revision of the organization that this is true of. */
+  readonly revision?: number;
 }
 
 /** A step that does not work at the moment. */
@@ -135,6 +137,20 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   totals: new CounterTotals(),
   lastError: undefined,
 });
+
+/** The newest revision that was dealt with: it is in force, or putting it in force was tried in vain. Absent while that is under way. */
+export function observedRevision({
+  held,
+  desired,
+  target,
+  started,
+  failures,
+  ...state
+}: LoopState): number | undefined {
+  if (held !== undefined) return held.revision;
+  const isStuck = target === undefined || failures.has('apply') || (!started && failures.has('start'));
+  return isStuck || target === state.inForce?.target ? desired?.revision : undefined;
+}
 
 /** What should be in force is not. */
 export const isPending = ({ target, inForce }: LoopState): boolean => target !== inForce?.target;

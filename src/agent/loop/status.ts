@@ -5,7 +5,7 @@ import { printSelector, type Driver, type Selector } from '../host/driver-interf
 import type { Connection } from '../source/policy-source.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import { packetCounts, type PacketCounts } from './packet-counts.ts';
-import { isPending, type Drift, type Held, type LoopState, type Trouble } from './state.ts';
+import { isPending, observedRevision, type Drift, type Held, type LoopState, type Trouble } from './state.ts';
 
 export interface AgentStatus {
   readonly startedAt: number;
@@ -23,6 +23,8 @@ export interface AgentStatus {
   readonly verifiedAt: number | undefined;
   /** Something else should be in force, or nobody knows what. */
   readonly pending: boolean;
+  /** The newest revision that was dealt with, in force or in vain; absent while that is under way. */
+  readonly observedRevision: number | undefined;
   readonly held: Held | undefined;
   readonly applies: number;
   readonly driftRepairs: number;
@@ -56,6 +58,7 @@ export function statusOf(state: LoopState, { selector, connection, serverAccess 
     appliedAt,
     verifiedAt,
     pending: state.target === undefined || isPending(state),
+    observedRevision: observedRevision(state),
     held,
     applies,
     driftRepairs,

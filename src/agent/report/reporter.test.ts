@@ -20,6 +20,7 @@ const calm: AgentStatus = {
   appliedAt: 1,
   verifiedAt: 2,
   pending: false,
+  observedRevision: 7,
   held: undefined,
   applies: 1,
   driftRepairs: 0,
@@ -48,8 +49,13 @@ describe('a report', () => {
     ],
     [
       'a failure',
-      { troubles: [trouble] },
-      { state: 'failed', revision: 7, detail: 'putting the policy in force: nft is missing' },
+      { troubles: [trouble], observedRevision: 9 },
+      {
+        state: 'failed',
+        revision: 7,
+        observed_revision: 9,
+        detail: 'putting the policy in force: nft is missing',
+      },
     ],
     [
       'a policy that is held',
@@ -75,6 +81,7 @@ describe('a report', () => {
     if (report === undefined) expect(reported).toBeUndefined();
     else expect(reported).toMatchObject(report);
     if (report?.detail === undefined) expect(reported ?? {}).not.toHaveProperty('detail');
+    if (report?.state !== 'failed') expect(reported ?? {}).not.toHaveProperty('observed_revision');
   });
 });
 
@@ -230,6 +237,23 @@ describe('the reporter', () => {
     reporter.see({ ...calm, troubles: [trouble] });
     await clock.advance(200);
     expect(sent.map(({ state }) => state)).toEqual(['applied', 'applied', 'failed']);
+  });
+
+  test('one that fails as before says so once of the revision that somebody waits for, when it was tried', async () => {
+    const { clock, sent, reporter } = setUp(10_000);
+    const failing = { ...calm, troubles: [trouble], pending: true };
+    reporter.see({ ...failing, observedRevision: 8 });
+    await clock.advance(60_000);
+    expect(sent).toMatchObject([{ state: 'failed', revision: 7, observed_revision: 8 }]);
+    reporter.expect(9);
+    reporter.see({ ...failing, observedRevision: undefined });
+    await clock.advance(1_000);
+    expect(sent).toHaveLength(1);
+    reporter.see({ ...failing, observedRevision: 9 });
+    await clock.advance(1_000);
+    reporter.expect(9);
+    await clock.advance(1_000);
+    expect(sent.map(({ observed_revision }) => observed_revision)).toEqual([8, 9]);
   });
 
   test('a report that waits for its turn goes out at once when somebody waits for it', async () => {

@@ -134,12 +134,12 @@ export class Reporter {
   get #isAwaited(): boolean {
     const awaited = this.#awaited;
     if (awaited === undefined || awaited.until < this.#options.monotonic()) return false;
-    return (this.#sent?.report.revision ?? -1) < awaited.revision;
+    return this.#sent === undefined || reachOf(this.#sent) < awaited.revision;
   }
 
-  /** The rules reflect the revision that somebody waits for. */
+  /** The rules reflect the revision that somebody waits for, or it was tried in vain. */
   get #isReached(): boolean {
-    return (this.#seen?.report.revision ?? -1) >= (this.#awaited?.revision ?? 0);
+    return this.#seen !== undefined && reachOf(this.#seen) >= (this.#awaited?.revision ?? 0);
   }
 
   /** When the next report is due. */
@@ -191,6 +191,10 @@ export class Reporter {
   }
 }
 
+/** The newest revision that the report says something about. */
+const reachOf = ({ report: { revision = -1, observed_revision = -1 } }: Seen): number =>
+  Math.max(revision, observed_revision);
+
 const without = (report: DeviceReport, names: ReadonlySet<string>): DeviceReport =>
   Object.fromEntries(Object.entries(report).filter(([name]) => !names.has(name))) as DeviceReport;
 
@@ -212,7 +216,7 @@ const isNew = (a: Seen, b: Seen): boolean =>
 
 /** How things stand in the words of the wire; nothing while a change is only under way. */
 export function reportOf(status: AgentStatus, version: string): DeviceReport | undefined {
-  const { inForce, troubles, held, driver, pending, driftRepairs, policyDigest } = status;
+  const { inForce, troubles, held, driver, pending, driftRepairs, policyDigest, observedRevision } = status;
   const complaints = [
     ...troubles.map(
       ({ step, message, advice }) => `${stepWords[step]}: ${message}${advice === undefined ? '' : ` (${advice})`}`,
@@ -226,9 +230,11 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
   const isUnderWay = pending || policyDigest === undefined;
   if (isUnderWay && isOwn && complaints.length === 0) return undefined;
   const code = held?.code ?? troubles.find((each) => each.code !== undefined)?.code;
+  const hasFailed = complaints.length > 0;
   return {
-    state: complaints.length > 0 ? 'failed' : isOwn && !pending ? 'applied' : 'starting',
+    state: hasFailed ? 'failed' : isOwn && !pending ? 'applied' : 'starting',
     ...(inForce?.revision !== undefined && { revision: inForce.revision }),
+    ...(hasFailed && observedRevision !== undefined && { observed_revision: observedRevision }),
     ...(policyDigest !== undefined && { policy_digest: policyDigest }),
     ...(code !== undefined && { code }),
     ...(notes.length > 0 && { detail: notes.join('; ').slice(0, longestDetail) }),

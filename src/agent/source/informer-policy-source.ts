@@ -157,13 +157,14 @@ export class InformerSource implements PolicySource {
 
   #readNow(): Knowledge {
     const device = this.#informer.view('device').get(this.#options.device);
-    if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device' };
+    const { revision } = this.#informer;
+    if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device', revision };
     try {
       if (this.#groups.unclear !== undefined) throw this.#groups.unclear;
       const policy = this.#policyOf(device);
       if ('missing' in policy) {
         const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
-        return { kind: 'unknown', why: `${missing} is missing` };
+        return { kind: 'unknown', why: `${missing} is missing`, revision };
       }
       const resolved = this.#peers.resolve(policy);
       if (resolved === undefined) {
@@ -172,11 +173,11 @@ export class InformerSource implements PolicySource {
         this.#informer.relist();
         return { kind: 'unknown', why: 'the devices that rules name are being listed', early: true };
       }
-      return { kind: 'known', policy: resolved, revision: this.#informer.revision, own: device.revision };
+      return { kind: 'known', policy: resolved, revision, own: device.revision };
     } catch (error) {
       // Whatever it is, the rules stay: an agent that ends here would end again at every start.
       const why = error instanceof Error ? error.message : String(error);
-      return { kind: 'unknown', why, ...(error instanceof NotUnderstood && { code: error.code }) };
+      return { kind: 'unknown', why, revision, ...(error instanceof NotUnderstood && { code: error.code }) };
     }
   }
 

@@ -15,6 +15,8 @@ export type Knowledge =
   | {
       readonly kind: 'unknown';
       readonly why: string;
+      /** Newest revision of the organization that this is true of, where one is. */
+      readonly revision?: number;
       /** The server's records hold what this agent does not know. */
       readonly code?: 'not_understood';
       /** Nothing is wrong: it has only not come yet. */

@@ -17,6 +17,9 @@ export const PendingDevice = Type.Object(
     hostname: ShortText('Name of the machine; may be empty.'),
     in_force: InForceWord,
     revision: Type.Optional(Type.Integer({ ...Revision, description: 'What its rules reflect, as it last reported.' })),
+    observed_revision: Type.Optional(
+      Type.Integer({ ...Revision, description: 'What it has dealt with, in vain, as it last reported.' }),
+    ),
     last_seen_at: Type.Optional(Timestamp),
     code: Type.Optional(ShortText('The same for the same kind of failure, such as `digest_differs`.')),
     detail: Type.Optional(Text('What stands in the way, for a person.')),

@@ -31,6 +31,12 @@ export interface GlobalValues {
   readonly dryRun?: boolean;
 }
 
+/** Where a command changed policy. */
+export interface Changed {
+  readonly organizations: readonly { readonly organization_id: string; readonly revision: number }[];
+  readonly hidden: number;
+}
+
 export interface SessionOptions {
   readonly values: GlobalValues;
   readonly terminal: Terminal;
@@ -45,6 +51,7 @@ export class Session {
   #organization: Promise<string> | undefined;
   #settled: () => Promise<void> = () => Promise.resolve();
   #written: number | undefined;
+  #changed: Changed | undefined;
   #isLeft = false;
 
   constructor({ values, terminal, signal }: SessionOptions) {
@@ -119,6 +126,16 @@ export class Session {
   readonly noteWritten = (revision: number): void => {
     this.#written = Math.max(this.#written ?? 0, revision);
   };
+
+  /** Where policy was changed, of a command that is about no organization of its own; undefined for all others. */
+  get changed(): Changed | undefined {
+    return this.#changed;
+  }
+
+  /** Told where policy was changed, and in how many organizations that this user cannot see. */
+  noteChanged(organizations: Changed['organizations'], hidden: number): void {
+    this.#changed = { organizations, hidden };
+  }
 
   client(): Promise<Client> {
     this.#client ??= this.#connect();

@@ -1,11 +1,12 @@
 /** Owns `--wait`: until a revision, mostly that of a write, is in force on every device, with a line that tells how far it is. */
 import { setTimeout } from 'node:timers/promises';
+import type { InForce } from '../../api/enforcement/in-force.ts';
 import type { Convergence } from '../../api/enforcement/convergence.ts';
 import { CliError } from '../terminal/exit.ts';
 import type { Layout } from '../terminal/table.ts';
 import { readDuration } from '../terminal/time.ts';
 import { countsLine, mostUrgent, renderExceptions } from './in-force.ts';
-import type { Session } from './session.ts';
+import type { Changed, Session } from './session.ts';
 
 const defaultMs = 120_000;
 /** How long one question may be held back: the line is drawn anew that often. */
@@ -14,32 +15,71 @@ const shownDevices = 20;
 /** For the lines of an error: nothing is cut, and nothing painted. */
 const plain: Layout = { paint: (_, text) => text, wide: false, headers: true, width: undefined };
 
+const refused: ReadonlySet<InForce> = new Set(['failed', 'reverted', 'not_understood']);
+
 const isOver = ({ in_force, devices }: Convergence): boolean => in_force === devices;
 /** Whether a device has said that it does not work there. */
 export const isRefused = ({ failed, reverted, not_understood }: Convergence): boolean =>
   failed + reverted + not_understood > 0;
 
+/** Whether everybody who has said so has said it of this revision: what failed before may be what it repairs. */
+const isFinal = ({ revision, devices, in_force, pending }: Convergence): boolean =>
+  pending.length === devices - in_force &&
+  pending.every(
+    (device) =>
+      !refused.has(device.in_force) || Math.max(device.revision ?? -1, device.observed_revision ?? -1) >= revision,
+  );
+
+/** A revision of an organization that is waited for. */
+type Awaited = Changed['organizations'][number];
+
 /** What this session wrote; where all was so already, what stands: whoever asked again after a failure wants to know that it is in force. */
-async function revisionOf(session: Session): Promise<number> {
-  if (session.writtenRevision !== undefined) return session.writtenRevision;
+async function awaitedBy(session: Session): Promise<readonly Awaited[]> {
+  if (session.changed !== undefined) return session.changed.organizations;
+  const organization_id = await session.organization();
+  if (session.writtenRevision !== undefined) return [{ organization_id, revision: session.writtenRevision }];
   const client = await session.client();
-  const options = { limit: 1, signal: session.signal };
-  return (await client.statuses.convergence(await session.organization(), options)).revision;
+  const { revision } = await client.statuses.convergence(organization_id, { limit: 1, signal: session.signal });
+  return [{ organization_id, revision }];
 }
 
 /** Waits until it is in force. `given`: the option's value; true where it has none. */
 export async function waitInForce(session: Session, given: string | true): Promise<void> {
   if (session.isLeft || session.values.dryRun === true) return;
   const until = deadlineOf(given);
-  const revision = await revisionOf(session);
-  const answer = await followInForce(session, revision, until);
-  if (isOver(answer)) return session.say(`Revision ${revision} is ${countsLine(answer)}.`);
+  const awaited = await awaitedBy(session);
+  // Of several organizations each is told by its id.
+  const nameOf = ({ organization_id, revision }: Awaited): string =>
+    awaited.length > 1 ? `revision ${revision} of organization ${organization_id}` : `revision ${revision}`;
+  const missing: { readonly name: string; readonly answer: Convergence }[] = [];
+  for (const one of awaited) {
+    const answer = await followInForce(session, one, until);
+    if (isOver(answer)) session.say(`${nameOf(one).replace('r', 'R')} is ${countsLine(answer)}.`);
+    else missing.push({ name: nameOf(one), answer });
+  }
+  const refusing = missing.filter(({ answer }) => isRefused(answer));
+  const [first] = refusing.length > 0 ? refusing : missing;
+  if (first !== undefined) {
+    const { name, answer } = first;
+    const others = missing.filter((one) => one !== first).map((one) => `${one.name} is ${countsLine(one.answer)}`);
+    const details = [...exceptionLines(answer), ...others];
+    if (isRefused(answer)) throw new CliError('failed', `${name} is ${countsLine(answer)}`, details);
+    throw new CliError('timeOver', `time is over: ${name} is ${countsLine(answer)}`, details);
+  }
+  const hidden = session.changed?.hidden ?? 0;
+  if (hidden === 0) return;
+  const where = hidden === 1 ? 'an organization' : `${hidden} organizations`;
+  throw new CliError(
+    'notAllowed',
+    `whether it is in force in ${where} that you are not a member of, only the members can see`,
+  );
+}
+
+function exceptionLines(answer: Convergence): readonly string[] {
   const shown = mostUrgent(answer.pending).slice(0, shownDevices);
   const more = answer.devices - answer.in_force - shown.length;
   const table = renderExceptions(shown, Date.now(), plain).trimEnd().split('\n');
-  const details = [...table, ...(more > 0 ? [`and ${more} more: ringfence status`] : [])];
-  if (isRefused(answer)) throw new CliError('failed', `revision ${revision} is ${countsLine(answer)}`, details);
-  throw new CliError('timeOver', `time is over: revision ${revision} is ${countsLine(answer)}`, details);
+  return [...table, ...(more > 0 ? [`and ${more} more: ringfence status`] : [])];
 }
 
 /** By `performance.now()`. */
@@ -47,13 +87,16 @@ export const deadlineOf = (given: string | true): number =>
   performance.now() + (given === true ? defaultMs : readDuration(given));
 
 /** Until everything that is connected has answered, or until the time is over. */
-export async function followInForce(session: Session, revision: number, until: number): Promise<Convergence> {
+export async function followInForce(
+  session: Session,
+  { organization_id, revision }: Awaited,
+  until: number,
+): Promise<Convergence> {
   const client = await session.client();
-  const organization = await session.organization();
   try {
     for (;;) {
       const leftMs = Math.max(0, until - performance.now());
-      const answer = await client.statuses.convergence(organization, {
+      const answer = await client.statuses.convergence(organization_id, {
         revision,
         wait: Math.ceil(Math.min(heldBackMs, leftMs) / 1_000),
         limit: 1_000,
@@ -61,7 +104,7 @@ export async function followInForce(session: Session, revision: number, until: n
       });
       if (isOver(answer) || performance.now() >= until) return answer;
       // Nobody who could still get there is left, and somebody has said that it does not work.
-      if (isRefused(answer) && answer.behind === 0) return answer;
+      if (isRefused(answer) && answer.behind === 0 && isFinal(answer)) return answer;
       session.terminal.progress(`waiting for revision ${revision}: ${countsLine(answer)}`);
     }
   } finally {

@@ -42,7 +42,7 @@ export async function status(session: Session, options: StatusOptions): Promise<
     if (wanted > 0) await followJoining(session, wanted, until);
     // What is the newest now is waited for, not what is written meanwhile.
     const newest = await ask(about);
-    await followInForce(session, newest.revision, until);
+    await followInForce(session, { organization_id: organization, revision: newest.revision }, until);
     return ask({ revision: newest.revision });
   };
   const answer = wait === undefined ? await ask(about) : await awaited(deadlineOf(wait));

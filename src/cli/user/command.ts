@@ -20,8 +20,12 @@ export function addUserCommands(program: Command): void {
     {
       usage: 'delete <user>',
       summary: 'delete a user, with its tokens, devices and groups everywhere',
+      policy: true,
+      about:
+        'With --wait the organizations are waited for that you are a member of; whether the change is in force elsewhere is for the owners there to see, ' +
+        'and the command ends with 4 where there is such an organization.',
       destructive: true,
-      examples: ['ringfence user delete ada'],
+      examples: ['ringfence user delete ada', 'ringfence user delete ada --yes --wait'],
     },
     (run, session, { args: [text = ''] }) => run.remove(session, text),
   );

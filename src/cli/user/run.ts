@@ -41,5 +41,6 @@ export async function remove(session: Session, text: string): Promise<void> {
   const question = `Delete user ${found.username}, with all its tokens, devices and groups?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const user = await client.users.remove(found.id, { signal });
+  session.noteChanged(user.organizations, user.other_organizations);
   return session.print({ data: user, ids: [user.id], table: `Deleted user ${user.username} (${user.id}).` });
 }

@@ -12,6 +12,8 @@ export interface Standing {
   readonly detail?: string;
   /** What its rules reflect, as it last reported. */
   readonly revision?: number;
+  /** What it has dealt with, where that did not work. */
+  readonly observed_revision?: number;
   /** Holds a stream, or did within the last 20 seconds. */
   readonly online: boolean;
   readonly last_seen_at?: string;

@@ -134,6 +134,7 @@ export class OrganizationState {
       ...(lastSeen !== undefined && { last_seen_at: lastSeen }),
       ...(receipt && {
         ...(receipt.revision !== undefined && { revision: receipt.revision }),
+        ...(receipt.observed !== undefined && { observed_revision: receipt.observed }),
         reported_at: receipt.reported_at,
         status: receipt.status,
       }),

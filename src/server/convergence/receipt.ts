@@ -6,6 +6,8 @@ export interface Receipt {
   readonly state: 'starting' | 'applied' | 'failed' | 'reverted';
   /** What its rules reflect. */
   readonly revision: number | undefined;
+  /** The newest that it has dealt with, where that did not work. */
+  readonly observed: number | undefined;
   /** Of the policy that its kernel holds. */
   readonly digest: string | undefined;
   readonly code: string | undefined;
@@ -14,6 +16,8 @@ export interface Receipt {
   readonly status: unknown;
 }
 
+const revisionOf = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
 export function readReceipt({ status, reported_at }: Pick<DeviceStatus, 'status' | 'reported_at'>): Receipt {
@@ -21,8 +25,9 @@ export function readReceipt({ status, reported_at }: Pick<DeviceStatus, 'status'
   const { state, revision } = said;
   return {
     state: state === 'applied' || state === 'failed' || state === 'reverted' ? state : 'starting',
-    revision: typeof revision === 'number' && Number.isSafeInteger(revision) ? revision : undefined,
-    digest: textOf(said['policy_digest']),
+    revision: revisionOf(revision),
+    observed: revisionOf(said['observed_revision']),
+    digest: textOf(said['policy_digest'])?.toLowerCase(),
     code: textOf(said['code']),
     detail: textOf(said['detail']),
     reported_at,

@@ -12,6 +12,7 @@ const digestOf = (key: string): string | undefined => (key === 'gone' ? undefine
 const receipt = (given: Partial<Receipt>): Receipt => ({
   state: 'applied',
   revision: 20,
+  observed: undefined,
   digest: 'digest of b',
   code: undefined,
   detail: undefined,

@@ -22,7 +22,7 @@ const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampl
 
 /** What a device counted is for owners and for its own user (reference 2.11). */
 function statusFor(mayCount: (device: DeviceId) => boolean): (standing: Standing) => string {
-  return ({ revision: _revision, ...standing }) => {
+  return ({ revision: _revision, observed_revision: _observed, ...standing }) => {
     const { status } = standing;
     if (!isObject(status) || status['group_packets'] === undefined || mayCount(standing.device_id))
       return JSON.stringify(standing);
@@ -61,11 +61,21 @@ const listStatuses: Handler<'listDeviceStatuses'> = async (call, services) => {
   return answerList(call, readPart, { id: ({ device_id }) => device_id, json });
 };
 
-export const pendingOf = ({ device_id, hostname, in_force, revision, last_seen_at, code, detail }: Standing) => ({
+export const pendingOf = ({
+  device_id,
+  hostname,
+  in_force,
+  revision,
+  observed_revision,
+  last_seen_at,
+  code,
+  detail,
+}: Standing) => ({
   device_id,
   hostname,
   in_force,
   ...(revision !== undefined && { revision }),
+  ...(observed_revision !== undefined && { observed_revision }),
   ...(last_seen_at !== undefined && { last_seen_at }),
   ...(code !== undefined && { code }),
   ...(detail !== undefined && { detail }),

@@ -1,7 +1,7 @@
 /** Owns the operations on users and the credentials they hold: tokens and enrollment keys. */
 import { normalLabels } from '../../../api/device-body.ts';
 import { pathFor } from '../../../api/paths.ts';
-import type { EnrollmentKey, Token, User, WhoAmI } from '../../../api/user.ts';
+import type { EnrollmentKey, RemovedUser, Token, User, WhoAmI } from '../../../api/user.ts';
 import { parseGroupId, type UserId } from '../../../policy/ids.ts';
 import { mint } from '../../identity/secret.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/contract/records.ts';
@@ -172,7 +172,16 @@ const removeUser: Handler<'removeUser'> = async (call, { store }) => {
   const { user_id } = call.params;
   // Someone has to be left who can make users.
   if (user_id === call.principal.user_id) throw new HttpError('conflict', 'An administrator cannot remove itself.');
-  return record(showUser(await store.users.remove(user_id, call.by.audit)));
+  const { user, changed } = await store.users.remove(user_id, call.by.audit);
+  const memberships = await Promise.all(
+    changed.map(({ organization_id }) => store.members.of(organization_id, call.principal.user_id)),
+  );
+  const organizations = changed.filter((_, index) => memberships[index]?.role !== undefined);
+  return record({
+    ...showUser(user),
+    organizations,
+    other_organizations: changed.length - organizations.length,
+  } satisfies RemovedUser);
 };
 
 export const userHandlers = {

@@ -1,5 +1,11 @@
 /** Owns users in the store: people by name, people whom an identity provider vouches for, and the first administrator. */
-import { parseGroupId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
+import {
+  parseGroupId,
+  parseOrganizationId,
+  parseTokenId,
+  parseUserId,
+  type OrganizationId,
+} from '../../../policy/ids.ts';
 import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
 import { withAuditEntry } from '../write/transaction.ts';
 import { now } from '../write/stamp.ts';
@@ -147,11 +153,16 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
 
     async remove(id, audit) {
       const user = await get(reads, id);
+      const changed = new Map<OrganizationId, number>();
       // Somebody may add the user elsewhere meanwhile: leave, then look again under a lock that keeps others from it.
       for (let attempt = 0; attempt < 5; attempt += 1) {
         const places = await reads.run(belongsTo, [id]);
         if (places.some(({ is_last_owner }) => is_last_owner)) return refuse({ code: 'owns_organizations' });
-        for (const { org_id } of places) await members.remove(parseOrganizationId(org_id), { user_id: id, audit }, id);
+        for (const { org_id } of places) {
+          const org = parseOrganizationId(org_id);
+          const { revision } = await members.remove(org, { user_id: id, audit }, id);
+          if (revision !== undefined) changed.set(org, revision);
+        }
         const ended = await transactions.run(async (tx) => {
           await tx.run(lockUser, [id]);
           if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
@@ -161,7 +172,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
         });
         if (ended === undefined) continue;
         hints.tell({ credentials: ended.map((token) => parseTokenId(token.id)) });
-        return user;
+        return { user, changed: [...changed].map(([organization_id, revision]) => ({ organization_id, revision })) };
       }
       return refuse({ code: 'unavailable' });
     },

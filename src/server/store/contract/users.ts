@@ -1,9 +1,15 @@
 /** Owns the interface of users in the store. */
-import type { UserId } from '../../../policy/ids.ts';
+import type { OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { AuditNote } from './audit.ts';
 import type { Page } from './page.ts';
 import type { OrganizationRecord, UserRecord } from './records.ts';
 import type { Digest } from './tokens.ts';
+
+/** A user who is gone, and where policy went along. */
+export interface RemovedUser {
+  readonly user: UserRecord;
+  readonly changed: readonly { readonly organization_id: OrganizationId; readonly revision: number }[];
+}
 
 export interface Users {
   create(user: { readonly username: string; readonly is_admin?: boolean }, audit?: AuditNote): Promise<UserRecord>;
@@ -23,7 +29,7 @@ export interface Users {
    * Ends every membership (as `members.remove`, organization by organization) and every token, then hides the user for good: its name and
    * identity stay taken. `owns_organizations` while it owns any. Where this fails half-way, it can be repeated.
    */
-  remove(id: UserId, audit?: AuditNote): Promise<UserRecord>;
+  remove(id: UserId, audit?: AuditNote): Promise<RemovedUser>;
   /** On a database without users makes the administrator, its organization and its token, once, however many servers start; else undefined. */
   bootstrap(admin: {
     readonly username: string;
