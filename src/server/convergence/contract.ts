@@ -28,7 +28,16 @@ export interface Standings {
   readonly devices: readonly Standing[];
 }
 
-export interface StandingsQuery {
+/** Where a revision is in force, and who lacks it. */
+export interface Converged {
+  readonly revision: number;
+  /** Of so many devices. */
+  readonly devices: number;
+  /** Everybody who lacks it, by id. */
+  readonly pending: readonly Standing[];
+}
+
+export interface ConvergenceQuery {
   /** The head unless given. */
   readonly revision?: number | undefined;
   /** Milliseconds to wait while the revision is not in force on every device. */
@@ -42,11 +51,13 @@ export interface StandingsQuery {
  * the digest of the rules that its kernel holds; and that an answer is never older than its question.
  */
 export interface Convergence {
+  /** How every device stands to the head. */
+  read(org: OrganizationId): Promise<Standings>;
   /**
    * Undefined when the revision is above the head. Fails with `unavailable` when the server stops, or the database is away, and with the
    * signal's reason when whoever asked is gone.
    */
-  read(org: OrganizationId, query?: StandingsQuery): Promise<Standings | undefined>;
+  converge(org: OrganizationId, query?: ConvergenceQuery): Promise<Converged | undefined>;
   /** How many devices are in each state, as of the head. Of an organization that nobody asks about nothing stays in memory. */
   count(org: OrganizationId): Promise<Readonly<Record<InForce, number>>>;
   /** The devices and their policy at the head; good until something else is awaited. */

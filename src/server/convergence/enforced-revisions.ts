@@ -6,50 +6,80 @@ import type { ModelDevice } from './policy-model.ts';
 import type { Receipt } from './receipt.ts';
 
 export interface EnforcedRevisionsOptions {
-  readonly state: Pick<OrganizationState, 'devices' | 'receiptOf' | 'workOutDigests' | 'inForceUpTo'>;
+  readonly state: Pick<OrganizationState, 'devices' | 'receiptOf' | 'takeTouched' | 'workOutDigests' | 'inForceUpTo'>;
   readonly slices: TimeSlices;
 }
 
-/** What a device was last judged by; no device where that could not be told for certain. */
+/** What a device was last judged by. */
 interface Judged {
-  readonly device: ModelDevice | undefined;
+  readonly device: ModelDevice;
   readonly receipt: Receipt | undefined;
-  readonly upTo: number;
 }
 
 export class EnforcedRevisions {
   readonly #o: EnforcedRevisionsOptions;
   readonly #judged = new Map<DeviceId, Judged>();
+  readonly #upTo = new Map<DeviceId, number>();
+  /** Those of whom it could not be told for certain: they are judged again the next time. */
+  readonly #uncertain = new Set<DeviceId>();
+  /** A look that failed leaves nobody behind: the next one is at everybody. */
+  #hasFailed = false;
+  #looking: Promise<unknown> = Promise.resolve();
 
   constructor(options: EnforcedRevisionsOptions) {
     this.#o = options;
   }
 
-  /** Up to which revision each device has everything, as far as the state has been refreshed. */
-  async look(): Promise<ReadonlyMap<DeviceId, number>> {
+  /** Up to which revision each device has everything, as far as the state has been refreshed. Good until something else is awaited. */
+  look(): Promise<ReadonlyMap<DeviceId, number>> {
+    // One after the other: what one of them is judging, the next would take for judged.
+    const look = this.#looking.catch(() => {}).then(() => this.#look());
+    this.#looking = look;
+    return look;
+  }
+
+  async #look(): Promise<ReadonlyMap<DeviceId, number>> {
     const { state, slices } = this.#o;
+    const touched = state.takeTouched();
+    const isWhole = touched === undefined || this.#hasFailed;
+    this.#hasFailed = true;
     const again: Known[] = [];
-    await slices.each(state.devices.values(), (device) => {
-      if (this.#isOther(device)) again.push({ device, receipt: state.receiptOf(device.id) });
+    await slices.each(isWhole ? state.devices.keys() : new Set([...touched, ...this.#uncertain]), (id) => {
+      const device = state.devices.get(id);
+      const receipt = state.receiptOf(id);
+      if (device !== undefined && this.#isOther(device, receipt)) again.push({ device, receipt });
     });
     const isKnown = await state.workOutDigests(0, again);
     await slices.each(again, (one) => {
       const { id } = one.device;
       const [device, receipt] = [state.devices.get(id), state.receiptOf(id)];
       if (device === undefined) return;
-      // For one that is another by now, digests were not worked out: it is judged again the next time.
-      const isCertain = isKnown && device === one.device && receipt === one.receipt;
-      this.#judged.set(id, { device: isCertain ? device : undefined, receipt, upTo: state.inForceUpTo(device) });
+      this.#upTo.set(id, state.inForceUpTo(device));
+      this.#judged.set(id, { device, receipt });
+      // For one that is another by now, digests were not worked out.
+      if (isKnown && device === one.device && receipt === one.receipt) this.#uncertain.delete(id);
+      else this.#uncertain.add(id);
     });
-    const enforced = new Map<DeviceId, number>();
-    // One that came meanwhile has not been judged.
-    for (const id of state.devices.keys()) enforced.set(id, this.#judged.get(id)?.upTo ?? -1);
-    for (const id of this.#judged.keys()) if (!enforced.has(id)) this.#judged.delete(id);
-    return enforced;
+    // Devices come and leave by the log alone, after which the look is at everybody; one that came meanwhile has not been judged.
+    if (isWhole) this.#takeInOrOut();
+    this.#hasFailed = false;
+    return this.#upTo;
   }
 
-  #isOther(device: ModelDevice): boolean {
+  #takeInOrOut(): void {
+    const { devices } = this.#o.state;
+    for (const id of devices.keys()) if (!this.#upTo.has(id)) this.#upTo.set(id, -1);
+    if (this.#upTo.size === devices.size) return;
+    for (const id of this.#upTo.keys()) {
+      if (devices.has(id)) continue;
+      this.#upTo.delete(id);
+      this.#judged.delete(id);
+      this.#uncertain.delete(id);
+    }
+  }
+
+  #isOther(device: ModelDevice, receipt: Receipt | undefined): boolean {
     const judged = this.#judged.get(device.id);
-    return judged === undefined || device !== judged.device || this.#o.state.receiptOf(device.id) !== judged.receipt;
+    return this.#uncertain.has(device.id) || device !== judged?.device || receipt !== judged.receipt;
   }
 }

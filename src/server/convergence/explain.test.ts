@@ -52,6 +52,7 @@ async function sideAt(port: number, records: readonly GroupRecord[]) {
     convergence: {
       survey: () => Promise.resolve(survey),
       read: () => Promise.reject(new Error('not asked')),
+      converge: () => Promise.reject(new Error('not asked')),
       count: () => Promise.reject(new Error('not asked')),
     },
     groups: {

@@ -1,6 +1,6 @@
 /** Owns one organization's enforcement in memory: its policy by the log, its receipts, each read only as far as it is new. */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
-import type { Projection } from '../store/contract/change-log.ts';
+import type { Entry, Projection } from '../store/contract/change-log.ts';
 import type { NewReceipts } from '../store/contract/receipts.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
@@ -41,6 +41,9 @@ export class OrganizationState {
   readonly #slices: TimeSlices;
   #model: PolicyModel | undefined;
   readonly #receipts = new Map<DeviceId, Receipt>();
+  /** Whose record, policy or last word may be another since `takeTouched`; undefined: everybody's. */
+  #touched: Set<DeviceId> | undefined;
+  #isApplying = false;
   #through: string | undefined;
   #refreshing: Promise<void> | undefined;
   #next: Promise<void> | undefined;
@@ -60,6 +63,13 @@ export class OrganizationState {
 
   get devices(): ReadonlyMap<DeviceId, ModelDevice> {
     return this.#model?.devices ?? new Map();
+  }
+
+  /** Whose record, policy or last word may be another since the last call; undefined: everybody's. For one who asks. */
+  takeTouched(): ReadonlySet<DeviceId> | undefined {
+    const touched = this.#touched;
+    if (!this.#isApplying) this.#touched = new Set();
+    return touched;
   }
 
   /** Takes in everything that was written before this call. Calls that come together share one reading. */
@@ -167,7 +177,9 @@ export class OrganizationState {
     const model = this.#model ?? (await this.#load());
     if (!(await this.#follow(model))) await this.#follow(await this.#load());
     await this.#slices.each(statuses, (status) => {
-      if (this.devices.has(status.device_id)) this.#receipts.set(status.device_id, readReceipt(status));
+      if (!this.devices.has(status.device_id)) return;
+      this.#receipts.set(status.device_id, readReceipt(status));
+      this.#touched?.add(status.device_id);
     });
     this.#through = through;
   }
@@ -190,10 +202,21 @@ export class OrganizationState {
       if (entries === undefined) return false;
       for (const entry of entries) {
         await this.#slices.next();
-        await model.apply(entry);
+        await this.#apply(model, entry);
         if (entry.kind === 'device' && entry.type === 'delete') this.#receipts.delete(parseDeviceId(entry.id));
       }
       if (entries.length < entriesAtOnce) return true;
+    }
+  }
+
+  /** Whoever looks meanwhile sees a part of it, and looks at everybody again afterwards. */
+  async #apply(model: PolicyModel, entry: Entry): Promise<void> {
+    this.#touched = undefined;
+    this.#isApplying = true;
+    try {
+      await model.apply(entry);
+    } finally {
+      this.#isApplying = false;
     }
   }
 
@@ -217,6 +240,7 @@ export class OrganizationState {
     await model.finish(head);
     for (const id of this.#receipts.keys()) if (!model.devices.has(id)) this.#receipts.delete(id);
     this.#model = model;
+    this.#touched = undefined;
     return model;
   }
 }

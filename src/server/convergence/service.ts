@@ -7,7 +7,7 @@ import type { Hint } from '../store/contract/change-log.ts';
 import type { Seen } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
-import type { Convergence, Standings, StandingsQuery, Survey } from './contract.ts';
+import type { Converged, Convergence, ConvergenceQuery, Standings, Survey } from './contract.ts';
 import { DigestThread } from './digest-thread.ts';
 import { EnforcedRevisions } from './enforced-revisions.ts';
 import { OrganizationState } from './organization-state.ts';
@@ -30,15 +30,15 @@ const lingerMs = 60_000;
 
 interface Kept {
   readonly state: OrganizationState;
+  readonly enforced: EnforcedRevisions;
   readonly waits: OrganizationWaits;
   /** By revision: what those who ask together are told is worked out once. */
-  readonly answers: Coalescer<number, Standings>;
+  readonly answers: Coalescer<number, Converged>;
+  readonly standings: Coalescer<'head', Standings>;
   usedAt: number;
   /** Questions that are not answered yet. */
   asking: number;
 }
-
-const inForceEverywhere = ({ devices }: Standings): boolean => devices.every(({ in_force }) => in_force === 'yes');
 
 export function startConvergence({ store, monotonic, slices }: ConvergenceOptions): ConvergenceService {
   const organizations = new Map<OrganizationId, Kept>();
@@ -58,39 +58,56 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     }
   }, lingerMs).unref();
 
-  async function standingsOf(state: OrganizationState, revision: number): Promise<Standings> {
+  async function standingsOf(state: OrganizationState): Promise<Standings> {
+    await state.refresh();
+    const revision = state.head;
     const seen = await presence.prompt.get(state.org);
     return { revision, devices: await state.standings(revision, state.model.ids, seen) };
   }
 
-  async function read(kept: Kept, { revision, waitMs = 0, signal }: StandingsQuery): Promise<Standings | undefined> {
+  /** Who has it is known; only of the others is it worked out how they stand, and whether they are there. */
+  async function convergedOf({ state, enforced }: Kept, revision: number): Promise<Converged> {
+    const upTo = await enforced.look();
+    const ids = state.model.ids.filter((id) => (upTo.get(id) ?? -1) < revision);
+    const have = state.model.ids.length - ids.length;
+    const seen = ids.length === 0 ? new Map() : await presence.prompt.get(state.org);
+    const standings = await state.standings(revision, ids, seen);
+    const pending = standings.filter(({ in_force }) => in_force !== 'yes');
+    return { revision, devices: have + standings.length, pending };
+  }
+
+  async function converge(
+    kept: Kept,
+    { revision, waitMs = 0, signal }: ConvergenceQuery,
+  ): Promise<Converged | undefined> {
     const until = monotonic() + waitMs;
     await kept.state.refresh();
     const asked = revision ?? kept.state.head;
     if (asked > kept.state.head) return undefined;
     for (;;) {
-      // How each device stands is worked out for the answer alone: it takes far longer than to see that one of them lacks something.
       while (monotonic() < until && !(await kept.waits.isInForce(asked))) {
         if (closed) throw new StoreError({ code: 'unavailable' });
         await kept.waits.wait(asked, { until, signal });
       }
-      const standings = await kept.answers.prompt.get(asked);
-      if (monotonic() >= until || inForceEverywhere(standings)) return standings;
+      const converged = await kept.answers.prompt.get(asked);
+      if (monotonic() >= until || converged.pending.length === 0) return converged;
     }
   }
 
   function keep(org: OrganizationId): Kept {
     const state = new OrganizationState(org, options);
+    const enforced = new EnforcedRevisions({ state, slices });
     const waits = new OrganizationWaits({
       refresh: () => state.refresh(),
-      enforced: new EnforcedRevisions({ state, slices }),
+      enforced,
       monotonic,
       ask: (awaited) => store.receipts.ask(org, awaited),
     });
-    const answers = new Coalescer<number, Standings>({
-      read: (revisions) => revisions.map((revision) => standingsOf(state, revision)),
+    const answers = new Coalescer<number, Converged>({
+      read: (revisions) => revisions.map((revision) => convergedOf(kept, revision)),
     });
-    const kept = { state, waits, answers, usedAt: 0, asking: 0 };
+    const standings = new Coalescer<'head', Standings>({ read: (heads) => heads.map(() => standingsOf(state)) });
+    const kept: Kept = { state, enforced, waits, answers, standings, usedAt: 0, asking: 0 };
     organizations.set(org, kept);
     return kept;
   }
@@ -125,7 +142,8 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   };
 
   return {
-    read: (org, query = {}) => using(org, (kept) => read(kept, query)),
+    read: (org) => using(org, (kept) => kept.standings.prompt.get('head')),
+    converge: (org, query = {}) => using(org, (kept) => converge(kept, query)),
     survey: (org) => using(org, survey),
 
     async count(org) {

@@ -40,9 +40,20 @@ const mostNamed = 400;
 
 const leastOf = (upTo: ReadonlyMap<unknown, number>): number => {
   let least = Number.POSITIVE_INFINITY;
-  for (const revision of upTo.values()) least = Math.min(least, revision);
+  for (const revision of upTo.values()) if (revision < least) least = revision;
   return least;
 };
+
+const countBelow = (upTo: ReadonlyMap<unknown, number>, highest: number): number => {
+  let count = 0;
+  for (const revision of upTo.values()) if (revision < highest) count += 1;
+  return count;
+};
+
+/** Those that lack the revision. */
+function* below<T>(upTo: ReadonlyMap<T, number>, highest: number): Generator<T> {
+  for (const [id, revision] of upTo) if (revision < highest) yield id;
+}
 
 export class OrganizationWaits {
   readonly #o: WaitsOptions;
@@ -126,14 +137,14 @@ export class OrganizationWaits {
         if (revision <= least) settle();
         else highest = Math.max(highest, revision);
       }
-      const missing = [...upTo].flatMap(([id, revision]) => (revision < highest ? [id] : []));
+      const devices = countBelow(upTo, highest);
       const isNew = highest > asked.revision;
-      const areComing = !isNew && missing.length < lacked.devices && began - asked.at < longestAskMs;
+      const areComing = !isNew && devices < lacked.devices && began - asked.at < longestAskMs;
       if (highest >= 0 && (isNew || (isDue && !areComing))) {
         asked = { revision: highest, at: began };
-        lacked = { devices: missing.length, at: began };
-        this.#o.ask({ revision: highest, devices: missing.length <= mostNamed ? missing : undefined });
-      } else if (areComing) lacked = { devices: missing.length, at: began };
+        lacked = { devices, at: began };
+        this.#o.ask({ revision: highest, devices: devices <= mostNamed ? [...below(upTo, highest)] : undefined });
+      } else if (areComing) lacked = { devices, at: began };
       const took = monotonic() - began;
       await this.#changed();
       await this.#rest(Math.min(longestRestMs, Math.max(gatherMs, restFactor * took)));

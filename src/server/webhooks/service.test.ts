@@ -23,7 +23,7 @@ test('nothing is looked at in the first minute, nor in the first after the datab
   };
   const service = startWebhooks({
     store: store as unknown as WebhookServiceOptions['store'],
-    convergence: { read: async () => undefined },
+    convergence: { read: async () => ({ revision: 0, devices: [] }) },
     slices: processSlices(),
     hosts: [],
     clock: () => now,

@@ -137,7 +137,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       const offlineAfterMs = webhook.offline_after * 1000;
       const scene = { now: clock(), standings: [], keys, offlineAfterMs };
       const conditions = [...conditionsOf(webhook.events, scene)];
-      await slices.each(standings?.devices ?? [], (standing) => {
+      await slices.each(standings.devices, (standing) => {
         conditions.push(...conditionsOf(webhook.events, { ...scene, standings: [standing], keys: [] }));
       });
       // Repairs from before somebody wanted to hear of them are no news.

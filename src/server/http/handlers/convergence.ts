@@ -4,7 +4,7 @@ import { inForceWords, type InForce } from '../../../api/enforcement/in-force.ts
 import { pathFor } from '../../../api/paths.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
-import type { Standing, Standings } from '../../convergence/contract.ts';
+import type { Converged, Standing } from '../../convergence/contract.ts';
 import { credentialId, type Principal } from '../../identity/authenticate.ts';
 import type { StreamPlace, StreamPlaces } from '../../stream-places.ts';
 import { record, type Handler } from '../call.ts';
@@ -51,7 +51,7 @@ function partOf<T extends Standing>(
 }
 
 const listStatuses: Handler<'listDeviceStatuses'> = async (call, services) => {
-  const { devices = [] } = (await services.convergence.read(call.params.org_id)) ?? {};
+  const { devices } = await services.convergence.read(call.params.org_id);
   const json = statusFor(await countedFor(call, services));
   const readPart = async (part: { after?: string | undefined; limit: number }): Promise<readonly Standing[]> => {
     // Each part is written in a turn of its own: whoever else is served goes in between.
@@ -81,12 +81,12 @@ export const pendingOf = ({
   ...(detail !== undefined && { detail }),
 });
 
-/** How many of these devices stand where, in the words of the wire. */
-export function countStandings(devices: readonly Standing[]) {
+/** How many devices stand where, in the words of the wire: those that are pending as they do, all others in force. */
+export function countPending({ devices, pending }: Omit<Converged, 'revision'>) {
   const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
-  for (const { in_force } of devices) counts[in_force] += 1;
-  const { yes: in_force, ...others } = counts;
-  return { devices: devices.length, in_force, ...others };
+  for (const { in_force } of pending) counts[in_force] += 1;
+  const { yes: _none, ...others } = counts;
+  return { devices, in_force: devices - pending.length, ...others };
 }
 
 /** Devices that are written in one turn of the event loop. */
@@ -116,14 +116,14 @@ async function takePlace(principal: Principal, places: StreamPlaces): Promise<St
   });
 }
 
-const standingsOf: (...args: Parameters<Handler<'readConvergence'>>) => Promise<Standings | undefined> = async (
+const convergedOf: (...args: Parameters<Handler<'readConvergence'>>) => Promise<Converged | undefined> = async (
   { params: { org_id }, query: { revision, wait = 0 }, principal, gone },
   { convergence, places },
 ) => {
-  if (wait === 0) return convergence.read(org_id, { revision });
+  if (wait === 0) return convergence.converge(org_id, { revision });
   const place = await takePlace(principal, places);
   try {
-    return await convergence.read(org_id, { revision, waitMs: wait * 1_000, signal: gone });
+    return await convergence.converge(org_id, { revision, waitMs: wait * 1_000, signal: gone });
   } finally {
     place.release();
   }
@@ -132,20 +132,20 @@ const standingsOf: (...args: Parameters<Handler<'readConvergence'>>) => Promise<
 const read: Handler<'readConvergence'> = async (call, services) => {
   const { org_id } = call.params;
   const { limit = Number.POSITIVE_INFINITY, after } = call.query;
-  const standings = await standingsOf(call, services);
-  if (standings === undefined) {
+  const converged = await convergedOf(call, services);
+  if (converged === undefined) {
     throw invalid([
       { pointer: '/revision', code: 'out_of_range', detail: 'The organization has no such revision yet.' },
     ]);
   }
-  const pending = standings.devices.filter((device) => device.in_force !== 'yes');
+  const { revision, pending } = converged;
   const shown = partOf(pending, { after, limit });
   const last = shown.at(-1);
   const next =
     last !== undefined && last !== pending.at(-1)
-      ? `${pathFor('readConvergence', { org_id })}?revision=${standings.revision}&limit=${limit}&after=${last.device_id}`
+      ? `${pathFor('readConvergence', { org_id })}?revision=${revision}&limit=${limit}&after=${last.device_id}`
       : undefined;
-  const head = { revision: standings.revision, ...countStandings(standings.devices) };
+  const head = { revision, ...countPending(converged) };
   return {
     kind: 'record',
     json:

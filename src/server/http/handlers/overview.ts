@@ -3,7 +3,7 @@ import { mostUrgentFirst } from '../../../api/enforcement/in-force.ts';
 import { mostUrgent, sampleSeconds } from '../../../api/enforcement/overview.ts';
 import type { Standing } from '../../convergence/contract.ts';
 import { record, type Handler } from '../call.ts';
-import { countStandings, pendingOf } from './convergence.ts';
+import { countPending, pendingOf } from './convergence.ts';
 
 /** A plot has room for no more; what is asked for longer comes in longer steps. */
 const mostSamples = 288;
@@ -30,13 +30,14 @@ const read: Handler<'readOverview'> = async (call, { store, convergence, sampler
     convergence.read(org_id),
     store.samples.read(org_id, { since, seconds }),
   ]);
-  const { revision = 0, devices = [] } = standings ?? {};
+  const { revision, devices } = standings;
+  const pending = devices.filter(({ in_force }) => in_force !== 'yes');
   sampler.see(org_id);
   return record({
     revision,
-    ...countStandings(devices),
+    ...countPending({ devices: devices.length, pending }),
     online: devices.filter(({ online }) => online).length,
-    urgent: urgentOf(devices).map(pendingOf),
+    urgent: urgentOf(pending).map(pendingOf),
     sample_seconds: seconds,
     samples,
   });

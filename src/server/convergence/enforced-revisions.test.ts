@@ -1,0 +1,133 @@
+/** Proves that a look judges those who may be another and nobody else, and forgets nobody: not by a failure, nor by what changes meanwhile. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { parseDeviceId, type DeviceId } from '../../policy/ids.ts';
+import { TimeSlices } from '../time-slices.ts';
+import { EnforcedRevisions, type EnforcedRevisionsOptions } from './enforced-revisions.ts';
+import type { ModelDevice } from './policy-model.ts';
+import type { Receipt } from './receipt.ts';
+
+const idOf = (number: number): DeviceId => parseDeviceId(`00000000-0000-4000-8000-${String(number).padStart(12, '0')}`);
+
+/** An organization whose devices have in force what their last word says. */
+function setUp(count: number) {
+  const devices = new Map<DeviceId, ModelDevice>();
+  const receipts = new Map<DeviceId, Receipt>();
+  const world = { fails: false, isKnown: true, judged: 0, meanwhile: () => {} };
+  let touched: Set<DeviceId> | undefined;
+  const slices = new TimeSlices({ monotonic: () => 0, defer: (run) => queueMicrotask(run) });
+  const state: EnforcedRevisionsOptions['state'] = {
+    devices,
+    receiptOf: (id) => receipts.get(id),
+    takeTouched: () => {
+      const taken = touched;
+      touched = new Set();
+      return taken;
+    },
+    workOutDigests: async () => {
+      world.meanwhile();
+      if (world.fails) throw new Error('away');
+      return world.isKnown;
+    },
+    inForceUpTo: ({ id }) => {
+      world.judged += 1;
+      return receipts.get(id)?.revision ?? -1;
+    },
+  };
+  const report = (number: number, revision: number): void => {
+    receipts.set(idOf(number), { revision } as Receipt);
+    touched?.add(idOf(number));
+  };
+  const put = (number: number): void => {
+    devices.set(idOf(number), { id: idOf(number) } as ModelDevice);
+    touched = undefined;
+  };
+  const remove = (number: number): void => {
+    devices.delete(idOf(number));
+    receipts.delete(idOf(number));
+    touched = undefined;
+  };
+  for (let number = 0; number < count; number += 1) put(number);
+  const enforced = new EnforcedRevisions({ state, slices });
+  const truth = (): object => new Map([...devices.keys()].map((id) => [id, receipts.get(id)?.revision ?? -1]));
+  const look = async (): Promise<object> => new Map(await enforced.look());
+  return { world, enforced, look, truth, report, put, remove };
+}
+
+test('one word among a thousand devices costs one judgement', async () => {
+  const { world, look, truth, report } = setUp(1_000);
+  expect(await look()).toEqual(truth());
+  world.judged = 0;
+  report(500, 7);
+  expect(await look()).toEqual(truth());
+  expect(world.judged).toBe(1);
+  expect(await look()).toEqual(truth());
+  expect(world.judged).toBe(1);
+});
+
+test('what a look that failed was about is judged by the next one', async () => {
+  const { world, look, truth, report } = setUp(10);
+  await look();
+  report(3, 7);
+  world.fails = true;
+  await expect(look()).rejects.toThrow('away');
+  world.fails = false;
+  expect(await look()).toEqual(truth());
+});
+
+test('a device that could not be judged for certain is judged again, until it can be', async () => {
+  const { world, look, truth, report } = setUp(3);
+  await look();
+  report(1, 7);
+  world.isKnown = false;
+  await look();
+  world.judged = 0;
+  await look();
+  expect(world.judged).toBe(1);
+  world.isKnown = true;
+  expect(await look()).toEqual(truth());
+  world.judged = 0;
+  await look();
+  expect(world.judged).toBe(0);
+});
+
+test('two who look at once are both told the truth', async () => {
+  const { look, truth, report } = setUp(10);
+  await look();
+  report(3, 7);
+  expect(await Promise.all([look(), look()])).toEqual([truth(), truth()]);
+});
+
+test('however devices come, leave and report, also while somebody looks, the next look tells the truth', async () => {
+  const number = fc.integer({ min: 0, max: 5 });
+  const step = fc.oneof(
+    fc.record({ kind: fc.constant('report' as const), number, revision: fc.nat(9) }),
+    fc.record({ kind: fc.constantFrom('put' as const, 'remove' as const), number }),
+    fc.record({ kind: fc.constantFrom('look' as const, 'fail' as const, 'unknown' as const) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 30 }), fc.array(step, { maxLength: 10 }), async (steps, meanwhile) => {
+      const { world, look, truth, report, put, remove } = setUp(3);
+      const change = (one: (typeof steps)[number]): void => {
+        if (one.kind === 'report') report(one.number, one.revision);
+        else if (one.kind === 'put') put(one.number);
+        else if (one.kind === 'remove') remove(one.number);
+      };
+      const rest = [...meanwhile];
+      world.meanwhile = () => {
+        const one = rest.shift();
+        if (one !== undefined) change(one);
+      };
+      for (const one of steps) {
+        change(one);
+        world.fails = one.kind === 'fail';
+        world.isKnown = one.kind !== 'unknown';
+        if (one.kind === 'look' || one.kind === 'fail' || one.kind === 'unknown') await look().catch(() => {});
+      }
+      world.meanwhile = () => {};
+      world.fails = false;
+      world.isKnown = true;
+      expect(await look()).toEqual(truth());
+    }),
+  );
+});
