@@ -5,9 +5,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
+/**
+ * The compiler and the linter are written in Go. Processes that end after seconds need not collect what they no longer use: that took a
+ * tenth of their time, and without it they hold a tenth more at most.
+ */
+const env = { GOGC: 'off', ...process.env };
+
 /** @param {string} script */
 async function run(script) {
-  const child = spawn('npm', ['run', '--silent', script], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn('npm', ['run', '--silent', script], { stdio: ['ignore', 'pipe', 'pipe'], env });
   let said = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (/** @type {string} */ text) => (said += text));
