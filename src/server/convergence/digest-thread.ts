@@ -33,27 +33,33 @@ const resourceLimits = { maxOldGenerationSizeMb: 1_024 };
 const weightOf = ({ groups, devices }: DigestTask): number =>
   groups.reduce((sum, { json }) => sum + json.length, deviceWeight * devices.length);
 
+/** How a thread is started; undefined where there can be none. */
+async function threadStarter(): Promise<(() => Worker) | undefined> {
+  const { entryUrl, threadName } = await import('./digest-thread-entry.ts');
+  // Only a file of its own can be a thread's beginning: in tests, and where everything is one file, there is none.
+  const file = basename(entryUrl);
+  const isAlone = file.includes('digest-thread-entry') && file.endsWith('.mjs');
+  return isAlone ? () => new Worker(new URL(entryUrl), { workerData: threadName, resourceLimits }) : undefined;
+}
+
 export class DigestThread implements Digester {
   readonly #slices: TimeSlices;
+  readonly #starter: typeof threadStarter;
   #worker: Worker | undefined;
   /** The devices that the thread knows. */
   #fleet: object | undefined;
   #last: Promise<unknown> = Promise.resolve();
   #idle: NodeJS.Timeout | undefined;
 
-  constructor(slices: TimeSlices) {
+  constructor(slices: TimeSlices, starter = threadStarter) {
     this.#slices = slices;
+    this.#starter = starter;
   }
 
   async digest(task: DigestTask): Promise<string | undefined> {
-    const { entryUrl, threadName } = await import('./digest-thread-entry.ts');
-    // Only a file of its own can be a thread's beginning: in tests, and where everything is one file, there is none.
-    const file = basename(entryUrl);
-    const isAlone = file.includes('digest-thread-entry') && file.endsWith('.mjs');
-    if (!isAlone || weightOf(task) <= smallTask) return digestOf(task.groups, new Fleet(task.devices));
-    const turn = this.#last.then(() =>
-      this.#ask(task, () => new Worker(new URL(entryUrl), { workerData: threadName, resourceLimits })),
-    );
+    const start = await this.#starter();
+    if (start === undefined || weightOf(task) <= smallTask) return digestOf(task.groups, new Fleet(task.devices));
+    const turn = this.#last.then(() => this.#ask(task, start));
     this.#last = turn.catch(() => {});
     return turn;
   }
@@ -65,13 +71,24 @@ export class DigestThread implements Digester {
     this.#fleet = undefined;
   }
 
+  #start(start: () => Worker): Worker {
+    const worker = start();
+    // While nobody asks, nobody else listens: a thread that ends then is not asked any more, and ends nothing else.
+    worker.on('error', () => {});
+    worker.once('exit', () => this.#worker === worker && this.close());
+    worker.unref();
+    return worker;
+  }
+
   async #ask({ groups, devices, fleet }: DigestTask, start: () => Worker): Promise<string | undefined> {
     clearTimeout(this.#idle);
-    const worker = (this.#worker ??= start());
-    worker.unref();
+    const worker = (this.#worker ??= this.#start(start));
+    let stopListening = (): void => {};
     const answered = new Promise<FromThread>((resolve, reject) => {
-      worker.once('message', resolve).once('error', reject);
-      worker.once('exit', () => reject(new Error('the thread ended')));
+      const onExit = (): void => reject(new Error('the thread ended'));
+      worker.once('message', resolve).once('error', reject).once('exit', onExit);
+      // These alone: Node has listeners of its own there, without which no later message arrives.
+      stopListening = () => void worker.off('message', resolve).off('error', reject).off('exit', onExit);
     });
     // Told below; a thread that ends before that must not end the process.
     answered.catch(() => {});
@@ -100,7 +117,7 @@ export class DigestThread implements Digester {
       if (cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY') return undefined;
       throw cause;
     } finally {
-      worker.removeAllListeners();
+      stopListening();
       this.#idle = setTimeout(() => this.close(), idleMs).unref();
     }
   }
