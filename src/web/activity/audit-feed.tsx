@@ -77,7 +77,7 @@ export function AuditFeed(): ReactNode {
           onChange={(event) => setLoud(event.currentTarget.checked)}
         />
       </div>
-      <div className="scrolls-x">
+      <div>
         <Segmented aria-label="What about" value={topic} onChange={setTopic} data={topicChoices} />
       </div>
       <section className="card" aria-label="Activity">

@@ -25,7 +25,15 @@ const isSilentlyAway = (status: DeviceStatus | undefined): boolean =>
   status !== undefined && !status.online && status.in_force !== 'offline' && status.in_force !== 'never_seen';
 
 /** A native title instead of a tooltip: this stands in every row of a long list. */
-export function DeviceStateTag({ status }: { readonly status: DeviceStatus | undefined }): ReactNode {
+export function DeviceStateTag({
+  status,
+  isTold = true,
+}: {
+  readonly status: DeviceStatus | undefined;
+  /** Whether the server has said yet how devices stand. */
+  readonly isTold?: boolean;
+}): ReactNode {
+  if (!isTold) return <span className="dimmed">…</span>;
   const state = stateOf(status);
   const seen =
     status?.last_seen_at === undefined ? 'never seen' : `last seen ${ago(Date.parse(status.last_seen_at), Date.now())}`;

@@ -66,13 +66,24 @@ interface RowProps {
   readonly start: number;
   readonly user: string;
   readonly status: DeviceStatus | undefined;
+  readonly isTold: boolean;
   readonly groupsOf: (device: Device) => readonly GroupOn[];
   readonly isSelected: boolean;
   readonly toggle: ((id: string, range: boolean) => void) | undefined;
 }
 
 /** Drawn again only when something in it differs: scrolling draws the rows that come into sight and no others. */
-const Row = memo(function Row({ device, org, start, user, status, groupsOf, isSelected, toggle }: RowProps): ReactNode {
+const Row = memo(function Row({
+  device,
+  org,
+  start,
+  user,
+  status,
+  isTold,
+  groupsOf,
+  isSelected,
+  toggle,
+}: RowProps): ReactNode {
   const name = deviceName(device);
   const labels = device.labels ?? [];
   const seen = status?.last_seen_at;
@@ -102,7 +113,7 @@ const Row = memo(function Row({ device, org, start, user, status, groupsOf, isSe
         <strong>{name}</strong>
       </Link>
       <span className="col-state">
-        <DeviceStateTag status={status} />
+        <DeviceStateTag status={status} isTold={isTold} />
       </span>
       <span className="mono clip col-address">{device.tunnel_ip || '–'}</span>
       <span className="tags col-labels">
@@ -118,7 +129,7 @@ const Row = memo(function Row({ device, org, start, user, status, groupsOf, isSe
       <span className="clip small dimmed col-user">{user}</span>
       <span className="clip small dimmed col-version">{status?.status === undefined ? '–' : versionOf(status)}</span>
       <span className="clip small dimmed col-seen" title={seen && new Date(seen).toLocaleString()}>
-        {seen === undefined ? 'never' : ago(Date.parse(seen), Date.now())}
+        {seen === undefined ? (isTold ? 'never' : '…') : ago(Date.parse(seen), Date.now())}
       </span>
     </li>
   );
@@ -193,6 +204,7 @@ function Rows({
               start={start}
               user={nameOf(device.user_id)}
               status={statuses.get(device.id)}
+              isTold={statuses.size > 0}
               groupsOf={groupsOf}
               isSelected={selection?.chosen.has(device.id) === true}
               toggle={selection && toggle}

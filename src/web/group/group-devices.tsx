@@ -133,7 +133,7 @@ function Lacking({
   readonly devices: readonly Device[];
 }): ReactNode {
   const statuses = useStatuses();
-  const lacking = lackingChange(group, devices, statuses);
+  const lacking = statuses.size === 0 ? [] : lackingChange(group, devices, statuses);
   if (lacking.length === 0) return null;
   return (
     <div className="stack tight" role="group" aria-label="Without the last change">
@@ -187,7 +187,9 @@ function Matched({
 
 /** Whether the devices have what stands here in force: the parts that matter, the good news first. */
 function RolloutProgress({ devices }: { readonly devices: readonly Device[] }): ReactNode {
-  const counts = countDeviceStates(devices, useStatuses());
+  const statuses = useStatuses();
+  if (statuses.size === 0) return <p className="small dimmed">Asking how they stand…</p>;
+  const counts = countDeviceStates(devices, statuses);
   const rest = mostUrgentFirst.filter((word) => word !== 'yes' && counts[word] > 0);
   return (
     <div className="stack tight" role="status" aria-label="Rollout">

@@ -60,7 +60,7 @@ export function FleetState({
       <div className="fleet-now">
         <p className="figure" role="status">
           <strong className={in_force === devices ? 'figure-good' : ''}>{grouped(in_force)}</strong>
-          <span className="dimmed"> of {grouped(devices)} in force</span>
+          <span className="dimmed">&nbsp;of {grouped(devices)} in force</span>
         </p>
         <Exceptions overview={overview} org={org} />
       </div>

@@ -19,11 +19,14 @@ function Row({
   group,
   org,
   use,
+  isTold,
   owner,
 }: {
   readonly group: SecurityGroup;
   readonly org: string;
   readonly use: GroupUse | undefined;
+  /** Whether it is known yet how the devices stand. */
+  readonly isTold: boolean;
   readonly owner: string | undefined;
 }): ReactNode {
   return (
@@ -32,7 +35,7 @@ function Row({
         <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
           <strong>{group.group_name}</strong>
         </Link>{' '}
-        <span className="small dimmed">{group.group_description}</span>
+        <span className="small dimmed group-row-about">{group.group_description}</span>
       </span>
       {(['inbound', 'outbound'] as const).map((direction) => (
         <span key={direction} className="clip small briefs">
@@ -44,16 +47,17 @@ function Row({
         <span className="small dimmed group-row-time">
           <Ago at={group.updated_at} />
         </span>
-        <UseTag use={use} />
+        <UseTag use={use} isTold={isTold} />
       </span>
     </li>
   );
 }
 
 /** Whether what the line says is what packets meet. */
-function UseTag({ use }: { readonly use: GroupUse | undefined }): ReactNode {
+function UseTag({ use, isTold }: { readonly use: GroupUse | undefined; readonly isTold: boolean }): ReactNode {
   if (use === undefined) return <Tag>not in use</Tag>;
   const { devices, inForce } = use;
+  if (!isTold) return <Tag>{plural(devices, 'device')}</Tag>;
   return (
     <Tag tone={inForce === devices ? 'good' : 'warn'}>
       {grouped(inForce)} of {grouped(devices)} in force
@@ -67,12 +71,14 @@ function Section({
   groups,
   org,
   uses,
+  isTold,
 }: {
   readonly title: string;
   readonly hint: string;
   readonly groups: readonly SecurityGroup[];
   readonly org: string;
   readonly uses: ReadonlyMap<string, GroupUse>;
+  readonly isTold: boolean;
 }): ReactNode {
   const nameOf = useNames();
   const { me } = useRights();
@@ -90,6 +96,7 @@ function Section({
             group={group}
             org={org}
             use={uses.get(group.id)}
+            isTold={isTold}
             owner={group.user_id === undefined || group.user_id === me.id ? undefined : nameOf(group.user_id)}
           />
         ))}
@@ -123,7 +130,7 @@ export function GroupsPage(): ReactNode {
     () => (wanted === '' ? all : all.filter((group) => searchText(group).includes(wanted))),
     [all, wanted],
   );
-  const shared = { org, uses };
+  const shared = { org, uses, isTold: statuses.size > 0 };
   const rest = groups.filter(({ is_default }) => is_default !== true);
   return (
     <div className="page">

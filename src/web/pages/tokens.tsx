@@ -163,6 +163,7 @@ function Entry({
       <div className="grow stack tight">
         <p className="row">
           <strong className="clip">{name}</strong>
+          {token.device_id !== undefined && device === undefined ? <Tag>a device elsewhere</Tag> : null}
           {token.scope === 'read-only' ? <Tag>only reads</Tag> : null}
           {isThis ? <Tag tone="accent">you are signed in with it</Tag> : null}
           {over ? <Tag tone="bad">expired</Tag> : null}
@@ -214,7 +215,11 @@ export function TokensPage(): ReactNode {
     queryFn: ({ signal }) => client.tokens.list({ signal }),
   });
   const own = (data ?? []).filter(({ kind }) => kind === 'user').toReversed();
-  const ofDevices = (data ?? []).filter(({ kind }) => kind === 'device').toReversed();
+  const { deviceById } = useSnapshot();
+  const isHere = ({ device_id }: Token): boolean => deviceById.has(device_id ?? '');
+  const ofAllDevices = (data ?? []).filter(({ kind }) => kind === 'device').toReversed();
+  // Those of this organization first: they have names here.
+  const ofDevices = [...ofAllDevices.filter(isHere), ...ofAllDevices.filter((token) => !isHere(token))];
   const isThis = (token: Token): boolean => token.id === me.credential?.id;
   const rotate = (token: Token): void =>
     setQuestion({
