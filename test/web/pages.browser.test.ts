@@ -72,6 +72,13 @@ describe('organizations', () => {
     await page.getByRole('button', { name: /Organization: first house/ }).click();
     await page.getByRole('menuitem', { name: /second house/ }).click();
     await expectShown(page.getByRole('button', { name: /Organization: second house/ }));
+    // Whoever comes for the first time begins where most devices are.
+    const fullest = (await person.api.expect(200, 'GET', '/api/organizations')).at(-1);
+    const device = { public_key: 'k', hostname: 'one' };
+    await person.api.expect(201, 'POST', `/api/organizations/${fullest.id}/devices`, device);
+    await page.evaluate('localStorage.clear()');
+    await page.goto(`${stage.server.url}/ui/`);
+    await expectShown(page.getByRole('button', { name: `Organization: ${fullest.name}. Switch` }));
   });
 
   test('an organization of others is answered with a way back', async () => {

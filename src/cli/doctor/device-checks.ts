@@ -49,7 +49,7 @@ async function inactiveChecks(state: string): Promise<readonly Check[]> {
   }
 }
 
-function runningChecks(status: StatusDocument): readonly Check[] {
+export function runningChecks(status: StatusDocument): readonly Check[] {
   const { version, interface: link, stream, held, troubles, warnings } = status;
   return [
     version === programVersion
