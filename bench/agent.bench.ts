@@ -1,5 +1,5 @@
 /**
- * Measures the agent: from the API's answer to the kernel, drift, memory (`live`), putting policies in force by size (`apply`), the
+ * Measures the agent: its start (`start`), from the API's answer to the kernel, drift, memory (`live`), putting policies in force by size (`apply`), the
  * worst that the limits admit (`worst`) and the search for them (`search`), what a packet pays (`packets`), a forwarded one too
  * (`forwarded`); not the server's own speed.
  * `npm run bench -- agent:worst` runs a part.
@@ -12,6 +12,7 @@ import { measureLive } from './agent/live.ts';
 import { measureForwarded } from './agent/forwarded.ts';
 import { measurePackets } from './agent/packets.ts';
 import { searchWorst } from './agent/search.ts';
+import { measureStart } from './agent/start.ts';
 import { applyArgument, applyFromInput, measureWorst } from './agent/worst.ts';
 import { goalTable, type Goal } from './lib/goals.ts';
 import { buildOurs } from './watch/tools.ts';
@@ -22,6 +23,7 @@ const unlessNamed = new Set(['search']);
 async function measure(named: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-agent-'));
   const parts: Readonly<Record<string, () => Promise<readonly Goal[]>>> = {
+    start: measureStart,
     live: () => measureLive({ program: buildOurs(folder), folder }),
     apply: measureApply,
     worst: measureWorst,

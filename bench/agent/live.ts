@@ -1,14 +1,12 @@
 /** Owns what is measured on a real agent that follows a real server: from the API's answer to the kernel, drift, memory, idle time. */
 import { readFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MonitorReader, type Generation } from '../../src/agent/kernel/monitor-events.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import type { Namespace } from '../../src/cli/lab/namespace.ts';
 import { watch } from '../../src/client/watch.ts';
 import { table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
+import { flips, now, Witness } from './witness.ts';
 
 const changes = 100;
 /** Between two changes, so that the agent is at rest again: it has connections to end, a disk to write and a kernel to read. */
@@ -17,56 +15,6 @@ const drifts = 25;
 /** In which a tick of the kernel's clock is a hundredth of a second. */
 const ticksPerSecond = 100;
 const idleSeconds = 8;
-
-interface Seen {
-  /** Milliseconds of the same clock as `now`. */
-  readonly at: number;
-  readonly generation: Generation;
-}
-
-/** The clock that the kernel and every process share. */
-const now = (): number => Number(process.hrtime.bigint()) / 1e6;
-
-/**
- * Everything that happens to the table, by a monitor of our own. Its lines are stamped by a program that goes before every
- * other, because this process may be kept from its turn.
- */
-class Witness {
-  readonly seen: Seen[] = [];
-  #wake: () => void = () => {};
-
-  constructor(namespace: Namespace, stamp: string) {
-    const child = namespace.spawn(['chrt', '--fifo', '10', 'sh', '-c', `nft monitor | ${stamp}`], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    if (child.stdout === null) throw new Error('the monitor has no output');
-    const reader = new MonitorReader();
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      const end = line.indexOf(' ');
-      const news = reader.read(line.slice(end + 1, end + 300));
-      if (news?.kind !== 'generation') return;
-      this.seen.push({ at: Number(line.slice(0, end)) / 1e6, generation: news.generation });
-      this.#wake();
-    });
-  }
-
-  /** The first such generation from that place on. */
-  async next(from: number, wanted: (generation: Generation) => boolean): Promise<Seen> {
-    for (;;) {
-      const found = this.seen.slice(from).find(({ generation }) => wanted(generation));
-      if (found !== undefined) return found;
-      await Promise.race([new Promise<void>((resolve) => (this.#wake = resolve)), late()]);
-    }
-  }
-}
-
-const late = async (): Promise<never> => {
-  await sleep(20_000, undefined, { ref: false });
-  throw new Error('the kernel never changed');
-};
-
-const flips = ({ change }: Generation): boolean =>
-  change !== undefined && (change.tables.has('service') || change.chains.has('service-inbound'));
 
 export interface LiveOptions {
   readonly program: string;
