@@ -1,16 +1,17 @@
-/** Owns the images of agent and server: a small Debian with our packages, made by mmdebstrap and put into a layer by buildah. */
+/** Owns the images of agent and server: small Debians with our packages, made by mmdebstrap and put into a layer by buildah. */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-
-const suite = 'trixie';
 
 /** The image of this machine's architecture only: the packages' scripts run while it is made. */
 export const imageArchitecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
 
 const images = /** @type {const} */ ({
   agent: {
+    // The oldest that we support. What nft writes beside the rules for its own listings, a newer one reads; of a newer one, that of a Debian 12 host would
+    // crash on our maps.
+    suite: 'bookworm',
     // Root without rights but the one that the agent is given.
     config: [
       '--env=RINGFENCE_STATE=/var/lib/ringfence-agent',
@@ -20,6 +21,7 @@ const images = /** @type {const} */ ({
     hook: 'mkdir -p "$1/var/lib/ringfence-agent"',
   },
   server: {
+    suite: 'trixie',
     config: [
       '--env=RINGFENCE_DATA=/var/lib/ringfence',
       '--env=RINGFENCE_LISTEN=0.0.0.0:8080',
@@ -27,7 +29,8 @@ const images = /** @type {const} */ ({
       '--port=8080',
       '--user=ringfence',
     ],
-    hook: 'chroot "$1" useradd --system --uid 990 --home-dir /var/lib/ringfence --create-home ringfence && chmod 0700 "$1/var/lib/ringfence"',
+    // The database is told not to compile its queries: a third of the image would be the compiler.
+    hook: 'rm -rf "$1"/usr/lib/postgresql/*/lib/bitcode "$1"/usr/lib/postgresql/*/lib/llvmjit* "$1"/usr/lib/*/libLLVM* "$1"/usr/lib/*/libz3.so* && chroot "$1" useradd --system --uid 990 --home-dir /var/lib/ringfence --create-home ringfence && chmod 0700 "$1/var/lib/ringfence"',
   },
 });
 
@@ -47,7 +50,7 @@ export function buildImage(name, { debs, version, epoch, outdir }) {
   const work = mkdtempSync(join(tmpdir(), 'ringfence-image-'));
   // Storage of our own, of plain folders: it works wherever files do, and leaves nothing behind.
   const storage = ['--root', join(work, 'storage'), '--runroot', join(work, 'run'), '--storage-driver', 'vfs'];
-  const { config, hook } = images[name];
+  const { suite, config, hook } = images[name];
   const wanted = debs.filter((deb) =>
     new RegExp(`/(ringfence|ringfence-${name})_|/ringfence-node_[^/]*_${imageArchitecture}\\.deb$`).test(deb),
   );
