@@ -8,6 +8,7 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { arch, cpus, loadavg, release, type } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { nativeHashes } from '../scripts/native-hashes.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const ending = /\.bench\.(mjs|ts)$/;
@@ -56,6 +57,7 @@ async function runnable(file) {
     format: 'esm',
     sourcemap: 'inline',
     logLevel: 'warning',
+    plugins: [nativeHashes],
   });
   return outfile;
 }

@@ -2,6 +2,7 @@
 import { build } from 'esbuild';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { nativeHashes } from './native-hashes.mjs';
 import { modulesIn } from './packaging/components.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
@@ -32,12 +33,17 @@ export async function buildProgram({ outdir }) {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
     },
     logLevel: 'warning',
+    plugins: [nativeHashes],
   };
   const parts = partsOfTheDoor();
   // The agent has a beginning of its own: it runs on every device for months, and an eighth of its memory would be for the rest.
   const agent = build({ ...common, banner: {}, entryPoints: { agent: 'src/agent/start.ts' } });
   // The door is one file: commands, options, help. Of a dozen small files Node would resolve, open and link each.
-  const door = await build({ ...common, entryPoints: { ringfence: 'src/cli/main.ts' }, plugins: [parts.plugin] });
+  const door = await build({
+    ...common,
+    entryPoints: { ringfence: 'src/cli/main.ts' },
+    plugins: [nativeHashes, parts.plugin],
+  });
   // What a command does is loaded when it runs. Rooms share no file, so that none is split for the sake of another.
   const rest = await Promise.all([
     agent,

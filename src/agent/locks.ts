@@ -1,7 +1,7 @@
 /** Owns the locks of a running agent: one on its state directory, one in its network namespace, taken and released together. */
 import { mkdir } from 'node:fs/promises';
 import { refuseSharedFolder } from './host/private-folder.ts';
-import { lockFolder, lockNamespace, type FolderLock } from './host/lock.ts';
+import { lockFolders, namespaceFolder, type FolderLock } from './host/lock.ts';
 
 /** Thrown where the agent cannot start: one line for a person. */
 export class CannotStart extends Error {
@@ -17,13 +17,9 @@ export async function lockState(state: string, onLost?: (why: string) => void): 
     );
   }
   await refuseSharedFolder(state, process.geteuid?.());
-  const options = onLost === undefined ? {} : { onLost };
-  const mine = await lockFolder(state, options);
-  try {
-    const place = await lockNamespace(options);
-    return { release: async () => void (await Promise.all([mine.release(), place?.release()])) };
-  } catch (error) {
-    await mine.release();
-    throw error;
-  }
+  const places = [{ folder: state, held: `another agent is running with ${state}` }];
+  const namespace = await namespaceFolder();
+  if (namespace !== undefined)
+    places.push({ folder: namespace, held: 'another agent is running in this network namespace' });
+  return lockFolders(places, onLost === undefined ? {} : { onLost });
 }

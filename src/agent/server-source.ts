@@ -7,6 +7,7 @@ import { Client } from '../client/http.ts';
 import { createNodeFetch } from '../node/fetch.ts';
 import type { DeviceId } from '../policy/ids.ts';
 import type { AgentConfig, TextSource } from './config.ts';
+import { keepCompiled } from './host/compile-cache.ts';
 import type { Log } from './host/log.ts';
 import { commandRunner } from './host/run-command.ts';
 import { notifyReady } from './host/systemd-notify.ts';
@@ -61,7 +62,7 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
   let ready: Promise<void> | undefined;
   const identify = async (signal: AbortSignal): Promise<Who> => {
     // The agent asks for the network when what it knows is in force, or has failed to be.
-    await (ready ??= notifyReady(process.env));
+    await (ready ??= notifyReady(process.env).then(() => keepCompiled()));
     if (proof.kind === 'token') return { device: proof.device, client: clientWith(proof.token) };
     const identity =
       proof.kind === 'enrolled'

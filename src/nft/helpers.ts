@@ -1,6 +1,5 @@
 /** Owns the naming of helper chains: a name is made of what the chain holds, so equal parts are one chain and keep their name. */
-import { sha256 } from '@noble/hashes/sha2.js';
-import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import { sha256Hex } from '../policy/digest/sha256.ts';
 import { node, type HelperChain, type Rule } from './ast.ts';
 import { parseObjectName, type ObjectName } from './names.ts';
 import { printRules } from './print.ts';
@@ -23,7 +22,7 @@ export type HelperPurpose =
   | 'bundle';
 
 /** 128 bits: no two contents ever meet by chance. */
-const digestBytes = 16;
+const digestDigits = 32;
 
 /**
  * The name of a chain with these rules. Rules hold the names of their targets, so a name covers all that a packet can
@@ -31,7 +30,7 @@ const digestBytes = 16;
  */
 export function helperName(purpose: HelperPurpose, rules: readonly Rule[], salt = ''): ObjectName {
   const content = `${salt}\n${printRules(rules)}`;
-  return parseObjectName(`${purpose}-${bytesToHex(sha256(utf8ToBytes(content)).subarray(0, digestBytes))}`);
+  return parseObjectName(`${purpose}-${sha256Hex(content).slice(0, digestDigits)}`);
 }
 
 export const helperChain = (purpose: HelperPurpose, rules: readonly Rule[], salt = ''): HelperChain =>

@@ -1,13 +1,12 @@
 /** Owns the maps of named devices: what each is called, and which addresses it holds (decision 0026). */
-import { sha256 } from '@noble/hashes/sha2.js';
-import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { Named } from '../policy/canonical.ts';
+import { sha256Hex } from '../policy/digest/sha256.ts';
 import type { Direction, Members } from '../policy/rule.ts';
 import type { PeerMap, Rule } from './ast.ts';
 import { groupCounter } from './counters.ts';
 import { parseObjectName, type ObjectName } from './names.ts';
 
-const digestBytes = 16;
+const digestDigits = 32;
 const form = /^(?:peers|forbid)[46]-[0-9a-f]{32}$/;
 
 /** Whether the name is one that we give to maps. */
@@ -22,7 +21,7 @@ export interface PeerMapDefinition extends Pick<PeerMap, 'family' | 'verdict'> {
 /** A map is named after whom it is about and not after who that is now, so its name stays while members come and go. */
 function nameOf({ direction, verdict, family, names }: PeerMapDefinition, salt: string): ObjectName {
   const text = [salt, direction, ...names.map(({ group, key }) => `${group} ${key}`)].join('\n');
-  const digest = bytesToHex(sha256(utf8ToBytes(text)).subarray(0, digestBytes));
+  const digest = sha256Hex(text).slice(0, digestDigits);
   return parseObjectName(`${verdict === 'accept' ? 'peers' : 'forbid'}${family}-${digest}`);
 }
 

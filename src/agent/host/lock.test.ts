@@ -1,12 +1,13 @@
-/** Proves that a process which lets go of its lock lives until the holder has ended, to the last of its pipes. */
+/** Proves the locks of an agent: one holder for all of them, another's lock told by its place, and a release that waits for the holder's end. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { lockFolders } from './lock.ts';
 
 const run = promisify(execFile);
 let folder: string;
@@ -19,8 +20,8 @@ it('goes on after the release, however late the pipes of the holder close', asyn
   const lock = fileURLToPath(new URL('./lock.ts', import.meta.url));
   await build({
     stdin: {
-      contents: `import { lockFolder } from ${JSON.stringify(lock)};
-        const lock = await lockFolder(process.argv[2]);
+      contents: `import { lockFolders } from ${JSON.stringify(lock)};
+        const lock = await lockFolders([{ folder: process.argv[2], held: '' }]);
         await lock.release();
         console.log('released');`,
       resolveDir: folder,
@@ -36,4 +37,24 @@ it('goes on after the release, however late the pipes of the holder close', asyn
   const env = { ...process.env, PATH: `${folder}:${process.env['PATH'] ?? ''}` };
   const { stdout } = await run(process.execPath, [join(folder, 'program.mjs'), folder], { env });
   expect(stdout).toBe('released\n');
+});
+
+it('tells which of the places another has, takes none then, and takes all once they are free', async () => {
+  const places = ['first', 'second'].map((name) => ({ folder: join(folder, name), held: `another has the ${name}` }));
+  for (const place of places) await mkdir(place.folder);
+  const once = { attempts: 1 };
+  for (const place of places) {
+    const other = await lockFolders([place]);
+    await expect(lockFolders(places, once)).rejects.toThrow(place.held);
+    await other.release();
+  }
+  const both = await lockFolders(places);
+  for (const place of places) await expect(lockFolders([place], once)).rejects.toThrow(place.held);
+  await both.release();
+  await (await lockFolders(places)).release();
+});
+
+it('says why a place cannot be locked', async () => {
+  const place = { folder: join(folder, 'absent', 'below'), held: '' };
+  await expect(lockFolders([place])).rejects.toThrow(/below cannot be locked: .*No such file/);
 });

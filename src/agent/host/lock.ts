@@ -13,28 +13,34 @@ export class Locked extends Error {
   readonly code = 'locked';
 }
 
+/** What flock ends with where another has the first lock; the next ones have the numbers after it. */
 const taken = 75;
+
+/** A directory to lock. */
+export interface Place {
+  readonly folder: string;
+  /** What to say where another has it. */
+  readonly held: string;
+}
 
 export interface LockOptions {
   /** How often to look again: a holder that was killed needs a moment to go. */
   readonly attempts?: number;
-  /** What to say where another has it. */
-  readonly held?: string;
-  /** Called when the lock is lost although nobody released it. */
+  /** Called when the locks are lost although nobody released them. */
   readonly onLost?: (why: string) => void;
 }
 
 /**
- * Takes the lock, or throws `Locked`. Node cannot lock files, so a small process holds the lock for us: on the directory itself,
+ * Takes the locks, or throws `Locked`. Node cannot lock files, so a small process holds them for us: on the directories themselves,
  * which works on a full or read-only disk too. It ends with us, however we end, because our end closes its input; and the
- * kernel drops its lock. Unlike a socket's name, nobody without rights to the directory can take it away from us.
+ * kernel drops its locks. Unlike a socket's name, nobody without rights to a directory can take it away from us.
  */
-export async function lockFolder(folder: string, options: LockOptions = {}): Promise<FolderLock> {
-  const { attempts = 20, onLost, held = `another agent is running with ${folder}` } = options;
+export async function lockFolders(places: readonly Place[], options: LockOptions = {}): Promise<FolderLock> {
+  const { attempts = 20, onLost } = options;
   for (let attempt = 1; ; attempt++) {
-    const lock = await tryLock(folder, onLost);
-    if (lock !== undefined) return lock;
-    if (attempt >= attempts) throw new Locked(held);
+    const lock = await tryLock(places, onLost);
+    if ('release' in lock) return lock;
+    if (attempt >= attempts) throw new Locked(lock.held);
     await sleep(50);
   }
 }
@@ -47,22 +53,26 @@ const runtime = '/run/ringfence-agent';
  * locked that bears the namespace's number. Undefined where this system gives no place for it: it is a guard against a
  * mistake, and no reason to leave a device without its rules.
  */
-export async function lockNamespace(options: Pick<LockOptions, 'onLost'> = {}): Promise<FolderLock | undefined> {
-  let folder: string;
+export async function namespaceFolder(): Promise<string | undefined> {
   try {
-    folder = `${runtime}/net-${(await stat('/proc/self/ns/net')).ino}`;
+    const folder = `${runtime}/net-${(await stat('/proc/self/ns/net')).ino}`;
     await mkdir(folder, { recursive: true, mode: 0o700 });
+    return folder;
   } catch {
     return undefined;
   }
-  return lockFolder(folder, { ...options, held: 'another agent is running in this network namespace' });
 }
 
-function tryLock(folder: string, onLost: LockOptions['onLost']): Promise<FolderLock | undefined> {
+/** The locks, or the first place of which another has it. */
+function tryLock(places: readonly Place[], onLost: LockOptions['onLost']): Promise<FolderLock | Place> {
   // Ctrl-C and a unit's end reach it too; it goes when we have gone.
   const script = "trap '' INT TERM HUP; echo held && exec cat";
-  const args = ['--nonblock', '--conflict-exit-code', String(taken), '--no-fork', folder, 'sh', '-c', script];
-  const holder = spawn('flock', args, { stdio: ['pipe', 'pipe', 'pipe'], env: helperEnvironment });
+  // Each becomes the next, and keeps what it has locked: one process holds all.
+  const [program = '', ...args] = places
+    .flatMap(({ folder }, i) => ['flock', '--nonblock', '--conflict-exit-code', `${taken + i}`, '--no-fork', folder])
+    .concat('sh', '-c', script);
+  const holder = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], env: helperEnvironment });
+  const folders = places.map(({ folder }) => folder).join(' and ');
   const parts = [holder, holder.stdin, holder.stdout, holder.stderr];
   holder.stdin.on('error', () => {});
   let said = '';
@@ -73,7 +83,7 @@ function tryLock(folder: string, onLost: LockOptions['onLost']): Promise<FolderL
     const gone = new Promise<void>((over) => holder.once('close', () => over()));
     holder.stdout.once('data', () => {
       held = true;
-      // The lock must not keep us running.
+      // The locks must not keep us running.
       for (const part of parts) turn(part, 'unref');
       resolve({
         release: async () => {
@@ -85,12 +95,13 @@ function tryLock(folder: string, onLost: LockOptions['onLost']): Promise<FolderL
         },
       });
     });
-    holder.once('error', (error) => reject(new Locked(`${folder} cannot be locked: ${error.message}`)));
+    holder.once('error', (error) => reject(new Locked(`${folders} cannot be locked: ${error.message}`)));
     holder.once('close', (code, signal) => {
-      if (held && !released) onLost?.(`the lock on ${folder} is lost: its holder ended by ${signal ?? code}`);
+      if (held && !released) onLost?.(`the lock on ${folders} is lost: its holder ended by ${signal ?? code}`);
       if (held) return;
-      if (code === taken) resolve(undefined);
-      else reject(new Locked(`${folder} cannot be locked: ${said.trim() || `flock ended with ${code}`}`));
+      const other = code === null ? undefined : places[code - taken];
+      if (other !== undefined) resolve(other);
+      else reject(new Locked(`${folders} cannot be locked: ${said.trim() || `flock ended with ${code}`}`));
     });
   });
 }

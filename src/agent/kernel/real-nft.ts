@@ -65,6 +65,11 @@ export class RealNft implements Nft {
     this.#file = join(options.scratch, `batch-${process.pid}.nft`);
   }
 
+  /** Starts nft, so that the first question finds it running. Where it cannot be started, that question tells. */
+  async start(): Promise<void> {
+    await this.#running();
+  }
+
   run(commands: readonly Command[]): Promise<void> {
     return this.#inTurn(async () => {
       if (commands.length === 0 || (await changeOverNetlink(this.#options.netlink, commands))) return;

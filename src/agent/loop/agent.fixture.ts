@@ -68,6 +68,8 @@ export class World {
   readonly source = new FakeSource();
   readonly logged: { level: LogLevel; message: string; fields: Fields | undefined }[] = [];
   readonly revocations: Revocation[] = [];
+  /** Whether the agent has begun to watch the kernel. */
+  watching = false;
   /** Why connections cannot be ended at the moment. */
   revokeFault: Error | undefined;
   readonly agent: Agent;
@@ -83,7 +85,7 @@ export class World {
     this.nft = nft;
     if (links !== undefined) this.links = links;
     let count = 0;
-    const watcher = { start: () => {}, stop: async () => {} };
+    const watcher = { start: () => void (this.watching = true), stop: async () => {} };
     this.agent = new Agent({
       nft,
       source: this.source,

@@ -63,17 +63,18 @@ describe('before the first policy', () => {
     first.source.know(7, web);
     await whenSettled(async () => (await state.readPolicy('policy')).kind === 'found');
     await first.stop();
-    let running: boolean | undefined;
+    let begun: readonly boolean[] | undefined;
     const second: World = new World({
       state,
       failpoint: (at) => {
-        if (at === 'flipped') running ??= second.source.running;
+        if (at === 'flipped') begun ??= [second.source.running, second.watching];
       },
     });
     worlds.push(second);
     await whenSettled(async () => (await second.enforced())?.interface === 'wg0');
     expect((await second.enforced())?.policy).toEqual(meaning(web));
-    expect(running).toBe(false);
+    expect(begun).toEqual([false, false]);
+    expect([second.source.running, second.watching]).toEqual([true, true]);
     expect(second.agent.status.inForce).toMatchObject({ origin: 'kept', revision: 7 });
   });
 

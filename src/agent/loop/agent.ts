@@ -7,9 +7,14 @@ import type { AgentOptions, Loop, Watcher } from './loop.ts';
 import { isUnsaved, savePolicy } from './policy-steps.ts';
 import { initialState } from './state.ts';
 import { statusOf, type AgentStatus } from './status.ts';
+import type { Next, StepKind } from './step.ts';
 import { chooseStep, takeStep } from './take-step.ts';
 
 const minute = 60_000;
+
+/** What has to be done before anything else is begun: nobody is asked, or waits, before what is known already is in force, or has failed to be. */
+const startSteps: ReadonlySet<StepKind> = new Set(['links', 'start', 'repair', 'apply']);
+const isForStart = (next: Next): boolean => next.kind === 'step' && startSteps.has(next.step);
 
 export class Agent {
   readonly #loop: Loop;
@@ -43,17 +48,19 @@ export class Agent {
     ];
     const onAbort = (): void => this.#wake?.();
     signal.addEventListener('abort', onAbort, { once: true });
-    links.start();
-    this.#monitor.start();
     let following: Promise<void> | undefined;
     try {
       while (!signal.aborted) {
         this.#refresh();
         const next = chooseStep(this.#loop);
+        if (following === undefined && !isForStart(next)) {
+          // What changed before they ran, they tell at their start; no packet waits for that.
+          links.start();
+          this.#monitor.start();
+          following = source.run({ signal }).catch((fault: unknown) => this.#sourceEnded(fault, signal));
+        }
         if (next.kind === 'wait') {
           serverAccess?.settled(state.target === undefined ? serverAccess.access : state.target.serverAccess);
-          // Nobody is asked before what is known already is in force, or has failed to be.
-          following ??= source.run({ signal }).catch((fault: unknown) => this.#sourceEnded(fault, signal));
           await this.#sleep(next.until);
         } else {
           await takeStep(this.#loop, next.step);

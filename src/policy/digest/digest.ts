@@ -1,12 +1,11 @@
 /** Owns the digest of a policy: 64 hex digits that two programs compare to know that they mean the same rules. */
-import { sha256 } from '@noble/hashes/sha2.js';
-import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { Addresses, CanonicalPolicy, DirectionPolicy, MatchSet, PortMap, TransportPolicy } from '../canonical.ts';
 import { UnresolvedPeers } from '../match.ts';
 import { isWholeFamily, type RangeSet } from '../range.ts';
 import type { Family } from '../rule.ts';
 import { emptyFingerprint, printFingerprint, setFingerprint } from './fingerprint.ts';
 import { portSteps } from './port-sweep.ts';
+import { sha256Hex } from './sha256.ts';
 
 const families: readonly Family[] = [4, 6];
 
@@ -68,7 +67,7 @@ class Printer {
 export function policyDigest({ inbound, outbound }: CanonicalPolicy): string {
   const printer = new Printer();
   const text = `policy 1\n${printer.direction('inbound', inbound)}${printer.direction('outbound', outbound)}`;
-  return bytesToHex(sha256(utf8ToBytes(text)));
+  return sha256Hex(text);
 }
 
 /** Whether both match the same packets, whatever form they have. */
