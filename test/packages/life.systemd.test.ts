@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildProgramDebs, buildRuntimeDeb } from '../../scripts/packaging/build-debs.mjs';
 import { debianVersion, packageVersion } from '../../scripts/packaging/version.mjs';
-import { firstBoot } from './cloud-init.ts';
 import { Machine } from './machine.ts';
 import { previousRelease, type Release } from './previous.ts';
 import { Repository, withVersion } from './repository.ts';
@@ -225,26 +224,6 @@ describe.each<[string, Suite]>([
       'ls -d /etc/ringfence /var/lib/ringfence* /var/lib/private/ringfence* /var/cache/ringfence* /usr/lib/ringfence';
     expect((await machine.run(`${left} 2>/dev/null`)).output).toBe('');
     expect((await machine.run("systemctl list-unit-files --no-legend 'ringfence*'")).output).toBe('');
-  });
-
-  test('a machine that cloud-init configured beforehand starts at once, with a key that only root can read', async () => {
-    await machine.write('/etc/ringfence/server.env', '', '0600');
-    await apt('install ringfence-server');
-    expect(await running('server')).toBe('active');
-    const token = await machine.ok('cat /var/lib/ringfence/admin-token');
-    expect(await machine.ok('journalctl -u ringfence-server')).toContain('Its token lies in');
-    expect(await machine.ok('journalctl')).not.toContain(token);
-    await cli('group create guard --in "udp 5000"');
-    const { files, packages } = firstBoot({
-      server: 'http://127.0.0.1:8080',
-      organization: await cli('org list -q'),
-      key: await cli('key create -q --group guard'),
-    });
-    for (const { path, permissions, content } of files) await machine.write(path, content, permissions);
-    await apt(`install ${packages.join(' ')}`);
-    await followed();
-    await machine.ok('rm /etc/ringfence/enrollment-key && systemctl restart ringfence-agent');
-    await followed();
   });
 });
 

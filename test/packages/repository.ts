@@ -19,10 +19,10 @@ export class Repository {
     this.#debs = [...debsIn(join(root, downloads))];
   }
 
-  /** Offers these too, from the next `apt-get update` on. */
-  offer(debs: readonly string[]): void {
+  /** Offers these too, from the next `apt-get update` on; signed, where a key is given, as a release is. */
+  offer(debs: readonly string[], gpgKey?: string): void {
     this.#debs.push(...debs);
-    writeAptRepository({ debs: this.#debs, outdir: this.folder, epoch: Math.floor(Date.now() / 1000) });
+    writeAptRepository({ debs: this.#debs, outdir: this.folder, epoch: Math.floor(Date.now() / 1000), gpgKey });
   }
 
   remove(): void {
