@@ -59,8 +59,8 @@ export function FleetState({
     <section className="card fleet-state" aria-label="In force">
       <div className="fleet-now">
         <p className="figure" role="status">
-          <strong className={in_force === devices ? 'figure-good' : ''}>{grouped(in_force)}</strong>
-          <span className="dimmed">&nbsp;of {grouped(devices)} in force</span>
+          <strong className={in_force === devices ? 'figure-good' : ''}>{grouped(in_force)}</strong>{' '}
+          <span className="dimmed">of {grouped(devices)} in force</span>
         </p>
         <Exceptions overview={overview} org={org} />
       </div>
