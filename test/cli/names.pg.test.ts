@@ -57,6 +57,9 @@ it('a group that applies by label is in effect where the label is, and `explain`
   expect(await done(people.owner.run(['device', 'groups', 'list', 'db-1']))).toMatch(
     /database +\S+ +it applies by label/,
   );
+  const listed = await done(people.owner.run(['device', 'list']));
+  expect(listed).toMatch(/^db-1 .* database \(by label\)$/m);
+  expect(listed).toMatch(/^app-1 .* default \(default\)$/m);
   expect(await done(people.owner.run(['group', 'show', 'database']))).toMatch(
     /applies to +label:db\n(.*\n)*devices +db-1\n/,
   );

@@ -1,6 +1,7 @@
 /** Owns the groups of a device by name, for people. */
 import type { AppliedGroup, Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { matchesAny } from '../../policy/fleet/selector.ts';
 import { allGroups } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 
@@ -16,10 +17,18 @@ export const reasonWords: { readonly [By in AppliedGroup['by']]: string } = {
   guardrail: 'it is a guardrail',
 };
 
-/** The names of the groups that bind a device; one that the reader may not see is shown by its id. */
-export function groupNames({ security_groups = [] }: Device, groups: readonly SecurityGroup[]): readonly string[] {
-  if (security_groups.length === 0) {
-    return [`${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`];
+/** The names of the groups that bind a device, guardrails aside; one that the reader may not see is shown by its id. */
+export function groupNames(
+  { security_groups = [], labels = [] }: Device,
+  groups: readonly SecurityGroup[],
+): readonly string[] {
+  const listed = security_groups.map((id) => groups.find((group) => group.id === id)?.group_name ?? id);
+  const byLabel = groups.filter(
+    ({ id, applies_to, guardrail }) =>
+      guardrail === undefined && !security_groups.includes(id) && matchesAny(applies_to, labels),
+  );
+  if (listed.length > 0 || byLabel.length > 0) {
+    return [...listed, ...byLabel.map(({ group_name }) => `${group_name} (by label)`)];
   }
-  return security_groups.map((id) => groups.find((group) => group.id === id)?.group_name ?? id);
+  return [`${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`];
 }
