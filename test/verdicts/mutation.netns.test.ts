@@ -3,11 +3,14 @@
  * tried side by side, each in a lab that no other has meanwhile: the kernel waits more than it works.
  */
 import { afterAll, describe, expect, test } from 'vitest';
+import { decompile } from '../../src/nft/decompile.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { VerdictLab } from '../lib/verdict-lab.ts';
 import { explain, isMismatch, judge, type Judged } from './compare.ts';
-import { productCompiler, replacing, type Compiler } from './install.ts';
+import { installed, optionsFor, productCompiler, replacing, type Compiler } from './install.ts';
 import { mutants } from './mutants.ts';
-import { drawScenario, type Scenario } from './scenario.ts';
+import { drawScenario, policyOf, type Scenario } from './scenario.ts';
 import { fixedSeeds } from './seeds.ts';
 
 describe('the comparison catches a compiler that', () => {
@@ -42,9 +45,41 @@ describe('the comparison catches a compiler that', () => {
     return undefined;
   }
 
-  test.concurrent.each(Object.entries(mutants))('%s', async (_, compiler) => {
-    expect(await inLab((lab) => caught(lab, compiler))).toBeDefined();
+  /** Whether an agent that reads back what the kernel holds would say so, or be told so by its digest, where that is not the policy. */
+  async function isFoundByReceipt(lab: VerdictLab, scenario: Scenario): Promise<boolean> {
+    const held = await installed(lab);
+    const enforced = held && decompile(held).enforced;
+    if (enforced === undefined) return true;
+    const wanted = optionsFor(scenario.neighbourDiscovery, scenario.few);
+    const isOther = (['interface', 'neighbourDiscovery'] as const).some(
+      (name) => enforced[name] !== undefined && enforced[name] !== wanted[name],
+    );
+    return isOther || policyDigest(enforced.policy) !== policyDigest(canonicalize(policyOf(scenario)));
+  }
+
+  test.concurrent('makes a mistake, and not the right one, by its receipt', async () => {
+    const found = await inLab(async (lab) => {
+      const answers: boolean[] = [];
+      for (const seed of fixedSeeds(10)) {
+        const scenario = drawScenario(seed);
+        await judge(lab, scenario, replacing(productCompiler));
+        answers.push(await isFoundByReceipt(lab, scenario));
+      }
+      return answers;
+    });
+    expect(found).toEqual(Array.from({ length: 10 }, () => false));
   });
+
+  test.concurrent.each(Object.entries(mutants))(
+    '%s, and so does the receipt of an agent with it',
+    async (_, compiler) => {
+      const found = await inLab(async (lab) => {
+        const one = await caught(lab, compiler);
+        return one && { ...one, byReceipt: await isFoundByReceipt(lab, one.scenario) };
+      });
+      expect(found).toMatchObject({ byReceipt: true });
+    },
+  );
 
   test.concurrent(
     'forgets the last port of a range, and reduces its policy to the one rule that shows it',
