@@ -30,7 +30,7 @@ const listed = (path: string): readonly string[] => {
 };
 
 /** Microseconds that the threads of a process have run, to the nanosecond. */
-const ranFor = (pid: number): number =>
+export const ranFor = (pid: number): number =>
   listed(`/proc/${pid}/task`).reduce((sum, task) => {
     const [ran = '0'] = read(`/proc/${pid}/task/${task}/schedstat`).split(' ');
     return sum + Number(ran) / 1_000;

@@ -13,12 +13,21 @@ export interface FetchInit {
   readonly signal: AbortSignal;
   readonly body?: string;
 }
+/** Bytes as they come, for one reader. The platform's own `ReadableStream` is one. */
+export interface ByteStream {
+  getReader(): ByteReader;
+  cancel(): Promise<void>;
+}
+export interface ByteReader {
+  /** Asked again only after it has answered. */
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
+}
 /** What is read of its answer. The platform's own `Response` is one. */
 export interface FetchResponse {
   readonly status: number;
   readonly headers: { get(name: string): string | null };
   json(): Promise<unknown>;
-  readonly body: ReadableStream<Uint8Array> | null;
+  readonly body: ByteStream | null;
 }
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
 

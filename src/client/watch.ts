@@ -7,7 +7,7 @@ import { documentReader, type WatchEvent } from './document.ts';
 import { RingfenceError } from './error.ts';
 import type { Client } from './http.ts';
 import { LineReader } from './lines.ts';
-import { badAnswer, reasonOf, send, type Transport } from './request.ts';
+import { badAnswer, reasonOf, send, type ByteStream, type Transport } from './request.ts';
 
 export interface WatchOptions {
   readonly signal?: AbortSignal;
@@ -70,7 +70,7 @@ export async function* watchBatches<K extends WatchKind, R extends WatchedByIden
   const onAbort = (): void => own.abort(signal?.reason);
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
-    const patient = <T>(work: () => Promise<T>): Promise<T> => watchOver(transport, own, silence, work);
+    const patient = watchdog(transport, own, silence);
     const body = await patient(() =>
       open(transport, organization, items, { signal: own.signal, asked: onReport !== undefined }),
     );
@@ -79,7 +79,7 @@ export async function* watchBatches<K extends WatchKind, R extends WatchedByIden
     const read = documentReader(organization, items);
     for (;;) {
       const { done, value: chunk } = await patient(() => reader.read());
-      if (done) break;
+      if (done || chunk === undefined) break;
       let asked: number | undefined;
       const batch = lines.push(chunk).flatMap((line) => {
         if (isBlank(line)) return [];
@@ -118,7 +118,7 @@ async function open(
   organization: string,
   items: readonly WatchItem[],
   { signal, asked }: { readonly signal: AbortSignal; readonly asked: boolean },
-): Promise<ReadableStream<Uint8Array>> {
+): Promise<ByteStream> {
   const response = await send(
     transport,
     {
@@ -137,29 +137,30 @@ async function open(
   return response.body;
 }
 
-/** Waits, but no longer than the stream lives, and ends the stream if nothing has come for that long. */
-async function watchOver<T>(
+/** Waits for one thing at a time, but no longer than the stream lives, and ends the stream if nothing has come for that long. */
+function watchdog(
   { clock }: Transport,
   own: AbortController,
   silence: number,
-  work: () => Promise<T>,
-): Promise<T> {
-  const cancel = clock.after(silence, () =>
+): <T>(work: () => Promise<T>) => Promise<T> {
+  // One listener for the stream, which ends the wait that is under way: whatever waits on a long-lived promise is never let go.
+  let end: ((reason: unknown) => void) | undefined;
+  own.signal.addEventListener('abort', () => end?.(own.signal.reason), { once: true });
+  const tooSilent = (): void =>
     own.abort(
       new RingfenceError({ code: 'silent', message: `nothing came for ${silence / 1_000} s, not even a heartbeat` }),
-    ),
-  );
-  let onAbort: (() => void) | undefined;
-  // A promise per wait, not one per stream: whatever waits on a long-lived promise is never let go.
-  const ended = new Promise<never>((_, reject) => {
-    onAbort = () => reject(own.signal.reason);
-    own.signal.addEventListener('abort', onAbort, { once: true });
-  });
-  try {
+    );
+  return async (work) => {
     own.signal.throwIfAborted();
-    return await Promise.race([work(), ended]);
-  } finally {
-    cancel();
-    if (onAbort !== undefined) own.signal.removeEventListener('abort', onAbort);
-  }
+    const cancel = clock.after(silence, tooSilent);
+    try {
+      return await new Promise((resolve, reject) => {
+        end = reject;
+        work().then(resolve, reject);
+      });
+    } finally {
+      cancel();
+      end = undefined;
+    }
+  };
 }

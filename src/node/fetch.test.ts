@@ -1,7 +1,9 @@
-/** Proves the programs' way to the server over TLS: whom it believes, and that it asks anew for each connection. */
+/** Proves the programs' way to the server: over TLS whom it believes, and that it asks anew for each connection; and how a body is read as it comes. */
 import { once } from 'node:events';
+import { createServer as createPlainServer, type ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { first, second } from '../../test/lib/certificates.ts';
 import { Client } from '../client/http.ts';
@@ -42,5 +44,89 @@ describe('a server with a certificate of its own', () => {
     await expect(ask(authorities)).rejects.toThrow('ENOENT');
     await expect(ask(authorities)).rejects.toThrow(/certificate/);
     expect(await ask(authorities)).toEqual({ id: 'Bearer t' });
+  });
+});
+
+describe('a body that comes piece by piece', () => {
+  let serve: (answer: ServerResponse) => void = () => {};
+  const plain = createPlainServer((_, answer) => serve(answer));
+  beforeAll(async () => {
+    plain.listen(0, '127.0.0.1');
+    await once(plain, 'listening');
+  });
+  afterAll(() => {
+    plain.closeAllConnections();
+    plain.close();
+  });
+  const open = async (signal = new AbortController().signal) => {
+    const place = `http://127.0.0.1:${(plain.address() as AddressInfo).port}`;
+    const init = { method: 'GET', headers: {}, cache: 'no-store', redirect: 'manual', signal } as const;
+    const { body } = await createNodeFetch()(place, init);
+    if (body === null) throw new Error('no body');
+    return body.getReader();
+  };
+  const text = ({ done, value }: { done: boolean; value?: Uint8Array | undefined }): string =>
+    done ? 'the end' : Buffer.from(value ?? []).toString();
+
+  test('is read in order, whether somebody waits for a piece or not, and ends', async () => {
+    let goOn: () => void = () => {};
+    serve = (answer) => {
+      answer.write('one');
+      goOn = () => {
+        answer.write('two');
+        answer.end('three');
+      };
+    };
+    const reader = await open();
+    expect(text(await reader.read())).toBe('one');
+    const waiting = reader.read();
+    goOn();
+    let rest = text(await waiting);
+    for (let next = text(await reader.read()); next !== 'the end'; next = text(await reader.read())) rest += next;
+    expect(rest).toBe('twothree');
+    expect(text(await reader.read())).toBe('the end');
+  });
+
+  test('makes the far end wait while nobody reads it', async () => {
+    const [piece, pieces] = [Buffer.alloc(1 << 20), 64];
+    let taken = 0;
+    serve = (answer) => {
+      const put = (left: number): void => {
+        if (left === 0) answer.end();
+        else
+          answer.write(piece, () => {
+            taken += 1;
+            put(left - 1);
+          });
+      };
+      put(pieces);
+    };
+    const reader = await open();
+    let size = (await reader.read()).value?.length ?? 0;
+    // It waits when a moment goes by in which nothing more is taken.
+    for (let before = -1; taken !== before; await sleep(200)) before = taken;
+    expect(taken).toBeLessThan(pieces / 2);
+    for (let next = await reader.read(); !next.done; next = await reader.read()) size += next.value?.length ?? 0;
+    expect(size).toBe(pieces * piece.length);
+  });
+
+  test('that is cut off is no end, and neither is one that the reader gives up', async () => {
+    const answers: ServerResponse[] = [];
+    serve = (answer) => {
+      answers.push(answer);
+      answer.write('one');
+    };
+    const cut = await open();
+    expect(text(await cut.read())).toBe('one');
+    const waiting = cut.read();
+    for (const answer of answers) answer.destroy();
+    await expect(waiting).rejects.toThrow();
+    await expect(cut.read()).rejects.toThrow();
+    const ours = new AbortController();
+    const given = await open(ours.signal);
+    expect(text(await given.read())).toBe('one');
+    const asked = given.read();
+    ours.abort();
+    await expect(asked).rejects.toThrow();
   });
 });

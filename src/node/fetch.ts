@@ -1,9 +1,8 @@
 /** Owns a program's way to the server: Node's own HTTP client, which is ready in a fifth of the time that its fetch takes to load. */
 import type { IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
-import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import type { Fetch, FetchResponse } from '../client/request.ts';
+import type { ByteReader, ByteStream, Fetch, FetchResponse } from '../client/request.ts';
 import { request as plain } from './http.ts';
 
 export interface NodeFetchOptions {
@@ -50,7 +49,7 @@ class NodeResponse implements FetchResponse {
   readonly status: number;
   readonly headers: FetchResponse['headers'];
   readonly #answer: IncomingMessage;
-  #body: ReadableStream<Uint8Array> | undefined;
+  #body: NodeBody | undefined;
 
   constructor(answer: IncomingMessage) {
     this.#answer = answer;
@@ -67,8 +66,75 @@ class NodeResponse implements FetchResponse {
     return JSON.parse(await text(this.#answer));
   }
 
-  get body(): ReadableStream<Uint8Array> {
-    this.#body ??= Readable.toWeb(this.#answer) as ReadableStream<Uint8Array>;
+  get body(): ByteStream {
+    this.#body ??= new NodeBody(this.#answer);
     return this.#body;
+  }
+}
+
+interface Waiting {
+  readonly resolve: (result: { readonly done: boolean; readonly value?: Uint8Array }) => void;
+  readonly reject: (why: unknown) => void;
+}
+
+/**
+ * The body as it comes. Node's own bridge to a web stream does the same, and takes longer for a document than all that the
+ * agent makes of it.
+ */
+class NodeBody implements ByteStream, ByteReader {
+  readonly #answer: IncomingMessage;
+  readonly #chunks: Uint8Array[] = [];
+  #end: { readonly error?: unknown } | undefined;
+  #waiting: Waiting | undefined;
+
+  constructor(answer: IncomingMessage) {
+    this.#answer = answer;
+    answer.on('data', (chunk: Uint8Array) => {
+      const waiting = this.#taken();
+      if (waiting !== undefined) waiting.resolve({ done: false, value: chunk });
+      else {
+        // Nobody waits: the far end does, until what is here was read.
+        this.#chunks.push(chunk);
+        answer.pause();
+      }
+    });
+    answer.once('end', () => this.#finish({}));
+    answer.on('error', (error) => this.#finish({ error }));
+    answer.once('close', () => this.#finish({ error: new Error('the connection was closed') }));
+  }
+
+  getReader(): ByteReader {
+    return this;
+  }
+
+  read(): Promise<{ done: boolean; value?: Uint8Array }> {
+    const value = this.#chunks.shift();
+    if (value !== undefined) return Promise.resolve({ done: false, value });
+    if (this.#end !== undefined) {
+      return 'error' in this.#end ? Promise.reject(this.#end.error) : Promise.resolve({ done: true });
+    }
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+      if (this.#answer.isPaused()) this.#answer.resume();
+    });
+  }
+
+  cancel(): Promise<void> {
+    this.#answer.destroy();
+    return Promise.resolve();
+  }
+
+  #taken(): Waiting | undefined {
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    return waiting;
+  }
+
+  #finish(end: { readonly error?: unknown }): void {
+    if (this.#end !== undefined) return;
+    this.#end = end;
+    const waiting = this.#taken();
+    if ('error' in end) waiting?.reject(end.error);
+    else waiting?.resolve({ done: true });
   }
 }

@@ -3,8 +3,8 @@
 /**
  * A frame is the length of its bytes (four bytes, little endian), a protocol of netlink (one byte), and the bytes. Frames of the
  * input go to the socket of their protocol in one write; what a socket gives at a time comes out as one frame: a thousand
- * short answers are not worth a thousand wake-ups. It understands nothing of what it carries, ends with its input, and dies
- * with a sentence where a call fails.
+ * short answers are not worth a thousand wake-ups. Most answers are there when the write returns, so they are looked for at
+ * once. It understands nothing of what it carries, ends with its input, and dies with a sentence where a call fails.
  *
  * 16 and 3 are AF_NETLINK and SOCK_RAW; 64 is MSG_DONTWAIT, 11 EAGAIN; 1 and 33, SO_RCVBUFFORCE, so that answers to many requests find room; 270 and 10,
  * NETLINK_CAP_ACK, so that they do not repeat the requests.
@@ -27,19 +27,18 @@ sub put {
   my ($bytes, $at) = (shift, 0);
   while ($at < length $bytes) { $at += syswrite(STDOUT, $bytes, length($bytes) - $at, $at) || exit 0; }
 }
+sub pass_on {
+  my ($protocol, $bytes) = (shift, '');
+  while (length $bytes < 1 << 20) {
+    if (defined recv($sockets{$protocol}, $more, 1 << 20, 64)) { $bytes .= $more; next; }
+    $! == 11 ? last : die "netlink cannot be read: $!\n";
+  }
+  put(pack('VC', length $bytes, $protocol) . $bytes) if length $bytes;
+}
 while (1) {
   my $ready = $watched;
   next if select($ready, undef, undef, undef) < 0;
-  for my $protocol (keys %sockets) {
-    my $socket = $sockets{$protocol};
-    next unless vec($ready, fileno($socket), 1);
-    my $bytes = '';
-    while (length $bytes < 1 << 20) {
-      if (defined recv($socket, $more, 1 << 20, 64)) { $bytes .= $more; next; }
-      $! == 11 ? last : die "netlink cannot be read: $!\n";
-    }
-    put(pack('VC', length $bytes, $protocol) . $bytes) if length $bytes;
-  }
+  for my $protocol (keys %sockets) { pass_on($protocol) if vec($ready, fileno($sockets{$protocol}), 1); }
   next unless vec($ready, 0, 1);
   sysread(STDIN, $input, 1 << 20, length $input) or exit 0;
   while (length $input >= 5) {
@@ -48,6 +47,7 @@ while (1) {
     my $bytes = substr($input, 5, $length);
     substr($input, 0, 5 + $length) = '';
     defined syswrite(opened($protocol), $bytes) or die "netlink cannot be written: $!\n";
+    pass_on($protocol);
   }
 }
 `;
