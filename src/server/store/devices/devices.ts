@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { DevicePatch, Devices, NewDevice } from '../contract/devices.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse, StoreError } from '../contract/errors.ts';
 import type { Expected } from '../contract/page.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
@@ -65,8 +65,15 @@ function patchItem(context: Context, org: string, by: Actor, id: string, patch: 
     key_digest: patch.public_key === undefined ? null : keyDigest(org, patch.public_key),
     at: now(context),
     actor: by.user_id,
+    most_ranges: patch.labels === undefined ? null : context.quotas.device_ranges,
   };
   return asItem(id, fieldItem(patch), rest, quickItem(context, by.audit));
+}
+
+/** The statement that does what is asked, and prepares nothing else. */
+function updateFor(patch: DevicePatch): QuickOperation {
+  if (patch.labels !== undefined) return sql.updateLabels;
+  return identityColumns.some((name) => patch[name] !== undefined) ? sql.updateDevice : sql.updateEndpoint;
 }
 
 const reader =
@@ -193,12 +200,20 @@ export function devicesIn(context: Context): Devices {
     async update(org, by, id, patch, options = {}) {
       const list = patch.security_groups;
       const item = patchItem(context, org, by, id, patch, options);
-      if (list === undefined && patch.labels === undefined) {
+      if (list === undefined) {
         const conflictKeys = patch.public_key === undefined ? [id] : [id, keyDigest(org, patch.public_key)];
-        const operation = identityColumns.some((name) => patch[name] !== undefined)
-          ? sql.updateDevice
-          : sql.updateEndpoint;
-        return writer.write(org, { kind: 'quick', operation, item, conflictKeys, decode: read });
+        try {
+          return await writer.write(org, {
+            kind: 'quick',
+            operation: updateFor(patch),
+            item,
+            conflictKeys,
+            decode: read,
+          });
+        } catch (error) {
+          // Groups by label could have too many: only then is counted what this device would have.
+          if (!(error instanceof StoreError) || error.code !== 'too_many_device_ranges') throw error;
+        }
       }
       const write = careful(async (tx) => {
         const [old] = await tx.run(sql.getDevice, [org, id]);

@@ -18,6 +18,9 @@ const labelRanges = (device: string, group: string): string =>
 const mostByLabel = `coalesce((SELECT sum(${rangesOf('o')}) FROM security_groups o
   WHERE o.id IN (SELECT s.group_id FROM group_selectors s WHERE s.org_id = $1)), 0)`;
 
+/** No device has more than this by its list and by label, whatever its labels are. */
+export const mostRangesOf = (device: string): string => `${listRanges(device, noGroup())} + (SELECT ${mostByLabel})`;
+
 /** What all groups of the organization have together: where that fits, no device needs to be looked at. */
 const allRanges = `(SELECT coalesce(sum(${rangesOf('o')}), 0) FROM security_groups o WHERE o.org_id = $1)`;
 

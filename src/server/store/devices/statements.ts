@@ -7,6 +7,7 @@ import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/r
 import { deviceBody, identityBody, identityColumns } from './body.ts';
 import { fieldColumns, fields, fieldsOf, policyColumns } from './fields.ts';
 import { identityIfChanged, keepIdentities } from './identity.ts';
+import { mostRangesOf } from './ranges.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -112,6 +113,8 @@ const isChanged = (...names: readonly string[]): string =>
 const written = [...fieldColumns, 'key_digest', 'security_groups', 'updated_at', 'revision'];
 
 interface Identity {
+  /** Further values, as those of the operation. */
+  readonly columns?: Readonly<Record<string, string>>;
   /** Whether what a row asks for changes its identity, as a column of `n`. */
   readonly flag: string;
   readonly refusals: string;
@@ -132,6 +135,7 @@ const deviceUpdate = (name: string, identity: Identity): QuickOperation =>
       security_groups: 'uuid[]',
       at: 'timestamptz',
       actor: 'uuid',
+      ...identity.columns,
     },
     select: `h.org_id, n.id, d.user_id, ${patchedFields}, coalesce(decode(n.key_digest, 'hex'), d.key_digest) AS key_digest,
     ${patchedList} AS security_groups, d.created_at, n.at AS updated_at ${identity.flag}`,
@@ -158,13 +162,25 @@ export const updateEndpoint = deviceUpdate('update_endpoint', {
 });
 
 /** What the device is, or which groups it has, too. Labels, and the addresses of a device that has labels, are for owners to change (reference 5 (14)). */
-export const updateDevice = deviceUpdate('update_device', {
+const identityUpdate: Identity = {
   flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
   refusals: `WHEN ${isChanged('labels')} AND NOT ${isOwner('n.actor')} THEN 'labels_by_owner'
     WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND NOT ${isOwner('n.actor')} THEN 'address_by_owner'`,
   column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed, ${askedColumns}`,
   keep: `, identities AS (${keepIdentities('new')}),
     kept AS (${keepStates({ ...byQuickUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,
+};
+export const updateDevice = deviceUpdate('update_device', identityUpdate);
+
+/**
+ * The same, where labels are given: they may give the device more groups. It is refused with `too_many_device_ranges` where these could have more ranges than
+ * the device may have, whether they do or not: then the write is to be done with more thought.
+ */
+export const updateLabels = deviceUpdate('update_labels', {
+  ...identityUpdate,
+  columns: { most_ranges: 'integer' },
+  refusals: `${identityUpdate.refusals}
+    WHEN ${isChanged('labels')} AND ${mostRangesOf('d')} > n.most_ranges THEN 'too_many_device_ranges'`,
 });
 
 /** Careful. Values: devices, their lists as JSON arrays. */

@@ -1,7 +1,7 @@
 /** Proves the bounds on address ranges (reference 8): of a group, and over all groups of a device, exact under concurrent writes. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
-import type { GroupId } from '../../../policy/ids.ts';
+import { parseDeviceId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
 import type { NewGroup } from '../contract/groups.ts';
 import { device, group, makeWorld, problemOf, query, type World } from '../store.fixture.ts';
@@ -102,6 +102,35 @@ test('groups of one device that grow at the same moment stay within its bound to
     ids.map((id) => store.groups.update(org, owner, 'organization', id, { inbound_rules: rules(9) })),
   );
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(11);
+});
+
+test('labels that would give a device too many by label are refused, and others are given, alone and in a crowd', async () => {
+  const world = await makeWorld(postgres, { quotas: { device_ranges: 10 } });
+  const { store, org, owner } = world;
+  const listed = await make(world, { inbound_rules: rules(3) });
+  await make(world, { inbound_rules: rules(6), applies_to: [{ labels: ['six'] }] });
+  await make(world, { inbound_rules: rules(8), applies_to: [{ labels: ['eight'] }] });
+  const devices = await Promise.all(
+    Array.from({ length: 24 }, () =>
+      store.devices.create(org, owner, device(owner.user_id, { security_groups: [listed] })),
+    ),
+  );
+  const ids = devices.map(({ record }) => record.id);
+  const change = (id: DeviceId, ...labels: string[]) => {
+    const written = store.devices.update(org, owner, id, { labels });
+    return written.then(
+      () => 'written',
+      () => problemOf(written),
+    );
+  };
+  const refused = (ranges: number) => ({
+    code: 'group_list_invalid',
+    problems: [{ index: -1, code: 'too_many_ranges', allowed: 10, ranges }],
+  });
+  const [one = parseDeviceId(org), other = one] = ids;
+  expect([await change(one, 'six'), await change(other, 'eight')]).toEqual(['written', refused(11)]);
+  const crowd = await Promise.all(ids.map((id, at) => (at % 2 === 0 ? change(id, 'six') : change(id, 'eight', 'six'))));
+  expect(crowd).toEqual(devices.map((_, at) => (at % 2 === 0 ? 'written' : refused(17))));
 });
 
 test('the stored counts are those of the rules', async () => {
