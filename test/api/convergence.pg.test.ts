@@ -165,7 +165,7 @@ test('a device is online on every server while it holds a stream, and a failure 
   const [first, other] = devices;
   if (first === undefined || other === undefined) throw new Error('no devices');
   const stream = await openStream(second, place, first).tail(2);
-  await expect.poll(async () => (await convergence()).behind, { timeout: 20_000 }).toBe(1);
+  await expect.poll(async () => (await convergence()).behind).toBe(1);
   expect(await wordsOf()).toEqual(['behind', 'never_seen']);
   const [status] = await api.expect(200, 'GET', `${place.base}/device_statuses`);
   expect(status).toMatchObject({ online: true, last_seen_at: expect.any(String) });
@@ -365,7 +365,7 @@ test('a user waits so often at a time and no more; a wait ends with its connecti
   const statusOf = async (asker: Api): Promise<number> => (await asker.get(`${place.base}/convergence?wait=1`)).status;
   const waits = Array.from({ length: 6 }, () => waitOn(stage.server, place));
   const refused = (): readonly string[] => waits.map(({ answered }) => answered).filter((answer) => answer !== '');
-  await expect.poll(() => refused().length, { timeout: 20_000 }).toBe(3);
+  await expect.poll(() => refused().length).toBe(3);
   for (const answer of refused()) {
     expect(answer).toMatch(/^HTTP\/1.1 429 /);
     expect(answer).toMatch(/retry-after: [1-9]/i);
@@ -379,7 +379,7 @@ test('a user waits so often at a time and no more; a wait ends with its connecti
   expect(await statusOf(stage.server.nobody.as(devices[0]?.token ?? ''))).toBe(200);
   expect((await api.get(`${place.base}/convergence`)).status).toBe(200);
   for (const { socket } of waits) socket.destroy();
-  await expect.poll(() => statusOf(api), { timeout: 20_000 }).toBe(200);
+  await expect.poll(() => statusOf(api)).toBe(200);
 });
 
 test('the overview counts the fleet, names the worst first, and adds up what devices counted on every server', async () => {
@@ -401,9 +401,9 @@ test('the overview counts the fleet, names the worst first, and adds up what dev
   // Samples may fall into two steps of time.
   const sum = async (name: string): Promise<number> =>
     (await overview()).samples.reduce((total: number, sample: Json) => total + (sample[name] as number), 0);
-  await expect.poll(() => sum('refused'), { timeout: 60_000 }).toBe(7);
+  await expect.poll(() => sum('refused')).toBe(7);
   expect(await sum('admitted')).toBe(30);
-  await expect.poll(async () => (await overview()).samples.at(-1)?.devices, { timeout: 60_000 }).toBe(4);
+  await expect.poll(async () => (await overview()).samples.at(-1)?.devices).toBe(4);
   expect((await overview()).samples.at(-1).in_force).toBeLessThanOrEqual(1);
   // What was counted is the fleet's, not a part of what the device says of itself.
   const statuses = await api.expect(200, 'GET', `${place.base}/device_statuses`);

@@ -63,7 +63,7 @@ test.each([
     await place.member.api.expect(200, 'PATCH', `${place.base}/devices/${kept.id}`, { hostname: 'later' });
     let last = 0;
     for (let n = 0; n < 20; n += 1) last = (await newDevice(`ghost ${n}`)).revision;
-    await expect.poll(() => hosts().length, { timeout: 20_000 }).toBe(21);
+    await expect.poll(() => hosts().length).toBe(21);
 
     await server.close();
     const url = await postgres.emptyUrl();
@@ -81,10 +81,10 @@ test.each([
     api.close();
 
     proxy.pointAt(server.url);
-    await expect.poll(hosts, { timeout: 20_000 }).toEqual(['deleted after the backup', 'kept']);
+    await expect.poll(hosts).toEqual(['deleted after the backup', 'kept']);
     expect(informer.view('device').get(kept.id)?.hostname).toBe('');
     const fresh = await api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'after the restore' });
-    await expect.poll(() => informer.view('device').get(fresh.id)?.revision, { timeout: 20_000 }).toBe(fresh.revision);
+    await expect.poll(() => informer.view('device').get(fresh.id)?.revision).toBe(fresh.revision);
     stop.abort();
     await run.catch(() => undefined);
   } finally {

@@ -146,7 +146,7 @@ describe.each(Array.from({ length: rounds }, (_, round) => firstSeed + round))(
       const enough = (): boolean =>
         watchers.reduce((sum, one) => sum + one.deliveries, 0) > least.deliveries * 1.02 &&
         writers.acknowledged.size > least.writes;
-      for (let i = 0; i < 1_200 && !enough(); i += 1) await sleep(100);
+      for (let i = 0; i < 2_400 && !enough(); i += 1) await sleep(100);
       await writers.stop();
       while (!(await recorder.catchUp())) await sleep(50);
       await settle(recorder);
@@ -210,7 +210,7 @@ async function settle(record: Recorder): Promise<void> {
       (entry) => entry.kind === kind && framesOf(org, entry).some((frame) => visible(frame, watcher.reader)),
     )?.revision ?? 0;
   const wanted = watchers.map((watcher) => watcher.kinds.map((kind) => [kind, lastSeen(watcher, kind)] as const));
-  for (let i = 0; i < 600; i += 1) {
+  for (let i = 0; i < 1_200; i += 1) {
     const behind = watchers.filter((watcher, n) => !wanted[n]?.every(([kind, last]) => watcher.at(kind) >= last));
     if (behind.length === 0 && watchers.every(({ connected }) => connected)) return;
     await sleep(100);

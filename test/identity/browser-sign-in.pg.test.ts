@@ -320,9 +320,7 @@ async function database<Row extends object>(text: string, given: readonly string
 async function seen(login: string, since: number): Promise<void> {
   const query = `SELECT max(s.seen_at) > $2 AS seen FROM sessions s JOIN users u ON u.id = s.user_id WHERE u.subject = $1`;
   const given = [login, new Date(since).toISOString()];
-  await expect
-    .poll(async () => (await database<{ seen: boolean }>(query, given))[0]?.seen, { timeout: 20_000 })
-    .toBe(true);
+  await expect.poll(async () => (await database<{ seen: boolean }>(query, given))[0]?.seen).toBe(true);
 }
 
 it('a session ends when it is not used, and at the latest after its lifetime, its streams too', async () => {
@@ -370,7 +368,7 @@ it('a session is held to the provider: refreshed while it vouches, ended with it
       const before = await sealed();
       later();
       for (let asked = 0; asked < 5; asked += 1) expect((await ask('GET', '/api/users/me')).status).toBe(200);
-      await expect.poll(sealed, { timeout: 20_000 }).not.toBe(before);
+      await expect.poll(sealed).not.toBe(before);
     }
     expect(await sealed()).not.toBe('gone');
     const events = stream(place.org);

@@ -133,7 +133,7 @@ describe('over TLS', () => {
       expect(server.logged()).toContain('the certificate cannot be read anew');
       expect(await subjectAt(server.url)).toBe('first');
       await writeFile(files.tlsKey, second.key);
-      for (let tries = 0; (await subjectAt(server.url)) === 'first' && tries < 6_000; tries += 1) await sleep(5);
+      for (let tries = 0; (await subjectAt(server.url)) === 'first' && tries < 12_000; tries += 1) await sleep(5);
       expect(await subjectAt(server.url)).toBe('second');
       expect(server.logged()).not.toContain('PRIVATE KEY');
     } finally {

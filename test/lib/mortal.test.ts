@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { eventually } from './eventually.ts';
 import { mortal } from './mortal.ts';
 
 /** False also for one that has ended and was not yet asked about by its parent. */
@@ -25,12 +25,11 @@ test('a program that a test started ends when the test is killed', async () => {
     const pid = Number(line.toString());
     // The tie is made once `setpriv` has become the program.
     const isSleep = (): boolean => readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'sleep';
-    for (let i = 0; i < 1_000 && !isSleep(); i += 1) await sleep(10);
+    await eventually('setpriv is the program', isSleep);
     expect(alive(pid)).toBe(true);
     parent.kill('SIGKILL');
     await once(parent, 'exit');
-    for (let i = 0; i < 1_000 && alive(pid); i += 1) await sleep(10);
-    expect(alive(pid)).toBe(false);
+    await eventually('the program ends too', () => !alive(pid));
   } finally {
     parent.kill('SIGKILL');
   }

@@ -249,7 +249,7 @@ test.each(places)('$name is free of violations in both colour schemes and fits e
   for (const width of widths) {
     await page.setViewportSize({ width, height: width === 360 ? 740 : 1300 });
     await page.evaluate(drawn);
-    await expect.poll(() => page.evaluate(overflow), { message: `at ${width} pixels`, timeout: 10_000 }).toBe(0);
+    await expect.poll(() => page.evaluate(overflow), { message: `at ${width} pixels` }).toBe(0);
     await take(String(width));
   }
 });

@@ -282,7 +282,7 @@ describe('when PostgreSQL dies', () => {
     const database = await open();
     const [here, there] = [await storeOn(database), await storeOn(database)];
     process.kill(pidOf(database), 'SIGKILL');
-    const owner = await vi.waitFor(() => here.users.create({ username: 'olga' }), { timeout: 30_000, interval: 50 });
+    const owner = await vi.waitFor(() => here.users.create({ username: 'olga' }), { timeout: 60_000, interval: 50 });
     const { id: org } = await here.organizations.create(owner.id, { name: '', description: '' });
     const heard: string[] = [];
     there.log.onHint(({ organizations }) => heard.push(...organizations));
@@ -291,7 +291,7 @@ describe('when PostgreSQL dies', () => {
         await here.organizations.update(org, { user_id: owner.id }, { name: `${heard.length} ${performance.now()}` });
         expect(heard).toContain(org);
       },
-      { timeout: 30_000, interval: 100 },
+      { timeout: 60_000, interval: 100 },
     );
   });
 

@@ -66,7 +66,7 @@ test('only what is new is read again, and a report is not missed because another
     ({ through } = answer);
     return answer.statuses.length;
   };
-  await expect.poll(news, { timeout: 20_000 }).toBe(0);
+  await expect.poll(news).toBe(0);
 });
 
 test('a fleet is read in parts, each device once, also those that report meanwhile', async () => {
@@ -95,7 +95,7 @@ test('other servers are told of receipts while somebody waits, and of whom to as
   const hints: Hint[] = [];
   other.log.onHint((hint) => hints.push(hint));
   const told = async (check: (hint: Hint) => boolean): Promise<void> => {
-    await expect.poll(() => hints.some(check), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => hints.some(check)).toBe(true);
   };
   await store.receipts.report(org, id, { state: 'applied' });
   store.receipts.ask(org, { revision: 7, devices: [id] });
