@@ -14,7 +14,7 @@ import { buildApp } from './http/app.ts';
 import { requestLimitsOf } from './http/guard/request-limits.ts';
 import { bodyLimitsOf } from './http/request/body.ts';
 import { acceptQueue, Gate } from './http/listener/gate.ts';
-import { Health } from './http/pages/health.ts';
+import { databaseChecks, Health } from './http/pages/health.ts';
 import type { Log } from './http/observe/log.ts';
 import { createMetrics, type Measures } from './http/observe/metrics.ts';
 import { keepRenewed, readPair } from './http/listener/tls.ts';
@@ -270,8 +270,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     undo.push(() => clearInterval(compacting));
 
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
-    const health = new Health();
-    health.add({ name: 'the database cannot be reached', check: () => store.ping() });
+    const health = new Health(databaseChecks(store));
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
     const devices = keepPresence(store.presence, onWarning);
     undo.push(() => devices.close());

@@ -4,6 +4,7 @@ import { useServer } from '../lib/stage.ts';
 import { operations } from '../../src/api/operations.ts';
 import { operationIds, pathsOf } from '../../src/api/paths.ts';
 import { signInPathIds } from '../../src/api/sign-in.ts';
+import { query } from '../../src/server/store/store.fixture.ts';
 
 const stage = useServer();
 
@@ -67,6 +68,22 @@ describe('pages', () => {
   test('/healthz says that the process lives, /readyz that the database is reached', async () => {
     expect((await stage.server.nobody.get('/healthz')).json).toEqual({ status: 'ok' });
     expect((await stage.server.nobody.get('/readyz')).json).toEqual({ status: 'ready' });
+  });
+
+  test('/readyz says that a later version has migrated the database, and the server goes on with what reaches it', async () => {
+    const { server, place } = stage;
+    await query(server.databaseUrl, `INSERT INTO schema_versions (version, title) VALUES (9999, 'from the future')`);
+    try {
+      const answer = await server.nobody.get('/readyz');
+      expect([answer.status, answer.json.detail]).toEqual([
+        503,
+        'Not ready: a later version has migrated the database, and this server is to be replaced by it.',
+      ]);
+      expect((await place.owner.api.get('/api/users/me')).status).toBe(200);
+    } finally {
+      await query(server.databaseUrl, 'DELETE FROM schema_versions WHERE version = 9999');
+    }
+    expect((await server.nobody.get('/readyz')).status).toBe(200);
   });
 
   test('/metrics counts requests by operation and status', async () => {

@@ -20,6 +20,7 @@ import { phaseObstacles } from './schema/phases.ts';
 import { sessionsIn } from './accounts/sessions.ts';
 import { statement } from './postgres/sql.ts';
 import { defaultQuotas } from './contract/quotas.ts';
+import { refuse } from './contract/errors.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
 import { usersIn } from './accounts/users.ts';
@@ -29,6 +30,10 @@ import { Writer } from './write/writer.ts';
 
 const day = 86_400_000;
 const ping = statement<never>('ping', 'SELECT');
+const readVersion = statement<{ version: number }>(
+  'read_schema_version',
+  'SELECT max(version) AS version FROM schema_versions',
+);
 const recordUsesEveryMs = 30_000;
 
 /** Migrates the database if need be and opens the store. Fails with `StoreError`: `unavailable` or `schema_too_new`. */
@@ -36,7 +41,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const clock = options.clock ?? Date.now;
   const random = options.random ?? ((bytes: Uint8Array) => void randomFillSync(bytes));
   const onWarning = options.onWarning ?? (() => {});
-  await migrate(options.url);
+  const known = await migrate(options.url);
 
   const connection = { url: options.url, onWarning };
   const reads = new Lanes(options.readConnections ?? 2, { ...connection, again: true });
@@ -99,6 +104,11 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 
     async ping() {
       await reads.run(ping, []);
+    },
+
+    async checkSchema() {
+      const found = (await reads.run(readVersion, []))[0]?.version ?? 0;
+      if (found > known) refuse({ code: 'schema_too_new', found, known });
     },
 
     async phaseObstacles(phase) {

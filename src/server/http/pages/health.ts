@@ -10,13 +10,28 @@ export interface ReadyCheck {
   readonly check: () => Promise<void>;
 }
 
-/** How the server stands. Others add their checks; a draining server is never ready. */
+/** What is asked of the database: that it answers, and that it has the schema of this program. */
+interface AskedDatabase {
+  ping(): Promise<void>;
+  checkSchema(): Promise<void>;
+}
+
+export const databaseChecks = (store: AskedDatabase): readonly ReadyCheck[] => [
+  { name: 'the database cannot be reached', check: () => store.ping() },
+  {
+    // What this server writes lacks what the later version keeps: requests belong to a server of that version.
+    name: 'a later version has migrated the database, and this server is to be replaced by it',
+    check: () => store.checkSchema(),
+  },
+];
+
+/** How the server stands. The first check that fails is told; a draining server is never ready. */
 export class Health {
-  readonly #checks: ReadyCheck[] = [];
+  readonly #checks: readonly ReadyCheck[];
   #draining = false;
 
-  add(check: ReadyCheck): void {
-    this.#checks.push(check);
+  constructor(checks: readonly ReadyCheck[]) {
+    this.#checks = checks;
   }
 
   drain(): void {

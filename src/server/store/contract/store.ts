@@ -55,6 +55,8 @@ export interface Store {
   readonly patient: CallerLookups;
   /** Resolves when the database answers; fails with `unavailable` otherwise. */
   ping(): Promise<void>;
+  /** Resolves while the database has the schema of this program; fails with `schema_too_new` once a later program has migrated it. */
+  checkSchema(): Promise<void>;
   /** What stored data goes beyond this phase's limits, one sentence each; empty when the phase may be used. */
   phaseObstacles(phase: Phase): Promise<readonly string[]>;
   /** Finishes what is in flight, records the last uses of tokens, closes every connection. */

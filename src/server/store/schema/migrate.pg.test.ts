@@ -36,6 +36,15 @@ test('a database of a later version is refused and left as it is', async () => {
   await expect(migrate(url)).rejects.toThrow(/schema version \d+.*run a newer ringfence/);
 });
 
+test('a server that runs finds that a later version has migrated its database, and goes on serving', async () => {
+  const url = await postgres.emptyUrl();
+  const store = await openTestStore(url);
+  await store.checkSchema();
+  await migrate(url, [...migrations, { version: latest + 1, title: 'from the future', sql: 'CREATE TABLE future ()' }]);
+  expect(await problemOf(store.checkSchema())).toEqual({ code: 'schema_too_new', found: latest + 1, known: latest });
+  await store.ping();
+});
+
 test('a step that fails leaves the version before it, whole', async () => {
   const url = await postgres.emptyUrl();
   const broken = { version: latest + 1, title: 'broken', sql: 'CREATE TABLE half (); SELECT 1 / 0' };
