@@ -68,8 +68,6 @@ export class World {
   readonly source = new FakeSource();
   readonly logged: { level: LogLevel; message: string; fields: Fields | undefined }[] = [];
   readonly revocations: Revocation[] = [];
-  /** Whether the agent has begun to watch the kernel. */
-  watching = false;
   /** Why connections cannot be ended at the moment. */
   revokeFault: Error | undefined;
   readonly agent: Agent;
@@ -85,7 +83,7 @@ export class World {
     this.nft = nft;
     if (links !== undefined) this.links = links;
     let count = 0;
-    const watcher = { start: () => void (this.watching = true), stop: async () => {} };
+    const watcher = { start: () => {}, stop: async () => {} };
     this.agent = new Agent({
       nft,
       source: this.source,

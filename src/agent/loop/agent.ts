@@ -12,7 +12,7 @@ import { chooseStep, takeStep } from './take-step.ts';
 
 const minute = 60_000;
 
-/** What has to be done before anything else is begun: nobody is asked, or waits, before what is known already is in force, or has failed to be. */
+/** What comes before everything else: nobody is asked, or told, before what is known already is in force, or has failed to be. */
 const startSteps: ReadonlySet<StepKind> = new Set(['links', 'start', 'repair', 'apply']);
 const isForStart = (next: Next): boolean => next.kind === 'step' && startSteps.has(next.step);
 
@@ -48,17 +48,16 @@ export class Agent {
     ];
     const onAbort = (): void => this.#wake?.();
     signal.addEventListener('abort', onAbort, { once: true });
+    // As early as can be: they do not tell when they have begun to see, and nothing that happens to rules in force may be missed.
+    links.start();
+    this.#monitor.start();
     let following: Promise<void> | undefined;
     try {
       while (!signal.aborted) {
         this.#refresh();
         const next = chooseStep(this.#loop);
-        if (following === undefined && !isForStart(next)) {
-          // What changed before they ran, they tell at their start; no packet waits for that.
-          links.start();
-          this.#monitor.start();
-          following = source.run({ signal }).catch((fault: unknown) => this.#sourceEnded(fault, signal));
-        }
+        if (!isForStart(next))
+          following ??= source.run({ signal }).catch((fault: unknown) => this.#sourceEnded(fault, signal));
         if (next.kind === 'wait') {
           serverAccess?.settled(state.target === undefined ? serverAccess.access : state.target.serverAccess);
           await this.#sleep(next.until);
