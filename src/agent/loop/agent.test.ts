@@ -122,6 +122,36 @@ describe('before the first policy', () => {
   });
 });
 
+describe('rules in the kernel that nobody had saved', () => {
+  const record = (group: PolicyGroup, revision: number) => ({
+    policy: { source: 'list' as const, groups: [group] },
+    revision,
+    interface: parseInterfaceName('wg0'),
+    neighbourDiscovery: false,
+  });
+
+  test.each([
+    ['the policy is as it was saved', 9, web],
+    ['the policy is another one by now', 9, groupOf(3, [written('tcp', 443, 443)])],
+  ])('end with the connections on them, once the server has told who is a member: %s', async (_, revision, now) => {
+    const [state, nft] = [new StateFolder({ folder }), new FakeNft()];
+    const first = await open({ state, nft });
+    first.source.know(8, ssh);
+    await whenSettled(async () => (await first.enforced())?.policy.outbound.kind === 'closed');
+    await first.stop();
+    await state.writePolicy(record(web, 7));
+    await state.writeIntent(record(web, 7));
+    const second = await open({ state, nft });
+    await whenSettled(async () => samePolicy((await second.enforced())?.policy ?? meaning(), meaning(web)));
+    // Whoever joined may still be a member: their connections stay until that is known.
+    expect(second.revocations).toEqual([]);
+    second.source.know(revision, now);
+    await whenSettled(() => second.revocations.length > 0);
+    expect(second.revocations.at(-1)).toMatchObject({ after: meaning(now) });
+    expect(second.revocations.flatMap(({ before }) => before)).toContainEqual(meaning(ssh));
+  });
+});
+
 describe('a change of policy', () => {
   test('that comes before the beginning is not overwritten by it', async () => {
     const world = new World({ state: new StateFolder({ folder }) });

@@ -36,7 +36,7 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   // Before anything is put in force: counters that are not there now will begin anew.
   if (folder !== undefined) state.totals = await folder.readCounterTotals();
   await readCounters(loop);
-  const { desired, revokeFrom, notes } = startingPolicy({
+  const { desired, revokeFrom, unsaved, notes } = startingPolicy({
     lastGood,
     intent,
     kernel,
@@ -44,6 +44,7 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
     untilFirstPolicy,
   });
   state.desired = desired;
+  state.unsavedAtStart = unsaved;
   if (revokeFrom !== undefined) state.revocation = withNarrowed(state.revocation, revokeFrom, undefined);
   if (lastGood.kind === 'found' && revokeFrom === undefined) {
     state.saved = { policy: desired?.policy, interface: lastGood.record.interface };

@@ -24,6 +24,8 @@ export interface StartingPolicy {
   readonly desired: DesiredPolicy | undefined;
   /** The kernel's rules are newer than the saved policy, and connections may still stand on this older one. */
   readonly revokeFrom?: CanonicalPolicy;
+  /** The kernel's rules are neither of the saved ones: members may have come since. Connections may stand on these rules. */
+  readonly unsaved?: CanonicalPolicy;
   /** For the log. */
   readonly notes: readonly string[];
 }
@@ -52,8 +54,12 @@ export function startingPolicy({ lastGood, intent, kernel, driver, untilFirstPol
     if (lastGood.kind !== 'found') return { desired, notes };
     return { desired, revokeFrom: canonicalize(lastGood.record.policy), notes };
   }
-  if (lastGood.kind === 'found') return { desired: fromDisk(lastGood.record), notes };
   const enforced = kernel?.enforced;
+  if (lastGood.kind === 'found') {
+    const { record } = lastGood;
+    const isUnsaved = enforced?.interface === record.interface && !isEnforced(kernel, record);
+    return { desired: fromDisk(record), ...(isUnsaved && { unsaved: enforced.policy }), notes };
+  }
   // A table that binds no interface, or another one, protects nothing here. One that admits everything names none.
   if (enforced !== undefined && enforced.interface !== undefined && enforced.interface === driver?.name) {
     const note = 'no policy is saved: what the kernel enforces stays in force';
