@@ -1,6 +1,7 @@
 /**
- * Runs npm scripts side by side: `node scripts/side-by-side.mjs types lint`. Each tells when it is through, with all that it said if it
- * failed; none is cut short by another, so that one run shows everything that is wrong.
+ * Runs npm scripts side by side: `node scripts/side-by-side.mjs types lint`, or beside a command that is watched: `… types lint -- vitest run`.
+ * Each tells when it is through, and at the end all that it said if it failed; none is cut short by another, so that one run shows everything
+ * that is wrong.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,6 +12,9 @@ import { once } from 'node:events';
  */
 const env = { GOGC: 'off', ...process.env };
 
+/** @type {string[]} */
+const failures = [];
+
 /** @param {string} script */
 async function run(script) {
   const child = spawn('npm', ['run', '--silent', script], { stdio: ['ignore', 'pipe', 'pipe'], env });
@@ -19,9 +23,24 @@ async function run(script) {
     stream.setEncoding('utf8').on('data', (/** @type {string} */ text) => (said += text));
   }
   const [code] = await once(child, 'close');
-  process.stderr.write(code === 0 ? `${script}: good\n` : `${said}${script}: failed\n`);
-  return code === 0;
+  process.stderr.write(code === 0 ? `${script}: good\n` : `${script}: failed\n`);
+  if (code !== 0) failures.push(`${said}${script}: failed\n`);
 }
 
-const done = await Promise.all(process.argv.slice(2).map(run));
-process.exitCode = done.every(Boolean) ? 0 : 1;
+/**
+ * The one that is watched: what it says is shown while it runs.
+ * @param {readonly string[]} command
+ */
+async function show([program, ...args]) {
+  if (program === undefined) return;
+  const child = spawn(program, args, { stdio: 'inherit' });
+  const [code] = await once(child, 'close');
+  if (code !== 0) failures.push(`${program}: failed\n`);
+}
+
+const args = process.argv.slice(2);
+const end = args.includes('--') ? args.indexOf('--') : args.length;
+await Promise.all([...args.slice(0, end).map(run), show(args.slice(end + 1))]);
+// At the end, where it is found after much else was said.
+for (const failure of failures) process.stderr.write(failure);
+process.exitCode = failures.length === 0 ? 0 : 1;

@@ -31,3 +31,12 @@ it('one that fails fails them all, after the others are through, and says why', 
 it('a script that does not exist fails too', () => {
   expect(run('one', 'missing').status).toBe(1);
 });
+
+it('a command beside them is shown as it runs, and fails them all if it fails', () => {
+  const said = run('one', '--', process.execPath, '-e', 'console.log("seen")');
+  expect(said).toMatchObject({ status: 0, stdout: 'seen\n', stderr: 'one: good\n' });
+  expect(run('one', '--', process.execPath, '-e', 'process.exit(4)').status).toBe(1);
+  const wrong = run('wrong', '--', process.execPath, '-e', 'console.log("seen")');
+  expect(wrong).toMatchObject({ status: 1, stdout: 'seen\n' });
+  expect(wrong.stderr).toMatch(/what is wrong\nwrong: failed\n$/);
+});
