@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runtime, runtimeVersion } from '../../scripts/packaging/runtime.mjs';
-import { heapOptions } from '../../src/agent/host/heap.ts';
+import { heapEnvironment } from '../../src/agent/host/heap.ts';
 import { StateFolder } from '../../src/agent/state/state-folder.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
 import { written } from '../../src/nft/policies.fixture.ts';
@@ -192,7 +192,7 @@ export async function measureStart(): Promise<readonly Goal[]> {
       state,
     };
     const own = packagedRuntime(folder);
-    const heap = { NODE_OPTIONS: heapOptions };
+    const heap = heapEnvironment;
     const cache = { NODE_COMPILE_CACHE: join(folder, 'cache') };
     const ways: readonly Way[] = [
       { name: `Node ${process.versions.node}, of this machine`, node: process.execPath, env: heap },

@@ -9,3 +9,6 @@ export const keepHeapSmall = (): void => setFlagsFromString('--heap-growing-perc
 
 /** What the unit starts the agent's runtime with, besides. */
 export const heapOptions = '--max-semi-space-size=2';
+
+/** … and with this environment. */
+export const heapEnvironment = { NODE_OPTIONS: heapOptions, MALLOC_ARENA_MAX: '1' } as const;
