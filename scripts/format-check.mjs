@@ -21,8 +21,9 @@ function run(tool, args) {
 const unknown = readdirSync('bin').map((name) => `bin/${name}`);
 const { status, stdout } = run('oxfmt', ['--list-different', '.']);
 const doubtful = stdout.split('\n').filter((path) => path !== '');
-// A file that it cannot read is not in its list: then Prettier looks at everything, and says what is wrong.
-const files = status === 0 || status === 1 ? [...doubtful, ...unknown] : ['.'];
+// A file that it cannot read is not in its list, and one that did not run lists nothing: then Prettier looks at everything, and says what is wrong.
+const isTold = status === 0 || (status === 1 && doubtful.length > 0);
+const files = isTold ? [...doubtful, ...unknown] : ['.'];
 const verdict = run('prettier', ['--check', '--log-level', 'warn', '--ignore-unknown', ...files]);
 process.stdout.write(verdict.stdout);
 process.exitCode = verdict.status ?? 1;

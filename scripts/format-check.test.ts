@@ -1,6 +1,6 @@
 /** Proves that the quick check of the format refuses what Prettier refuses: files of every kind that differ, and those that cannot be read. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,8 +26,8 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const write = (name: string, text: string): void => writeFileSync(join(folder, name), text);
-const check = () => {
-  const { status, stderr } = spawnSync(process.execPath, [join(top, 'scripts/format-check.mjs')], {
+const check = (home = top) => {
+  const { status, stderr } = spawnSync(process.execPath, [join(home, 'scripts/format-check.mjs')], {
     cwd: folder,
     encoding: 'utf8',
   });
@@ -56,4 +56,16 @@ it('a file that differs is named, whatever its kind, and so is one that cannot b
   const all = check();
   expect(all.status).toBe(2);
   for (const name of [...names, 'unreadable.ts']) expect(all.named).toContain(name);
+});
+
+it('where oxfmt does not run, Prettier judges everything', () => {
+  const home = join(folder, 'node_modules/home');
+  mkdirSync(join(home, 'scripts'), { recursive: true });
+  mkdirSync(join(home, 'node_modules/.bin'), { recursive: true });
+  cpSync(join(top, 'scripts/format-check.mjs'), join(home, 'scripts/format-check.mjs'));
+  symlinkSync(join(top, 'node_modules/.bin/prettier'), join(home, 'node_modules/.bin/prettier'));
+  write('wrong.ts', 'export  const a = 1;\n');
+  const { status, named } = check(home);
+  expect(status).not.toBe(0);
+  expect(named).toContain('wrong.ts');
 });
