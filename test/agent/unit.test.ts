@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { nativeHashes } from '../../scripts/native-hashes.mjs';
+import { heapEnvironment } from '../../src/agent/host/heap.ts';
 import { agentOptions } from '../../src/agent/options.ts';
 import { serverOptions } from '../../src/server/options/server-options.ts';
 
@@ -36,22 +37,25 @@ describe('the program of the agent', () => {
 });
 
 const units = [
-  ['server', Object.values(serverOptions), ''],
-  ['agent', Object.values(agentOptions), 'CAP_NET_ADMIN'],
+  ['server', Object.values(serverOptions), '', {}],
+  ['agent', Object.values(agentOptions), 'CAP_NET_ADMIN', heapEnvironment],
 ] as const;
 
-describe.each(units)('the unit of the %s', (program, options, rights) => {
+describe.each(units)('the unit of the %s', (program, options, rights, bounds) => {
   const settings = settingsOf(`ringfence-${program}.service`);
   const one = (name: string): string | undefined => settings.get(name)?.at(-1);
 
-  it('starts the program, and sets only variables that it knows', () => {
+  it('starts the program, and sets only variables that it knows, with the bounds of its memory', () => {
     expect(one('ExecStart')).toBe(`/usr/bin/ringfence ${program}`);
-    const known = new Set<string>(options.map(({ env }) => env));
-    for (const line of settings.get('Environment') ?? []) {
-      // Some are for Node itself, and for the C library under it.
-      const [name = ''] = line.split('=');
-      if (!name.startsWith('NODE_') && name !== 'MALLOC_ARENA_MAX') expect(known).toContain(name);
+    const known = new Set<string>([...options.map(({ env }) => env), ...Object.keys(bounds)]);
+    const variables = settings.get('Environment') ?? [];
+    for (const line of variables) {
+      // Some are for Node itself.
+      if (!line.startsWith('NODE_')) expect(known).toContain(line.split('=')[0]);
     }
+    expect(variables).toEqual(
+      expect.arrayContaining(Object.entries(bounds).map(([name, value]) => `${name}=${value}`)),
+    );
     expect(one('RestartPreventExitStatus')).toBe('2');
   });
 
