@@ -30,6 +30,8 @@ const check = (home = top) => {
   const { status, stderr } = spawnSync(process.execPath, [join(home, 'scripts/format-check.mjs')], {
     cwd: folder,
     encoding: 'utf8',
+    // Prettier colours what it says where CI is set, into a pipe too.
+    env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined },
   });
   return {
     status,
