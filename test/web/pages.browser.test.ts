@@ -47,6 +47,24 @@ describe('signing in', () => {
     await expectShown(page.getByText('belongs to a device'));
   });
 
+  test('what the HTML says before any script stands where the script draws it: nothing moves, and nothing is drawn twice', async () => {
+    const page = await open();
+    const places = (): Promise<unknown> =>
+      page.evaluate(
+        `[...document.querySelectorAll('main.splash > *')].map((part) => [part.localName, part.getBoundingClientRect().toJSON()])`,
+      );
+    await page.route('**/*.js', (route) => route.abort());
+    await page.reload();
+    const before = await places();
+    expect(before).toHaveLength(3);
+    await page.unroute('**/*.js');
+    // Never answered, so that nobody is signed in or out.
+    await page.route('**/api/auth', () => undefined);
+    await page.reload();
+    await expectShown(page.getByText('Signing in…'));
+    expect(await places()).toEqual(before);
+  });
+
   test('a token that is revoked ends the session, and the page says so', async () => {
     const person = await newPerson(stage.server);
     await person.api.expect(201, 'POST', '/api/organizations', { name: 'short-lived' });
@@ -446,13 +464,22 @@ describe('addresses', () => {
       });
     const database = await make('database', 5432, '10.1.0.0/16');
     await make('mail', 25, '192.0.2.0/24');
+    await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+      group_name: 'no-telnet',
+      guardrail: 'forbid',
+      applies_to: [{ labels: ['guarded'] }],
+      inbound_rules: [{ ip_protocol: 'tcp', from_port: 23, to_port: 23 }],
+    });
     await addDevice(place, 'db-1', { security_groups: [database.id] });
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups` });
     const rows = page.getByRole('region', { name: "The organization's" }).getByRole('listitem');
     await expectShown(rows.first());
-    const [first, second] = await rows.allInnerTexts();
+    const [first, second, third] = await rows.allInnerTexts();
     expect(first).toMatch(/database.*tcp 5432 ←.*10\.1\.0\.0\/16.*everything goes out.*0 of 1 in force/s);
     expect(second).toMatch(/mail.*not in use/s);
+    // Whoever reads a line must not take what is forbidden for what is admitted.
+    expect(third).toMatch(/no-telnet.*guardrail: forbid.*tcp 23/s);
+    expect(third).not.toContain('goes out');
     const search = page.getByRole('textbox', { name: 'Search groups' });
     for (const [text, found] of [
       ['5432', 'database'],
@@ -460,12 +487,12 @@ describe('addresses', () => {
       ['MAI', 'mail'],
     ] as const) {
       await search.fill(text);
-      await expectShown(page.getByText('1 of 3 groups'));
+      await expectShown(page.getByText('1 of 4 groups'));
       await expect.poll(() => page.getByRole('listitem').getByRole('link').allInnerTexts()).toEqual([found]);
     }
     await search.fill('nowhere');
     await page.getByRole('button', { name: 'Show every group' }).click();
-    await expectShown(page.getByText('3 groups.'));
+    await expectShown(page.getByText('4 groups.'));
   });
 });
 
