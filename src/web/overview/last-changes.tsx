@@ -9,15 +9,18 @@ import { Ago } from '../components/time.tsx';
 import { isQuiet } from '../model/activity.ts';
 import { deviceName } from '../state/live.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
+import { useAskedOnChange } from '../state/overview.ts';
 import { useSession } from '../state/session.ts';
 
 const shownChanges = 7;
-const everyMs = 5_000;
+/** For what makes no event: members, keys, sign-ins. */
+const everyMs = 15_000;
 
 /** What people did; what only repeats itself is left to the page of all activity. */
 function Deeds({ org }: { readonly org: string }): ReactNode {
   const { client } = useSession();
   const names = useSentenceNames();
+  useAskedOnChange('last changes');
   const { data } = useQuery({
     queryKey: ['last changes', org],
     queryFn: ({ signal }) => client.audit.list(org, { limit: 40, signal }),

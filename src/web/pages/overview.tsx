@@ -54,15 +54,11 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Shown)
 
 function Fleet({ org }: { readonly org: string }): ReactNode {
   const [hours, setHours] = useState(24);
-  const { data, error, refetch, dataUpdatedAt } = useOverview(hours);
-  const answer = useMemo(
-    () => (data === undefined ? undefined : { overview: data, at: dataUpdatedAt }),
-    [data, dataUpdatedAt],
-  );
+  const { answer, error, retry } = useOverview(hours);
   // Drawn in slices: an answer that comes holds nobody's click up.
   const shown = useDeferredValue(answer);
   if (shown !== undefined) return <Cards {...shown} org={org} hours={hours} setHours={setHours} />;
-  return error === null ? <Loading what="Loading…" /> : <Failed error={error} retry={() => void refetch()} />;
+  return error === null ? <Loading what="Loading…" /> : <Failed error={error} retry={retry} />;
 }
 
 export function OverviewPage(): ReactNode {

@@ -1,30 +1,77 @@
 /** Owns the overview of the organization as the page shows it: asked again when something changed, and now and then for what makes no event. */
-import { useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useMemo, useRef } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
+import { withNewest } from '../model/overview.ts';
 import { useLive, useSnapshot } from './organization.ts';
 import { useSession } from './session.ts';
 
 /** A small answer, whatever the fleet; but a large fleet costs the server more. */
-const everyMs = (devices: number): number => (devices <= 200 ? 3_000 : 8_000);
+const newestEveryMs = (devices: number): number => (devices <= 200 ? 3_000 : 8_000);
+/** Samples of the past hardly change, and are most of the answer. */
+const wholeEveryMs = 60_000;
 /** Changes that come so close together are one question. */
 const settleMs = 400;
 
-export function useOverview(hours: number): UseQueryResult<Overview> {
-  const { client } = useSession();
-  const live = useLive();
+export interface OverviewAnswer {
+  readonly overview: Overview;
+  /** When it came. */
+  readonly at: number;
+}
+
+export interface AskedOverview {
+  readonly answer: OverviewAnswer | undefined;
+  readonly error: Error | null;
+  readonly retry: () => void;
+}
+
+/** Asks again, a moment after devices or groups changed. What was there when the page opened is no change. */
+export function useAskedOnChange(question: string): void {
+  const { id } = useLive();
   const { devices, groups } = useSnapshot();
   const queries = useQueryClient();
+  const known = useRef({ devices, groups });
   useEffect(() => {
-    const timer = setTimeout(() => void queries.invalidateQueries({ queryKey: ['overview', live.id] }), settleMs);
+    if (known.current.devices === devices && known.current.groups === groups) return undefined;
+    const timer = setTimeout(() => {
+      known.current = { devices, groups };
+      void queries.invalidateQueries({ queryKey: [question, id] });
+    }, settleMs);
     return () => clearTimeout(timer);
-  }, [devices, groups, queries, live.id]);
-  return useQuery({
+  }, [devices, groups, queries, question, id]);
+}
+
+export function useOverview(hours: number): AskedOverview {
+  const { client } = useSession();
+  const live = useLive();
+  const queries = useQueryClient();
+  const ask = async (span: number, signal: AbortSignal): Promise<Overview> =>
+    (await client.request('readOverview', { params: { org_id: live.id }, query: { hours: span }, signal })).value;
+  useAskedOnChange('newest overview');
+  const whole = useQuery({
     queryKey: ['overview', live.id, hours],
-    queryFn: async ({ signal }) =>
-      (await client.request('readOverview', { params: { org_id: live.id }, query: { hours }, signal })).value,
-    refetchInterval: () => everyMs(live.read().devices.length),
+    queryFn: async ({ signal }) => {
+      const answer = await ask(hours, signal);
+      queries.setQueryData(['newest overview', live.id], answer);
+      return answer;
+    },
+    refetchInterval: wholeEveryMs,
     // While another span of time is asked for, the one before stands there.
     placeholderData: (before) => before,
   });
+  const newest = useQuery({
+    queryKey: ['newest overview', live.id],
+    queryFn: ({ signal }) => ask(1, signal),
+    // The first answer is whole, and as new.
+    enabled: whole.data !== undefined,
+    refetchOnMount: 'always',
+    refetchInterval: () => newestEveryMs(live.read().devices.length),
+  });
+  const answer = useMemo((): OverviewAnswer | undefined => {
+    if (whole.data === undefined) return undefined;
+    if (newest.data === undefined || newest.dataUpdatedAt < whole.dataUpdatedAt)
+      return { overview: whole.data, at: whole.dataUpdatedAt };
+    return { overview: withNewest(whole.data, newest.data), at: newest.dataUpdatedAt };
+  }, [whole.data, whole.dataUpdatedAt, newest.data, newest.dataUpdatedAt]);
+  return { answer, error: whole.error, retry: () => void whole.refetch() };
 }
