@@ -53,7 +53,7 @@ describe('making a group', () => {
     const group = await newGroup([tcp(8443)]);
     const page = await open(place.owner.token, `/groups/${group.id}`);
     await page.getByRole('button', { name: 'Duplicate' }).click();
-    await page.getByText("The organization's", { exact: true }).click();
+    await expectShown(page.getByText('every device of the organization can carry it'));
     await page.getByRole('button', { name: 'Create the group' }).click();
     await expectShown(page.getByRole('heading', { name: `${group.group_name} copy` }));
     const groups = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups`);
@@ -220,7 +220,6 @@ describe('names', () => {
 
   test('an owner makes a guardrail, and a rule that it makes void is warned of when it is saved', async () => {
     const page = await open(place.owner.token, '/groups/new');
-    await page.getByText("The organization's", { exact: true }).click();
     await page.getByText('Guardrail: forbid', { exact: true }).click();
     await page.getByRole('textbox', { name: 'Name' }).fill('no telnet');
     await page.getByRole('button', { name: 'Add inbound rule' }).click();

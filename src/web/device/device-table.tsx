@@ -7,6 +7,7 @@ import { Tag } from '../components/tag.tsx';
 import { ago } from '../components/time.tsx';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { versionOf, type DeviceColumn } from '../model/device-search.ts';
+import { fittingLabels } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useNames, useSnapshot, useStatuses } from '../state/organization.ts';
@@ -26,16 +27,23 @@ const columns: readonly (readonly [DeviceColumn, string])[] = [
 /** As high as the style sheet makes a row, in a wide and in a narrow window. */
 const rowHeight = { wide: 34, narrow: 62 } as const;
 const isNarrow = '(width < 1220px)';
+/** Pixels that the style sheet leaves to labels. */
+const labelRoom = { widest: 340, wide: 210, narrow: 0 } as const;
 
-function useNarrow(): boolean {
-  const [narrow, setNarrow] = useState(() => window.matchMedia(isNarrow).matches);
+function useMedia(wanted: string): boolean {
+  const [is, setIs] = useState(() => window.matchMedia(wanted).matches);
   useEffect(() => {
-    const query = window.matchMedia(isNarrow);
-    const look = (): void => setNarrow(query.matches);
+    const query = window.matchMedia(wanted);
+    const look = (): void => setIs(query.matches);
     query.addEventListener('change', look);
     return () => query.removeEventListener('change', look);
-  }, []);
-  return narrow;
+  }, [wanted]);
+  return is;
+}
+
+function useLabelRoom(): number {
+  const [isWidest, isWide] = [useMedia('(width >= 1900px)'), useMedia('(width >= 1400px)')];
+  return labelRoom[isWidest ? 'widest' : isWide ? 'wide' : 'narrow'];
 }
 
 function Tags({ children, rest }: { readonly children: readonly ReactNode[]; readonly rest: number }): ReactNode {
@@ -68,6 +76,8 @@ interface RowProps {
   readonly status: DeviceStatus | undefined;
   readonly isTold: boolean;
   readonly groupsOf: (device: Device) => readonly GroupOn[];
+  /** Pixels for labels. */
+  readonly room: number;
   readonly isSelected: boolean;
   readonly toggle: ((id: string, range: boolean) => void) | undefined;
 }
@@ -81,11 +91,13 @@ const Row = memo(function Row({
   status,
   isTold,
   groupsOf,
+  room,
   isSelected,
   toggle,
 }: RowProps): ReactNode {
   const name = deviceName(device);
   const labels = device.labels ?? [];
+  const shown = fittingLabels(labels, room);
   const seen = status?.last_seen_at;
   return (
     <li
@@ -116,9 +128,9 @@ const Row = memo(function Row({
         <DeviceStateTag status={status} isTold={isTold} />
       </span>
       <span className="mono clip col-address">{device.tunnel_ip || '–'}</span>
-      <span className="tags col-labels">
-        <Tags rest={labels.length - 2}>
-          {labels.slice(0, 2).map((label) => (
+      <span className="tags col-labels" title={shown.length < labels.length ? labels.join(', ') : undefined}>
+        <Tags rest={labels.length - shown.length}>
+          {shown.map((label) => (
             <Tag key={label}>{label}</Tag>
           ))}
         </Tags>
@@ -174,7 +186,8 @@ function Rows({
   const statuses = useStatuses();
   const nameOf = useNames();
   const scroller = useRef<HTMLDivElement>(null);
-  const height = useNarrow() ? rowHeight.narrow : rowHeight.wide;
+  const room = useLabelRoom();
+  const height = useMedia(isNarrow) ? rowHeight.narrow : rowHeight.wide;
   const rows = useVirtualizer({
     count: devices.length,
     getScrollElement: () => scroller.current,
@@ -206,6 +219,7 @@ function Rows({
               status={statuses.get(device.id)}
               isTold={statuses.size > 0}
               groupsOf={groupsOf}
+              room={room}
               isSelected={selection?.chosen.has(device.id) === true}
               toggle={selection && toggle}
             />

@@ -9,11 +9,15 @@ const shown = 3;
 export function RulesInShort({
   direction,
   rules,
+  isGuardrail = false,
 }: {
   readonly direction: Direction;
   readonly rules: readonly StoredRule[];
+  /** It never opens or closes the rest of a direction: without rules it says nothing about it. */
+  readonly isGuardrail?: boolean;
 }): ReactNode {
   const names = useDeviceNames();
+  if (rules.length === 0 && isGuardrail) return null;
   if (rules.length === 0) return <span className="dimmed">{meaningInShort[direction]}</span>;
   const all = summarize(rules, names);
   const [arrow, word] = direction === 'inbound' ? ['←', 'from'] : ['→', 'to'];

@@ -1,4 +1,4 @@
-/** Owns the labels of a fleet: which are in use, on how many devices, and what is wrong with one that is typed. */
+/** Owns the labels of a fleet: which are in use, on how many devices, how many of a device's fit a line, and what is wrong with one that is typed. */
 import type { Device } from '../../api/device.ts';
 import { parseLabel } from '../../policy/label.ts';
 
@@ -21,4 +21,19 @@ export function labelFault(labels: readonly string[]): string | undefined {
     if (typeof label !== 'string') return `“${text}” ${label.reason}.`;
   }
   return undefined;
+}
+
+/** Pixels of a letter, and of what stands around a label; about, because a label that does not fit ends in an ellipsis. */
+const [letter, around] = [7.6, 18];
+const leastShown = 2;
+
+/** The labels that fit into so many pixels, with room for the number of those that do not. */
+export function fittingLabels(labels: readonly string[], room: number): readonly string[] {
+  const widthOf = (text: string): number => text.length * letter + around;
+  let left = room;
+  const fit = labels.findIndex((label, place) => {
+    left -= widthOf(label);
+    return left < (place === labels.length - 1 ? 0 : widthOf('+9'));
+  });
+  return fit === -1 ? labels : labels.slice(0, Math.max(fit, leastShown));
 }

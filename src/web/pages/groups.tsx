@@ -35,17 +35,25 @@ function Row({
         <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
           <strong>{group.group_name}</strong>
         </Link>{' '}
+        {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}{' '}
         <span className="small dimmed group-row-about">{group.group_description}</span>
       </span>
       {(['inbound', 'outbound'] as const).map((direction) => (
         <span key={direction} className="clip small briefs">
-          <RulesInShort direction={direction} rules={group[`${direction}_rules`] ?? []} />
+          <RulesInShort
+            direction={direction}
+            rules={group[`${direction}_rules`] ?? []}
+            isGuardrail={group.guardrail !== undefined}
+          />
         </span>
       ))}
       <span className="group-row-end">
-        {owner === undefined ? null : <span className="small dimmed clip">{owner}</span>}
-        <span className="small dimmed group-row-time">
-          <Ago at={group.updated_at} />
+        <span className="small dimmed clip">
+          {owner}
+          <span className="group-row-time">
+            {owner === undefined ? '' : ' · '}
+            <Ago at={group.updated_at} />
+          </span>
         </span>
         <UseTag use={use} isTold={isTold} />
       </span>

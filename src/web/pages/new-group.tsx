@@ -28,14 +28,17 @@ export function NewGroupPage(): ReactNode {
   const { groupById } = useSnapshot();
   const names = useDeviceNames();
   const { client } = useSession();
-  const { governs } = useRights();
+  const { governs, me } = useRights();
   const navigate = useNavigate();
   const [draft, setDraft] = useState(() => {
     const source = from === undefined ? undefined : groupById.get(from);
     if (source === undefined) return draftOf(emptyContent, names);
     return draftOf({ ...contentOf(source), group_name: `${source.group_name} copy` }, names);
   });
-  const [owner, setOwner] = useState('me');
+  // Whoever may make one for all mostly wants that, as the command line has it; a copy of one's own stays one's own.
+  const isMine = from !== undefined && groupById.get(from)?.user_id === me.id;
+  const [chosen, setOwner] = useState<'me' | 'organization'>();
+  const owner = chosen ?? (governs && !isMine ? 'organization' : 'me');
   const [kind, setKind] = useState<'group' | GuardrailKind>('group');
   const isOrganizations = owner === 'organization';
   const guardrail = isOrganizations && kind !== 'group' ? kind : undefined;
@@ -82,8 +85,8 @@ export function NewGroupPage(): ReactNode {
             value={owner}
             onChange={setOwner}
             data={[
-              { value: 'me', label: 'Mine' },
               { value: 'organization', label: "The organization's" },
+              { value: 'me', label: 'Mine' },
             ]}
           />
         ) : null}
