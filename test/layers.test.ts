@@ -18,6 +18,9 @@ import { storeRooms } from './lib/store-rooms.ts';
 
 const service = ['fastify', 'fastify-plugin', '@fastify/', 'typebox', 'pino', 'prom-client'];
 
+/** What all rooms of HTTP may know of each other. */
+const httpBasics = ['server/http/observe', 'server/http/request', 'server/http'];
+
 /** A room of client commands: how they are declared, and what each does when it runs. */
 const noun = (more: readonly string[], why: string): Room => ({
   may: [...more, 'cli/command-line', 'cli/session', 'cli/terminal', 'client', 'policy', 'api'],
@@ -88,13 +91,13 @@ const rooms: Rooms = {
     why: 'what is recorded of requests: log, metrics, audit entries',
   },
   'server/http/guard': {
-    may: ['server', 'server/http', 'server/identity', 'server/store/contract', 'api', 'policy'],
+    may: [...httpBasics, 'server', 'server/identity', 'server/store/contract', 'api', 'policy'],
     npm: service,
     node: true,
     why: 'who may do what; it decides before any handler runs',
   },
   'server/http/pages': {
-    may: ['server/http/observe', 'server/http/request', 'server/http', 'api'],
+    may: [...httpBasics, 'api'],
     npm: service,
     node: true,
     why: 'what is read without an operation: UI, docs, health',
@@ -119,15 +122,7 @@ const rooms: Rooms = {
     why: 'one function an operation; each runs after the guard',
   },
   'server/http/routes.ts': {
-    may: [
-      'server/http/guard',
-      'server/http/handlers',
-      'server/http/observe',
-      'server/http/request',
-      'server/http',
-      'server/identity',
-      'api',
-    ],
+    may: ['server/http/guard', 'server/http/handlers', ...httpBasics, 'server/identity', 'api'],
     npm: service,
     node: true,
     why: 'leads every path through guard, body and handler',

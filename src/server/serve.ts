@@ -18,7 +18,6 @@ import { databaseChecks, Health } from './http/pages/health.ts';
 import type { Log } from './http/observe/log.ts';
 import { createMetrics, type Measures } from './http/observe/metrics.ts';
 import { keepRenewed, readPair } from './http/listener/tls.ts';
-import { logRequest } from './http/observe/request-log.ts';
 import { streamHandler } from './http/handlers/events.ts';
 import { authenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
@@ -351,11 +350,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       requestLimits: requestLimitsOf(config),
       bodyLimits: bodyLimitsOf(config),
       answerTimeoutMs: config.answerTimeout * 1000,
-      stream: streamHandler({
-        hub: watch.hub,
-        clock,
-        onOpen: (request, reply) => logRequest({ log, metrics }, request, reply),
-      }),
+      stream: streamHandler({ hub: watch.hub, clock }),
     });
     undo.push(() => closeApp({ app, health, watch, convergence }, config.shutdownTimeout * 1000));
     if (tls !== undefined) {

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { openStore } from '../../src/server/store/open.ts';
 import { newPerson } from '../lib/server.ts';
 import { watching } from '../lib/watching.ts';
+import { exchange, rows, type Target } from './raw-requests.ts';
 
 const world = watching({ watch: { heartbeatMs: 300 } });
 const { watch, newDevice, change, remove } = world;
@@ -287,5 +288,75 @@ describe('devices by identity (reference 2.5 (1))', () => {
     expect(await ask(views)).toEqual(['/1/view view_of_device']);
     expect(await ask([{ kind: 'security-groups', view: 'full' }])).toEqual(['/0/view view_of_device']);
     expect(await ask([...named, { kind: 'device' }])).toContain('/1/kind duplicate');
+  });
+});
+
+describe('requests as bytes', () => {
+  const target = async (): Promise<Target> => {
+    const { org, member } = await world.place();
+    return { url: world.server.url, org, token: member.token };
+  };
+  const common = [
+    'x-request-id',
+    'x-content-type-options: nosniff',
+    'referrer-policy: no-referrer',
+    'cache-control: no-store',
+  ];
+  const json = 'Content-Type: application/json';
+  const body = '[{"kind":"device"}]';
+
+  test('are answered alike however they are written, and a stream reads nothing that follows it', async () => {
+    const to = await target();
+    const answered = rows.map(async ([title, requests, answers]) => {
+      const { short } = await exchange(to, requests, answers.length);
+      return [title, short] as const;
+    });
+    expect(Object.fromEntries(await Promise.all(answered))).toEqual(
+      Object.fromEntries(rows.map(([title, , answers]) => [title, answers])),
+    );
+  });
+
+  test('have the headers of every other answer, in a stream and in a refusal', async () => {
+    const to = await target();
+    const given = await exchange(to, [{ headers: [json, 'X-Request-Id: mine'], body }], 1);
+    expect(given.text).toMatch(/^x-request-id: mine\r$/m);
+    const own = ['Content-Type: application/json;stream=watch', 'X-Accel-Buffering: no', 'Transfer-Encoding: chunked'];
+    const stream = ['HTTP/1.1 200 OK', 'Date', 'Connection: close', ...common, ...own];
+    expect(given.heads[0]?.toSorted()).toEqual(stream.toSorted());
+    const refused = await exchange(to, [{ headers: [json, 'X-Request-Id: <mine>'], body, isAnonymous: true }], 1);
+    expect(refused.text).not.toContain('<mine>');
+    expect(refused.heads[0]).toEqual([
+      'HTTP/1.1 401 Unauthorized',
+      ...common,
+      'www-authenticate: Bearer realm="ringfence"',
+      'content-type: application/problem+json',
+      'content-length',
+      'Date',
+      'Connection: keep-alive',
+      'Keep-Alive: timeout=72',
+    ]);
+  });
+
+  test('end with their connection when the client half closes it at once', async () => {
+    const { text } = await exchange(await target(), [{ headers: [json], body }], 0);
+    expect(text).not.toContain('HTTP/1.1 5');
+  });
+
+  test('are counted once each, by status, whichever way they came', async () => {
+    const to = await target();
+    const counts = async (): Promise<Record<string, number>> => {
+      const { text } = await world.server.nobody.get('/metrics');
+      const lines = text.matchAll(/^ringfence_http_requests_total\{operation="watchEvents",status="(\d+)"\} (\d+)$/gm);
+      return Object.fromEntries([...lines].map(([, status = '', count]) => [status, Number(count)]));
+    };
+    const before = await counts();
+    for (const path of [`/api/organizations/${to.org}/events`, `/api/organizations/${to.org}/%65vents`]) {
+      await exchange(to, [{ headers: [json], body, path }], 1);
+      await exchange(to, [{ headers: [json], body, path, isAnonymous: true }], 1);
+      await exchange(to, [{ headers: [json], body: '[]', path }], 1);
+    }
+    const after = await counts();
+    const more = Object.entries(after).map(([status, count]) => [status, count - (before[status] ?? 0)] as const);
+    expect(Object.fromEntries(more.filter(([, count]) => count > 0))).toEqual({ 200: 2, 401: 2, 422: 2 });
   });
 });

@@ -5,23 +5,27 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { errors, problemContentType } from '../../api/codes.ts';
 import { signInPaths } from '../../api/sign-in.ts';
 import type { Authenticate } from '../identity/authenticate.ts';
-import { withoutSecrets } from '../identity/secret.ts';
 import { takeBodies, type BodyLimits } from './request/body.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
-import { HttpError, problemBody, toHttpError } from './errors.ts';
+import { HttpError, problemBody } from './errors.ts';
 import { commonHeaders } from './headers.ts';
 import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';
+import { Entrance } from './guard/entrance.ts';
 import { Lookups } from './guard/lookups.ts';
 import type { Metrics } from './observe/metrics.ts';
 import { RequestLimits, type RequestLimitOptions } from './guard/request-limits.ts';
 import { registerOperations } from './routes.ts';
 import type { StreamHandler } from './handlers/events.ts';
+import { StreamRequests } from './handlers/stream-requests.ts';
 import { registerSignIn, type SignInRouteOptions } from './handlers/sign-in.ts';
+import { problemAnswer } from './observe/problem-answer.ts';
 import { logRequest } from './observe/request-log.ts';
 import { addressOf, subscriberOf } from './request/address.ts';
+import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
+import { showFirst } from './listener/first-look.ts';
 import type { Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
 import { unknownRoute } from './pages/unknown.ts';
@@ -45,8 +49,6 @@ export interface AppOptions {
   /** How people may sign in, and what signs their browsers in. */
   readonly signIn: Pick<SignInRouteOptions, 'methods' | 'browser'>;
 }
-
-const safeId = /^[A-Za-z0-9._:-]{1,64}$/;
 
 /** Paths besides the operations. */
 const pages = [
@@ -89,15 +91,8 @@ function addCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
 }
 
 function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
-  const error = toHttpError(failure);
-  const path = pathOf(request.url);
-  const about = { req: request.id, method: request.method, path: withoutSecrets(path) };
-  if (error.status >= 500) {
-    log[error.status === 503 ? 'warn' : 'error']({ ...about, err: error.cause ?? error }, error.message);
-  }
-  for (const [name, value] of Object.entries(error.extras.headers ?? {})) reply.header(name, value);
-  const body = problemBody(error, { path, id: request.id });
-  return reply.code(error.status).type(problemContentType).serializer(String).send(JSON.stringify(body));
+  const { status, headers, body } = problemAnswer(failure, request, log);
+  return reply.code(status).headers(headers).serializer(String).send(body);
 }
 
 function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOptions): void {
@@ -111,7 +106,13 @@ function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOption
     done(null, payload);
   });
   app.addHook('onResponse', (request, reply, done) => {
-    logRequest({ log, metrics }, request, reply);
+    const { id, method, url, admitted } = request;
+    const { operation } = request.routeOptions.config;
+    // Streams, and requests for them, are recorded on their own way.
+    if (operation !== 'watchEvents') {
+      const [principal, status, ms] = [admitted?.principal, reply.statusCode, reply.elapsedTime];
+      logRequest({ log, metrics }, { id, method, url, operation, principal, status, ms });
+    }
     done();
   });
 }
@@ -139,10 +140,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     requestTimeout: 60_000,
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    genReqId: (request) => {
-      const given = request.headers['x-request-id'];
-      return typeof given === 'string' && safeId.test(given) ? given : randomUUID();
-    },
+    genReqId: ({ headers }) => requestIdOf(headers),
     // These come before any hook.
     frameworkErrors: (error, request, reply) => {
       addCommonHeaders(request, reply);
@@ -162,14 +160,22 @@ export function buildApp(options: AppOptions): FastifyInstance {
   registerHealth(app, options.health, options.metrics);
   registerDocs(app);
   registerUi(app, findAssets());
-  const { stream, answerTimeoutMs } = options;
+  const { stream, answerTimeoutMs, bodyLimits, metrics, health } = options;
   const { store } = services;
-  const lookups = {
-    prompt: new Lookups(store, store, authenticate.prompt),
-    patient: new Lookups(store, store.patient, authenticate.patient),
-  };
-  const publicUrl = options.signIn.browser?.publicUrl;
-  registerOperations(app, { services, lookups, limits, stream, answerTimeoutMs, publicUrl });
+  const entrance = new Entrance({
+    lookups: {
+      prompt: new Lookups(store, store, authenticate.prompt),
+      patient: new Lookups(store, store.patient, authenticate.patient),
+    },
+    limits,
+    audit: store.audit,
+    answerTimeoutMs,
+    publicUrl: options.signIn.browser?.publicUrl,
+  });
+  const behindProxies = trustedProxies.length > 0;
+  const streams = new StreamRequests({ entrance, stream, bodyLimits, log, metrics, health, behindProxies });
+  registerOperations(app, { services, entrance, streams, answerTimeoutMs });
   registerSignIn(app, { ...options.signIn, store: services.store, log });
+  showFirst(app.server, (request, response) => streams.take(request, response));
   return app;
 }

@@ -4,29 +4,24 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { check, type TextLengths } from '../../api/validate.ts';
-import type { Presented } from '../identity/authenticate.ts';
 import { lengthsOf, type Admitted, type Answer, type Handler, type Services } from './call.ts';
-import { HttpError, refuse, rejectedCredential, unauthenticated } from './errors.ts';
-import { admit, areParamsOf, parseVariables } from './guard/admit.ts';
-import type { Lookups } from './guard/lookups.ts';
-import type { RequestLimits } from './guard/request-limits.ts';
+import { HttpError, refuse } from './errors.ts';
+import { areParamsOf } from './guard/admit.ts';
+import type { Entrance } from './guard/entrance.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { convergenceHandlers } from './handlers/convergence.ts';
 import { explainHandlers } from './handlers/explain.ts';
 import { deviceHandlers } from './handlers/devices.ts';
-import type { StreamHandler } from './handlers/events.ts';
 import { groupHandlers } from './handlers/groups.ts';
 import { historyHandlers } from './handlers/history.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { overviewHandlers } from './handlers/overview.ts';
+import type { StreamRequests } from './handlers/stream-requests.ts';
 import { userHandlers } from './handlers/users.ts';
 import { webhookHandlers } from './handlers/webhooks.ts';
-import { auditEntryOf, FirstUses, signInEntryOf } from './observe/audit-entry.ts';
-import { acceptsJson } from './request/accept.ts';
-import { addressOf, subscriberOf } from './request/address.ts';
+import { auditEntryOf } from './observe/audit-entry.ts';
+import { addressOf } from './request/address.ts';
 import { parseIfMatch } from './request/conditions.ts';
-import { sessionCookie } from './request/cookies.ts';
-import { refuseForgery } from './request/csrf.ts';
 import { within } from './request/deadline.ts';
 import { parseQuery } from './request/paging.ts';
 import { pathOf } from './request/path.ts';
@@ -49,13 +44,11 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
 
 export interface RouteOptions {
   readonly services: Services;
-  readonly lookups: Readonly<Record<'prompt' | 'patient', Lookups>>;
-  readonly limits: RequestLimits;
-  readonly stream: StreamHandler;
+  readonly entrance: Entrance;
+  /** Answers the stream operation, which takes the socket over. */
+  readonly streams: StreamRequests;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
-  /** Where people reach this server, for those who signed in by browser; undefined where nobody does. */
-  readonly publicUrl?: (() => string) | undefined;
 }
 
 declare module 'fastify' {
@@ -65,34 +58,6 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     operation?: OperationId;
   }
-}
-
-/** The way in, free of the framework: who asks (401), not too often (429), for a path that is one (400), with the right to it (403, 404). */
-export async function enter(
-  id: OperationId,
-  request: {
-    readonly presented: Presented;
-    readonly address: string;
-    readonly params: Readonly<Record<string, unknown>>;
-  },
-  { lookups, limits }: { readonly lookups: Lookups; readonly limits: RequestLimits },
-): Promise<Admitted> {
-  const { presented, address } = request;
-  if ((presented.authorization ?? presented.session) === undefined) {
-    limits.stranger(address);
-    throw unauthenticated(false);
-  }
-  limits.presented(presented, address);
-  const principal = await lookups.authenticate(presented);
-  if (principal === undefined || principal.kind === 'rejected') {
-    // One that nobody can judge right now has not failed.
-    if (principal?.retryAfterSeconds === undefined) limits.failed(address);
-    else limits.stranger(address);
-    throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);
-  }
-  limits.admitted(principal, presented);
-  const variables = parseVariables(request.params);
-  return { principal, variables, subjects: await admit(id, principal, variables, lookups) };
 }
 
 const stuckMs = 60_000;
@@ -164,55 +129,33 @@ function goneSignal({ raw }: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-/** The stream operation: what was let in goes to its handler, which takes the socket over. */
-function streamer({ stream }: RouteOptions) {
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const admitted = admittedOf(request);
-    const { variables } = admitted;
-    if (!areParamsOf('watchEvents', variables)) throw new Error(`${request.url} lacks variables of watchEvents`);
-    await stream(admitted, variables, request, reply);
-  };
-}
-
-/** The credential that a request comes with; a cookie only where there is no header, and never for a forged write. */
-function presentedBy(request: FastifyRequest, publicUrl: (() => string) | undefined): Presented {
-  const { authorization, cookie } = request.headers;
-  if (authorization !== undefined || cookie === undefined || publicUrl === undefined) return { authorization };
-  const session = sessionCookie(cookie, publicUrl());
-  if (session !== undefined) refuseForgery(request, new URL(publicUrl()).origin);
-  return { session };
-}
-
 /** Registers every operation under every path it answers on. */
 export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
   app.decorateRequest('admitted', undefined);
-  const firstUses = new FirstUses();
-  const { limits } = options;
+  const { entrance, streams } = options;
   for (const id of operationIds) {
-    const operation = operations[id];
-    const lookups = operation.coalesced === true ? options.lookups.patient : options.lookups.prompt;
     const guard = async (request: FastifyRequest): Promise<void> => {
-      if (!acceptsJson(request.headers.accept)) {
-        throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
-      }
-      const params = request.params as Record<string, unknown>;
-      const presented = presentedBy(request, options.publicUrl);
-      const entering = enter(id, { presented, address: subscriberOf(addressOf(request)), params }, { lookups, limits });
-      request.admitted = await within(entering, options.answerTimeoutMs);
-      const { principal } = request.admitted;
-      if (firstUses.isFirst(principal)) {
-        await within(options.services.store.audit.record(signInEntryOf(principal, request)), options.answerTimeoutMs);
-      }
+      request.admitted = await entrance.admit(id, request, request.params as Record<string, unknown>);
     };
-    const handler = id === 'watchEvents' ? streamer(options) : answerer(id, options);
+    // Of streams the framework sees only what is written in an unusual way, and hands it on before it does anything of its own.
+    const handOn = (request: FastifyRequest, reply: FastifyReply, _done: () => void): void => {
+      reply.hijack();
+      const params = request.params as Record<string, unknown>;
+      streams.answer({ id: request.id, ip: addressOf(request), params, raw: request.raw, response: reply.raw });
+    };
+    const handler = id === 'watchEvents' ? unreachable : answerer(id, options);
     for (const path of pathsOf(id)) {
       app.route({
-        method: operation.method,
+        method: operations[id].method,
         url: path.replace(/\{(\w+)\}/g, ':$1'),
         config: { operation: id },
-        onRequest: guard,
+        onRequest: id === 'watchEvents' ? handOn : guard,
         handler,
       });
     }
   }
 }
+
+const unreachable = (request: FastifyRequest): never => {
+  throw new Error(`${request.url} was not handed on`);
+};

@@ -1,5 +1,5 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { reportPreference } from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse } from '../errors.ts';
@@ -71,38 +71,44 @@ function headerLines(id: string, now: number): string {
 const prefersPrompts = (prefer: string | readonly string[] | undefined): boolean =>
   typeof prefer === 'string' && prefer.split(',').some((one) => one.trim().toLowerCase() === reportPreference);
 
-/** Answers the stream operation: it has the parsed body and may take over the raw socket (`reply.hijack()`). */
-export type StreamHandler = (
-  admitted: Admitted,
-  params: Params<'watchEvents'>,
-  request: FastifyRequest,
-  reply: FastifyReply,
-) => Promise<void>;
+/** A request for a stream by somebody who was let in. */
+export interface StreamRequest {
+  readonly admitted: Admitted;
+  readonly params: Params<'watchEvents'>;
+  readonly id: string;
+  readonly body: unknown;
+  /** Milliseconds since it came in. */
+  readonly elapsedMs: number;
+  readonly raw: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Told just before its connection becomes the stream's own. */
+  readonly onOpen: () => void;
+}
+
+/** Answers the stream operation: takes the connection over, or throws why there is no stream. */
+export type StreamHandler = (request: StreamRequest) => Promise<void>;
 
 export interface StreamHandlerOptions {
   readonly hub: Hub;
   readonly clock: () => number;
-  /** Told of each stream that begins: it never becomes a response that the framework would tell of. */
-  readonly onOpen: (request: FastifyRequest, reply: FastifyReply) => void;
 }
 
-export function streamHandler({ hub, clock, onOpen }: StreamHandlerOptions): StreamHandler {
-  return async (admitted, { org_id }, request, reply) => {
-    refuse(watchProblems(request.body));
-    const chunked = request.raw.httpVersionMajor > 1 || request.raw.httpVersionMinor >= 1;
+export function streamHandler({ hub, clock }: StreamHandlerOptions): StreamHandler {
+  return async ({ admitted, params, id, body, elapsedMs, raw, response, onOpen }) => {
+    refuse(watchProblems(body));
+    const chunked = raw.httpVersionMajor > 1 || raw.httpVersionMinor >= 1;
     const now = clock();
     const refused = await hub.open({
-      org: org_id,
-      items: request.body as WatchRequest,
+      org: params.org_id,
+      items: body as WatchRequest,
       holder: holderOf(admitted),
-      admittedAt: now - reply.elapsedTime,
-      takesPrompts: prefersPrompts(request.headers['prefer']),
+      admittedAt: now - elapsedMs,
+      takesPrompts: prefersPrompts(raw.headers['prefer']),
       chunked,
-      preface: responseHead(chunked, headerLines(request.id, now)),
+      preface: responseHead(chunked, headerLines(id, now)),
       accept: () => {
-        onOpen(request, reply);
-        reply.hijack();
-        return takeOver(request.raw, reply.raw);
+        onOpen();
+        return takeOver(raw, response);
       },
     });
     if (refused !== undefined) throw refusal(refused);

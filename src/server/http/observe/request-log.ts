@@ -1,28 +1,40 @@
 /** Owns the record of every answered request: one line in the log, one count in the metrics. */
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { OperationId } from '../../../api/paths.ts';
+import type { Principal } from '../../identity/authenticate.ts';
 import { withoutSecrets } from '../../identity/secret.ts';
 import type { Log } from './log.ts';
 import { pathOf } from '../request/path.ts';
 import type { Metrics } from './metrics.ts';
 
+/** A request, and how it was answered. */
+export interface AnsweredRequest {
+  readonly id: string;
+  readonly method: string;
+  readonly url: string;
+  /** Absent for what is no operation. */
+  readonly operation: OperationId | undefined;
+  /** Whoever was let in. */
+  readonly principal: Principal | undefined;
+  readonly status: number;
+  /** Milliseconds from the request to the end of the answer. */
+  readonly ms: number;
+}
+
 export function logRequest(
   { log, metrics }: { readonly log: Log; readonly metrics: Metrics },
-  request: FastifyRequest,
-  reply: FastifyReply,
+  { id, method, url, operation, principal, status, ms }: AnsweredRequest,
 ): void {
-  const operation = request.routeOptions.config.operation;
-  const principal = request.admitted?.principal;
-  metrics.request(operation ?? 'other', reply.statusCode, reply.elapsedTime / 1000);
+  metrics.request(operation ?? 'other', status, ms / 1000);
   // Most of the work is in the line.
   if (!log.isLevelEnabled('info')) return;
   log.info(
     {
-      req: request.id,
-      method: request.method,
-      path: withoutSecrets(pathOf(request.url)),
+      req: id,
+      method,
+      path: withoutSecrets(pathOf(url)),
       ...(operation === undefined ? {} : { operation }),
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime * 100) / 100,
+      status,
+      ms: Math.round(ms * 100) / 100,
       ...(principal === undefined ? {} : { user: principal.user_id, by: principal.kind }),
     },
     'request',

@@ -1,9 +1,10 @@
 /** Owns the taking of bodies: only where an operation has one, only JSON, and no more bytes than that operation may need. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { limits } from '../../../api/limits.ts';
 import { operations } from '../../../api/operations.ts';
+import type { OperationId } from '../../../api/paths.ts';
 import type { ServerConfig } from '../../options/config.ts';
 import { HttpError } from '../errors.ts';
 import { JsonScan, parseJson, type JsonBounds } from './json.ts';
@@ -89,27 +90,38 @@ const tooLarge = (limit: number): HttpError =>
 const isJson = (type: string | undefined): boolean =>
   type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
 
-/**
- * Comes after the guard, which runs before a body is asked for: nobody without a credential makes the server read one. Where no
- * operation takes a body it stays unread, whatever it is.
- */
+/** Whether anything was sent that calls for a type. */
+export const hasBody = (headers: IncomingHttpHeaders): boolean =>
+  headers['content-type'] !== undefined ||
+  headers['transfer-encoding'] !== undefined ||
+  (headers['content-length'] !== undefined && headers['content-length'] !== '0');
+
+/** The body of a request for the operation, parsed; undefined for an empty one, and where the operation takes none, which stays unread. */
+export async function readJson(
+  id: OperationId | undefined,
+  payload: IncomingMessage,
+  bounds: BodyLimits,
+): Promise<unknown> {
+  const operation = id === undefined ? undefined : operations[id];
+  if (operation?.body === undefined) return undefined;
+  if (!isJson(payload.headers['content-type'])) {
+    throw new HttpError('unsupported_media_type', 'Send the body as application/json.');
+  }
+  const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
+  const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], bounds.json);
+  // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
+  if (coding !== '' && coding !== 'identity') {
+    throw new HttpError('unsupported_media_type', 'Send the body as it is, without a Content-Encoding.', {
+      headers: { 'Accept-Encoding': 'identity' },
+    });
+  }
+  return parseJson(bytes);
+}
+
+/** Comes after the guard, which runs before a body is asked for: nobody without a credential makes the server read one. */
 export function takeBodies(app: FastifyInstance, bounds: BodyLimits): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
-    const id = request.routeOptions.config.operation;
-    const operation = id === undefined ? undefined : operations[id];
-    if (operation?.body === undefined) return undefined;
-    if (!isJson(payload.headers['content-type'])) {
-      throw new HttpError('unsupported_media_type', 'Send the body as application/json.');
-    }
-    const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
-    const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], bounds.json);
-    // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
-    if (coding !== '' && coding !== 'identity') {
-      throw new HttpError('unsupported_media_type', 'Send the body as it is, without a Content-Encoding.', {
-        headers: { 'Accept-Encoding': 'identity' },
-      });
-    }
-    return parseJson(bytes);
-  });
+  app.addContentTypeParser('*', (request: FastifyRequest, payload: IncomingMessage) =>
+    readJson(request.routeOptions.config.operation, payload, bounds),
+  );
 }

@@ -1,0 +1,102 @@
+/** Owns the way in of every operation, free of the framework: what a request must be before its body is read. */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Socket } from 'node:net';
+import { operations } from '../../../api/operations.ts';
+import type { OperationId } from '../../../api/paths.ts';
+import type { Presented } from '../../identity/authenticate.ts';
+import type { Store } from '../../store/contract/store.ts';
+import type { Admitted } from '../call.ts';
+import { HttpError, rejectedCredential, unauthenticated } from '../errors.ts';
+import { FirstUses, signInEntryOf } from '../observe/audit-entry.ts';
+import { acceptsJson } from '../request/accept.ts';
+import { addressOf, subscriberOf } from '../request/address.ts';
+import { sessionCookie } from '../request/cookies.ts';
+import { refuseForgery } from '../request/csrf.ts';
+import { within } from '../request/deadline.ts';
+import { admit, parseVariables } from './admit.ts';
+import type { Lookups } from './lookups.ts';
+import type { RequestLimits } from './request-limits.ts';
+
+/** A request, as far as the way in looks at it. */
+export interface Asking {
+  readonly id: string;
+  readonly method: string;
+  readonly headers: IncomingHttpHeaders;
+  /** Where it came from by the word of trusted proxies, or of the connection. */
+  readonly ip: string;
+  readonly socket: Socket;
+}
+
+export interface EntranceOptions {
+  readonly lookups: Readonly<Record<'prompt' | 'patient', Lookups>>;
+  readonly limits: RequestLimits;
+  readonly audit: Pick<Store['audit'], 'record'>;
+  /** How long the database may take. */
+  readonly answerTimeoutMs: number;
+  /** Where people reach this server, for those who signed in by browser; undefined where nobody does. */
+  readonly publicUrl?: (() => string) | undefined;
+}
+
+/** Who asks (401), not too often (429), for a path that is one (400), with the right to it (403, 404). */
+async function enter(
+  id: OperationId,
+  request: {
+    readonly presented: Presented;
+    readonly address: string;
+    readonly params: Readonly<Record<string, unknown>>;
+  },
+  lookups: Lookups,
+  limits: RequestLimits,
+): Promise<Admitted> {
+  const { presented, address } = request;
+  if ((presented.authorization ?? presented.session) === undefined) {
+    limits.stranger(address);
+    throw unauthenticated(false);
+  }
+  limits.presented(presented, address);
+  const principal = await lookups.authenticate(presented);
+  if (principal === undefined || principal.kind === 'rejected') {
+    // One that nobody can judge right now has not failed.
+    if (principal?.retryAfterSeconds === undefined) limits.failed(address);
+    else limits.stranger(address);
+    throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);
+  }
+  limits.admitted(principal, presented);
+  const variables = parseVariables(request.params);
+  return { principal, variables, subjects: await admit(id, principal, variables, lookups) };
+}
+
+export class Entrance {
+  readonly #o: EntranceOptions;
+  readonly #firstUses = new FirstUses();
+
+  constructor(options: EntranceOptions) {
+    this.#o = options;
+  }
+
+  /** Lets the caller in to the operation, or throws what is to be answered. `params` are the variables of the path as they were written. */
+  async admit(id: OperationId, request: Asking, params: Readonly<Record<string, unknown>>): Promise<Admitted> {
+    if (!acceptsJson(request.headers.accept)) {
+      throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
+    }
+    const { lookups, limits, answerTimeoutMs, audit } = this.#o;
+    const asked = { presented: this.#presentedBy(request), address: subscriberOf(addressOf(request)), params };
+    const patience = operations[id].coalesced === true ? lookups.patient : lookups.prompt;
+    const admitted = await within(enter(id, asked, patience, limits), answerTimeoutMs);
+    const { principal } = admitted;
+    if (this.#firstUses.isFirst(principal)) {
+      await within(audit.record(signInEntryOf(principal, request)), answerTimeoutMs);
+    }
+    return admitted;
+  }
+
+  /** The credential that a request comes with; a cookie only where there is no header, and never for a forged write. */
+  #presentedBy(request: Asking): Presented {
+    const { authorization, cookie } = request.headers;
+    const { publicUrl } = this.#o;
+    if (authorization !== undefined || cookie === undefined || publicUrl === undefined) return { authorization };
+    const session = sessionCookie(cookie, publicUrl());
+    if (session !== undefined) refuseForgery(request, new URL(publicUrl()).origin);
+    return { session };
+  }
+}

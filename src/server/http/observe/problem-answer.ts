@@ -1,0 +1,30 @@
+/** Owns the answer to a request that failed: status, headers and body for the caller, the cause for the log. */
+import { problemContentType } from '../../../api/codes.ts';
+import { withoutSecrets } from '../../identity/secret.ts';
+import { problemBody, toHttpError } from '../errors.ts';
+import { pathOf } from '../request/path.ts';
+import type { Log } from './log.ts';
+
+export interface ProblemAnswer {
+  readonly status: number;
+  /** Besides those that every answer carries. Names are in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export function problemAnswer(
+  failure: unknown,
+  { id, method, url }: { readonly id: string; readonly method: string; readonly url: string },
+  log: Log,
+): ProblemAnswer {
+  const error = toHttpError(failure);
+  const path = pathOf(url);
+  if (error.status >= 500) {
+    const about = { req: id, method, path: withoutSecrets(path) };
+    log[error.status === 503 ? 'warn' : 'error']({ ...about, err: error.cause ?? error }, error.message);
+  }
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(error.extras.headers ?? {})) headers[name.toLowerCase()] = value;
+  headers['content-type'] = problemContentType;
+  return { status: error.status, headers, body: JSON.stringify(problemBody(error, { path, id })) };
+}
