@@ -31,6 +31,14 @@ const families: readonly Family[] = [
   { words: ['version'], add: addVersionCommand },
 ];
 
+const firstSteps = `
+First steps:
+  $ ringfence login http://127.0.0.1:8080   # sign in to a server
+  $ ringfence org create acme               # an organization of your own
+  $ ringfence key create                    # a key with which devices join
+  $ ringfence group create web --in https --applies-to label:web
+  $ ringfence status                        # is it in force, and where not?`;
+
 function build(word: string | undefined): Command {
   const program = new Command('ringfence')
     .description('Security groups for fleets of Linux devices.')
@@ -38,6 +46,7 @@ function build(word: string | undefined): Command {
     .helpOption('-h, --help', 'print this help')
     .showSuggestionAfterError(true)
     .configureHelp({ showGlobalOptions: false })
+    .addHelpText('after', firstSteps)
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .exitOverride();
   addFamilies(program, families, word);

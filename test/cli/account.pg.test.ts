@@ -167,6 +167,9 @@ describe('org and member', () => {
       /several organizations[^]*Globex Inc\.[^]*other|several organizations[^]*other[^]*Globex/,
     );
     expect(await person.run(['org', 'use', 'Globex Inc.'])).toMatchObject({ code: 0 });
+    expect((await person.run(['org', 'create', 'a third'])).stderr).toMatch(
+      /this one: ringfence org use [\da-f-]{36}\n$/,
+    );
     expect((await person.run(['group', 'list', '-q'])).stdout).toBe(`${organization.security_groups[0]}\n`);
     expect(await person.run(['org', 'delete', organization.id])).toMatchObject({ code: 2 });
     expect(await person.run(['org', 'delete', organization.id, '--yes'])).toMatchObject({ code: 0 });

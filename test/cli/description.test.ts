@@ -47,6 +47,9 @@ describe('help', () => {
       expect(outcome.stdout).toMatch(new RegExp(`^  ${word}\\b`, 'm'));
     }
     expect(outcome.stdout).not.toContain('reference');
+    const steps = [...outcome.stdout.matchAll(/^ {2}\$ ringfence (.*)$/gm)].map(([, step = '']) => `${step} `);
+    expect(steps).toHaveLength(5);
+    expect(steps.filter((step) => !commands.some(({ path }) => step.startsWith(`${path} `)))).toEqual([]);
   });
 
   it('has the words that fingers know: version, -v, ls and rm', async () => {

@@ -326,6 +326,7 @@ describe('device', () => {
     expect(await people.member.run(['device', 'delete', 'edge-01', '-y'])).toMatchObject({ code: 4 });
     await done(people.owner.run(['device', 'delete', 'edge-01', '-y']));
     expect(await done(people.owner.run(['device', 'list', '-q']))).toBe('');
+    expect((await people.owner.run(['device', 'list'])).stderr).toContain('ringfence key create');
   });
 
   it('for another member is registered by the owner', async () => {

@@ -372,7 +372,8 @@ describe('explain', () => {
   });
 
   it.each([
-    [['--from', 'app', '--to', 'db'], /needs --port/],
+    [['app', 'db'], /needs a port: .* app-1 db-1 ssh/],
+    [['--from', 'app', '--to', 'db'], /needs a port: .*--port/],
     [['--from', 'app', '--to', 'db', '--proto', 'icmp', '--port', '1'], /has no ports/],
     [['--from', 'app', '--to', '::1', '--port', '1'], /no packet goes between them/],
     [['--from', '1.2.3.4', '--to', '1.2.3.5', '--port', '1'], /neither end is a device/],

@@ -39,12 +39,14 @@ it('when the time is over it ends with 6 and names the device that never reporte
   const asked = await people.owner.run(['status', '--wait=1s']);
   expect(asked.code).toBe(6);
   expect(asked.stdout).toMatch(/^Revision \d+ is in force on 0 of 1 device \(1 never seen\)\.$/m);
+  expect(asked.stdout).toMatch(/\n\nnever seen: install the agent on the device, or delete the device\n$/);
   expect(restored.code).toBe(6);
   expect(restored.stdout).toMatch(/waiting for revision \d+: in force on 0 of 1 device \(1 never seen\)/);
   expect(restored.stdout).toMatch(/time is over: revision \d+ is in force on 0 of 1 device \(1 never seen\)/);
   expect(labelled).toMatchObject({ code: 6, stdout: 'Labels of device edge: app.\n' });
   expect(labelled.stderr).toMatch(/^ringfence: time is over: revision \d+ is in force on 0 of 1 device/);
   expect(labelled.stderr).toMatch(/^ +never seen +edge +never +has never reported/m);
+  expect(labelled.stderr).toContain('never seen: install the agent on the device');
 });
 
 it('waits for devices that have not joined yet, and ends with 6 where they do not come', async () => {
@@ -94,7 +96,9 @@ it('a device that failed ends it with 1 once it has said so of this very change,
   };
   const restored = await waitFor(restore, (revision) => report({ ...failed, observed_revision: revision }));
   expect(restored.stdout).toMatch(/ringfence: revision \d+ is in force on 0 of 1 device \(1 failed\)/);
-  expect(restored.stdout).toMatch(/^ +failed +edge +\S.* +nft is missing +run `ringfence agent status` on the device/m);
+  expect(restored.stdout).toMatch(
+    /^ +failed +edge +\S.* +nft is missing\n +failed: run `ringfence agent status` on the device/m,
+  );
   expect(restored.code).toBe(1);
   expect(await people.owner.run(['status', '--wait=50s'])).toMatchObject({ code: 1 });
   const labelled = await waitFor(label, (revision) => apply(web, revision));

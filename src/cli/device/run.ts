@@ -108,6 +108,8 @@ export async function list(session: Session, { label = [], state }: ListOptions)
         layout,
       ),
   });
+  if (devices.length === 0 && wanted.length === 0 && state === undefined)
+    session.say('No devices yet: `ringfence key create` makes a key with which agents register theirs.');
 }
 
 export async function show(session: Session, text: string): Promise<void> {

@@ -69,6 +69,12 @@ export async function create(
   const body = { name, ...(description !== undefined && { description }) };
   const organization = await (await session.client()).organizations.create(body, { signal: session.signal });
   await printChange(session, 'Created', organization, organization);
+  const { profile } = await session.profile();
+  const isChosenHere = session.values.org !== undefined || session.values.server !== undefined;
+  if (isChosenHere || profile?.organization === undefined) return;
+  // Whoever has chosen another for good would go on there without noticing.
+  const word = /^[\w.-]+$/.test(name) ? name : organization.id;
+  session.say(`Commands still use another organization. To use this one: ringfence org use ${word}`);
 }
 
 export async function edit(

@@ -128,7 +128,10 @@ function readTransport({ proto, port }: Asked, family: 4 | 6): Transport {
   const word = proto.toLowerCase();
   if (word === 'tcp' || word === 'udp') {
     const number = readPort(port, word);
-    if (number === undefined) throw usageError(`${word} needs --port: a number from 1 to 65535, or a service like ssh`);
+    if (number === undefined)
+      throw usageError(
+        `${word} needs a port: give a number or a service after the ends (ringfence explain app-1 db-1 ssh), or --port`,
+      );
     return { kind: word, dport: number };
   }
   if (port !== undefined) throw usageError(`${proto} has no ports`);

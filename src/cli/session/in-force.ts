@@ -1,4 +1,4 @@
-/** Owns how enforcement is shown on a terminal: the counts in a line, and the exceptions as a table. */
+/** Owns how enforcement is shown on a terminal: the counts in a line, the exceptions as a table, and what to do about them. */
 import type { Convergence, PendingDevice } from '../../api/enforcement/convergence.ts';
 import { inForceAdvice, inForceMeanings, inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
 import { renderTable, type Layout } from '../terminal/table.ts';
@@ -27,7 +27,14 @@ export const mostUrgent = (pending: readonly PendingDevice[]): readonly PendingD
 export const lastSeenWords = (last_seen_at: string | undefined, now: number): string =>
   last_seen_at === undefined ? 'never' : agoWords(last_seen_at, now);
 
-/** The exceptions, with what is known of each and what to do about it. */
+/** What to do about them, once for each word that is there. */
+export const adviceLines = (pending: readonly PendingDevice[]): readonly string[] =>
+  mostUrgentFirst.flatMap((word) => {
+    const advice = pending.some(({ in_force }) => in_force === word) ? inForceAdvice[word] : undefined;
+    return advice === undefined ? [] : [`${inForceTitles[word]}: ${advice}`];
+  });
+
+/** The exceptions, with what is known of each. */
 export const renderExceptions = (pending: readonly PendingDevice[], now: number, layout: Layout): string =>
   renderTable(
     [
@@ -35,7 +42,6 @@ export const renderExceptions = (pending: readonly PendingDevice[], now: number,
       { head: 'DEVICE', text: ({ hostname, device_id }) => (hostname === '' ? device_id : hostname) },
       { head: 'LAST SEEN', text: ({ last_seen_at }) => lastSeenWords(last_seen_at, now) },
       { head: 'WHY', text: ({ detail, in_force }) => detail ?? inForceMeanings[in_force] },
-      { head: 'WHAT TO DO', text: ({ in_force }) => inForceAdvice[in_force] ?? '' },
     ],
     pending,
     layout,

@@ -5,7 +5,7 @@ import type { Convergence } from '../../api/enforcement/convergence.ts';
 import { CliError } from '../terminal/exit.ts';
 import type { Layout } from '../terminal/table.ts';
 import { readDuration } from '../terminal/time.ts';
-import { countsLine, mostUrgent, renderExceptions } from './in-force.ts';
+import { adviceLines, countsLine, mostUrgent, renderExceptions } from './in-force.ts';
 import type { Changed, Session } from './session.ts';
 
 const defaultMs = 120_000;
@@ -79,7 +79,7 @@ function exceptionLines(answer: Convergence): readonly string[] {
   const shown = mostUrgent(answer.pending).slice(0, shownDevices);
   const more = answer.devices - answer.in_force - shown.length;
   const table = renderExceptions(shown, Date.now(), plain).trimEnd().split('\n');
-  return [...table, ...(more > 0 ? [`and ${more} more: ringfence status`] : [])];
+  return [...table, ...(more > 0 ? [`and ${more} more: ringfence status`] : []), ...adviceLines(shown)];
 }
 
 /** By `performance.now()`. */

@@ -1,6 +1,6 @@
 /** Owns the fleet in one screen: how many devices have the policy in force, then the exceptions, the most urgent first. */
 import type { Convergence } from '../../api/enforcement/convergence.ts';
-import { countsLine, mostUrgent, renderExceptions } from '../session/in-force.ts';
+import { adviceLines, countsLine, mostUrgent, renderExceptions } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
 import { deadlineOf, followInForce, followJoining, isRefused } from '../session/wait.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
@@ -56,8 +56,10 @@ export async function status(session: Session, options: StatusOptions): Promise<
       const isEverywhere = pending.length === 0;
       const head = paint(isEverywhere ? 'green' : 'bold', `Revision ${answer.revision} is ${countsLine(answer)}.`);
       if (isEverywhere) return `${head}\n`;
-      const rest = more > 0 ? `and ${more} more: ringfence device list --state offline, or -o json\n` : '';
-      return `${head}\n\n${renderExceptions(shown, Date.now(), layout)}${rest}`;
+      const next = pending[shownDevices]?.in_force;
+      const rest = next === undefined ? '' : `and ${more} more: ringfence device list --state ${next}, or -o json\n`;
+      const advice = layout.headers ? adviceLines(pending).map((line) => `${paint('dim', line)}\n`) : [];
+      return `${head}\n\n${renderExceptions(shown, Date.now(), layout)}${rest}\n${advice.join('')}`;
     },
   });
   if (pending.length === 0 && answer.devices >= wanted) return;
