@@ -1,8 +1,11 @@
 /**
  * Measures how long it takes to end 1,000 of 100,000 tracked connections, those of one device that left: over netlink, whole and in
- * its parts, beside one `conntrack -D` of that device in the same run; by the clock, and by the time of processors, which a busy machine changes less. Not measured: sockets of the device, of which there are none.
+ * its parts, beside one `conntrack -D` of that device and the least code in C that could do it (`flows/floor.c`) in the same run; by the clock, and by the time of
+ * processors, which a busy machine changes less. Not measured: sockets of the device, of which there are none.
  */
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../src/client/clock.ts';
 import { commandFlowTable } from '../src/agent/host/command-flow-table.ts';
@@ -17,6 +20,7 @@ import { policyOf, written } from '../src/nft/policies.fixture.ts';
 import { connect, Namespace } from '../test/lib/netns.ts';
 import { goalTable, median } from './lib/goals.ts';
 import { figure, table } from './lib/table.ts';
+import { compile } from './watch/tools.ts';
 
 const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 5);
 const [others, revoked] = [99_000, 1_000];
@@ -39,6 +43,7 @@ function helperTime(pid: number | undefined): number {
   return Number(ran) / 1_000;
 }
 
+const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-flows-'));
 const [device, far] = [await Namespace.create(), await Namespace.create()];
 const channel = new NetlinkChannel({ clock: systemClock, prefix: device.inside([]) });
 try {
@@ -57,16 +62,17 @@ try {
   const routes = netlinkRouteTable(channel, commandRouteTable(run));
   const revocation = { interface: 'rf0', before: [before], after };
   /** Answers with its own processor time, in milliseconds. */
-  const conntrackDelete = async (): Promise<number> => {
-    const script = `TIMEFORMAT='%U %S'; time conntrack -D -s ${leaver} > /dev/null 2>&1`;
-    const { stderr } = await run(['bash', '-c', script]);
+  const programTime = async (command: string): Promise<number> => {
+    const { stderr } = await run(['bash', '-c', `TIMEFORMAT='%U %S'; time ${command} > /dev/null 2>&1`]);
     return stderr
       .trim()
       .split(' ')
       .reduce((sum, seconds) => sum + Number(seconds) * 1_000, 0);
   };
+  const floor = compile('../flows/floor.c', folder);
   const ways: readonly [string, () => Promise<unknown>][] = [
-    ['conntrack -D, one call for that device', () => conntrackDelete()],
+    ['conntrack -D, one call for that device', () => programTime(`conntrack -D -s ${leaver}`)],
+    ['floor in C: list and forget, its start included', () => programTime(`${floor} ${leaver}`)],
     [
       'netlink, whole: list, judge, route, forget',
       () => revokeFlows({ routes, table: flows }, { ...revocation, remotes: [farEnd] }),
@@ -103,6 +109,7 @@ try {
     for (const way of ways) await measure(round, way);
     await load(leaving);
     let listed: readonly KernelFlow[] = [];
+    await time('floor in C, the listing alone', round, () => programTime(`${floor} ${leaver} list`));
     await time('… the listing alone', round, async () => (listed = await listConnections(channel, [farEnd])));
     await time('… the forgetting alone', round, () => forgetConnections(channel, listed));
   }
@@ -123,17 +130,19 @@ try {
       rows,
     ),
   );
-  const whole = median(times.get(ways[1]?.[0] ?? '') ?? []);
+  const [, , ours] = ways;
+  const whole = median(times.get(ours?.[0] ?? '') ?? []);
   const what = '1,000 of 100,000 connections end';
   console.log(
     goalTable([
       { what, goal: 50, measured: whole, unit: 'ms' },
       // Where a quiet machine takes 204 ms for the one, 50 ms for the other are a quarter.
       { what: `${what}, ÷ conntrack -D`, goal: 0.25, measured: whole / median(peer), unit: '' },
-      { what: `${what}, processor time`, goal: 50, measured: median(spent.get(ways[1]?.[0] ?? '') ?? []), unit: 'ms' },
+      { what: `${what}, processor time`, goal: 50, measured: median(spent.get(ours?.[0] ?? '') ?? []), unit: 'ms' },
     ]),
   );
 } finally {
   await channel.close();
   await Promise.all([device.close(), far.close()]);
+  rmSync(folder, { recursive: true, force: true });
 }

@@ -9,13 +9,13 @@ const nothingDeleted = 1;
 const together = 50;
 
 export const commandFlowTable = (run: Run): FlowTable => ({
-  async list() {
-    const { code, stdout, stderr } = await run(['conntrack', '-L']);
-    if (code !== 0) throw new CannotRun(`conntrack does not list connections: ${firstLine(stderr)}`);
-    return parseFlows(stdout);
+  async list(_, visit) {
+    for (const flow of await everyFlow(run)) visit(flow);
   },
   abort: (flows) => endSockets(run, flows),
-  async forget(flows, kept) {
+  async forget(flows) {
+    const ended = new Set(flows.map(nameOf));
+    const kept = (await everyFlow(run)).filter((flow) => !ended.has(nameOf(flow)));
     const lines = deletions(flows, kept);
     // conntrack opens its input anew, which only a true pipe allows.
     const { code, stderr } = await run(
@@ -26,6 +26,15 @@ export const commandFlowTable = (run: Run): FlowTable => ({
       throw new CannotRun(`conntrack does not forget connections: ${firstLine(stderr)}`);
   },
 });
+
+async function everyFlow(run: Run): Promise<readonly Flow[]> {
+  const { code, stdout, stderr } = await run(['conntrack', '-L']);
+  if (code !== 0) throw new CannotRun(`conntrack does not list connections: ${firstLine(stderr)}`);
+  return parseFlows(stdout);
+}
+
+/** What tells a connection from all others of its zone. */
+const nameOf = (flow: Flow): string => `${wayOf(flow)} ${flow.original.sport}`;
 
 /** The connection without the port that its beginner chose. */
 const wayOf = ({ family, protocol, original: { src, dst, dport }, icmp }: Flow): string =>

@@ -10,16 +10,16 @@ export interface FarEnd {
 
 /** Connections of a device: listed, aborted, forgotten. */
 export interface FlowTable {
-  /** Every tracked connection; with `remotes`, at least those that have one of these far ends. */
-  list(remotes?: readonly FarEnd[]): Promise<readonly Flow[]>;
+  /**
+   * Shows every tracked connection as it is listed; with `remotes`, at least those that have one of these far ends. Connections that are
+   * ended meanwhile do no harm; one may be shown twice.
+   */
+  list(remotes: readonly FarEnd[] | undefined, visit: (flow: Flow) => void): Promise<void>;
   /**
    * Aborts the local sockets of TCP connections over the interface of this index, those bound to it too. Answers with what went
    * wrong, for a person.
    */
   abort(flows: readonly LocalFlow[], interfaceIndex: number): Promise<string | undefined>;
-  /**
-   * Makes the kernel forget connections that this table has listed; one that has ended meanwhile is none the worse. `kept`
-   * are those that it listed and that stay.
-   */
-  forget(flows: readonly Flow[], kept: readonly Flow[]): Promise<void>;
+  /** Makes the kernel forget connections that this table has shown; one that has ended meanwhile is none the worse. */
+  forget(flows: readonly Flow[]): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /** Proves which tracked connections a change of policy takes the ground from. */
 import { describe, expect, test } from 'vitest';
 import { policyOf, rangesOf, written } from '../../nft/policies.fixture.ts';
-import { isRevoked, localFlows, parseFlow, parseFlows, type LocalFlow } from './flows.ts';
+import { isRevoked, localFlows, parseFlow, parseFlows, revocationJudge, type LocalFlow } from './flows.ts';
 
 const isLocal = (address: string): boolean => ['100.64.0.1', 'fd7f::1', '127.0.0.1'].includes(address);
 
@@ -111,5 +111,26 @@ describe('a tracked connection', () => {
 
   test('that is translated for others stays where they are left alone', () => {
     expect(flowsOf(published).some((flow) => isRevoked(flow, [web], nothing, { containers: 'ignore' }))).toBe(false);
+  });
+
+  test('is judged alike one by one and among many, also where only one thing tells it from another', () => {
+    const lines = [inboundTcp, outboundUdp, inboundPing, translated, published, masqueraded, both];
+    const others = lines.flatMap((line) => [
+      line.replaceAll('=22 ', '=23 ').replaceAll('=80 ', '=81 ').replaceAll('=53 ', '=54 '),
+      line.replace(/^tcp {6}6/, 'udp      17'),
+      line.replaceAll('100.64.0.2', '100.64.0.3'),
+    ]);
+    const flows = [...lines, ...others].flatMap(flowsOf);
+    const [wide, narrow] = [
+      policyOf([written('tcp', 22, 8_080), written('icmp', 0, 0)], [written('udp', 53, 53)]),
+      policyOf([written('tcp', 23, 8_080, '100.64.0.3')], [written('tcp', 443, 443)]),
+    ];
+    for (const options of [{}, { containers: 'ignore' } as const]) {
+      const judge = revocationJudge([wide], narrow, options);
+      const expected = flows.map((flow) => isRevoked(flow, [wide], narrow, options));
+      expect(flows.map(judge)).toEqual(expected);
+      expect(flows.toReversed().map(judge)).toEqual(expected.toReversed());
+      expect(new Set(expected).size).toBe(2);
+    }
   });
 });

@@ -109,3 +109,39 @@ export function isRevoked(
   const packet = firstPacket(flow);
   return packet !== undefined && before.some((each) => admits(each, packet)) && !admits(after, packet, options);
 }
+
+/** Verdicts that are remembered. */
+const mostJudged = 50_000;
+
+/** One number for all that is judged of a connection besides its far end. */
+function numberOf(flow: LocalFlow): number {
+  const transport = transportOf(flow);
+  const what = 'dport' in transport ? transport.dport : 'type' in transport ? transport.type : transport.protocol;
+  const kind = ['tcp', 'udp', 'icmp', 'icmpv6', 'other'].indexOf(transport.kind);
+  const way = [undefined, 'redirected', 'translated'].indexOf(flow.forwarded);
+  return what + 65_536 * (kind + 8 * (way + 4 * (flow.direction === 'inbound' ? 0 : 1)));
+}
+
+/** The same, for very many connections: those of one kind with one far end are one question. */
+export function revocationJudge(
+  before: readonly CanonicalPolicy[],
+  after: CanonicalPolicy,
+  options: DecideOptions = {},
+): (flow: LocalFlow) => boolean {
+  const judged = new Map<string, Map<number, boolean>>();
+  let size = 0;
+  return (flow) => {
+    const number = numberOf(flow);
+    const known = judged.get(flow.remote)?.get(number);
+    if (known !== undefined) return known;
+    const verdict = isRevoked(flow, before, after, options);
+    if (size === mostJudged) {
+      judged.clear();
+      size = 0;
+    }
+    const ofRemote = judged.get(flow.remote) ?? new Map<number, boolean>();
+    judged.set(flow.remote, ofRemote.set(number, verdict));
+    size += 1;
+    return verdict;
+  };
+}

@@ -2,8 +2,9 @@
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { FarEnd, FlowTable } from './flow-table.ts';
-import { isRevoked, localFlows, type LocalFlow } from './flows.ts';
-import type { RouteTable, Way } from './route-table.ts';
+import { localFlows, revocationJudge, type Flow, type LocalFlow } from './flows.ts';
+import { InParts } from './in-parts.ts';
+import type { RoutedInterface, RouteTable, Way } from './route-table.ts';
 
 export interface Revocation {
   readonly interface: string;
@@ -33,29 +34,49 @@ export interface RevocationPorts {
 /**
  * Ends every connection over the interface that an old policy admitted and the new one does not. The new rules are in
  * force already. Local sockets go first: a socket that still sends would have the connection tracked again, from this
- * side. Then the kernel forgets the connection, and what still comes of it is new, and judged by the rules.
+ * side. Then the kernel forgets the connection, and what still comes of it is new, and judged by the rules. The first are
+ * ended while the others are still being listed, because the kernel goes through its whole table for a listing.
  */
 export async function revokeFlows({ routes, table }: RevocationPorts, revocation: Revocation): Promise<Revoked> {
   const { interface: name, before, after, serverAccess, containers = 'guard', remotes } = revocation;
-  const [{ addresses, interface: routed }, flows] = await Promise.all([routes.readLocal(name), table.list(remotes)]);
-  const candidates = flows
-    .flatMap((flow) => localFlows(flow, (address) => addresses.has(address)))
-    .filter((flow) => isRevoked(flow, before, after, { serverAccess, containers }));
-  if (candidates.length === 0) return { count: 0 };
-  // conntrack does not tell the interface of a connection; the routes do.
+  const { addresses, interface: routed } = await routes.readLocal(name);
+  const isLocal = (address: string): boolean => addresses.has(address);
+  const isOver = interfaceFinder(routes, addresses, routed);
+  let [count, trouble]: [number, string | undefined] = [0, undefined];
+  const ending = new InParts<LocalFlow>(async (candidates) => {
+    const over = await isOver(candidates);
+    const revoked = candidates.filter(
+      (flow) => over(flow) || (addresses.get(flow.local) === true && isLinkLocal(flow.remote)),
+    );
+    if (revoked.length === 0) return;
+    trouble = (await table.abort(revoked, routed.index)) ?? trouble;
+    await table.forget([...new Set(revoked.map(({ flow }) => flow))]);
+    count += revoked.length;
+  });
+  const isRevoked = revocationJudge(before, after, { serverAccess, containers });
+  const judge = (flow: Flow): void => ending.add(localFlows(flow, isLocal).filter(isRevoked));
+  try {
+    await table.list(remotes, judge);
+  } finally {
+    await ending.done();
+  }
+  return { count, ...(trouble === undefined ? {} : { trouble }) };
+}
+
+/** Tells which connections go over the interface. conntrack does not tell that of a connection; the routes do, once for each way. */
+function interfaceFinder(
+  routes: RouteTable,
+  addresses: ReadonlyMap<string, boolean>,
+  routed: RoutedInterface,
+): (flows: readonly LocalFlow[]) => Promise<(flow: LocalFlow) => boolean> {
   const wayOf = wayFinder(addresses);
-  const over = await routes.over(routed, [...new Set(candidates.map(wayOf))]);
-  const revoked = candidates.filter(
-    (flow) => over.has(wayOf(flow)) || (addresses.get(flow.local) === true && isLinkLocal(flow.remote)),
-  );
-  if (revoked.length === 0) return { count: 0 };
-  const trouble = await table.abort(revoked, routed.index);
-  const ended = new Set(revoked.map(({ flow }) => flow));
-  await table.forget(
-    [...ended],
-    flows.filter((flow) => !ended.has(flow)),
-  );
-  return { count: revoked.length, ...(trouble === undefined ? {} : { trouble }) };
+  const known = new Map<Way, boolean>();
+  return async (flows) => {
+    const ways = [...new Set(flows.map(wayOf))].filter((way) => !known.has(way));
+    const over = ways.length === 0 ? new Set() : await routes.over(routed, ways);
+    for (const way of ways) known.set(way, over.has(way));
+    return (flow) => known.get(wayOf(flow)) === true;
+  };
 }
 
 /** The same way for all connections between the same ends. */

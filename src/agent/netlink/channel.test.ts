@@ -16,6 +16,35 @@ function channelOf(...argv: readonly string[]) {
   return { clock, channel };
 }
 
+/** A helper that gives one connection of a listing, and ends the listing after it has answered another question. */
+const listsUntilAsked = `
+  let [input, listing] = [Buffer.alloc(0), Buffer.alloc(4)];
+  const put = (socket, type, sequence, payload) => {
+    const bytes = Buffer.alloc(21 + payload.length);
+    bytes.writeUInt32LE(16 + payload.length, 0);
+    bytes[4] = socket;
+    bytes.writeUInt32LE(16 + payload.length, 5);
+    bytes.writeUInt16LE(type, 9);
+    sequence.copy(bytes, 13);
+    payload.copy(bytes, 21);
+    process.stdout.write(bytes);
+  };
+  const nothing = Buffer.alloc(4);
+  const answer = (frame) => {
+    put(12, 2, frame.subarray(13, 17), nothing);
+    put(44, 3, listing, nothing);
+  };
+  process.stdin.on('data', (chunk) => {
+    input = Buffer.concat([input, chunk]);
+    while (input.length >= 5 && input.length >= 5 + input.readUInt32LE(0)) {
+      const frame = input.subarray(0, 5 + input.readUInt32LE(0));
+      input = input.subarray(frame.length);
+      if (frame[4] === 44) put(44, 256, (listing = Buffer.from(frame.subarray(13, 17))), nothing);
+      else answer(frame);
+    }
+  });
+`;
+
 describe('a channel', () => {
   test.each([
     ['is not installed', ['no-such-helper']],
@@ -51,6 +80,23 @@ describe('a channel', () => {
     );
     const asked = channel.send(netfilter, [{ ...request, payload: Uint8Array.of(10) }]);
     await expect(asked).rejects.toMatchObject({ code: 'malformed' });
+  });
+
+  test('answers other questions while a listing is under way', async () => {
+    const { channel } = channelOf(process.execPath, '-e', listsUntilAsked);
+    const asked: Promise<readonly number[]>[] = [];
+    await channel.dump(netfilter, request, () => asked.push(channel.send(netfilter, [request])));
+    expect(await Promise.all(asked)).toEqual([[0]]);
+  });
+
+  test('whose helper ends while a listing is under way says so to everybody who waits', async () => {
+    const { channel } = channelOf(process.execPath, '-e', listsUntilAsked.replace('answer(frame)', 'process.exit(0)'));
+    const asked: Promise<unknown>[] = [];
+    const listing = channel.dump(netfilter, request, () => {
+      asked.push(channel.send(netfilter, [request]).catch((error: unknown) => error));
+    });
+    await expect(listing).rejects.toMatchObject({ code: 'interrupted' });
+    expect(await Promise.all(asked)).toMatchObject([{ code: 'interrupted' }]);
   });
 
   test('that is closed takes no more questions and leaves no helper behind', async () => {

@@ -1,4 +1,4 @@
-/** Owns the channel to the kernel's netlink sockets: a helper process that is started when needed, and one question at a time. */
+/** Owns the channel to the kernel's netlink sockets: a helper process that is started when needed, and one question at a time to each. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { endianness } from 'node:os';
 import type { Clock } from '../../client/clock.ts';
@@ -46,8 +46,7 @@ export interface Request {
 }
 
 interface Question {
-  readonly protocol: number;
-  /** Sees each message of the protocol; true ends the question. */
+  /** Sees each message of its socket; true ends the question. */
   readonly hear: (message: Message) => boolean;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
@@ -56,13 +55,16 @@ interface Question {
 
 /** Requests of one write: few enough that their answers fit into the socket. */
 const together = 256;
+/** Listings of a protocol have a socket of their own beside that for all else: a long one holds nothing up. */
+const listingSocket = (protocol: number): number => protocol | 0x20;
 /** A helper that could not be started is not tried again before this many milliseconds. */
 const restartAfter = 60_000;
 const longestSaying = 300;
 
 /**
- * It promises that questions are asked one after the other, in the order in which they were put; that a question which
- * fails leaves the channel usable, with a new helper if need be; and that no helper outlives `close`.
+ * It promises that questions are asked one after the other, in the order in which they were put, except that listings of each protocol
+ * are an order of their own; that a question which fails leaves the channel usable, with a new helper if need be; and that no helper outlives
+ * `close`.
  */
 export class NetlinkChannel {
   readonly #options: Required<ChannelOptions>;
@@ -70,8 +72,11 @@ export class NetlinkChannel {
   #child: ChildProcess | undefined;
   #pid: number | undefined;
   #ended: Promise<void> = Promise.resolve();
-  #question: Question | undefined;
-  #queue: Promise<unknown> = Promise.resolve();
+  /** Those that are open, by their sockets. */
+  readonly #questions = new Map<number, Question>();
+  #requests: Promise<unknown> = Promise.resolve();
+  /** By their sockets. */
+  readonly #listings = new Map<number, Promise<unknown>>();
   #sequence = 0;
   #missingUntil = Number.NEGATIVE_INFINITY;
   #closed = false;
@@ -125,19 +130,31 @@ export class NetlinkChannel {
     });
   }
 
-  /** Asks for a listing and sees each of its messages. Their payloads are only good during the call. */
+  /**
+   * Asks for a listing and sees each of its messages, as they come: other questions are answered meanwhile. Their payloads are only good
+   * during the call.
+   */
   dump(protocol: number, { type, payload }: Request, visit: (message: Message) => void): Promise<void> {
-    return this.#inTurn(() => {
+    if (this.#closed) return Promise.reject(closed());
+    const socket = listingSocket(protocol);
+    const work = async (): Promise<void> => {
       const sequence = this.#take(1);
       const bytes = writeMessage({ type, flags: flag.request | flag.dump, sequence, payload });
-      return this.#ask(protocol, bytes, (message) => {
+      let failed: number | undefined;
+      await this.#ask(socket, bytes, (message) => {
         if (message.sequence !== sequence) return false;
-        if (message.type === controlType.done) return true;
-        if (message.type === controlType.error) throw refusal(errorNumber(message));
-        visit(message);
-        return false;
+        if (message.type === controlType.error) failed = errorNumber(message);
+        else if (message.type !== controlType.done) visit(message);
+        return message.type === controlType.error || message.type === controlType.done;
       });
-    });
+      if (failed !== undefined) throw refusal(failed);
+    };
+    const result = (this.#listings.get(socket) ?? Promise.resolve()).then(work);
+    this.#listings.set(
+      socket,
+      result.catch(() => {}),
+    );
+    return result;
   }
 
   /**
@@ -169,16 +186,16 @@ export class NetlinkChannel {
   /** Ends the helper. Later calls fail with `closed`. */
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#queue;
+    await Promise.all([this.#requests, ...this.#listings.values()]);
     this.#child?.stdin?.end();
     this.#child?.kill('SIGKILL');
     await this.#ended;
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#closed) return Promise.reject(new ChannelError('closed', 'the netlink channel is closed'));
-    const result = this.#queue.then(work);
-    this.#queue = result.catch(() => {});
+    if (this.#closed) return Promise.reject(closed());
+    const result = this.#requests.then(work);
+    this.#requests = result.catch(() => {});
     return result;
   }
 
@@ -190,7 +207,7 @@ export class NetlinkChannel {
     return first;
   }
 
-  #ask(protocol: number, bytes: Uint8Array, hear: Question['hear']): Promise<void> {
+  #ask(socket: number, bytes: Uint8Array, hear: Question['hear']): Promise<void> {
     return new Promise((resolve, reject) => {
       try {
         const child = this.#running();
@@ -198,8 +215,8 @@ export class NetlinkChannel {
           this.#fail(new ChannelError('timed_out', 'the kernel has not answered over netlink'));
           child.kill('SIGKILL');
         });
-        this.#question = { protocol, hear, resolve, reject, cancel };
-        child.stdin?.write(writeFrame({ protocol, bytes }));
+        this.#questions.set(socket, { hear, resolve, reject, cancel });
+        child.stdin?.write(writeFrame({ socket, bytes }));
       } catch (error) {
         reject(error);
       }
@@ -248,32 +265,34 @@ export class NetlinkChannel {
   }
 
   #hear(child: ChildProcess, frames: FrameReader, chunk: Uint8Array): void {
+    let asked = Number.NaN;
     try {
-      for (const { protocol, bytes } of frames.push(chunk)) {
+      for (const { socket, bytes } of frames.push(chunk)) {
+        asked = socket;
         for (const message of readMessages(bytes)) {
-          const question = this.#question;
-          if (question === undefined || question.protocol !== protocol) continue;
-          if (question.hear(message)) this.#settle()?.resolve();
+          if (this.#questions.get(socket)?.hear(message) === true) this.#settle(socket)?.resolve();
         }
       }
     } catch (error) {
       // What is left of the answer is not waited for: a new helper has a new socket.
-      this.#settle()?.reject(error);
-      if (!(error instanceof ChannelError && error.code === 'refused')) child.kill('SIGKILL');
+      this.#settle(asked)?.reject(error);
+      child.kill('SIGKILL');
     }
   }
 
-  #settle(): Question | undefined {
-    const question = this.#question;
-    this.#question = undefined;
+  #settle(socket: number): Question | undefined {
+    const question = this.#questions.get(socket);
+    this.#questions.delete(socket);
     question?.cancel();
     return question;
   }
 
+  /** All that are open: there is one helper for all of them. */
   #fail(error: ChannelError): void {
-    this.#settle()?.reject(error);
+    for (const socket of this.#questions.keys()) this.#settle(socket)?.reject(error);
   }
 }
 
+const closed = (): ChannelError => new ChannelError('closed', 'the netlink channel is closed');
 const refusal = (errno: number): ChannelError =>
   new ChannelError('refused', `the kernel refuses a request over netlink (error ${errno})`, { errno });

@@ -7,12 +7,17 @@ import type { NetlinkChannel, Request } from './channel.ts';
 import {
   addressBytes,
   addressValue,
+  aligned,
   attribute,
+  attributeEnd,
+  attributeType,
   concat,
-  copyNested,
   familyNumber,
+  hasAttribute,
   le32,
   nested,
+  payloadAt,
+  putNested,
   walkAttributes,
   type Message,
 } from './message.ts';
@@ -35,7 +40,7 @@ const head = (family: number): Uint8Array => Uint8Array.of(family, 0, 0, 0);
 
 /** A connection with what the kernel knows it by. */
 export interface KernelFlow extends Flow {
-  /** Its original tuple and its zone, to the letter. */
+  /** The payload of a message about it: its original tuple and its zone, to the letter. */
   readonly key: Uint8Array;
 }
 
@@ -50,63 +55,101 @@ interface ReadTuple {
 const numberAt = (bytes: Uint8Array, from: number, to: number): number =>
   to - from === 2 ? (bytes[from] ?? 0) * 256 + (bytes[from + 1] ?? 0) : (bytes[from] ?? 0);
 
-function addressAt(bytes: Uint8Array, from: number, to: number): string {
+/** The texts of addresses that a listing has shown: many connections have an end in common. */
+type Texts = Map<number, string>;
+const mostTexts = 50_000;
+
+function addressAt(bytes: Uint8Array, from: number, to: number, texts: Texts): string {
   if (to - from !== 4) return printAddress(6, addressValue(bytes.subarray(from, to)));
-  return `${bytes[from]}.${bytes[from + 1]}.${bytes[from + 2]}.${bytes[from + 3]}`;
+  const [a = 0, b = 0, c = 0, d = 0] = [bytes[from], bytes[from + 1], bytes[from + 2], bytes[from + 3]];
+  const number = (a << 24) | (b << 16) | (c << 8) | d;
+  const known = texts.get(number);
+  if (known !== undefined) return known;
+  const text = `${a}.${b}.${c}.${d}`;
+  if (texts.size === mostTexts) texts.clear();
+  texts.set(number, text);
+  return text;
 }
 
-/** A tuple, or nothing where it has no two addresses. */
-function readTuple(bytes: Uint8Array, begin: number, end: number): ReadTuple | undefined {
+/** The source and the destination in these attributes, as far as they are there. */
+function readAddresses(bytes: Uint8Array, begin: number, to: number, texts: Texts) {
   let [src, dst, family]: [string | undefined, string | undefined, Family] = [undefined, undefined, 4];
+  let end = begin;
+  for (let at = begin; hasAttribute(at, to); at = aligned(end)) {
+    end = attributeEnd(bytes, at, to);
+    const which = attributeType(bytes, at);
+    if (which === ip.source4 || which === ip.source6) src = addressAt(bytes, payloadAt(at), end, texts);
+    else if (which === ip.destination4 || which === ip.destination6) dst = addressAt(bytes, payloadAt(at), end, texts);
+    family = which === ip.source4 || which === ip.destination4 ? 4 : 6;
+  }
+  return { src, dst, family };
+}
+
+/** The protocol in these attributes, with its ports or what a message of ICMP has. */
+function readProtocol(bytes: Uint8Array, begin: number, to: number) {
   let [protocol, sport, dport] = [Number.NaN, 0, 0];
   let [type, code, id]: [number | undefined, number, number] = [undefined, 0, 0];
-  const seeAddress = (which: number, from: number, to: number): void => {
-    if (which === ip.source4 || which === ip.source6) src = addressAt(bytes, from, to);
-    if (which === ip.destination4 || which === ip.destination6) dst = addressAt(bytes, from, to);
-    family = which === ip.source4 || which === ip.destination4 ? 4 : 6;
-  };
-  const seeProtocol = (which: number, from: number, to: number): void => {
-    const value = numberAt(bytes, from, to);
+  let end = begin;
+  for (let at = begin; hasAttribute(at, to); at = aligned(end)) {
+    end = attributeEnd(bytes, at, to);
+    const which = attributeType(bytes, at);
+    const value = numberAt(bytes, payloadAt(at), end);
     if (which === proto.number) protocol = value;
     else if (which === proto.source) sport = value;
     else if (which === proto.destination) dport = value;
     else if (which === proto.id4 || which === proto.id6) id = value;
     else if (which === proto.type4 || which === proto.type6) type = value;
     else if (which === proto.code4 || which === proto.code6) code = value;
-  };
-  walkAttributes(bytes, begin, end, (part, from, to) => {
-    if (part === tuple.ip) walkAttributes(bytes, from, to, seeAddress);
-    else if (part === tuple.protocol) walkAttributes(bytes, from, to, seeProtocol);
-  });
-  if (src === undefined || dst === undefined || Number.isNaN(protocol)) return undefined;
-  const icmp = type === undefined ? undefined : { type, code, id };
+  }
+  return { protocol, sport, dport, icmp: type === undefined ? undefined : { type, code, id } };
+}
+
+/** A tuple, or nothing where it has no two addresses. */
+function readTuple(bytes: Uint8Array, begin: number, to: number, texts: Texts): ReadTuple | undefined {
+  let addresses: ReturnType<typeof readAddresses> | undefined;
+  let transport: ReturnType<typeof readProtocol> | undefined;
+  let end = begin;
+  for (let at = begin; hasAttribute(at, to); at = aligned(end)) {
+    end = attributeEnd(bytes, at, to);
+    const part = attributeType(bytes, at);
+    if (part === tuple.ip) addresses = readAddresses(bytes, payloadAt(at), end, texts);
+    else if (part === tuple.protocol) transport = readProtocol(bytes, payloadAt(at), end);
+  }
+  if (addresses === undefined || transport === undefined || Number.isNaN(transport.protocol)) return undefined;
+  const { src, dst, family } = addresses;
+  const { protocol, sport, dport, icmp } = transport;
+  if (src === undefined || dst === undefined) return undefined;
   return { tuple: { src, dst, sport, dport }, family, protocol, icmp };
 }
 
 const headSize = 4;
 
 /** The connection that a message of a listing tells of. */
-export function readFlow({ payload }: Pick<Message, 'payload'>): KernelFlow | undefined {
+function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
   let [original, reply]: [ReadTuple | undefined, ReadTuple | undefined] = [undefined, undefined];
-  const key: Uint8Array[] = [];
-  walkAttributes(payload, headSize, payload.length, (type, from, to) => {
+  let [key, zone]: [Uint8Array | undefined, Uint8Array | undefined] = [undefined, undefined];
+  const to = payload.length;
+  let end = headSize;
+  for (let at = headSize; hasAttribute(at, to); at = aligned(end)) {
+    end = attributeEnd(payload, at, to);
+    const type = attributeType(payload, at);
     if (type === cta.original) {
-      original = readTuple(payload, from, to);
-      key.push(copyNested(payload, from, to));
-    } else if (type === cta.reply) reply = readTuple(payload, from, to);
-    else if (type === cta.zone) key.push(attribute(cta.zone, payload.subarray(from, to)));
-  });
-  const [began, answered] = [original as ReadTuple | undefined, reply as ReadTuple | undefined];
-  if (began === undefined || answered === undefined) return undefined;
-  const { family, protocol, icmp } = began;
-  const [whole] = key;
+      original = readTuple(payload, payloadAt(at), end, texts);
+      key = new Uint8Array(headSize + aligned(end - at));
+      key[0] = payload[0] ?? 0;
+      putNested(key, headSize, payload, at, end);
+    } else if (type === cta.reply) reply = readTuple(payload, payloadAt(at), end, texts);
+    else if (type === cta.zone) zone = attribute(cta.zone, payload.subarray(payloadAt(at), end));
+  }
+  if (original === undefined || reply === undefined || key === undefined) return undefined;
+  const { family, protocol, icmp, tuple: began } = original;
   return {
     family,
     protocol,
-    original: began.tuple,
-    reply: answered.tuple,
+    original: began,
+    reply: reply.tuple,
     icmp,
-    key: whole !== undefined && key.length === 1 ? whole : concat(key),
+    key: zone === undefined ? key : concat([key, zone]),
   };
 }
 
@@ -140,20 +183,18 @@ function hasSource({ payload }: Message, end: End, sources: ReadonlySet<string>)
   return found;
 }
 
-/** Every tracked connection, or those with one of these far ends and perhaps others. */
-export async function listConnections(
+/** Shows every tracked connection, or those with one of these far ends and perhaps others, as the kernel lists them. */
+export async function visitConnections(
   channel: NetlinkChannel,
-  remotes?: readonly FarEnd[],
-): Promise<readonly KernelFlow[]> {
-  const flows: KernelFlow[] = [];
+  remotes: readonly FarEnd[] | undefined,
+  visit: (flow: KernelFlow) => void,
+): Promise<void> {
+  const texts: Texts = new Map();
   const seen = (message: Message): void => {
-    const flow = readFlow(message);
-    if (flow !== undefined) flows.push(flow);
+    const flow = readFlow(message, texts);
+    if (flow !== undefined) visit(flow);
   };
-  if (remotes === undefined) {
-    await channel.dump(netfilter, { type: conntrack.get, payload: head(0) }, seen);
-    return flows;
-  }
+  if (remotes === undefined) return channel.dump(netfilter, { type: conntrack.get, payload: head(0) }, seen);
   const sources6 = { original: new Set<string>(), reply: new Set<string>() };
   for (const remote of remotes) {
     const address = parseAddress(remote.address);
@@ -163,11 +204,20 @@ export async function listConnections(
     else sources6[endOf(remote)].add(addressBytes(6, value).join());
   }
   const ends = (['original', 'reply'] as const).filter((end) => sources6[end].size > 0);
-  if (ends.length === 0) return flows;
+  if (ends.length === 0) return;
   // Kernels list those that do not have the address where a filter names one of IPv6, so they are told apart here.
   await channel.dump(netfilter, { type: conntrack.get, payload: head(familyNumber(6)) }, (message) => {
     if (ends.some((end) => hasSource(message, end, sources6[end]))) seen(message);
   });
+}
+
+/** All of them at once. */
+export async function listConnections(
+  channel: NetlinkChannel,
+  remotes?: readonly FarEnd[],
+): Promise<readonly KernelFlow[]> {
+  const flows: KernelFlow[] = [];
+  await visitConnections(channel, remotes, (flow) => flows.push(flow));
   return flows;
 }
 
@@ -180,10 +230,7 @@ export async function forgetConnections(
 ): Promise<number | undefined> {
   const numbers = await channel.send(
     netfilter,
-    flows.map(({ family, key }) => ({
-      type: conntrack.delete,
-      payload: concat([head(familyNumber(family)), key]),
-    })),
+    flows.map(({ key }) => ({ type: conntrack.delete, payload: key })),
   );
   return numbers.find((errno) => errno !== 0 && errno !== gone);
 }

@@ -2,7 +2,7 @@
 import type { FlowTable } from '../host/flow-table.ts';
 import type { Flow } from '../host/flows.ts';
 import type { NetlinkChannel } from './channel.ts';
-import { forgetConnections, listConnections, type KernelFlow } from './connections.ts';
+import { forgetConnections, visitConnections, type KernelFlow } from './connections.ts';
 import { orElse } from './or-else.ts';
 import { abortSockets } from './sockets.ts';
 
@@ -22,10 +22,11 @@ export const netlinkFlowTable = (
   otherwise: FlowTable,
   { manySockets }: NetlinkFlowTableOptions = {},
 ): FlowTable => ({
-  list: (remotes) =>
+  list: (remotes, visit) =>
     orElse(
-      () => listConnections(channel, remotes !== undefined && remotes.length <= mostRemotes ? remotes : undefined),
-      () => otherwise.list(remotes),
+      () =>
+        visitConnections(channel, remotes !== undefined && remotes.length <= mostRemotes ? remotes : undefined, visit),
+      () => otherwise.list(remotes, visit),
     ),
   abort: (flows, index) =>
     orElse(
@@ -36,13 +37,13 @@ export const netlinkFlowTable = (
       },
       () => otherwise.abort(flows, index),
     ),
-  forget: (flows, kept) =>
+  forget: (flows) =>
     orElse(
       async () => {
         const known = flows.filter(isKernelFlow);
         const errno = known.length < flows.length ? notPermitted : await forgetConnections(channel, known);
-        if (errno !== undefined) await otherwise.forget(flows, kept);
+        if (errno !== undefined) await otherwise.forget(flows);
       },
-      () => otherwise.forget(flows, kept),
+      () => otherwise.forget(flows),
     ),
 });

@@ -2,16 +2,16 @@
 
 const headSize = 5;
 
-/** One frame: bytes for, or of, the socket of a protocol of netlink. */
+/** One frame: bytes for, or of, the socket of this number (`helper-script.ts`). */
 export interface Frame {
-  readonly protocol: number;
+  readonly socket: number;
   readonly bytes: Uint8Array;
 }
 
-export function writeFrame({ protocol, bytes }: Frame): Uint8Array {
+export function writeFrame({ socket, bytes }: Frame): Uint8Array {
   const frame = new Uint8Array(headSize + bytes.length);
   new DataView(frame.buffer).setUint32(0, bytes.length, true);
-  frame[4] = protocol;
+  frame[4] = socket;
   frame.set(bytes, headSize);
   return frame;
 }
@@ -33,7 +33,7 @@ export class FrameReader {
     while (at + headSize <= bytes.length) {
       const end = at + headSize + view.getUint32(at, true);
       if (end > bytes.length) break;
-      frames.push({ protocol: view.getUint8(at + 4), bytes: bytes.subarray(at + headSize, end) });
+      frames.push({ socket: view.getUint8(at + 4), bytes: bytes.subarray(at + headSize, end) });
       at = end;
     }
     this.#rest = bytes.subarray(at);

@@ -70,17 +70,17 @@ describe('a message', () => {
 describe('frames', () => {
   test('come whole, however the pipe has cut them', () => {
     const sent = [
-      { protocol: 12, bytes: bytes('010203') },
-      { protocol: 4, bytes: new Uint8Array(0) },
-      { protocol: 0, bytes: new Uint8Array(7_000).fill(9) },
+      { socket: 12, bytes: bytes('010203') },
+      { socket: 4, bytes: new Uint8Array(0) },
+      { socket: 0, bytes: new Uint8Array(7_000).fill(9) },
     ];
     const stream = Buffer.concat(sent.map(writeFrame));
     for (const size of [3, 5, 64, 65_536, stream.length]) {
       const reader = new FrameReader();
       const got = [];
       for (let at = 0; at < stream.length; at += size) got.push(...reader.push(stream.subarray(at, at + size)));
-      expect(got.map(({ protocol, bytes: b }) => [protocol, hex(b)])).toEqual(
-        sent.map(({ protocol, bytes: b }) => [protocol, hex(b)]),
+      expect(got.map(({ socket, bytes: b }) => [socket, hex(b)])).toEqual(
+        sent.map(({ socket, bytes: b }) => [socket, hex(b)]),
       );
     }
   });

@@ -15,7 +15,7 @@ export class Malformed extends Error {
   readonly code = 'malformed';
 }
 
-const aligned = (length: number): number => (length + 3) & ~3;
+export const aligned = (length: number): number => (length + 3) & ~3;
 
 export function concat(parts: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
@@ -77,11 +77,10 @@ export function attribute(type: number, payload: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** A copy of the attribute whose payload lies between these places, as one that holds attributes. */
-export function copyNested(bytes: Uint8Array, from: number, to: number): Uint8Array {
-  const copy = bytes.slice(from - attributeHeaderSize, aligned(to));
-  copy[3] = (copy[3] ?? 0) | (nestedFlag >>> 8);
-  return copy;
+/** Sets down a copy of the attribute between these places, as one that holds attributes. */
+export function putNested(into: Uint8Array, place: number, bytes: Uint8Array, at: number, end: number): void {
+  for (let from = at, to = place; from < end; from += 1, to += 1) into[to] = bytes[from] ?? 0;
+  into[place + 3] = (into[place + 3] ?? 0) | (nestedFlag >>> 8);
 }
 
 /** An attribute that holds attributes. */
@@ -132,6 +131,24 @@ export function* readMessages(bytes: Uint8Array): Generator<Message, void, undef
   }
 }
 
+// By bytes: a listing has a million attributes, and a view of each, or a call for each, would be most of the work.
+
+/** Whether an attribute begins here, among those up to `to`. */
+export const hasAttribute = (at: number, to: number): boolean => at + attributeHeaderSize <= to;
+
+/** Where the attribute that begins here ends; the next one begins where that is `aligned`. */
+export function attributeEnd(bytes: Uint8Array, at: number, to: number): number {
+  const length = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
+  if (length < attributeHeaderSize || at + length > to) throw new Malformed('an attribute is longer than its message');
+  return at + length;
+}
+
+export const attributeType = (bytes: Uint8Array, at: number): number =>
+  ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8)) & typeMask;
+
+/** Where the payload of an attribute that begins here does. */
+export const payloadAt = (at: number): number => at + attributeHeaderSize;
+
 /** Calls with the type of each attribute between these places, and with where its payload begins and ends. */
 export function walkAttributes(
   bytes: Uint8Array,
@@ -139,14 +156,10 @@ export function walkAttributes(
   to: number,
   visit: (type: number, from: number, to: number) => void,
 ): void {
-  // By bytes: a listing has a million attributes, and a view of each would be most of the work.
-  for (let at = from; at + attributeHeaderSize <= to;) {
-    const length = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
-    if (length < attributeHeaderSize || at + length > to)
-      throw new Malformed('an attribute is longer than its message');
-    const type = ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8)) & typeMask;
-    visit(type, at + attributeHeaderSize, at + length);
-    at += aligned(length);
+  let end = from;
+  for (let at = from; hasAttribute(at, to); at = aligned(end)) {
+    end = attributeEnd(bytes, at, to);
+    visit(attributeType(bytes, at), payloadAt(at), end);
   }
 }
 
@@ -157,5 +170,5 @@ export const eachAttribute = (bytes: Uint8Array, visit: (type: number, payload: 
 /** What the kernel says of a request: 0 where it was done, else the number of the error. */
 export function errorNumber({ payload }: Message): number {
   if (payload.length < 4) throw new Malformed('an answer without a number');
-  return Math.abs(viewOf(payload).getInt32(0, true));
+  return Math.abs((payload[0] ?? 0) | ((payload[1] ?? 0) << 8) | ((payload[2] ?? 0) << 16) | ((payload[3] ?? 0) << 24));
 }

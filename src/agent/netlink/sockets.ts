@@ -2,7 +2,7 @@
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import type { LocalFlow } from '../host/flows.ts';
 import type { NetlinkChannel, Request } from './channel.ts';
-import { addressBytes, addressValue, attribute, be16, concat, familyNumber, le32, type Message } from './message.ts';
+import { addressBytes, addressValue, attribute, concat, familyNumber, le32, type Message } from './message.ts';
 
 /** The protocol of netlink. */
 const sockDiag = 4;
@@ -17,47 +17,63 @@ const anyCookie = new Uint8Array(8).fill(0xff);
 /** Where the identity of a socket, ports, addresses, interface and cookie, stands in an answer (`struct inet_diag_msg`). */
 const identity = { from: 4, to: 52 } as const;
 
-/** A connection with the ports and addresses of the socket at its near end. */
+/** The two addresses of connections, of which there may be very many. */
+interface Ends {
+  readonly near: Address;
+  readonly far: Address;
+  /** Asks for a socket between them; only the ports are missing. */
+  readonly question: Uint8Array;
+}
+
+/** A connection with the ports of the socket at its near end. */
 interface Wanted {
   readonly here: number;
   readonly there: number;
-  readonly near: Address;
-  readonly far: Address;
+  readonly ends: Ends;
 }
 
-function wantedOf(
-  { flow: { original, reply }, direction, local, remote }: LocalFlow,
-  read: typeof parseAddress,
-): readonly Wanted[] {
-  const [here, there] = direction === 'inbound' ? [reply.sport, original.sport] : [original.sport, reply.sport];
-  const [near, far] = [read(local), read(remote)];
-  return 'fault' in near || 'fault' in far ? [] : [{ here, there, near, far }];
-}
-
-/** Reads addresses, each of them once: a thousand connections have few ends. */
-function readOnce(): typeof parseAddress {
-  const known = new Map<string, ReturnType<typeof parseAddress>>();
-  return (text) => {
-    const address = known.get(text) ?? parseAddress(text);
-    known.set(text, address);
-    return address;
+/** Reads the ends of connections, those between the same addresses once. */
+function endsReader(interfaceIndex: number): (flow: LocalFlow) => Ends | undefined {
+  const known = new Map<string, Ends | undefined>();
+  return ({ local, remote }) => {
+    const key = `${local} ${remote}`;
+    if (known.has(key)) return known.get(key);
+    const [near, far] = [parseAddress(local), parseAddress(remote)];
+    const ends =
+      'fault' in near || 'fault' in far ? undefined : { near, far, question: questionOf(near, far, interfaceIndex) };
+    known.set(key, ends);
+    return ends;
   };
+}
+
+function wantedOf({ flow: { original, reply }, direction }: LocalFlow, ends: Ends): Wanted {
+  const [here, there] = direction === 'inbound' ? [reply.sport, original.sport] : [original.sport, reply.sport];
+  return { here, there, ends };
 }
 
 /** The head of `struct inet_diag_req_v2`, before the identity of a socket. */
 const requestHead = (family: number, states: number): Uint8Array =>
   concat([Uint8Array.of(family, tcp, 0, 0), le32(states)]);
 
-/** Asks for one socket. Where there is none, the kernel answers with the one that listens at its port. */
-function socketRequestOf({ here, there, near, far }: Wanted, interfaceIndex: number): Request {
+const portsAt = 8;
+
+function questionOf(near: Address, far: Address, interfaceIndex: number): Uint8Array {
   const payload = new Uint8Array(identity.to + 4);
   payload.set(requestHead(familyNumber(near.family), everyState));
-  payload.set(be16(here), 8);
-  payload.set(be16(there), 10);
-  payload.set(addressBytes(near.family, near.value), 12);
-  payload.set(addressBytes(far.family, far.value), 28);
+  payload.set(addressBytes(near.family, near.value), portsAt + 4);
+  payload.set(addressBytes(far.family, far.value), portsAt + 20);
   payload.set(le32(interfaceIndex), 44);
   payload.set(anyCookie, 48);
+  return payload;
+}
+
+/** Asks for one socket. Where there is none, the kernel answers with the one that listens at its port. */
+function socketRequestOf({ here, there, ends }: Wanted): Request {
+  const payload = ends.question.slice();
+  payload[portsAt] = here >>> 8;
+  payload[portsAt + 1] = here;
+  payload[portsAt + 2] = there >>> 8;
+  payload[portsAt + 3] = there;
   return { type: socketRequest.get, payload };
 }
 
@@ -91,7 +107,8 @@ async function listSockets(
   }
 }
 
-const keyOf = ({ here, there, near }: Wanted): string => `${here} ${there} ${printAddress(near.family, near.value)}`;
+const keyOf = ({ here, there, ends: { near } }: Wanted): string =>
+  `${here} ${there} ${printAddress(near.family, near.value)}`;
 
 const mapped = 0xffffn;
 
@@ -117,12 +134,13 @@ export async function abortSockets(
   many: number = manySockets,
 ): Promise<number | undefined> {
   const byFarEnd = new Map<string, Wanted[]>();
-  const read = readOnce();
+  const endsOf = endsReader(interfaceIndex);
   for (const flow of flows) {
-    if (flow.flow.protocol !== tcp || flow.forwarded !== undefined) continue;
+    const ends = flow.flow.protocol === tcp && flow.forwarded === undefined ? endsOf(flow) : undefined;
+    if (ends === undefined) continue;
     const list = byFarEnd.get(flow.remote) ?? [];
     byFarEnd.set(flow.remote, list);
-    list.push(...wantedOf(flow, read));
+    list.push(wantedOf(flow, ends));
   }
   const found: Uint8Array[] = [];
   const see = ({ payload }: Message): void => {
@@ -131,19 +149,17 @@ export async function abortSockets(
     found.push(concat([requestHead(payload[0] ?? 0, everyState), socket]));
   };
   const single: Wanted[] = [];
-  for (const [first, ...rest] of byFarEnd.values()) {
-    if (first === undefined) continue;
-    const wanted = [first, ...rest];
-    if (wanted.length < many) single.push(...wanted);
+  for (const wanted of byFarEnd.values()) {
+    const [first] = wanted;
+    if (first === undefined || wanted.length < many) single.push(...wanted);
     else {
       const keys = new Set(wanted.map(keyOf));
-      await listSockets(channel, first.far, (message) => {
+      await listSockets(channel, first.ends.far, (message) => {
         if (keys.has(keyIn(message))) see(message);
       });
     }
   }
-  const asked = single.map((wanted) => socketRequestOf(wanted, interfaceIndex));
-  const looked = await channel.send(sockDiag, asked, (_, message) => see(message));
+  const looked = await channel.send(sockDiag, single.map(socketRequestOf), (_, message) => see(message));
   const ended = await channel.send(
     sockDiag,
     found.map((payload) => ({ type: socketRequest.destroy, payload })),

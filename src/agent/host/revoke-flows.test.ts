@@ -1,0 +1,94 @@
+/** Proves in which order connections are ended, while others are still being listed. */
+import { describe, expect, test } from 'vitest';
+import { policyOf, written } from '../../nft/policies.fixture.ts';
+import type { FlowTable } from './flow-table.ts';
+import { parseFlows, type Flow } from './flows.ts';
+import { revokeFlows } from './revoke-flows.ts';
+import type { RouteTable } from './route-table.ts';
+
+const line = (from: string, port: number): string =>
+  `tcp 6 299 ESTABLISHED src=${from} dst=100.64.0.1 sport=${port} dport=22 src=100.64.0.1 dst=${from} sport=22 dport=${port} mark=0`;
+const flows = (...lines: readonly string[]): readonly Flow[] => parseFlows(lines.join('\n'));
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+const revocation = {
+  interface: 'rf0',
+  before: [policyOf([written('tcp', 22, 22)])],
+  after: policyOf([written('tcp', 22, 22, '100.64.0.9')]),
+};
+
+/** A kernel that lists these parts, in a turn of the event loop each, and writes down what it is told. */
+function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abort' | 'forget' | 'list' }) {
+  const told: string[] = [];
+  const fail = (at: string): void => {
+    if (fault?.at === at) throw new Error(`cannot ${at}`);
+  };
+  const ports = (all: readonly Flow[]): string => all.map(({ original }) => original.sport).join(' ');
+  const table: FlowTable = {
+    async list(_, visit) {
+      for (const part of parts) {
+        told.push('listed');
+        for (const flow of part) visit(flow);
+        await turn();
+      }
+      fail('list');
+      told.push('all listed');
+    },
+    async abort(local) {
+      told.push(`abort ${ports(local.map(({ flow }) => flow))}`);
+      fail('abort');
+      return undefined;
+    },
+    async forget(all) {
+      told.push(`forget ${ports(all)}`);
+      fail('forget');
+    },
+  };
+  const routes: RouteTable = {
+    readLocal: async () => ({ addresses: new Map([['100.64.0.1', true]]), interface: { name: 'rf0', index: 7 } }),
+    async over(_, ways) {
+      told.push(`routes to ${ways.map(({ remote }) => remote).join(' ')}`);
+      return new Set(ways.filter(({ remote }) => remote.startsWith('100.64.')));
+    },
+  };
+  return { told, revoke: () => revokeFlows({ routes, table }, revocation) };
+}
+
+describe('connections that are no longer admitted', () => {
+  test('end while others are still being listed, sockets first, and the way of each is asked for once', async () => {
+    const { told, revoke } = world([
+      flows(line('100.64.0.2', 1), line('100.64.0.9', 2), line('10.9.0.2', 3)),
+      flows(line('100.64.0.2', 4), line('100.64.0.3', 5)),
+      flows(line('100.64.0.9', 6)),
+      flows(line('100.64.0.2', 7)),
+    ]);
+    expect(await revoke()).toEqual({ count: 4 });
+    expect(told).toEqual([
+      'listed',
+      'routes to 100.64.0.2 10.9.0.2',
+      'abort 1',
+      'forget 1',
+      'listed',
+      'routes to 100.64.0.3',
+      'abort 4 5',
+      'forget 4 5',
+      'listed',
+      'listed',
+      'abort 7',
+      'forget 7',
+      'all listed',
+    ]);
+  });
+
+  test.each(['abort', 'forget'] as const)('are not passed over in silence where the kernel does not %s', async (at) => {
+    const { told, revoke } = world([flows(line('100.64.0.2', 1)), flows(line('100.64.0.2', 2))], { at });
+    await expect(revoke()).rejects.toThrow(`cannot ${at}`);
+    expect(told.filter((each) => each.startsWith('abort'))).toEqual(['abort 1']);
+  });
+
+  test('that were listed end although the listing fails, which is told', async () => {
+    const { told, revoke } = world([flows(line('100.64.0.2', 1))], { at: 'list' });
+    await expect(revoke()).rejects.toThrow('cannot list');
+    expect(told).toContain('forget 1');
+  });
+});
