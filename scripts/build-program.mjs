@@ -4,6 +4,7 @@ import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { nativeHashes } from './native-hashes.mjs';
 import { modulesIn } from './packaging/components.mjs';
+import { pgOnNode } from './pg-on-node.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 
@@ -33,7 +34,7 @@ export async function buildProgram({ outdir }) {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
     },
     logLevel: 'warning',
-    plugins: [nativeHashes],
+    plugins: [nativeHashes, pgOnNode],
   };
   const parts = partsOfTheDoor();
   // The agent has a beginning of its own: it runs on every device for months, and an eighth of its memory would be for the rest.
@@ -42,7 +43,7 @@ export async function buildProgram({ outdir }) {
   const door = await build({
     ...common,
     entryPoints: { ringfence: 'src/cli/main.ts' },
-    plugins: [nativeHashes, parts.plugin],
+    plugins: [...common.plugins, parts.plugin],
   });
   // What a command does is loaded when it runs. Rooms share no file, so that none is split for the sake of another.
   const rest = await Promise.all([

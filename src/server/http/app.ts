@@ -126,6 +126,10 @@ function guardStrangers(app: FastifyInstance, limits: RequestLimits): void {
   });
 }
 
+function noSchema(): never {
+  throw new Error('no route has a schema that Fastify would compile');
+}
+
 /** The application, ready to listen or to be asked in a test. */
 export function buildApp(options: AppOptions): FastifyInstance {
   const { services, authenticate, log } = options;
@@ -147,6 +151,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
       answerError(error, request, reply, log);
     },
     clientErrorHandler: answerBroken,
+    // Bodies are read by our own schemas, and answers written by JSON.stringify. Its compilers would only be loaded.
+    schemaController: { compilersFactory: { buildValidator: noSchema, buildSerializer: noSchema } },
   });
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply, log));
   // Never reached: such requests are refused before their bodies would be read.

@@ -142,10 +142,14 @@ ${signInSection(document)}
 }
 
 export function registerDocs(app: FastifyInstance): void {
-  const document = openApi();
-  const json = JSON.stringify(document);
+  // Written when somebody first reads it: most processes start, serve and end without.
+  let document: OpenApi | undefined;
+  let json: string | undefined;
   let html: string | undefined;
-  app.get('/api/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(json));
-  app.get('/api/docs', (_request, reply) => reply.headers(pageHeaders).send((html ??= renderDocs(document))));
+  const described = (): OpenApi => (document ??= openApi());
+  app.get('/api/openapi.json', (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send((json ??= JSON.stringify(described()))),
+  );
+  app.get('/api/docs', (_request, reply) => reply.headers(pageHeaders).send((html ??= renderDocs(described()))));
   app.get('/api/docs/style.css', (_request, reply) => reply.type('text/css; charset=utf-8').send(style));
 }
