@@ -8,7 +8,7 @@ const needsPostgres: ReadonlySet<string> = new Set(['pg', 'browser']);
 // Tests of the packages have a configuration of their own, in test/packages.
 const heavy = [...needs, 'systemd'].map((need) => `**/*.${need}.test.ts`);
 /** Whose files leave a process as they found it, so that one process runs many of them: to start one and load the program takes longer than most of their tests. */
-const shareProcesses: ReadonlySet<string> = new Set(['pg']);
+const shareProcesses: ReadonlySet<string> = new Set(['pg', 'netns']);
 
 export default defineConfig({
   test: {
@@ -20,7 +20,7 @@ export default defineConfig({
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
-    globalSetup: ['test/lib/shared-build.ts'],
+    globalSetup: ['test/lib/memory-folder.ts', 'test/lib/shared-build.ts'],
     projects: [
       {
         extends: true,

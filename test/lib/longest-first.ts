@@ -59,7 +59,7 @@ const secondsOf = ({ moduleId }: TestSpecification): number => seconds[basename(
  * Files with a process of their own first, then those that share processes, project by project: a process goes on to the next file only if
  * that is of its project. The unit tests come last; they are many, short and never wait, and fill what the long ones leave of the processors.
  */
-const turns = ['pg', 'unit'];
+const turns = ['netns', 'pg', 'unit'];
 const turnOf = ({ project }: TestSpecification): number => turns.indexOf(project.name);
 
 export class LongestFirst extends BaseSequencer {

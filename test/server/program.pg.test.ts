@@ -30,6 +30,8 @@ async function folder(): Promise<string> {
 }
 
 const anywhere = ['--listen', '127.0.0.1:0'];
+/** For what the first process does alone: workers take as long to start, one for each processor. */
+const alone = [...anywhere, '--workers', '1'];
 
 describe('starting', () => {
   test('says where UI and API are, where the data lies, and in which file the first administrator finds its token', async () => {
@@ -82,7 +84,7 @@ describe('starting', () => {
       RINGFENCE_ADMIN_TOKEN: 'chosen-by-the-operator-0123456789',
       RINGFENCE_DATABASE_URL: await postgres.freshUrl(),
     };
-    const run = program.run(['server', ...anywhere, '--data', data], env);
+    const run = program.run(['server', ...alone, '--data', data], env);
     const admin = new Api(await run.url(), 'chosen-by-the-operator-0123456789');
     await admin.expect(200, 'GET', '/api/users/me');
     admin.close();
@@ -94,7 +96,7 @@ describe('starting', () => {
     const url = await postgres.emptyUrl();
     const data = await folder();
     const runs = Array.from({ length: 3 }, () =>
-      program.run(['server', ...anywhere, '--data', data, '--database-url', url]),
+      program.run(['server', ...alone, '--data', data, '--database-url', url]),
     );
     const urls = await Promise.all(runs.map((run) => run.url()));
     const token = (await readFile(join(data, 'admin-token'), 'utf8')).trim();
@@ -188,7 +190,7 @@ describe('refusing', () => {
 
   test('a second server on one embedded data directory: one clear line, and the first goes on', async () => {
     const data = await folder();
-    const first = program.run(['server', ...anywhere, '--data', data]);
+    const first = program.run(['server', ...alone, '--data', data]);
     const url = await first.url();
     const second = await program.run(['server', ...anywhere, '--data', data]).ended;
     expect(second.code).toBe(1);
@@ -200,7 +202,7 @@ describe('refusing', () => {
   test('a database of a later version: one clear line', async () => {
     const url = await postgres.freshUrl();
     const data = await folder();
-    const args = ['server', ...anywhere, '--data', data, '--database-url', url];
+    const args = ['server', ...alone, '--data', data, '--database-url', url];
     const run = program.run(args);
     await run.url();
     await run.stop();

@@ -25,16 +25,18 @@ let store: Store;
 /** One caller of each replica. */
 let replicas: [Api, Api];
 let runs: [Run, Run];
-let start: () => Run;
+let start: (n: number) => Run;
 
 beforeAll(async () => {
   [postgres, program, data] = await Promise.all([startPostgres(), Program.build(), temporaryDirectory()]);
   const url = await postgres.freshUrl();
-  start = () =>
+  // One serves in several processes, the other in one.
+  start = (n) =>
     program.run(['server', '--listen', '127.0.0.1:0', '--data', data, '--database-url', url, '--log-level', 'warn'], {
       RINGFENCE_ADMIN_TOKEN: token,
+      RINGFENCE_WORKERS: n === 0 ? '2' : '1',
     });
-  runs = [start(), start()];
+  runs = [start(0), start(1)];
   replicas = [new Api(await runs[0].url(), token), new Api(await runs[1].url(), token)];
   store = await openStore({ url, phase: 3 });
 });
@@ -199,7 +201,7 @@ test('either is killed beside waiters: those of the other wait on and are answer
     await runs[victim].stop('SIGKILL');
     expect(await lost).toBe('lost');
     replicas[victim].close();
-    runs[victim] = start();
+    runs[victim] = start(victim);
     replicas[victim] = new Api(await runs[victim].url(), token);
     const again = wait(replicas[victim]);
     const { id, group_name: name, inbound_rules: inbound } = group;
