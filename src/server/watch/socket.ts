@@ -41,6 +41,18 @@ interface HttpParser {
   outgoing?: unknown;
 }
 
+let closing: HttpParser[] = [];
+
+/** Not now: the parser may be the one that called us. Those of one turn of the event loop go together. */
+function closeLater(parser: HttpParser): void {
+  if (closing.push(parser) > 1) return;
+  setImmediate(() => {
+    const parsers = closing;
+    closing = [];
+    for (const one of parsers) one.close?.();
+  });
+}
+
 function detach(socket: Socket, response: ServerResponse): void {
   const bearer = socket as Socket & { parser?: HttpParser | null };
   const parser = bearer.parser;
@@ -55,8 +67,7 @@ function detach(socket: Socket, response: ServerResponse): void {
     parser.socket = null;
     parser.incoming = null;
     parser.outgoing = null;
-    // Not now: the parser may be the one that called us.
-    if (parser.close) setImmediate(() => parser.close?.());
+    closeLater(parser);
   }
   socket.setTimeout(0);
   socket.setNoDelay(true);
