@@ -53,8 +53,9 @@ const socketsOf = (pid: number): number =>
     }
   }).length;
 
+/** Looks seldom after a while: what all workers measure together costs each of them something, while others start. */
 async function until<T>(what: string, look: () => Promise<T | undefined> | T | undefined): Promise<T> {
-  for (let i = 0; i < 3_000; i += 1, await sleep(20)) {
+  for (let i = 0, pause = 10; i < 800; i += 1, pause = Math.min(pause * 1.5, 150), await sleep(pause)) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
   }
