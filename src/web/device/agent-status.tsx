@@ -4,7 +4,6 @@ import type { Device } from '../../api/device.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import { packetWords } from '../../client/words/packets.ts';
 import { stateOf } from '../model/device-state.ts';
-import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useSnapshot, useStatuses } from '../state/organization.ts';
 import { DeviceStateTag } from './device-state.tsx';
@@ -34,7 +33,7 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
       : [
           ['Connected', status.online ? 'yes' : 'no'],
           ['Last seen', status.last_seen_at === undefined ? '–' : <Ago key="seen" at={status.last_seen_at} />],
-          ['Revision in force', said.revision === undefined ? '–' : grouped(said.revision)],
+          ['Revision in force', said.revision ?? '–'],
           ['Interface', said.interface ?? '–'],
           ['Agent', said.agent_version ?? '–'],
           ...(said.drift_repairs === undefined || said.drift_repairs === 0

@@ -91,7 +91,6 @@ export function NewGroupPage(): ReactNode {
           />
         ) : null}
       </div>
-      <p className="note note-plain">{meaningOf(isOrganizations, guardrail)}</p>
       {isOrganizations ? (
         <Segmented
           aria-label="Kind of group"
@@ -104,6 +103,7 @@ export function NewGroupPage(): ReactNode {
           ]}
         />
       ) : null}
+      <p className="note note-plain">{meaningOf(isOrganizations, guardrail)}</p>
       <DraftFields
         draft={draft}
         appliesByLabel={isOrganizations}
