@@ -210,6 +210,8 @@ describe('devices', () => {
     await page.getByRole('textbox', { name: 'Search devices' }).fill('nowhere');
     // Offered twice: beside the filters, and a moment later where the list would be.
     await expectShown(page.getByRole('heading', { name: 'No device matches' }));
+    // Lists that nobody has opened are not drawn.
+    expect(await page.locator('[role=option]').count()).toBe(0);
     const filters = page.getByRole('search', { name: 'Devices' });
     await filters.getByRole('button', { name: 'Show every device' }).click();
     await page.getByRole('combobox', { name: 'Filter by group' }).click();

@@ -48,6 +48,8 @@ export const theme = createTheme({
     // Locking the page behind a dialog would need an inline style.
     Modal: { defaultProps: { lockScroll: false, radius: 'lg', centered: true } },
     Drawer: { defaultProps: { lockScroll: false } },
+    // Lists that nobody has opened are not drawn: five filters would take longer to come up than the devices below them.
+    Combobox: { defaultProps: { keepMounted: false } },
     Tooltip: { defaultProps: { withArrow: true, openDelay: 300 } },
     Menu: { defaultProps: { shadow: 'md' } },
   },
