@@ -43,9 +43,11 @@ function elementsOf({ family, names }: Pick<PeerMap, 'family' | 'names'>, now: M
   return elements;
 }
 
-/** The map, with these members. */
-export function withMembers(map: Omit<PeerMap, 'elements'>, now: MembersByKey): PeerMap {
-  const { name, family, verdict, counters, names } = map;
+/** The map, with these members. It holds on to nothing of the one before, or all that ever were would stay in memory. */
+export function withMembers(
+  { name, family, verdict, counters, names }: Omit<PeerMap, 'elements'>,
+  now: MembersByKey,
+): PeerMap {
   let elements: Map<bigint, ObjectName> | undefined;
   return Object.freeze({
     name,
@@ -54,7 +56,7 @@ export function withMembers(map: Omit<PeerMap, 'elements'>, now: MembersByKey): 
     counters,
     names,
     get elements() {
-      return (elements ??= elementsOf(map, now));
+      return (elements ??= elementsOf({ family, names }, now));
     },
   });
 }

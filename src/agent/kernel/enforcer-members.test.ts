@@ -1,4 +1,7 @@
 /** Proves that devices which rules name come and go by small transactions on maps, and that what others do to these maps is put right. */
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../nft/ast.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
@@ -7,6 +10,7 @@ import type { EffectivePolicy } from '../../policy/effective.ts';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { resolvePolicy } from '../../policy/fleet/resolve.ts';
+import { peersKey } from '../../policy/fleet/selector.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import { Enforcer, type Target } from './enforcer.ts';
@@ -27,6 +31,14 @@ const targetWith = (...addresses: readonly string[]): Target => {
     forwarding: 'on',
   };
 };
+
+/** Frees all that nobody can reach. */
+function collectMemory(): void {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  setFlagsFromString('--no-expose-gc');
+  collect();
+}
 
 class Recorder extends FakeNft {
   readonly batches: (readonly Command[])[] = [];
@@ -66,6 +78,33 @@ describe('a device that rules name', () => {
     expect(nft.batches.map((batch) => batch.map(({ kind }) => kind))).toEqual([['deleteElements', 'deleteElements']]);
     expect((await enforcer.verify()).findings).toEqual([]);
     expect(enforcer.garbage).toBe(0);
+  });
+
+  test('is forgotten with the policy that named it, however many came and went since the chains were made', async () => {
+    const fleet = new Fleet();
+    const targetNow = (form?: Target['named']): Target => {
+      const resolved = resolvePolicy(policy, fleet);
+      const named = form ?? canonicalizeNames(resolved);
+      if (named === undefined) throw new Error('the policy names nobody');
+      const peer = { labels: ['db'] } as const;
+      const members = new Map([[peersKey([peer]), fleet.addressesOf(peer)]]);
+      return { ...targetWith(), policy: canonicalize(resolved), named, membership: { form: named, members } };
+    };
+    const enforcer = new Enforcer({ nft: new FakeNft(), random: Math.random });
+    const first = targetNow();
+    await enforcer.apply(first);
+    const old: WeakRef<object>[] = [];
+    for (let i = 1; i <= 50; i += 1) {
+      fleet.set(deviceIdentity({ id: 'a', addresses: [`10.0.0.${i}`], labels: ['db'] }));
+      const target = targetNow(first.named);
+      await enforcer.apply(target);
+      if (target.membership !== undefined) old.push(new WeakRef(target.membership.members));
+    }
+    await setImmediate();
+    collectMemory();
+    // That of the policy in force, and one that a register may still hold.
+    expect(old.filter((each) => each.deref() !== undefined).length).toBeLessThan(5);
+    expect((await enforcer.verify()).findings).toEqual([]);
   });
 
   test('changes nothing where it has no address', async () => {

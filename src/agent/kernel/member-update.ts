@@ -1,7 +1,7 @@
 /** Owns the short way between two targets that differ only in whom their rules name: from what changed to changes of elements. */
-import { tableNames, type Command, type Ruleset } from '../../nft/ast.ts';
+import { tableNames, type Command, type PeerMap, type Ruleset } from '../../nft/ast.ts';
 import type { CompileOptions } from '../../nft/compile.ts';
-import type { Installed, InstalledTables } from '../../nft/listing.ts';
+import type { Installed, InstalledObject, InstalledTables } from '../../nft/listing.ts';
 import { planMembers } from '../../nft/member-plan.ts';
 import type { MembersByKey } from '../../nft/peer-maps.ts';
 import { rulesOfTable } from '../../nft/plan.ts';
@@ -39,6 +39,17 @@ export function memberUpdate(
   return sameOptions(inForce.target, target) ? planMembers(inForce.ruleset, before.members, after.members) : undefined;
 }
 
+/**
+ * What a map holds, worked out when somebody looks. On its own, because a closure holds on to all around it: within the function below
+ * that is what was installed before, and so everything that ever was.
+ */
+const membersOf = (map: PeerMap): NonNullable<InstalledObject['members']> => ({
+  family: map.family,
+  get elements() {
+    return map.elements;
+  },
+});
+
 /** What the kernel holds once the maps of the ruleset, which are there, hold what it says. */
 export function holding(installed: InstalledTables, ruleset: Ruleset): InstalledTables {
   const [service, forward] = tableNames.map((name): Installed | undefined => {
@@ -47,18 +58,7 @@ export function holding(installed: InstalledTables, ruleset: Ruleset): Installed
     if (table === undefined || maps.size === 0) return table;
     const objects = table.objects.map((each) => {
       const map = each.object === 'map' ? maps.get(each.name) : undefined;
-      if (map === undefined) return each;
-      const { family } = map;
-      return {
-        object: each.object,
-        name: each.name,
-        members: {
-          family,
-          get elements() {
-            return map.elements;
-          },
-        },
-      };
+      return map === undefined ? each : { object: each.object, name: each.name, members: membersOf(map) };
     });
     return { ...table, objects };
   });
