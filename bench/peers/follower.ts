@@ -26,6 +26,7 @@ export class Follower {
   readonly #onReached: () => void;
   #desired: DesiredPolicy | undefined;
   #working: Promise<void> | undefined;
+  #isWorking = false;
   #again = false;
   /** The revision that the kernel reflects, and since when. */
   revision = 0;
@@ -53,12 +54,13 @@ export class Follower {
     this.#source = new InformerSource({ client, organization, device: parseDeviceId(device), onFault });
     this.#source.onChange(() => {
       this.#again = true;
-      this.#working ??= this.#work().finally(() => (this.#working = undefined));
+      if (!this.#isWorking) this.#working = this.#work();
     });
     this.#running = this.#source.run({ signal: this.#end.signal });
   }
 
   async #work(): Promise<void> {
+    this.#isWorking = true;
     try {
       while (this.#again) {
         this.#again = false;
@@ -75,6 +77,9 @@ export class Follower {
       }
     } catch (error) {
       this.#fail(error);
+    } finally {
+      // In the same turn as the last look at `again`: a change cannot fall between.
+      this.#isWorking = false;
     }
   }
 
