@@ -43,23 +43,35 @@ function elementsOf({ family, names }: Pick<PeerMap, 'family' | 'names'>, now: M
   return elements;
 }
 
-/** The map, with these members. It holds on to nothing of the one before, or all that ever were would stay in memory. */
-export function withMembers(
-  { name, family, verdict, counters, names }: Omit<PeerMap, 'elements'>,
-  now: MembersByKey,
-): PeerMap {
-  let elements: Map<bigint, ObjectName> | undefined;
-  return Object.freeze({
-    name,
-    family,
-    verdict,
-    counters,
-    names,
-    get elements() {
-      return (elements ??= elementsOf({ family, names }, now));
-    },
-  });
+/**
+ * A map whose elements are worked out when somebody looks. A class: an object that is written down with getters costs ten times as much to
+ * make. It holds on to nothing of the map before, or all that ever were would stay in memory.
+ */
+class LazyPeerMap implements PeerMap {
+  readonly name: ObjectName;
+  readonly family: PeerMap['family'];
+  readonly verdict: PeerMap['verdict'];
+  readonly counters: PeerMap['counters'];
+  readonly names: PeerMap['names'];
+  readonly #now: MembersByKey;
+  #elements: PeerMap['elements'] | undefined;
+
+  constructor({ name, family, verdict, counters, names }: Omit<PeerMap, 'elements'>, now: MembersByKey) {
+    this.name = name;
+    this.family = family;
+    this.verdict = verdict;
+    this.counters = counters;
+    this.names = names;
+    this.#now = now;
+  }
+
+  get elements(): PeerMap['elements'] {
+    return (this.#elements ??= elementsOf(this, this.#now));
+  }
 }
+
+/** The map, with these members. */
+export const withMembers = (map: Omit<PeerMap, 'elements'>, now: MembersByKey): PeerMap => new LazyPeerMap(map, now);
 
 /** Collects maps, each definition once. */
 export class PeerMaps {

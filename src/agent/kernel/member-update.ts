@@ -1,7 +1,7 @@
 /** Owns the short way between two targets that differ only in whom their rules name: from what changed to changes of elements. */
 import { tableNames, type Command, type PeerMap, type Ruleset } from '../../nft/ast.ts';
 import type { CompileOptions } from '../../nft/compile.ts';
-import type { Installed, InstalledObject, InstalledTables } from '../../nft/listing.ts';
+import type { Installed, InstalledMembers, InstalledTables } from '../../nft/listing.ts';
 import { planMembers } from '../../nft/member-plan.ts';
 import type { MembersByKey } from '../../nft/peer-maps.ts';
 import { rulesOfTable } from '../../nft/plan.ts';
@@ -39,16 +39,20 @@ export function memberUpdate(
   return sameOptions(inForce.target, target) ? planMembers(inForce.ruleset, before.members, after.members) : undefined;
 }
 
-/**
- * What a map holds, worked out when somebody looks. On its own, because a closure holds on to all around it: within the function below
- * that is what was installed before, and so everything that ever was.
- */
-const membersOf = (map: PeerMap): NonNullable<InstalledObject['members']> => ({
-  family: map.family,
-  get elements() {
-    return map.elements;
-  },
-});
+/** What a map holds, worked out when somebody looks. No closure: within the function below that would hold on to all that was installed before. */
+class MembersOfMap implements InstalledMembers {
+  readonly family: PeerMap['family'];
+  readonly #map: PeerMap;
+
+  constructor(map: PeerMap) {
+    this.family = map.family;
+    this.#map = map;
+  }
+
+  get elements(): PeerMap['elements'] {
+    return this.#map.elements;
+  }
+}
 
 /** What the kernel holds once the maps of the ruleset, which are there, hold what it says. */
 export function holding(installed: InstalledTables, ruleset: Ruleset): InstalledTables {
@@ -58,7 +62,7 @@ export function holding(installed: InstalledTables, ruleset: Ruleset): Installed
     if (table === undefined || maps.size === 0) return table;
     const objects = table.objects.map((each) => {
       const map = each.object === 'map' ? maps.get(each.name) : undefined;
-      return map === undefined ? each : { object: each.object, name: each.name, members: membersOf(map) };
+      return map === undefined ? each : { object: each.object, name: each.name, members: new MembersOfMap(map) };
     });
     return { ...table, objects };
   });

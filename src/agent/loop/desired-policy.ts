@@ -51,16 +51,20 @@ export function desiredPolicyFrom(
 }
 
 /** A canonical form that is worked out when somebody looks at it. */
-function lazily(make: () => CanonicalPolicy): CanonicalPolicy {
-  let made: CanonicalPolicy | undefined;
-  return {
-    get inbound() {
-      return (made ??= make()).inbound;
-    },
-    get outbound() {
-      return (made ??= make()).outbound;
-    },
-  };
+class LazyPolicy implements CanonicalPolicy {
+  readonly #make: () => CanonicalPolicy;
+  #made: CanonicalPolicy | undefined;
+
+  constructor(make: () => CanonicalPolicy) {
+    this.#make = make;
+  }
+
+  get inbound(): CanonicalPolicy['inbound'] {
+    return (this.#made ??= this.#make()).inbound;
+  }
+  get outbound(): CanonicalPolicy['outbound'] {
+    return (this.#made ??= this.#make()).outbound;
+  }
 }
 
 /**
@@ -73,8 +77,8 @@ export function withOtherMembers(old: DesiredPolicy, policy: EffectivePolicy): D
   return {
     ...old,
     policy,
-    canonical: lazily(() => canonicalize(policy)),
-    named: lazily(() => canonicalizeNames(policy) ?? membership.form),
+    canonical: new LazyPolicy(() => canonicalize(policy)),
+    named: new LazyPolicy(() => canonicalizeNames(policy) ?? membership.form),
     membership: { form: membership.form, members: membersByKey(policy) },
   };
 }

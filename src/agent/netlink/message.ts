@@ -35,8 +35,9 @@ export const be32 = (value: number): Uint8Array =>
 export const readLe32 = (bytes: Uint8Array, at: number): number =>
   bytes.length < at + 4 ? 0 : viewOf(bytes).getUint32(at, true);
 export const le32 = (value: number): Uint8Array => be32(value).toReversed();
+const encoder = new TextEncoder();
 /** A name as the kernel reads it: with a zero at its end. */
-export const text = (value: string): Uint8Array => new TextEncoder().encode(`${value}\0`);
+export const text = (value: string): Uint8Array => encoder.encode(`${value}\0`);
 
 /** A family of addresses as the kernel numbers it. */
 export const familyNumber = (family: 4 | 6): number => (family === 4 ? 2 : 10);
