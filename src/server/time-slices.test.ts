@@ -70,3 +70,25 @@ test('what is taken away or added while a walk pauses does not disturb it', asyn
   await walk;
   expect(done).toEqual([1, 2, 3]);
 });
+
+test('while others are served between the slices, these are a quarter as long', async () => {
+  const loop = new Loop();
+  const done: number[] = [];
+  const walk = loop.slices.each(
+    Array.from({ length: 40 }, (_, i) => i),
+    (item) => {
+      done.push(item);
+      loop.now += 0.25;
+    },
+  );
+  const counts: number[] = [];
+  const turn = async (servedForMs: number): Promise<void> => {
+    const before = done.length;
+    loop.now += servedForMs;
+    await loop.turn();
+    counts.push(done.length - before);
+  };
+  for (const servedForMs of [0, 0.1, 1, 1, 0.3, 0, 1, 0]) await turn(servedForMs);
+  expect(counts).toEqual([8, 8, 2, 2, 2, 8, 2, 8]);
+  await walk;
+});

@@ -7,17 +7,23 @@ export interface TimeSlicesOptions {
   readonly defer: (run: () => void) => void;
 }
 
-/** Some times what a plain request takes: whoever is served meanwhile hardly notices. */
+/** Some times what a plain request takes: whoever comes meanwhile hardly notices. */
 const sliceMs = 2;
+/** While others are served: a request takes several turns of the event loop until it is answered, and each of them waits for a slice. */
+const shortSliceMs = 0.5;
+/** A turn of the event loop between two slices that took longer than this has served others. */
+const idleTurnMs = 0.2;
 
 /**
  * Walks over whole fleets ask between two small pieces of work. However many of them there are, a turn of the event loop holds one slice,
- * and the one that has waited longest gets it.
+ * and the one that has waited longest gets it. A slice is shorter while somebody else is served.
  */
 export class TimeSlices {
   readonly #o: TimeSlicesOptions;
   readonly #waiting: (() => void)[] = [];
   #endsAt = Number.NEGATIVE_INFINITY;
+  /** When a walk last saw that its slice was over. */
+  #pausedAt = Number.NEGATIVE_INFINITY;
   #deferred = false;
 
   constructor(options: TimeSlicesOptions) {
@@ -26,7 +32,9 @@ export class TimeSlices {
 
   /** Undefined while the slice lasts; otherwise to be awaited before the next piece. */
   next(): Promise<void> | undefined {
-    if (this.#o.monotonic() < this.#endsAt) return undefined;
+    const now = this.#o.monotonic();
+    if (now < this.#endsAt) return undefined;
+    this.#pausedAt = now;
     return new Promise((resolve) => {
       this.#waiting.push(resolve);
       this.#schedule();
@@ -49,7 +57,9 @@ export class TimeSlices {
     this.#o.defer(() => {
       this.#deferred = false;
       const run = this.#waiting.shift();
-      this.#endsAt = this.#o.monotonic() + sliceMs;
+      const now = this.#o.monotonic();
+      const betweenMs = now - Math.max(this.#pausedAt, this.#endsAt);
+      this.#endsAt = now + (betweenMs > idleTurnMs ? shortSliceMs : sliceMs);
       run?.();
       if (this.#waiting.length > 0) this.#schedule();
     });

@@ -9,6 +9,7 @@ import type { Peer } from '../../policy/rule.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import { groupContent, type GroupContent } from './group-content.ts';
+import { TouchLists, untouched } from './touch-lists.ts';
 import type { Touch } from './verdict.ts';
 
 export interface ModelDevice {
@@ -46,9 +47,6 @@ export interface CohortPolicy {
   readonly key: string;
 }
 
-/** Changes that are remembered of each device: enough for whoever waits for one that others have followed. */
-const mostTouches = 8;
-
 const listOf = (value: unknown): readonly GroupId[] => (Array.isArray(value) ? value.map(parseGroupId) : []);
 
 function parsed(json: string): Readonly<Record<string, unknown>> {
@@ -84,6 +82,7 @@ export class PolicyModel {
   readonly #peersChangedAt = new Map<string, number>();
   /** Of each cohort, as far as it was asked for since something last changed. */
   readonly #policies = new Map<string, CohortPolicy>();
+  readonly #touchLists = new TouchLists();
   #default: GroupId | undefined;
   #loaded = false;
   /** In the order of their ids, as far as that was asked for since one came or left. */
@@ -169,7 +168,7 @@ export class PolicyModel {
     const hostname = typeof record['hostname'] === 'string' ? record['hostname'] : '';
     const identity = deviceIdentity(record as unknown as IdentityRecord);
     const cohort = JSON.stringify([list, identity.labels]);
-    this.devices.set(id, { id, hostname, list, identity, cohort, revision, touches: old?.touches ?? [] });
+    this.devices.set(id, { id, hostname, list, identity, cohort, revision, touches: old?.touches ?? untouched });
     if (!this.#loaded) return;
     this.#refresh(id, revision);
     await this.#peersChanged(old?.identity, identity, revision);
@@ -291,6 +290,6 @@ export class PolicyModel {
     if (device.touches.at(-1)?.key === key) return;
     // One that came while the log was followed was touched then, and not before.
     const touch = revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };
-    this.devices.set(id, { ...device, touches: [...device.touches, touch].slice(-mostTouches) });
+    this.devices.set(id, { ...device, touches: this.#touchLists.after(device.touches, touch) });
   }
 }
