@@ -3,7 +3,7 @@
  * hundreds of files each and takes them away again, which on a disk costs the kernel six times as much, though nothing of it need last.
  */
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, readdir, rm, statfs, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readlink, rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { isRunning } from './processes.ts';
@@ -13,23 +13,30 @@ const memory = '/dev/shm';
 const leastRoom = 2 * 2 ** 30;
 const leastMemory = 4 * 2 ** 30;
 
-/** Named after its process, so that the next run finds what one that was killed has left; short, because sockets lie there. */
-const ownerOf = (name: string): number => Number(/^rf-(\d+)$/.exec(name)?.[1]);
+/**
+ * Named after its process and the numbers' own space, so that the next run finds what one that was killed has left, and nothing of a
+ * container that shares this memory; short, because sockets lie there.
+ */
+async function prefix(): Promise<string> {
+  const [space = ''] = /\d+/.exec(await readlink('/proc/self/ns/pid')) ?? [];
+  return `rf-${Number(space).toString(36)}-`;
+}
 
-async function removeAbandoned(): Promise<void> {
-  const abandoned = (await readdir(memory)).filter((name) => {
-    const owner = ownerOf(name);
-    return owner === process.pid || (owner > 0 && !isRunning(owner));
-  });
-  for (const name of abandoned) await rm(join(memory, name), { recursive: true, force: true });
+async function removeAbandoned(ours: string): Promise<void> {
+  for (const name of (await readdir(memory)).filter((each) => each.startsWith(ours))) {
+    const owner = Number(name.slice(ours.length));
+    const isInUse = owner !== process.pid && isRunning(owner);
+    if (!isInUse) await rm(join(memory, name), { recursive: true, force: true });
+  }
 }
 
 /** A folder like /tmp in memory; fails where there is no room, or where no program may be run from. */
 async function makeFolder(): Promise<string> {
   const { bavail, bsize } = await statfs(memory);
   if (bavail * bsize < leastRoom || process.availableMemory() < leastMemory) throw new Error('no room');
-  await removeAbandoned();
-  const folder = join(memory, `rf-${process.pid}`);
+  const ours = await prefix();
+  await removeAbandoned(ours);
+  const folder = join(memory, `${ours}${process.pid}`);
   await mkdir(folder);
   try {
     await chmod(folder, 0o1777);
