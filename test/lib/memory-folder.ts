@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { isRunning } from './processes.ts';
 
 const memory = '/dev/shm';
-/** A run takes less than half of one GiB; what else the machine does wants memory too. */
+/** The tests of the database were seen to take a fifth of one GiB at a time; what else the machine does wants memory too. */
 const leastRoom = 2 * 2 ** 30;
 const leastMemory = 4 * 2 ** 30;
 
