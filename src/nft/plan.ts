@@ -105,14 +105,18 @@ export const install = (desired: Ruleset, tables: Iterable<TableName> = tableNam
     return rules === undefined ? [] : about(table, installTable(rules));
   });
 
-/** Takes our tables away, whether or not they are there. */
-export const remove = (): readonly Command[] => tableNames.flatMap((table) => about(table, removeTable));
+/** Takes these tables away, all of ours unless told, whether or not they are there. */
+export const remove = (tables: Iterable<TableName> = tableNames): readonly Command[] =>
+  [...tables].flatMap((table) => about(table, removeTable));
 
 /**
- * Replaces our tables, whatever they hold, as one transaction. The way out where single objects cannot be named or
+ * Replaces these tables, all of ours unless told, whatever they hold, as one transaction. The way out where single objects cannot be named or
  * mended; it may lose a few permitted packets, and lets no forbidden one pass.
  */
-export const rebuild = (desired: Ruleset): readonly Command[] => [...remove(), ...install(desired)];
+export const rebuild = (desired: Ruleset, tables: ReadonlySet<TableName> = new Set(tableNames)): readonly Command[] => [
+  ...remove(tables),
+  ...install(desired, tables),
+];
 
 /** Whether there is nothing to do. */
 export const isEmpty = ({ members, stage, flip, collect }: Update): boolean =>

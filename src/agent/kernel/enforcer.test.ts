@@ -321,6 +321,17 @@ describe('when', () => {
     for (const seen of nft.seen.slice(from)) expect(seen).toEqual(web.policy);
   });
 
+  test('a deleted table is there again before its deletion is told, a repair leaves its rules as they are', async () => {
+    const { nft, enforcer } = start();
+    await enforcer.apply(web);
+    const whole = await Promise.all([nft.list(), nft.list('service-forward')]);
+    await nft.run([{ kind: 'addTable' }, { kind: 'deleteTable' }]);
+    await enforcer.inspect();
+    await enforcer.repair({ tables: new Set<TableName>(['service', 'service-forward']), chains: new Set() });
+    expect(await Promise.all([nft.list(), nft.list('service-forward')])).toEqual(whole);
+    expect((await enforcer.inspect()).findings).toEqual([]);
+  });
+
   test('nothing was ever put in force, nothing is repaired', async () => {
     const { nft, enforcer } = start();
     await enforcer.repair(everything);

@@ -12,7 +12,7 @@ import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile.t
 import { decompile, type Decompiled } from '../../nft/decompile.ts';
 import type { Installed, InstalledTables } from '../../nft/listing.ts';
 import type { Finding } from '../../nft/read-chain.ts';
-import { install, plan, rebuild, remove, rulesOfTable, type Update } from '../../nft/plan.ts';
+import { plan, rebuild, remove, rulesOfTable, type Update } from '../../nft/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same.ts';
@@ -204,7 +204,8 @@ export class Enforcer {
       return;
     }
     if (!whole && (await this.#attempt(pessimistic(ruleset, 'sound')))) return;
-    if (whole && (await this.#attempt({ stage: [], flip: install(ruleset, change.tables) }))) return;
+    // A table that was deleted may be there again: an inspection can come before the monitor's word. To add to it would double its rules.
+    if (whole && (await this.#attempt({ stage: [], flip: rebuild(ruleset, change.tables) }))) return;
     await this.#nft.run(rebuild(ruleset));
   }
 
