@@ -3,7 +3,7 @@ import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { FarEnd, FlowTable } from './flow-table.ts';
 import { localFlows, revocationJudge, type Flow, type LocalFlow } from './flows.ts';
-import { InParts } from './in-parts.ts';
+import { BatchQueue } from './batch-queue.ts';
 import type { RoutedInterface, RouteTable, Way } from './route-table.ts';
 
 export interface Revocation {
@@ -43,7 +43,7 @@ export async function revokeFlows({ routes, table }: RevocationPorts, revocation
   const isLocal = (address: string): boolean => addresses.has(address);
   const isOver = interfaceFinder(routes, addresses, routed);
   let [count, trouble]: [number, string | undefined] = [0, undefined];
-  const ending = new InParts<LocalFlow>(async (candidates) => {
+  const ending = new BatchQueue<LocalFlow>(async (candidates) => {
     const over = await isOver(candidates);
     const revoked = candidates.filter(
       (flow) => over(flow) || (addresses.get(flow.local) === true && isLinkLocal(flow.remote)),

@@ -25,7 +25,7 @@ import { logRequest } from './observe/request-log.ts';
 import { addressOf, subscriberOf } from './request/address.ts';
 import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
-import { showFirst } from './listener/first-look.ts';
+import { answerBefore } from './listener/before-framework.ts';
 import type { Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
 import { unknownRoute } from './pages/unknown.ts';
@@ -182,6 +182,6 @@ export function buildApp(options: AppOptions): FastifyInstance {
   const streams = new StreamRequests({ entrance, stream, bodyLimits, log, metrics, health, behindProxies });
   registerOperations(app, { services, entrance, streams, answerTimeoutMs });
   registerSignIn(app, { ...options.signIn, store: services.store, log });
-  showFirst(app.server, (request, response) => streams.take(request, response));
+  answerBefore(app.server, (request, response) => streams.take(request, response));
   return app;
 }

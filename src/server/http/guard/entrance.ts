@@ -18,7 +18,7 @@ import type { Lookups } from './lookups.ts';
 import type { RequestLimits } from './request-limits.ts';
 
 /** A request, as far as the way in looks at it. */
-export interface Asking {
+export interface RequestToAdmit {
   readonly id: string;
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
@@ -75,7 +75,7 @@ export class Entrance {
   }
 
   /** Lets the caller in to the operation, or throws what is to be answered. `params` are the variables of the path as they were written. */
-  async admit(id: OperationId, request: Asking, params: Readonly<Record<string, unknown>>): Promise<Admitted> {
+  async admit(id: OperationId, request: RequestToAdmit, params: Readonly<Record<string, unknown>>): Promise<Admitted> {
     if (!acceptsJson(request.headers.accept)) {
       throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
     }
@@ -91,7 +91,7 @@ export class Entrance {
   }
 
   /** The credential that a request comes with; a cookie only where there is no header, and never for a forged write. */
-  #presentedBy(request: Asking): Presented {
+  #presentedBy(request: RequestToAdmit): Presented {
     const { authorization, cookie } = request.headers;
     const { publicUrl } = this.#o;
     if (authorization !== undefined || cookie === undefined || publicUrl === undefined) return { authorization };

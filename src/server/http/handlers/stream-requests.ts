@@ -53,7 +53,7 @@ function organizationIn(url: string): string | undefined {
 }
 
 /** One such request on its way. */
-class Underway {
+class PendingRequest {
   readonly found: FoundRequest;
   readonly #began = performance.now();
   admitted: Admitted | undefined;
@@ -91,11 +91,11 @@ export class StreamRequests {
 
   /** Answers a request for a stream, however it was found. */
   answer(found: FoundRequest): void {
-    const request = new Underway(found);
+    const request = new PendingRequest(found);
     this.#open(request).catch((failure: unknown) => this.#refuse(request, failure));
   }
 
-  async #open(request: Underway): Promise<void> {
+  async #open(request: PendingRequest): Promise<void> {
     const { id, ip, params, raw, response } = request.found;
     const asking = { id, method: 'POST', headers: raw.headers, ip, socket: raw.socket };
     const admitted = await this.#o.entrance.admit(operation, asking, params);
@@ -111,7 +111,7 @@ export class StreamRequests {
     await this.#o.stream({ admitted, params: variables, id, body, elapsedMs, raw, response, onOpen });
   }
 
-  async #read(request: Underway): Promise<unknown> {
+  async #read(request: PendingRequest): Promise<unknown> {
     const { raw } = request.found;
     if (!hasBody(raw.headers)) return undefined;
     request.isUnread = true;
@@ -120,7 +120,7 @@ export class StreamRequests {
     return body;
   }
 
-  #refuse(request: Underway, failure: unknown): void {
+  #refuse(request: PendingRequest, failure: unknown): void {
     const { id, raw, response } = request.found;
     const { status, headers, body } = problemAnswer(failure, { id, method: 'POST', url: raw.url ?? '' }, this.#o.log);
     if (request.isOpen) {
@@ -141,7 +141,7 @@ export class StreamRequests {
     response.end(body);
   }
 
-  #log({ found: { id, raw }, admitted, elapsedMs }: Underway, status: number): void {
+  #log({ found: { id, raw }, admitted, elapsedMs }: PendingRequest, status: number): void {
     const principal = admitted?.principal;
     const about = { id, method: 'POST', url: raw.url ?? '', operation, principal, status, ms: elapsedMs } as const;
     logRequest(this.#o, about);

@@ -4,7 +4,7 @@
  * It promises that parts are done one after the other and hold everything in the order in which it came; and that after a part
  * that failed no other is begun.
  */
-export class InParts<T> {
+export class BatchQueue<T> {
   readonly #work: (part: readonly T[]) => Promise<void>;
   #waiting: T[] = [];
   #working: Promise<void> | undefined;

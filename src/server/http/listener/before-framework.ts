@@ -5,7 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
  * Shows `takes` every request of the server before the framework, which gets those that it leaves. Further servers that the framework
  * opens by itself, as for both addresses of `localhost`, show theirs to the framework alone.
  */
-export function showFirst(
+export function answerBefore(
   server: Server,
   takes: (request: IncomingMessage, response: ServerResponse) => boolean,
 ): void {

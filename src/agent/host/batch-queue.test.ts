@@ -1,12 +1,12 @@
 /** Proves that work is done in parts while more of it comes, in order, and not beyond a failure. */
 import { describe, expect, test } from 'vitest';
-import { InParts } from './in-parts.ts';
+import { BatchQueue } from './batch-queue.ts';
 
 /** Parts that are done when the test says so. */
 function parts() {
   const begun: (readonly number[])[] = [];
   const open: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
-  const work = new InParts<number>((part) => {
+  const work = new BatchQueue<number>((part) => {
     begun.push(part);
     return new Promise((resolve, reject) => open.push({ resolve, reject }));
   });
