@@ -14,11 +14,12 @@ import { measurePackets } from './agent/packets.ts';
 import { searchWorst } from './agent/search.ts';
 import { measureStart } from './agent/start.ts';
 import { applyArgument, applyFromInput, measureWorst } from './agent/worst.ts';
-import { goalTable, type Goal } from './lib/goals.ts';
+import type { Goal } from './lib/goals.ts';
+import { measureParts } from './lib/parts.ts';
 import { buildOurs } from './watch/tools.ts';
 
 /** A search takes minutes, and what it finds is for whoever changes the compiler: only by its name. */
-const unlessNamed = new Set(['search']);
+const onlyByName = new Set(['search']);
 
 async function measure(named: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-agent-'));
@@ -35,14 +36,7 @@ async function measure(named: readonly string[]): Promise<void> {
     },
   };
   try {
-    const chosen = named.length > 0 ? named : Object.keys(parts).filter((name) => !unlessNamed.has(name));
-    const unknown = chosen.filter((name) => !Object.hasOwn(parts, name));
-    if (unknown.length > 0)
-      throw new Error(`no such part: ${unknown.join(', ')}; there are: ${Object.keys(parts).join(', ')}`);
-    const goals: Goal[] = [];
-    for (const name of chosen) goals.push(...((await parts[name]?.()) ?? []));
-    console.log('\nThe goals:\n');
-    console.log(goalTable(goals));
+    await measureParts({ parts, asked: named, onlyByName });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

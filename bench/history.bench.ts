@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
-import { goalTable, median } from './lib/goals.ts';
+import { median, showGoals } from './lib/goals.ts';
 import { ProcessorMeter, sumOf } from './lib/processor-time.ts';
 import { figure, table } from './lib/table.ts';
 
@@ -118,7 +118,14 @@ try {
       ]),
     ),
   );
-  console.log(goalTable([...measured].map(([what, one]) => ({ what, goal: 1.1, measured: ratioOf(one), unit: '×' }))));
+  showGoals(
+    [...measured].map(([name, one]) => ({
+      what: `history beside none: ${name}`,
+      goal: 1.1,
+      measured: ratioOf(one),
+      unit: '×',
+    })),
+  );
 } finally {
   for (const side of sides) await side.close().catch(() => {});
   await rm(folder, { recursive: true, force: true });

@@ -7,7 +7,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { goalTable, type Goal } from './lib/goals.ts';
+import type { Goal } from './lib/goals.ts';
+import { measureParts } from './lib/parts.ts';
 import { measureFleet } from './peers/fleet.ts';
 import { followersArgument, serveFollowers } from './peers/follower-process.ts';
 import { measureKernel } from './peers/kernel.ts';
@@ -15,7 +16,7 @@ import { measurePeerPackets } from './peers/packets.ts';
 import { measureChurn } from './peers/churn.ts';
 import { buildOurs } from './watch/tools.ts';
 
-async function measureParts(asked: readonly string[]): Promise<void> {
+async function measure(asked: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-peers-'));
   let built: string | undefined;
   const program = (): string => (built ??= buildOurs(folder));
@@ -25,24 +26,8 @@ async function measureParts(asked: readonly string[]): Promise<void> {
     fleet: () => measureFleet(program()),
     churn: () => measureChurn(program()),
   };
-
-  const unknown = asked.filter((name) => !Object.hasOwn(parts, name));
-  if (unknown.length > 0)
-    throw new Error(`no such part: ${unknown.join(', ')}; there are: ${Object.keys(parts).join(', ')}`);
-  const goals: Goal[] = [];
   try {
-    for (const [name, measure] of Object.entries(parts)) {
-      if (asked.length > 0 && !asked.includes(name)) continue;
-      try {
-        goals.push(...(await measure()));
-      } catch (error) {
-        // The others are measured all the same.
-        console.error(`\n${name} failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
-        process.exitCode = 1;
-      }
-    }
-    console.log('\nThe goals:\n');
-    console.log(goalTable(goals));
+    await measureParts({ parts, asked });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -50,4 +35,4 @@ async function measureParts(asked: readonly string[]): Promise<void> {
 
 const args = process.argv.slice(2);
 if (args.includes(followersArgument)) serveFollowers();
-else await measureParts(args);
+else await measure(args);

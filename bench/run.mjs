@@ -1,20 +1,23 @@
 /**
  * Runs the benchmarks, all or those named: `npm run bench`, `npm run bench -- compile watch`, `npm run bench -- --list`.
- * Of a long one, parts can be named: `npm run bench -- watch:listing,replicas`.
+ * Of a long one, parts can be named: `npm run bench -- watch:listing,replicas`. One that fails leaves the others to run; the end is a table of all goals.
  */
 import { build } from 'esbuild';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { arch, cpus, loadavg, release, type } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { nativeHashes } from '../scripts/native-hashes.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const ending = /\.bench\.(mjs|ts)$/;
+const ending = /\.bench\.ts$/;
 const files = readdirSync(here)
   .filter((file) => ending.test(file))
   .toSorted();
+const folder = join(here, '..', 'node_modules', '.cache', 'ringfence-bench', String(process.pid));
+/** Longer takes none: one that hangs must not end the run. */
+const patienceMs = 20 * 60_000;
 const nameOf = (/** @type {string} */ file) => file.replace(ending, '');
 
 /**
@@ -37,18 +40,13 @@ function choose(names) {
 }
 
 /**
- * TypeScript is bundled first, as the product is, so that what is measured is what ships. The bundle lies inside
- * node_modules, where npm packages are found from.
+ * Bundled first, as the product is, so that what is measured is what ships. The bundle lies inside node_modules, where npm packages are found from.
  * @param {string} file
  */
-async function runnable(file) {
-  const source = join(here, file);
-  if (file.endsWith('.mjs')) return source;
-  const folder = join(here, '..', 'node_modules', '.cache', 'ringfence-bench', String(process.pid));
-  mkdirSync(folder, { recursive: true });
-  const outfile = join(folder, `${nameOf(file)}.mjs`);
+async function bundled(file) {
+  const outfile = join(folder, `${basename(file, '.ts')}.mjs`);
   await build({
-    entryPoints: [source],
+    entryPoints: [join(here, file)],
     outfile,
     bundle: true,
     packages: 'external',
@@ -75,19 +73,23 @@ if (args.includes('--list')) {
   );
   /** @type {string[]} */
   const failed = [];
+  const goals = join(folder, 'goals');
+  mkdirSync(goals, { recursive: true });
   for (const file of chosen) {
     console.log(`\n# ${nameOf(file)}`);
-    const program = await runnable(file);
+    const program = await bundled(file);
     const parts = asked.get(nameOf(file)) ?? [];
+    const began = Date.now();
     const { status } = spawnSync(process.execPath, ['--expose-gc', '--enable-source-maps', program, ...parts], {
       stdio: 'inherit',
+      timeout: patienceMs,
+      env: { ...process.env, RINGFENCE_BENCH_GOALS: join(goals, nameOf(file)) },
     });
     if (status !== 0) failed.push(nameOf(file));
+    console.log(`\n(${nameOf(file)}: ${Math.round((Date.now() - began) / 1_000)} s)`);
   }
-  rmSync(join(here, '..', 'node_modules', '.cache', 'ringfence-bench', String(process.pid)), {
-    recursive: true,
-    force: true,
-  });
+  spawnSync(process.execPath, [await bundled('lib/summary.ts'), goals], { stdio: 'inherit' });
+  rmSync(folder, { recursive: true, force: true });
   if (failed.length > 0) {
     process.stderr.write(`bench: failed: ${failed.join(', ')}\n`);
     process.exitCode = 1;

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { Api } from '../test/lib/http.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';
-import { at } from './lib/goals.ts';
+import { at, showGoals } from './lib/goals.ts';
 import { figure, table } from './lib/table.ts';
 import { attack, attackers as known, type Attacker, type Foothold, type Pace } from './soak/attacks.ts';
 import { HonestLoad, type Slice, type World } from './soak/honest.ts';
@@ -221,6 +221,15 @@ async function soak(pid: number, { world, footholds }: Stage): Promise<boolean> 
   for (const failure of new Set(failures.slice(0, 20))) console.log(`failed: ${failure}`);
   const slow = attackers.filter((kind) => at(all(under.get(kind) ?? [], 'times'), 0.99) > most.ratio * base);
   const swollen = last > warm * most.growth + most.growthMB;
+  showGoals([
+    ...attackers.map((kind) => ({
+      what: `honest p99 beside ${kind}, ÷ quiet`,
+      goal: most.ratio,
+      measured: at(all(under.get(kind) ?? [], 'times'), 0.99) / base,
+      unit: '×',
+    })),
+    { what: 'honest requests that failed, and streams lost', goal: 0, measured: failures.length + lost, unit: '' },
+  ]);
   if (slow.length > 0) console.log(`too slow beside: ${slow.join(', ')}`);
   if (swollen) console.log(`memory grew from ${figure(warm)} to ${figure(last)} MB`);
   return slow.length === 0 && !swollen && failures.length === 0 && lost === 0;

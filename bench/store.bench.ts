@@ -1,6 +1,6 @@
 /**
  * Measures the store without HTTP, on one organization: a single writer beside the bare statement, and 64 writers grouped beside 64 that are
- * not. Every side runs the same statement, with its audit entry, on the same durable PostgreSQL in the same run; only writes that took
+ * not, and beside the grouped statement without a store. Every side runs the same statement, with its audit entry, on the same durable PostgreSQL in the same run; only writes that took
  * place count. Floor: that statement by pgbench. Not measured: HTTP, rights, several servers.
  */
 import { rm } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { openStore } from '../src/server/store/open.ts';
 import type { Actor } from '../src/server/store/contract/actor.ts';
 import { device } from '../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
-import { median } from './lib/median.ts';
+import { median, showGoals } from './lib/goals.ts';
 import { pgbench, updateCall, updateFunction, updateNote } from './lib/pgbench.ts';
 import { figure, table } from './lib/table.ts';
 
@@ -93,21 +93,22 @@ try {
   const script = `SELECT org, device, me FROM bench_targets WHERE i = :client_id \\gset\n${updateCall}`;
 
   let serial = 0;
+  const itemOf = (c: number, n: number): Record<string, unknown> => ({
+    id: devices[c]?.id,
+    hostname: `host ${c} ${n} ${(serial += 1)}`,
+    prefix_given: false,
+    at: new Date().toISOString(),
+    actor: user_id,
+    audit_id: crypto.randomUUID(),
+    audit_operation: audit.operation,
+    audit_fields: audit.fields,
+    audit_credential: audit.credential.kind,
+    audit_credential_id: audit.credential.id,
+    audit_address: audit.address,
+    audit_request: audit.request_id,
+  });
   const valuesOf = (c: number, n: number): unknown[] => {
-    const item: Record<string, unknown> = {
-      id: devices[c]?.id,
-      hostname: `host ${c} ${n} ${(serial += 1)}`,
-      prefix_given: false,
-      at: new Date().toISOString(),
-      actor: user_id,
-      audit_id: crypto.randomUUID(),
-      audit_operation: audit.operation,
-      audit_fields: audit.fields,
-      audit_credential: audit.credential.kind,
-      audit_credential_id: audit.credential.id,
-      audit_address: audit.address,
-      audit_request: audit.request_id,
-    };
+    const item = itemOf(c, n);
     return [org, ...updateDevice.columns.map((column) => item[column] ?? null)];
   };
   const statement = (c: number, n: number) => ({ ...updateDevice.one, values: valuesOf(c, n) });
@@ -131,6 +132,13 @@ try {
     return true;
   };
 
+  /** All of them in one statement, as the store sends it, and the next as soon as it is answered: nobody waits for anybody. */
+  const groupedStatement = async (_: number, n: number): Promise<boolean> => {
+    const items = JSON.stringify(devices.map((_device, c) => itemOf(c, n)));
+    return (await of(0).query({ ...updateDevice.many, values: [org, items] })).rows.length > 0;
+  };
+  const everyOne = ({ perSecond, p50 }: Result): Result => ({ perSecond: perSecond * crowd, p50 });
+
   const round = async (): Promise<Record<string, Result>> => ({
     'pgbench, 1 client': {
       perSecond: await pgbench({ database, dir, clients: 1, seconds }, script),
@@ -140,6 +148,7 @@ try {
     'ungrouped by trying again, 64 writers': await load(crowd, optimistic),
     'ungrouped by waiting for the lock, 64 writers': await load(crowd, locked),
     'store, 64 writers': await load(crowd, grouped),
+    'grouped statement alone, 64 writes each': everyOne(await load(1, groupedStatement)),
   });
   const results = new Map<string, Result[]>();
   await load(crowd, grouped);
@@ -157,32 +166,38 @@ try {
   console.log(`\nOne organization, ${seconds} s each, ${rounds} rounds: median and worst\n`);
   console.log(table(['side', 'writes/s', 'worst/s', 'p50 ms'], rows));
   /** The median of what each round says: its sides were measured one right after the other. */
-  const ratio = (name: string, ...others: readonly string[]): string => {
+  const ratio = (name: string, ...others: readonly string[]): number => {
     const found = (which: string, index: number): number => results.get(which)?.[index]?.perSecond ?? Number.NaN;
     const each = (results.get(name) ?? []).map(
       ({ perSecond }, index) => perSecond / Math.max(...others.map((other) => found(other, index))),
     );
-    return figure(median(each));
+    return median(each);
   };
-  console.log('');
-  console.log(
-    table(
-      ['goal', 'asked', 'measured'],
-      [
-        [
-          '64 writers: grouped ÷ ungrouped (the better of the two)',
-          '≥ 15',
-          ratio(
-            'store, 64 writers',
-            'ungrouped by trying again, 64 writers',
-            'ungrouped by waiting for the lock, 64 writers',
-          ),
-        ],
-        ['1 writer: store ÷ statement', '≥ 1', ratio('store, 1 writer', 'statement, 1 writer')],
-        ['1 writer: pgbench ÷ store', '-', ratio('pgbench, 1 client', 'store, 1 writer')],
-      ],
-    ),
-  );
+  const ungrouped = ['ungrouped by trying again, 64 writers', 'ungrouped by waiting for the lock, 64 writers'];
+  showGoals([
+    {
+      what: '64 writers: grouped ÷ ungrouped (the better of the two)',
+      goal: 15,
+      measured: ratio('store, 64 writers', ...ungrouped),
+      unit: '×',
+      atLeast: true,
+    },
+    {
+      what: '64 writers: store ÷ grouped statement alone',
+      goal: 0.5,
+      measured: ratio('store, 64 writers', 'grouped statement alone, 64 writes each'),
+      unit: '×',
+      atLeast: true,
+    },
+    {
+      what: '1 writer: store ÷ statement',
+      goal: 1,
+      measured: ratio('store, 1 writer', 'statement, 1 writer'),
+      unit: '×',
+      atLeast: true,
+      beside: `pgbench ${figure(ratio('pgbench, 1 client', 'store, 1 writer'))} × store`,
+    },
+  ]);
 } finally {
   await Promise.all(clients.map((client) => client.end()));
   await store.close();

@@ -5,7 +5,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { goalTable, type Goal } from './lib/goals.ts';
+import type { Goal } from './lib/goals.ts';
+import { measureParts } from './lib/parts.ts';
 import { table } from './lib/table.ts';
 import type { Bench, Part } from './watch/bench.ts';
 import { fanOut, fanOuts } from './watch/fanout.ts';
@@ -13,28 +14,8 @@ import { BenchDatabase } from './watch/ours.ts';
 import { flat, listing, many, opening, reconnect, replicas, stuck } from './watch/parts.ts';
 import { buildOurs, compile } from './watch/tools.ts';
 
-const parts: Readonly<Record<string, (bench: Bench) => Promise<Part>>> = {
-  '1k': (bench) => fanOut(bench, fanOuts['1k']),
-  '10k': (bench) => fanOut(bench, fanOuts['10k']),
-  '19k': (bench) => fanOut(bench, fanOuts['19k']),
-  opening,
-  listing,
-  reconnect,
-  stuck,
-  replicas,
-  flat,
-  many,
-};
-
-const asked = process.argv.slice(2);
-const unknown = asked.filter((name) => !(name in parts));
-if (unknown.length > 0)
-  throw new Error(`no such part: ${unknown.join(', ')}; there are: ${Object.keys(parts).join(', ')}`);
-
 const folder = mkdtempSync(join(tmpdir(), 'rf-bench-'));
 const database = await BenchDatabase.start(folder);
-const goals: Goal[] = [];
-const failed: string[] = [];
 try {
   const bench: Bench = {
     folder,
@@ -43,25 +24,24 @@ try {
     load: compile('load.c', folder),
     floor: compile('floor.c', folder),
   };
-  for (const [name, part] of Object.entries(parts)) {
-    if (asked.length > 0 && !asked.includes(name)) continue;
-    const began = Date.now();
-    try {
-      const done = await part(bench);
-      const seconds = Math.round((Date.now() - began) / 1_000);
-      console.log(`\n${done.title}\n\n${table(done.head, done.rows)}\n\n(${name}: ${seconds} s)`);
-      goals.push(...(done.goals ?? []));
-    } catch (error) {
-      // The others can still be measured; that one is missing is told at the end too.
-      failed.push(name);
-      console.log(`\n${name} failed: ${error instanceof Error ? error.message : String(error)}`);
-    }
-  }
-  console.log(`\nThe goals:\n\n${goalTable(goals)}`);
-  if (failed.length > 0) {
-    console.log(`\nNot measured, because it failed: ${failed.join(', ')}`);
-    process.exitCode = 1;
-  }
+  const shown = (part: (given: Bench) => Promise<Part>) => async (): Promise<readonly Goal[]> => {
+    const { title, head, rows, goals = [] } = await part(bench);
+    console.log(`\n${title}\n\n${table(head, rows)}`);
+    return goals;
+  };
+  const parts = {
+    '1k': shown((given) => fanOut(given, fanOuts['1k'])),
+    '10k': shown((given) => fanOut(given, fanOuts['10k'])),
+    '19k': shown((given) => fanOut(given, fanOuts['19k'])),
+    opening: shown(opening),
+    listing: shown(listing),
+    reconnect: shown(reconnect),
+    stuck: shown(stuck),
+    replicas: shown(replicas),
+    flat: shown(flat),
+    many: shown(many),
+  };
+  await measureParts({ parts, asked: process.argv.slice(2) });
 } finally {
   await database.stop();
   rmSync(folder, { recursive: true, force: true });

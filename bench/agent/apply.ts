@@ -11,7 +11,7 @@ import { parseInterfaceName } from '../../src/nft/names.ts';
 import { install } from '../../src/nft/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';
 import { Namespace } from '../../test/lib/netns.ts';
-import { table } from '../lib/table.ts';
+import { figure, table } from '../lib/table.ts';
 import { median, type Goal } from '../lib/goals.ts';
 import { policyOfSize } from './ranges.ts';
 
@@ -54,6 +54,7 @@ export async function measureApply(): Promise<readonly Goal[]> {
           goal: 1,
           measured: median(fromNothing) / median(loaded),
           unit: '×',
+          beside: `${figure(median(fromNothing))} and ${figure(median(loaded))} ms`,
         });
       rows.push([
         count.toLocaleString('en-US'),

@@ -18,7 +18,7 @@ import { parseGroupId } from '../../src/policy/ids.ts';
 import { Namespace } from '../../test/lib/netns.ts';
 import { median, type Goal } from '../lib/goals.ts';
 import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
-import { table } from '../lib/table.ts';
+import { figure, table } from '../lib/table.ts';
 import { buildOurs, compile, residentKb, root } from '../watch/tools.ts';
 import { flips, now, Witness } from './witness.ts';
 
@@ -219,8 +219,20 @@ export async function measureStart(): Promise<readonly Goal[]> {
       rows.push([way.name, ...times, idle[0] ?? 0, resident, idle[1] ?? 0]);
       if (way.shipped)
         goals.push(
-          { what: 'start of the agent until in force, median', goal: 200, measured: inForce, unit: 'ms' },
-          { what: 'memory of the started agent', goal: 60, measured: resident, unit: 'MB' },
+          {
+            what: 'start of the agent until in force, median',
+            goal: 200,
+            measured: inForce,
+            unit: 'ms',
+            beside: `the runtime alone ${figure(idle[0] ?? 0)} ms`,
+          },
+          {
+            what: 'memory of the started agent',
+            goal: 60,
+            measured: resident,
+            unit: 'MB',
+            beside: `the runtime alone ${figure(idle[1] ?? 0)} MB`,
+          },
         );
     }
     console.log(`\nFrom the start of the process, with a saved policy of one group, ${rounds} starts each (ms, MB):\n`);

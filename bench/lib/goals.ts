@@ -1,4 +1,5 @@
-/** Owns how a benchmark sums up what it measured and sets it beside its goals. */
+/** Owns how a benchmark sums up what it measured, sets it beside its goals, and hands them to the summary of a whole run. */
+import { appendFileSync } from 'node:fs';
 import { table, figure } from './table.ts';
 
 export const at = (values: readonly number[], share: number): number =>
@@ -12,16 +13,50 @@ export interface Goal {
   readonly unit: string;
   /** Whether more is better; less is, unless said otherwise. */
   readonly atLeast?: true;
+  /** What the floor, or a peer, showed in the same run: how much of the figure is not ours. */
+  readonly beside?: string;
 }
 
+const met = ({ goal, measured, atLeast }: Goal): string => {
+  if (Number.isNaN(measured)) return 'not measured';
+  return (atLeast ? measured >= goal : measured <= goal) ? 'yes' : 'NO';
+};
+
+const cells = (one: Goal): string[] => [
+  one.what,
+  `${one.atLeast ? '≥' : '≤'} ${figure(one.goal)} ${one.unit}`,
+  `${figure(one.measured)} ${one.unit}`,
+  met(one),
+  one.beside ?? '',
+];
+const head = ['goal', 'wanted', 'measured', 'met', 'beside it'];
+
 /** Every goal with what was measured. */
-export const goalTable = (goals: readonly Goal[]): string =>
-  table(
-    ['goal', 'wanted', 'measured', 'met'],
-    goals.map(({ what, goal, measured, unit, atLeast }) => [
-      what,
-      `${atLeast ? '≥' : '≤'} ${figure(goal)} ${unit}`,
-      `${figure(measured)} ${unit}`,
-      (atLeast ? measured >= goal : measured <= goal) ? 'yes' : 'NO',
-    ]),
-  );
+export const goalTable = (goals: readonly Goal[]): string => table(head, goals.map(cells));
+
+/** Prints goals, and appends them to the file of this benchmark where a whole run gathers them. */
+export function showGoals(goals: readonly Goal[]): void {
+  if (goals.length === 0) return;
+  console.log(`\n${goalTable(goals)}`);
+  const file = process.env['RINGFENCE_BENCH_GOALS'];
+  if (file !== undefined) appendFileSync(file, goals.map((goal) => `${JSON.stringify(goal)}\n`).join(''));
+}
+
+/** What `showGoals` appended. */
+export const readGoals = (text: string): readonly Goal[] =>
+  text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => {
+      // JSON has no NaN.
+      const goal = JSON.parse(line) as Omit<Goal, 'measured'> & { readonly measured: number | null };
+      return { ...goal, measured: goal.measured ?? Number.NaN };
+    });
+
+/** The goals of several benchmarks in one table, and how many are met. */
+export function summary(benchmarks: ReadonlyMap<string, readonly Goal[]>): string {
+  const all = [...benchmarks].flatMap(([name, goals]) => goals.map((goal) => ({ name, goal })));
+  const yes = all.filter(({ goal }) => met(goal) === 'yes').length;
+  const rows = all.map(({ name, goal }) => [name, ...cells(goal)]);
+  return `${table(['benchmark', ...head], rows)}\n\n${yes} of ${all.length} goals met.`;
+}

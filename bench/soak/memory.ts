@@ -1,6 +1,6 @@
 /** Owns the memory of a server while it is soaked: what all its processes have resident, PostgreSQL's aside. */
 import { readFileSync } from 'node:fs';
-import { median } from '../lib/median.ts';
+import { median } from '../lib/goals.ts';
 
 const read = (path: string): string => {
   try {

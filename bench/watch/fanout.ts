@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Goal } from '../lib/goals.ts';
 import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
-import type { Cell } from '../lib/table.ts';
+import { figure, type Cell } from '../lib/table.ts';
 import { atRate, concurrently, documentBytes, openLoad, startOurs, type Bench, type Part } from './bench.ts';
 import { startEtcd } from './etcd.ts';
 import { startNats, startNatsKv } from './nats.ts';
@@ -249,14 +249,21 @@ export async function fanOut(bench: Bench, wanted: Wanted): Promise<Part> {
   };
 }
 
-const atMost = (what: string, goal: number, measured: number, unit = ''): Goal => ({ what, goal, measured, unit });
-const atLeast = (what: string, goal: number, measured: number, unit = ''): Goal => ({
+const atMost = (what: string, goal: number, measured: number, unit: string, beside = ''): Goal => ({
   what,
   goal,
   measured,
   unit,
-  atLeast: true,
+  beside,
 });
+const atLeast = (...goal: Parameters<typeof atMost>): Goal => ({ ...atMost(...goal), atLeast: true });
+
+/** What the floor and NATS core showed of the same. */
+const besides = (of: (name: Name) => Shown, value: (shown: Shown) => number, unit: string): string =>
+  (['floor', 'nats'] as const)
+    .filter((name) => !Number.isNaN(value(of(name))))
+    .map((name) => `${names[name]} ${figure(value(of(name)))} ${unit}`)
+    .join(', ');
 
 /** By the server's own processor time for a delivery, alone and warm: other programs on the machine cannot flatter it. */
 const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<Record<Name, number>>>): Goal[] =>
@@ -268,6 +275,7 @@ const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<R
         goal,
         costOf(of('ours').warm) / costOf(of(name).warm),
         '×',
+        `${figure(costOf(of('ours').warm))} and ${figure(costOf(of(name).warm))} µs`,
       ),
     );
 
@@ -279,7 +287,13 @@ export const fanOuts = {
     sustained: 2e6,
     goals: (of) => [
       ...ratios('1k', of, { floor: 1.5, etcd: 0.35, nats: 0.6 }),
-      atLeast('sustained deliveries, 1k streams', 2, of('ours').deliveries / 1e6, 'M/s'),
+      atLeast(
+        'sustained deliveries, 1k streams',
+        2,
+        of('ours').deliveries / 1e6,
+        'M/s',
+        besides(of, ({ deliveries }) => deliveries / 1e6, 'M/s'),
+      ),
     ],
   },
   '10k': {
@@ -294,10 +308,23 @@ export const fanOuts = {
         1,
         of('ours').openingCost / of('nats').openingCost,
         '×',
+        `${figure(of('ours').openingCost)} and ${figure(of('nats').openingCost)} µs`,
       ),
-      atLeast('sustained deliveries, 10k streams', 1.5, of('ours').deliveries / 1e6, 'M/s'),
+      atLeast(
+        'sustained deliveries, 10k streams',
+        1.5,
+        of('ours').deliveries / 1e6,
+        'M/s',
+        besides(of, ({ deliveries }) => deliveries / 1e6, 'M/s'),
+      ),
       atLeast('sustained deliveries, 10k streams, ÷ NATS core', 6, of('ours').deliveries / of('nats').deliveries, '×'),
-      atMost('lag under 1.5 M deliveries/s, 10k streams, p99', 150, of('ours').lag99, 'ms'),
+      atMost(
+        'lag under 1.5 M deliveries/s, 10k streams, p99',
+        150,
+        of('ours').lag99,
+        'ms',
+        besides(of, ({ lag99 }) => lag99, 'ms'),
+      ),
       atMost('resident memory of an idle stream', 10, of('ours').kbPerStream, 'KB'),
     ],
   },

@@ -1,4 +1,0 @@
-/** Owns the middle of what was measured. */
-
-export const median = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
