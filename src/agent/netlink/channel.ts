@@ -3,9 +3,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { endianness } from 'node:os';
 import type { Clock } from '../../client/clock.ts';
 import { helperEnvironment } from '../host/supervised-process.ts';
-import { FrameReader, writeFrame } from './frames.ts';
+import { FrameReader, headSize, sealFrame } from './frames.ts';
 import { helperArgv } from './helper-script.ts';
-import { controlType, errorNumber, flag, readMessages, writeMessage, writeMessages, type Message } from './message.ts';
+import { controlType, eachMessage, errorNumber, flag, writeMessages, type Message } from './message.ts';
 
 export type ChannelErrorCode =
   /** The helper cannot be started here. */
@@ -115,7 +115,7 @@ export class NetlinkChannel {
           const ack = first + i === last ? flag.ack : 0;
           return { type, flags: flags | flag.request | ack, sequence: first + i, payload };
         });
-        await this.#ask(protocol, writeMessages(messages), (message) => {
+        await this.#ask(protocol, messages, (message) => {
           if (message.sequence < first || message.sequence > last) return false;
           const index = at + message.sequence - first;
           if (message.type !== controlType.error) {
@@ -139,9 +139,9 @@ export class NetlinkChannel {
     const socket = listingSocket(protocol);
     const work = async (): Promise<void> => {
       const sequence = this.#take(1);
-      const bytes = writeMessage({ type, flags: flag.request | flag.dump, sequence, payload });
+      const question = { type, flags: flag.request | flag.dump, sequence, payload };
       let failed: number | undefined;
-      await this.#ask(socket, bytes, (message) => {
+      await this.#ask(socket, [question], (message) => {
         if (message.sequence !== sequence) return false;
         if (message.type === controlType.error) failed = errorNumber(message);
         else if (message.type !== controlType.done) visit(message);
@@ -173,7 +173,7 @@ export class NetlinkChannel {
         return { type, flags: flags | flag.request | ack, sequence: first + i, payload };
       });
       let failed: number | undefined;
-      await this.#ask(protocol, writeMessages(messages), (message) => {
+      await this.#ask(protocol, messages, (message) => {
         if (message.type !== controlType.error || message.sequence < first || message.sequence > last) return false;
         const number = errorNumber(message);
         if (number !== 0) failed ??= number;
@@ -207,7 +207,7 @@ export class NetlinkChannel {
     return first;
   }
 
-  #ask(socket: number, bytes: Uint8Array, hear: Question['hear']): Promise<void> {
+  #ask(socket: number, messages: readonly Message[], hear: Question['hear']): Promise<void> {
     return new Promise((resolve, reject) => {
       try {
         const child = this.#running();
@@ -216,7 +216,7 @@ export class NetlinkChannel {
           child.kill('SIGKILL');
         });
         this.#questions.set(socket, { hear, resolve, reject, cancel });
-        child.stdin?.write(writeFrame({ socket, bytes }));
+        child.stdin?.write(sealFrame(writeMessages(messages, headSize), socket));
       } catch (error) {
         reject(error);
       }
@@ -269,9 +269,9 @@ export class NetlinkChannel {
     try {
       for (const { socket, bytes } of frames.push(chunk)) {
         asked = socket;
-        for (const message of readMessages(bytes)) {
+        eachMessage(bytes, (message) => {
           if (this.#questions.get(socket)?.hear(message) === true) this.#settle(socket)?.resolve();
-        }
+        });
       }
     } catch (error) {
       // What is left of the answer is not waited for: a new helper has a new socket.

@@ -1,6 +1,9 @@
 /** Owns the frames between the agent and its netlink helper. */
 
-const headSize = 5;
+import { readLe32 } from './message.ts';
+
+/** Bytes before those that a frame carries. */
+export const headSize = 5;
 
 /** One frame: bytes for, or of, the socket of this number (`helper-script.ts`). */
 export interface Frame {
@@ -8,17 +11,19 @@ export interface Frame {
   readonly bytes: Uint8Array;
 }
 
-export function writeFrame({ socket, bytes }: Frame): Uint8Array {
-  const frame = new Uint8Array(headSize + bytes.length);
-  new DataView(frame.buffer).setUint32(0, bytes.length, true);
+/** Makes a frame of bytes that stand behind room for its head. */
+export function sealFrame(frame: Uint8Array, socket: number): Uint8Array {
+  const length = frame.length - headSize;
+  for (let i = 0; i < 4; i += 1) frame[i] = length >>> (8 * i);
   frame[4] = socket;
-  frame.set(bytes, headSize);
   return frame;
 }
 
+const nothing = new Uint8Array(0);
+
 /** Puts frames together again that a pipe has cut anywhere. */
 export class FrameReader {
-  #rest: Uint8Array = new Uint8Array(0);
+  #rest: Uint8Array = nothing;
 
   push(chunk: Uint8Array): Frame[] {
     let bytes = chunk;
@@ -27,16 +32,15 @@ export class FrameReader {
       bytes.set(this.#rest);
       bytes.set(chunk, this.#rest.length);
     }
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const frames: Frame[] = [];
     let at = 0;
     while (at + headSize <= bytes.length) {
-      const end = at + headSize + view.getUint32(at, true);
+      const end = at + headSize + readLe32(bytes, at);
       if (end > bytes.length) break;
-      frames.push({ socket: view.getUint8(at + 4), bytes: bytes.subarray(at + headSize, end) });
+      frames.push({ socket: bytes[at + 4] ?? 0, bytes: bytes.subarray(at + headSize, end) });
       at = end;
     }
-    this.#rest = bytes.subarray(at);
+    this.#rest = at === bytes.length ? nothing : bytes.subarray(at);
     return frames;
   }
 }

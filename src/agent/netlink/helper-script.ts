@@ -4,15 +4,16 @@
  * A frame is the length of its bytes (four bytes, little endian), the number of a socket (one byte), and the bytes. The lower five bits of the
  * number are its protocol of netlink; the others tell sockets of one protocol apart. Frames of the input go to their socket in one write; what a
  * socket gives at a time comes out as one frame: a thousand short answers are not worth a thousand wake-ups. Most answers are there when the
- * write returns, so they are looked for at once. A listing comes out part by part, as the kernel gives it, and other sockets have their turn in
- * between. It understands nothing of what it carries, ends with its input, and dies with a sentence where a call fails.
+ * write returns, so they are looked for at once; to a short frame there is one, and what else there may be is found like a listing, which comes out part
+ * by part, as the kernel gives it, while other sockets have their turn in between. Whoever joins waits for this: each operation more costs a
+ * microsecond where a hundred helpers share a machine. It understands nothing of what it carries, ends with its input, and dies with a sentence where a call fails.
  *
  * 16 and 3 are AF_NETLINK and SOCK_RAW; 64 is MSG_DONTWAIT, 11 EAGAIN; 1 and 33, SO_RCVBUFFORCE, so that answers to many requests find room; 270 and 10,
  * NETLINK_CAP_ACK, so that they do not repeat the requests.
  */
 export const helperScript = String.raw`
 use strict;
-my ($input, $watched, $more, %sockets) = ('', '', '');
+my ($input, $watched, $ready, $more, %sockets) = ('', '', '', '');
 vec($watched, 0, 1) = 1;
 sub opened {
   my $number = shift;
@@ -25,30 +26,37 @@ sub opened {
   };
 }
 sub put {
-  my ($bytes, $at) = (shift, 0);
-  while ($at < length $bytes) { $at += syswrite(STDOUT, $bytes, length($bytes) - $at, $at) || exit 0; }
+  my $at = 0;
+  while ($at < length $_[0]) { $at += syswrite(STDOUT, $_[0], length($_[0]) - $at, $at) || exit 0; }
 }
+sub nothing_left { $! == 11 or die "netlink cannot be read: $!\n"; }
 sub pass_on {
   my ($number, $bytes) = (shift, '');
   while (length $bytes < 1 << 14) {
     if (defined recv($sockets{$number}, $more, 1 << 20, 64)) { $bytes .= $more; next; }
-    $! == 11 ? last : die "netlink cannot be read: $!\n";
+    nothing_left();
+    last;
   }
   put(pack('VC', length $bytes, $number) . $bytes) if length $bytes;
 }
 while (1) {
-  my $ready = $watched;
-  next if select($ready, undef, undef, undef) < 0;
-  for my $number (keys %sockets) { pass_on($number) if vec($ready, fileno($sockets{$number}), 1); }
-  next unless vec($ready, 0, 1);
+  my $count = select($ready = $watched, undef, undef, undef);
+  next if $count < 0;
+  my $asked = vec($ready, 0, 1);
+  if ($count > $asked) {
+    for my $number (keys %sockets) { pass_on($number) if vec($ready, fileno($sockets{$number}), 1); }
+  }
+  next unless $asked;
   sysread(STDIN, $input, 1 << 20, length $input) or exit 0;
   while (length $input >= 5) {
     my ($length, $number) = unpack('VC', $input);
     last if length $input < 5 + $length;
-    my $bytes = substr($input, 5, $length);
-    substr($input, 0, 5 + $length) = '';
-    defined syswrite(opened($number), $bytes) or die "netlink cannot be written: $!\n";
-    pass_on($number);
+    my $socket = $sockets{$number} // opened($number);
+    defined syswrite($socket, $input, $length, 5) or die "netlink cannot be written: $!\n";
+    substr($input, 0, 5 + $length, '');
+    if ($length > 1 << 10) { pass_on($number); }
+    elsif (defined recv($socket, $more, 1 << 20, 64)) { put(pack('VC', length $more, $number) . $more); }
+    else { nothing_left(); }
   }
 }
 `;

@@ -1,32 +1,72 @@
 /** Proves the wire form of netlink by bytes that are written here by hand, and that broken bytes are refused. */
 import { describe, expect, test } from 'vitest';
-import { FrameReader, writeFrame } from './frames.ts';
+import { FrameReader, headSize, sealFrame, type Frame } from './frames.ts';
 import {
   addressBytes,
   addressValue,
   attribute,
   be16,
   be32,
+  AttributeWriter,
+  attributeSize,
   eachAttribute,
+  eachMessage,
   errorNumber,
   le32,
   Malformed,
   nested,
-  readMessages,
   text,
   u8,
   writeMessage,
+  writeMessages,
+  type Message,
 } from './message.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const plain = (spaced: string): string => spaced.replaceAll(' ', '');
 const bytes = (spaced: string): Uint8Array => Uint8Array.from(Buffer.from(plain(spaced), 'hex'));
 
+const read = (from: Uint8Array): Message[] => {
+  const messages: Message[] = [];
+  eachMessage(from, (message) => messages.push(message));
+  return messages;
+};
+const hexOf = (messages: readonly Message[]): unknown[] =>
+  messages.map(({ payload, ...head }) => ({ ...head, payload: hex(payload) }));
+const writeFrame = ({ socket, bytes: carried }: Frame): Uint8Array => {
+  const frame = new Uint8Array(headSize + carried.length);
+  frame.set(carried, headSize);
+  return sealFrame(frame, socket);
+};
+
 describe('a message', () => {
   test('is a header of sixteen bytes and its payload, padded to four', () => {
     const message = writeMessage({ type: 0x102, flags: 0x5, sequence: 7, payload: u8(0xab) });
     expect(hex(message)).toBe(plain('11000000 0201 0500 07000000 00000000 ab000000'));
-    expect([...readMessages(message)]).toEqual([{ type: 0x102, flags: 5, sequence: 7, payload: u8(0xab) }]);
+    expect(hexOf(read(message))).toEqual([{ type: 0x102, flags: 5, sequence: 7, payload: 'ab' }]);
+  });
+
+  test('stands behind others, and behind what its writer leaves room for', () => {
+    const messages = [
+      { type: 0x10, flags: 1, sequence: 0xffff_fffe, payload: u8(0xab) },
+      { type: 0x11, flags: 0, sequence: 2, payload: new Uint8Array(0) },
+    ];
+    const written = writeMessages(messages, 3);
+    expect(hex(written.subarray(3))).toBe(
+      plain('11000000 1000 0100 feffffff 00000000 ab000000 10000000 1100 0000 02000000 00000000'),
+    );
+    expect(hexOf(read(written.subarray(3)))).toEqual(hexOf(messages));
+  });
+
+  test('has attributes that are written into one piece of memory as they are one by one', () => {
+    const inner = attributeSize(2) + attributeSize(3);
+    const writer = new AttributeWriter(attributeSize(inner));
+    writer.beginNested(1, inner);
+    writer.begin(2, 2);
+    writer.put(be16(0x1234));
+    writer.name(3, 'rf');
+    expect(hex(writer.bytes)).toBe(hex(nested(1, attribute(2, be16(0x1234)), attribute(3, text('rf')))));
+    for (const name of ['é', 'a\0b']) expect(() => new AttributeWriter(16).name(3, name)).toThrow(RangeError);
   });
 
   test('holds attributes, padded each, some of them nested', () => {
@@ -59,7 +99,7 @@ describe('a message', () => {
     ['a message longer than what came', '20000000 0200 0000 01000000 00000000'],
     ['a message shorter than its header', '04000000 0200 0000 01000000 00000000'],
   ])('is refused: %s', (_, spaced) => {
-    expect(() => [...readMessages(bytes(spaced))]).toThrow(Malformed);
+    expect(() => read(bytes(spaced))).toThrow(Malformed);
   });
 
   test.each(['ff00 0100 00000000', '0300 0100'])('with an attribute of a wrong length is refused: %s', (spaced) => {

@@ -31,9 +31,6 @@ export const u8 = (value: number): Uint8Array => Uint8Array.of(value);
 export const be16 = (value: number): Uint8Array => Uint8Array.of(value >>> 8, value & 0xff);
 export const be32 = (value: number): Uint8Array =>
   Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
-/** The number at this place, as the machine writes it. */
-export const readLe32 = (bytes: Uint8Array, at: number): number =>
-  bytes.length < at + 4 ? 0 : viewOf(bytes).getUint32(at, true);
 export const le32 = (value: number): Uint8Array => be32(value).toReversed();
 const encoder = new TextEncoder();
 /** A name as the kernel reads it: with a zero at its end. */
@@ -68,6 +65,51 @@ function put32(bytes: Uint8Array, at: number, value: number): void {
   put16(bytes, at + 2, value >>> 16);
 }
 
+/** What an attribute with a payload of so many bytes takes, padded. */
+export const attributeSize = (length: number): number => attributeHeaderSize + aligned(length);
+
+/** Writes attributes into memory of the size that all of them take together: one piece of it, however many they are. */
+export class AttributeWriter {
+  readonly bytes: Uint8Array;
+  #at = 0;
+
+  constructor(size: number) {
+    // Every byte is written below.
+    this.bytes = Buffer.allocUnsafe(size);
+  }
+
+  /** Begins an attribute whose payload, of so many bytes, is written next. */
+  begin(type: number, length: number): void {
+    put16(this.bytes, this.#at, attributeHeaderSize + length);
+    put16(this.bytes, this.#at + 2, type);
+    this.#at += attributeHeaderSize;
+  }
+
+  /** Begins one that holds attributes. */
+  beginNested(type: number, length: number): void {
+    this.begin(type | nestedFlag, length);
+  }
+
+  put(payload: Uint8Array): void {
+    this.bytes.set(payload, this.#at);
+    this.#at += payload.length;
+    while (this.#at < aligned(this.#at)) this.bytes[this.#at++] = 0;
+  }
+
+  /** A name as the kernel reads it, as an attribute of its own. */
+  name(type: number, name: string): void {
+    const { bytes } = this;
+    this.begin(type, name.length + 1);
+    const end = this.#at + aligned(name.length + 1);
+    for (let i = 0; i < name.length; i += 1) {
+      const letter = name.charCodeAt(i);
+      if (letter === 0 || letter > 0x7f) throw new RangeError(`${JSON.stringify(name)} is no name for the kernel`);
+      bytes[this.#at++] = letter;
+    }
+    while (this.#at < end) bytes[this.#at++] = 0;
+  }
+}
+
 /** One attribute, padded. */
 export function attribute(type: number, payload: Uint8Array): Uint8Array {
   const length = attributeHeaderSize + payload.length;
@@ -95,17 +137,22 @@ export interface Message {
   readonly payload: Uint8Array;
 }
 
-export function writeMessages(messages: readonly Message[]): Uint8Array {
-  const size = messages.reduce((sum, { payload }) => sum + aligned(headerSize + payload.length), 0);
-  const bytes = new Uint8Array(size);
-  let at = 0;
+/** Behind so many bytes that are left to the caller. */
+export function writeMessages(messages: readonly Message[], before = 0): Uint8Array {
+  let size = before;
+  for (const { payload } of messages) size += aligned(headerSize + payload.length);
+  // One of many small pieces of the same memory, all of whose bytes are written below.
+  const bytes = Buffer.allocUnsafe(size);
+  let at = before;
   for (const { type, flags, sequence, payload } of messages) {
     const length = headerSize + payload.length;
     put32(bytes, at, length);
     put16(bytes, at + 4, type);
     put16(bytes, at + 6, flags);
     put32(bytes, at + 8, sequence);
+    put32(bytes, at + 12, 0);
     bytes.set(payload, at + headerSize);
+    bytes.fill(0, at + length, at + aligned(length));
     at += aligned(length);
   }
   return bytes;
@@ -113,21 +160,22 @@ export function writeMessages(messages: readonly Message[]): Uint8Array {
 
 export const writeMessage = (message: Message): Uint8Array => writeMessages([message]);
 
-const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
-  new DataView(buffer, byteOffset, byteLength);
+const read16 = (bytes: Uint8Array, at: number): number => (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
+/** The number at this place, as the machine writes it. */
+export const readLe32 = (bytes: Uint8Array, at: number): number =>
+  bytes.length < at + 4 ? 0 : (read16(bytes, at) | (read16(bytes, at + 2) << 16)) >>> 0;
 
-/** The messages in what one read from the kernel gave. Their payloads are windows on it. */
-export function* readMessages(bytes: Uint8Array): Generator<Message, void, undefined> {
-  const view = viewOf(bytes);
+/** Calls with each message in what one read from the kernel gave. Their payloads are windows on it. */
+export function eachMessage(bytes: Uint8Array, visit: (message: Message) => void): void {
   for (let at = 0; at + headerSize <= bytes.length;) {
-    const length = view.getUint32(at, true);
+    const length = readLe32(bytes, at);
     if (length < headerSize || at + length > bytes.length) throw new Malformed('a message is longer than what came');
-    yield {
-      type: view.getUint16(at + 4, true),
-      flags: view.getUint16(at + 6, true),
-      sequence: view.getUint32(at + 8, true),
+    visit({
+      type: read16(bytes, at + 4),
+      flags: read16(bytes, at + 6),
+      sequence: readLe32(bytes, at + 8),
       payload: bytes.subarray(at + headerSize, at + length),
-    };
+    });
     at += aligned(length);
   }
 }

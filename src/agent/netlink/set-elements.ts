@@ -1,7 +1,7 @@
 /** Owns changes of the elements of sets and maps over netlink (nf_tables): one transaction, whatever else the table holds. */
 import type { Family } from '../../policy/rule.ts';
 import type { NetlinkChannel, Request } from './channel.ts';
-import { addressBytes, attribute, be16, concat, flag, nested, text } from './message.ts';
+import { addressBytes, attributeSize, AttributeWriter, be16, concat, flag } from './message.ts';
 
 /** The protocol of netlink, and the subsystem of it. */
 const netfilter = 12;
@@ -15,6 +15,8 @@ const listElement = 1;
 const dataValue = 1;
 
 const mark = (type: number): Request => ({ type, payload: concat([Uint8Array.of(0, 0), be16(nfTables)]) });
+/** Of every message about tables of the family. */
+const head = Uint8Array.of(inet, 0, 0, 0);
 const marks = { begin: mark(0x10), end: mark(0x11) };
 
 /** Addresses that join or leave a set of addresses, or a map from addresses to counters. */
@@ -31,26 +33,41 @@ export interface ElementChange {
 /** Elements of one message: its list's length is a number of two bytes. */
 const mostElements = 1_000;
 
-function* requestsOf({ verb, table, set, family, addresses, counter }: ElementChange): Generator<Request> {
-  const object = counter === undefined ? [] : [attribute(elementAttribute.object, text(counter))];
-  for (let at = 0; at < addresses.length; at += mostElements) {
-    const elements = addresses
-      .slice(at, at + mostElements)
-      .map((address) =>
-        nested(
-          listElement,
-          nested(elementAttribute.key, attribute(dataValue, addressBytes(family, address))),
-          ...(verb === 'add' ? object : []),
-        ),
-      );
-    const payload = concat([
-      Uint8Array.of(inet, 0, 0, 0),
-      attribute(listAttribute.table, text(table)),
-      attribute(listAttribute.set, text(set)),
-      nested(listAttribute.elements, ...elements),
-    ]);
-    yield { type: messageType[verb], flags: verb === 'add' ? flag.create : 0, payload };
+/** The message's part behind its header: the table, the set, and its elements from one place to another. */
+function payloadOf(
+  { verb, table, set, family, addresses, counter }: ElementChange,
+  from: number,
+  to: number,
+): Uint8Array {
+  const object = verb === 'add' ? counter : undefined;
+  const address = family === 4 ? 4 : 16;
+  const key = attributeSize(address);
+  const element = attributeSize(key) + (object === undefined ? 0 : attributeSize(object.length + 1));
+  const elements = (to - from) * attributeSize(element);
+  const names = attributeSize(table.length + 1) + attributeSize(set.length + 1);
+  const out = new AttributeWriter(head.length + names + attributeSize(elements));
+  out.put(head);
+  out.name(listAttribute.table, table);
+  out.name(listAttribute.set, set);
+  out.beginNested(listAttribute.elements, elements);
+  for (let at = from; at < to; at += 1) {
+    out.beginNested(listElement, element);
+    out.beginNested(elementAttribute.key, key);
+    out.begin(dataValue, address);
+    out.put(addressBytes(family, addresses[at] ?? 0n));
+    if (object !== undefined) out.name(elementAttribute.object, object);
   }
+  return out.bytes;
+}
+
+function requestsOf(change: ElementChange): Request[] {
+  const { verb, addresses } = change;
+  const requests: Request[] = [];
+  for (let from = 0; from < addresses.length; from += mostElements) {
+    const payload = payloadOf(change, from, Math.min(from + mostElements, addresses.length));
+    requests.push({ type: messageType[verb], flags: verb === 'add' ? flag.create : 0, payload });
+  }
+  return requests;
 }
 
 /**
@@ -58,8 +75,4 @@ function* requestsOf({ verb, table, set, family, addresses, counter }: ElementCh
  * two look-ups may see the old of one and the new of the other: whoever moves somebody widens first, and narrows in a later call.
  */
 export const changeElements = (channel: NetlinkChannel, changes: readonly ElementChange[]): Promise<void> =>
-  channel.transact(
-    netfilter,
-    marks,
-    changes.flatMap((change) => [...requestsOf(change)]),
-  );
+  channel.transact(netfilter, marks, changes.flatMap(requestsOf));
