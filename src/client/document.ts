@@ -57,27 +57,27 @@ const isRule = (value: unknown): boolean =>
   isAbsentOr(isListOf(isText))(value['ip_ranges']);
 const isRules = isAbsentOr(isListOf(isRule));
 
-type Shape = Readonly<Record<string, (value: unknown) => boolean>>;
+type Shape = readonly (readonly [name: string, check: (value: unknown) => boolean])[];
 
-const identity: Shape = {
+const identity: Shape = Object.entries({
   hostname: isText,
   tunnel_ip: isText,
   addresses: isAbsentOr(isListOf(isText)),
   labels: isAbsentOr(isListOf(isText)),
   security_groups: isAbsentOr(isListOf(isUuid)),
-};
+});
 
 /** The fields that programs rely on. Others may come (a newer server) and are passed on unread. */
 const shapes: { readonly [K in WatchKind]: Shape } = {
-  device: { user_id: isUuid, public_key: isText, relay: isFlag, ...identity },
-  'security-groups': {
+  device: [...Object.entries({ user_id: isUuid, public_key: isText, relay: isFlag }), ...identity],
+  'security-groups': Object.entries({
     group_name: isText,
     group_description: isText,
     user_id: isAbsentOr(isUuid),
     is_default: isAbsentOr(isFlag),
     inbound_rules: isRules,
     outbound_rules: isRules,
-  },
+  }),
 };
 
 const organizationField: { readonly [K in WatchKind]: string } = {
@@ -127,7 +127,7 @@ export function documentReader(
     if (!isIdentity && value[organizationField[kind]] !== organizationId)
       return refuse('belongs to another organization');
     if (type === 'change') {
-      for (const [name, check] of Object.entries(isIdentity ? identity : shapes[kind])) {
+      for (const [name, check] of isIdentity ? identity : shapes[kind]) {
         if (!check(value[name])) return refuse(`has a wrong ${name}`);
       }
     }

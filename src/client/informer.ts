@@ -8,7 +8,7 @@ import { RingfenceError } from './error.ts';
 import type { CallOptions, Client } from './http.ts';
 import { Listeners, type Unsubscribe } from './listeners.ts';
 import { initialState, type ConnectionState } from './state.ts';
-import { watchBatches } from './watch.ts';
+import { BatchStream } from './watch.ts';
 
 export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentity = Watched> {
   readonly client: Client;
@@ -143,7 +143,9 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     return this.#synced;
   }
   get revision(): number {
-    return Math.max(0, ...[...this.#caches.values()].map(({ position }) => position));
+    let revision = 0;
+    for (const { position } of this.#caches.values()) if (position > revision) revision = position;
+    return revision;
   }
   view<T extends K>(kind: T): View<T, R> {
     const cache = this.#caches.get(kind);
@@ -244,6 +246,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     let heardAt: number | undefined;
     let progressed = false;
     let error: RingfenceError | undefined;
+    let documents: BatchStream<K, R> | undefined;
     const stream = new AbortController();
     const endStream = (): void => stream.abort(signal.reason);
     this.#endStream = endStream;
@@ -254,7 +257,8 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
         ...(silence !== undefined && { silence }),
         ...(onReport && { onReport: (revision: number) => this.#reportAsked(revision, tails, onReport) }),
       };
-      for await (const batch of watchBatches<K, R>(client, organization, this.#items(), options)) {
+      documents = new BatchStream<K, R>(client, organization, this.#items(), options);
+      for (let batch = await documents.next(); batch !== undefined; batch = await documents.next()) {
         if (heardAt === undefined) {
           heardAt = clock.now();
           this.#enter({ phase: 'listing' });
@@ -266,6 +270,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       if (!stream.signal.aborted && !(thrown instanceof RingfenceError)) throw thrown;
       error = thrown instanceof RingfenceError ? thrown : undefined;
     } finally {
+      documents?.close();
       signal.removeEventListener('abort', endStream);
       this.#endStream = undefined;
     }
@@ -320,9 +325,11 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     tell(revision);
   }
 
-  /** Changes with every position and every listing that becomes whole. */
-  #mark(): string {
-    return [...this.#caches.values()].map(({ position, complete }) => `${position}${complete}`).join();
+  /** Grows with every position and every listing that becomes whole. */
+  #mark(): number {
+    let mark = 0;
+    for (const { position, complete } of this.#caches.values()) mark += 2 * position + (complete ? 1 : 0);
+    return mark;
   }
 
   #becomeSynced(): void {

@@ -3,11 +3,11 @@ import { limits } from '../api/limits.ts';
 import { reportPreference, type WatchKind } from '../api/kinds.ts';
 import { pathFor, paths } from '../api/paths.ts';
 import type { Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
-import { documentReader, type WatchEvent } from './document.ts';
+import { documentReader, type DocumentReader, type WatchEvent } from './document.ts';
 import { RingfenceError } from './error.ts';
 import type { Client } from './http.ts';
 import { LineReader } from './lines.ts';
-import { badAnswer, reasonOf, send, type ByteStream, type Transport } from './request.ts';
+import { badAnswer, reasonOf, send, type ByteReader, type ByteStream, type Transport } from './request.ts';
 
 export interface WatchOptions {
   readonly signal?: AbortSignal;
@@ -54,59 +54,118 @@ export async function* watch<K extends WatchKind>(
   items: readonly Item<K>[],
   options: WatchOptions = {},
 ): AsyncGenerator<WatchEvent<K, WatchedByIdentity>, void, undefined> {
-  for await (const batch of watchBatches<K, WatchedByIdentity>(client, organization, items, options)) yield* batch;
-}
-
-/** The same, with the documents that arrived together kept together. A heartbeat is an empty batch. */
-export async function* watchBatches<K extends WatchKind, R extends WatchedByIdentity = Watched>(
-  client: Client,
-  organization: string,
-  items: readonly Item<K>[],
-  { signal, silence = defaultSilence, longestDocument = defaultLongest, onReport }: WatchOptions = {},
-): AsyncGenerator<readonly WatchEvent<K, R>[], void, undefined> {
-  signal?.throwIfAborted();
-  const { transport } = client;
-  const own = new AbortController();
-  const onAbort = (): void => own.abort(signal?.reason);
-  signal?.addEventListener('abort', onAbort, { once: true });
+  const stream = new BatchStream<K, WatchedByIdentity>(client, organization, items, options);
   try {
-    const patient = watchdog(transport, own, silence);
-    const body = await patient(() =>
-      open(transport, organization, items, { signal: own.signal, asked: onReport !== undefined }),
-    );
-    const reader = body.getReader();
-    const lines = new LineReader({ longest: longestDocument });
-    const read = documentReader(organization, items);
-    for (;;) {
-      const { done, value: chunk } = await patient(() => reader.read());
-      if (done || chunk === undefined) break;
-      let asked: number | undefined;
-      const batch = lines.push(chunk).flatMap((line) => {
-        if (isBlank(line)) return [];
-        const revision = onReport === undefined ? undefined : askedRevision(line);
-        if (revision === undefined) return [read(line)];
-        asked = revision;
-        return [];
-      });
-      yield batch as readonly WatchEvent[] as readonly WatchEvent<K, R>[];
-      if (asked !== undefined) onReport?.(asked);
-    }
-    if (lines.pending > 0) {
-      throw new RingfenceError({ code: 'cut_off', message: 'the stream ended in the middle of a document' });
-    }
-  } catch (error) {
-    // Whatever the platform makes of an abort, the reason given for it is what the caller gets.
-    own.signal.throwIfAborted();
-    if (error instanceof RingfenceError) throw error;
-    throw new RingfenceError({ code: 'cut_off', message: `the stream broke off: ${reasonOf(error)}`, cause: error });
+    for (let batch = await stream.next(); batch !== undefined; batch = await stream.next()) yield* batch;
   } finally {
-    signal?.removeEventListener('abort', onAbort);
-    own.abort();
+    stream.close();
   }
 }
 
+/** The same, with the documents that arrived together kept together. Whoever reads it closes it. */
+export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watched> {
+  readonly #client: Client;
+  readonly #organization: string;
+  readonly #items: readonly Item<K>[];
+  readonly #options: WatchOptions;
+  readonly #own = new AbortController();
+  readonly #lines: LineReader;
+  readonly #read: DocumentReader;
+  #reader: ByteReader | undefined;
+  /** Asked by a line; told once the documents before it were taken. */
+  #asked: number | undefined;
+  /** Ends the wait that is under way. */
+  #end: ((reason: unknown) => void) | undefined;
+
+  constructor(client: Client, organization: string, items: readonly Item<K>[], options: WatchOptions = {}) {
+    const { signal, longestDocument = defaultLongest } = options;
+    this.#client = client;
+    this.#organization = organization;
+    this.#items = items;
+    this.#options = options;
+    this.#lines = new LineReader({ longest: longestDocument });
+    this.#read = documentReader(organization, items);
+    // One listener for the stream: whatever waits on a long-lived promise is never let go.
+    this.#own.signal.addEventListener('abort', () => this.#end?.(this.#own.signal.reason), { once: true });
+    signal?.addEventListener('abort', this.#onAbort, { once: true });
+    if (signal?.aborted === true) this.#onAbort();
+  }
+
+  /** The documents that came next; a heartbeat is none. Nothing at the stream's end. Asked again only after it has answered. */
+  async next(): Promise<readonly WatchEvent<K, R>[] | undefined> {
+    try {
+      if (this.#asked !== undefined) this.#tellAsked(this.#asked);
+      const reader = (this.#reader ??= (await this.#patient(() => this.#open())).getReader());
+      const { done, value: chunk } = await this.#patient(() => reader.read());
+      if (!done && chunk !== undefined) return this.#documents(chunk);
+      if (this.#lines.pending === 0) return undefined;
+      throw new RingfenceError({ code: 'cut_off', message: 'the stream ended in the middle of a document' });
+    } catch (error) {
+      // Whatever the platform makes of an abort, the reason given for it is what the caller gets.
+      this.#own.signal.throwIfAborted();
+      if (error instanceof RingfenceError) throw error;
+      throw new RingfenceError({ code: 'cut_off', message: `the stream broke off: ${reasonOf(error)}`, cause: error });
+    }
+  }
+
+  /** Closes the connection. */
+  close(): void {
+    this.#options.signal?.removeEventListener('abort', this.#onAbort);
+    this.#own.abort();
+  }
+
+  readonly #onAbort = (): void => this.#own.abort(this.#options.signal?.reason);
+
+  #tellAsked(revision: number): void {
+    this.#asked = undefined;
+    this.#options.onReport?.(revision);
+  }
+
+  #open(): Promise<ByteStream> {
+    const asked = this.#options.onReport !== undefined;
+    return open(this.#client.transport, this.#organization, this.#items, { signal: this.#own.signal, asked });
+  }
+
+  #documents(chunk: Uint8Array): readonly WatchEvent<K, R>[] {
+    const batch: WatchEvent[] = [];
+    const takesReports = this.#options.onReport !== undefined;
+    for (const line of this.#lines.push(chunk)) {
+      if (isBlank(line)) continue;
+      const revision = takesReports ? askedRevision(line) : undefined;
+      if (revision === undefined) batch.push(this.#read(line));
+      else this.#asked = revision;
+    }
+    return batch as readonly WatchEvent[] as readonly WatchEvent<K, R>[];
+  }
+
+  /** Waits for one thing at a time, but no longer than the stream lives, and ends the stream if nothing has come for that long. */
+  #patient<T>(work: () => Promise<T>): Promise<T> {
+    this.#own.signal.throwIfAborted();
+    const { silence = defaultSilence } = this.#options;
+    const cancel = this.#client.transport.clock.after(silence, () => this.#own.abort(tooSilent(silence)));
+    return new Promise((resolve, reject) => {
+      const fail = (reason: unknown): void => {
+        cancel();
+        this.#end = undefined;
+        reject(reason);
+      };
+      this.#end = fail;
+      work().then((value) => {
+        cancel();
+        this.#end = undefined;
+        resolve(value);
+      }, fail);
+    });
+  }
+}
+
+const tooSilent = (silence: number): RingfenceError =>
+  new RingfenceError({ code: 'silent', message: `nothing came for ${silence / 1_000} s, not even a heartbeat` });
+
 /** The revision of a line that asks back; nothing where it is another document. */
 function askedRevision(line: string): number | undefined {
+  // Nearly none is one.
+  if (!line.startsWith('{"type":"report"')) return undefined;
   const [, revision] = /^\{"type":"report","revision":(\d{1,16})\}\r?$/.exec(line) ?? [];
   return revision === undefined ? undefined : Number(revision);
 }
@@ -135,32 +194,4 @@ async function open(
     throw badAnswer(`a stream was expected, ${type === '' ? 'nothing' : type} came`, response.status);
   }
   return response.body;
-}
-
-/** Waits for one thing at a time, but no longer than the stream lives, and ends the stream if nothing has come for that long. */
-function watchdog(
-  { clock }: Transport,
-  own: AbortController,
-  silence: number,
-): <T>(work: () => Promise<T>) => Promise<T> {
-  // One listener for the stream, which ends the wait that is under way: whatever waits on a long-lived promise is never let go.
-  let end: ((reason: unknown) => void) | undefined;
-  own.signal.addEventListener('abort', () => end?.(own.signal.reason), { once: true });
-  const tooSilent = (): void =>
-    own.abort(
-      new RingfenceError({ code: 'silent', message: `nothing came for ${silence / 1_000} s, not even a heartbeat` }),
-    );
-  return async (work) => {
-    own.signal.throwIfAborted();
-    const cancel = clock.after(silence, tooSilent);
-    try {
-      return await new Promise((resolve, reject) => {
-        end = reject;
-        work().then(resolve, reject);
-      });
-    } finally {
-      cancel();
-      end = undefined;
-    }
-  };
 }
