@@ -34,6 +34,8 @@ export class InformerSource implements PolicySource {
   readonly #dropped: DroppedGroups;
   readonly #groups = new KnownGroups();
   readonly #peers = new PeerDevices();
+  /** The groups that apply, worked out once for all devices that come and go as their peers: until the device itself or any group is shown anew. */
+  #effective: { readonly device: DeviceIdentity; readonly policy: EffectivePolicy } | undefined;
   #publishing = false;
   #listed = 0;
   #mostListed = 0;
@@ -73,6 +75,7 @@ export class InformerSource implements PolicySource {
       for (const change of changes) {
         if (change.kind === 'device') this.#peers.see(change);
         else {
+          this.#effective = undefined;
           if (change.type === 'deleted') this.#selection.forget(change.id);
           this.#groups.see(change);
         }
@@ -147,6 +150,7 @@ export class InformerSource implements PolicySource {
 
   /** Called for every state of a group that the stream shows. */
   #keepGroup(group: SecurityGroup): boolean | SecurityGroup {
+    this.#effective = undefined;
     const held = this.#selection.take(group, this.#informer.view('device').get(this.#options.device));
     this.#dropped.see(group.id, held);
     if (held) return true;
@@ -161,7 +165,7 @@ export class InformerSource implements PolicySource {
     if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device', revision };
     try {
       if (this.#groups.unclear !== undefined) throw this.#groups.unclear;
-      const policy = this.#policyOf(device);
+      const policy = this.#effective?.device === device ? this.#effective.policy : this.#policyOf(device);
       if ('missing' in policy) {
         const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
         return { kind: 'unknown', why: `${missing} is missing`, revision };
@@ -181,12 +185,14 @@ export class InformerSource implements PolicySource {
     }
   }
 
-  #policyOf({ security_groups = [], labels = [] }: DeviceIdentity): EffectivePolicy | MissingGroups {
+  #policyOf(device: DeviceIdentity): EffectivePolicy | MissingGroups {
+    const { security_groups = [], labels = [] } = device;
     const records = this.#informer.view('security-groups');
     const list = security_groups.map(parseGroupId);
     const applying = this.#groups.applyingTo(labels);
     const wanted = [...list, ...applying.map(({ id }) => id)];
-    this.#dropped.need(wanted.filter((id) => !this.#groups.isWhole(records.get(id))));
+    const dropped = wanted.filter((id) => !this.#groups.isWhole(records.get(id)));
+    this.#dropped.need(dropped);
     const find = (id: GroupId): PolicyGroup | undefined => {
       const record = records.get(id);
       return this.#groups.read(this.#groups.isWhole(record) ? record : this.#dropped.find(id, this.#informer.revision));
@@ -196,12 +202,15 @@ export class InformerSource implements PolicySource {
     if (missing.length > 0) return { missing };
     // The default group is looked at only where it applies: trouble with it is none of the others' business.
     const replaced = list.length > 0 || applying.some(({ guardrail }) => !guardrail);
-    return effectivePolicy({
+    const policy = effectivePolicy({
       list,
       find,
       defaultGroup: replaced ? undefined : this.#groups.read(this.#groups.defaultGroup),
       labels,
       byLabel: byLabel.filter((group) => typeof group !== 'string'),
     });
+    // What was fetched counts from a revision on, so that with it the answer is of this moment only.
+    this.#effective = 'missing' in policy || dropped.length > 0 ? undefined : { device, policy };
+    return policy;
   }
 }

@@ -30,6 +30,9 @@ export class PeerDevices {
   /** The policy that was looked up last, and whether it is still true. */
   #last: { readonly policy: EffectivePolicy; readonly resolved: EffectivePolicy } | undefined;
 
+  /** The policy whose peers are followed, and whether it names any. */
+  #followed: { readonly policy: EffectivePolicy; readonly names: boolean } | undefined;
+
   /** Whether other devices than the own one are to be followed. */
   get wanted(): boolean {
     return this.#wanted;
@@ -56,10 +59,13 @@ export class PeerDevices {
   /** The policy with the addresses of its peers; nothing where these are not followed yet. */
   resolve(policy: EffectivePolicy): EffectivePolicy | undefined {
     if (this.#last !== undefined && madeOfSameGroups(this.#last.policy, policy)) return this.#last.resolved;
-    const peers = peersOf(policy);
-    if (peers.length > 0 && !this.#wanted) return undefined;
-    this.#fleet.keepOnly(peers);
-    const resolved = peers.length === 0 ? policy : resolvePolicy(policy, this.#fleet);
+    if (policy !== this.#followed?.policy) {
+      const peers = peersOf(policy);
+      if (peers.length > 0 && !this.#wanted) return undefined;
+      this.#fleet.keepOnly(peers);
+      this.#followed = { policy, names: peers.length > 0 };
+    }
+    const resolved = this.#followed.names ? resolvePolicy(policy, this.#fleet) : policy;
     this.#last = { policy, resolved };
     return resolved;
   }

@@ -64,18 +64,22 @@ function write(state: State): Members {
   return { v4: of(4), v6: of(6) };
 }
 
-/** Members that are worked out when somebody looks. */
-function lazily(make: () => Members): Members {
-  // Kept here and not with the state, which later ones may lead past.
-  let written: Members | undefined;
-  return {
-    get v4() {
-      return (written ??= make()).v4;
-    },
-    get v6() {
-      return (written ??= make()).v6;
-    },
-  };
+/** Members that are worked out when somebody looks. A class: an object that is written down with getters costs ten times as much to make. */
+class LazyMembers implements Members {
+  readonly #make: () => Members;
+  /** Kept here and not with the state, which later ones may lead past. */
+  #written: Members | undefined;
+
+  constructor(make: () => Members) {
+    this.#make = make;
+  }
+
+  get v4(): RangeSet {
+    return (this.#written ??= this.#make()).v4;
+  }
+  get v6(): RangeSet {
+    return (this.#written ??= this.#make()).v6;
+  }
 }
 
 /** So many changes are remembered at least before an old state is written out. */
@@ -100,7 +104,7 @@ export class MembersHistory {
     this.#now ??= this.#newState();
     if (this.#given === undefined) {
       const state = this.#now;
-      this.#given = lazily(() => write(state));
+      this.#given = new LazyMembers(() => write(state));
       states.set(this.#given, state);
     }
     return this.#given;
@@ -132,7 +136,7 @@ export function uniteMembers(parts: readonly Members[]): Members {
   const [only] = parts;
   if (only !== undefined && parts.length === 1) return only;
   const union = (family: Family): RangeSet => mergeRanges(parts.flatMap((each) => [...listOf(each, family)]));
-  const members = lazily(() => ({ v4: union(4), v6: union(6) }));
+  const members = new LazyMembers(() => ({ v4: union(4), v6: union(6) }));
   unions.set(members, parts);
   return members;
 }
@@ -155,6 +159,10 @@ export function isMember(members: Members, address: Address): boolean {
 
 /** What changed on the way from one state of a peer to a later one; nothing where there is no such way. */
 function changeOnTheWay(from: State, to: State): MembersChange | undefined {
+  if (from.next?.state === to) {
+    const { address, joined } = from.next;
+    return joined ? { gained: [address], lost: [] } : { gained: [], lost: [address] };
+  }
   const changed = new Map<string, { readonly address: Address; readonly was: boolean; is: boolean }>();
   let at = from;
   for (; at !== to; at = at.next.state) {
