@@ -16,12 +16,12 @@ describe('the rules about addresses', () => {
   const none = { v4: [], v6: [] };
   const nothing = { anyPort: none, ports: { kind: 'intervals' as const, intervals: [] } };
 
-  /** What hangs below the dispatch by protocol, for TCP by these ports. */
-  function belowTcp(ports: PortMap, more: Partial<CompileOptions> = {}): string {
+  /** The chain that tells these ports of TCP apart, and what hangs below it. */
+  function byPort(ports: PortMap, more: Partial<CompileOptions> = {}): string {
     const closed = { kind: 'closed' as const, any: none, echo: none };
     const inbound = { ...closed, tcp: { anyPort: none, ports }, udp: nothing };
     const text = readable(compile({ inbound, outbound: { kind: 'open' } }, { ...options, ...more }));
-    return text.slice(text.indexOf('tcp-2:'));
+    return text.slice(text.indexOf('inbound-1:'));
   }
 
   const host = (n: number, from: number, to: number) => ({ first: BigInt(n), last: BigInt(n), from, to });
@@ -37,18 +37,18 @@ describe('the rules about addresses', () => {
       ],
       [{ from: 80, to: 80, addresses: somebody }],
     ];
-    expect(belowTcp({ kind: 'tree', layers })).toBe(
-      `tcp-2:
-  tcp dport vmap { 1-90 : jump tree-3, 91 : jump from-4 }
-  tcp dport vmap { 80 : jump from-4 }
-from-4:
+    expect(byPort({ kind: 'tree', layers })).toBe(
+      `inbound-1:
+  tcp dport vmap { 1-90 : jump tree-2, 91 : jump from-3 }
+  tcp dport 80 jump from-3
+from-3:
   ip6 saddr ::7 accept
-tree-3:
-  ip saddr vmap { 0.0.0.1 : jump ports-5, 0.0.0.3 : jump ports-6, 0.0.0.5 : jump ports-5, 0.0.0.7 : jump ports-6, 0.0.0.9 : jump ports-5 }
+tree-2:
+  ip saddr vmap { 0.0.0.1 : jump ports-4, 0.0.0.3 : jump ports-5, 0.0.0.5 : jump ports-4, 0.0.0.7 : jump ports-5, 0.0.0.9 : jump ports-4 }
   ip6 saddr ::8/127 th dport 5 accept
-ports-6:
-  th dport 2-90 accept
 ports-5:
+  th dport 2-90 accept
+ports-4:
   th dport 1-90 accept`,
     );
   });
@@ -56,12 +56,12 @@ ports-5:
   test('bundle neighbours where each address has ports of its own', () => {
     const hosts = [1, 3, 5, 7, 9].map((n) => host(n, n, 90));
     const layers = [[{ from: 1, to: 90, shares: [{ v4: hosts, v6: [] }] }]];
-    expect(belowTcp({ kind: 'tree', layers })).toBe(
-      `tcp-2:
-  tcp dport vmap { 1-90 : jump tree-3 }
-tree-3:
-  ip saddr vmap { 0.0.0.1-0.0.0.9 : jump bundle-4 }
-bundle-4:
+    expect(byPort({ kind: 'tree', layers })).toBe(
+      `inbound-1:
+  tcp dport 1-90 jump tree-2
+tree-2:
+  ip saddr vmap { 0.0.0.1-0.0.0.9 : jump bundle-3 }
+bundle-3:
 ${[1, 3, 5, 7, 9].map((n) => `  ip saddr 0.0.0.${n} th dport ${n}-90 accept`).join('\n')}`,
     );
   });
@@ -72,17 +72,17 @@ ${[1, 3, 5, 7, 9].map((n) => `  ip saddr 0.0.0.${n} th dport ${n}-90 accept`).jo
       to: port,
       addresses: { v4: [{ first: BigInt(port), last: BigInt(port) }], v6: [] },
     }));
-    expect(belowTcp({ kind: 'intervals', intervals }, { mostAlone: 3 })).toBe(
-      `tcp-2:
-  tcp dport vmap { 14-15 : goto bundle-3, 16-17 : goto bundle-4 }
-bundle-4:
+    expect(byPort({ kind: 'intervals', intervals }, { mostAlone: 3 })).toBe(
+      `inbound-1:
+  tcp dport vmap { 14-15 : goto bundle-2, 16-17 : goto bundle-3 }
+bundle-3:
   ip saddr 0.0.0.16 th dport 16 accept
   ip saddr 0.0.0.17 th dport 17 accept
-bundle-3:
+bundle-2:
   ip saddr 0.0.0.14 th dport 14 accept
   ip saddr 0.0.0.15 th dport 15 accept`,
     );
-    expect(belowTcp({ kind: 'intervals', intervals }, { mostAlone: 4 })).toContain('14 : goto from-');
+    expect(byPort({ kind: 'intervals', intervals }, { mostAlone: 4 })).toContain('14 : goto from-');
   });
 
   test('stand below one map of ports for both protocols where that is large and says the same of both', () => {
@@ -90,9 +90,9 @@ bundle-3:
     const text = (fewestInCommon: number): string => readable(compile(policy, { ...options, fewestInCommon }));
     expect(text(2)).toContain('meta l4proto vmap { 6 : goto transport-2, 17 : goto transport-2 }');
     expect(text(2)).toContain('transport-2:\n  th dport vmap { 22 : goto from-3, 80 : goto from-4 }');
-    expect(text(3)).toContain('meta l4proto vmap { 6 : goto tcp-2, 17 : goto udp-3 }');
+    expect(text(3)).toContain('meta l4proto vmap { 6 : goto tcp-2, 17 : goto udp-2 }');
     const other = policyOf([written('ipv4', 22, 22, '10.0.0.1'), written('tcp', 80, 80, '10.0.0.3')]);
-    expect(readable(compile(other, { ...options, fewestInCommon: 1 }))).not.toContain('th dport vmap');
+    expect(readable(compile(other, { ...options, fewestInCommon: 1 }))).not.toContain('transport-');
   });
 
   test('writes short lists as rules where there would be too many sets, and long ones as sets', () => {

@@ -8,6 +8,7 @@ import {
   jump,
   mapRule,
   node,
+  portsMatch,
   rule,
   type AddressEntry,
   type AddressSide,
@@ -128,12 +129,12 @@ interface Ports {
   readonly to: number;
 }
 
-const portsMatch = ({ from, to }: Ports, { original }: PortRulesOptions): Match =>
-  node({ kind: 'ports', from, to, ...(original && { original }) });
+const portsOf = (ports: Ports, { original }: PortRulesOptions): Match =>
+  portsMatch(ports, original && { transport: original, original: true });
 
 /** The same as `leafRules`, on some ports only. */
 export const portRules = (addresses: Addresses, ports: Ports, options: PortRulesOptions): readonly Rule[] =>
-  leafRules(addresses, options, [portsMatch(ports, options)]);
+  leafRules(addresses, options, [portsOf(ports, options)]);
 
 export interface NodeRulesOptions extends PortRulesOptions {
   /** Takes the rules of a further chain, and answers with its name. */
@@ -172,7 +173,7 @@ function portedNames(names: readonly PortedName[], options: NodeRulesOptions): r
   }
   return [...runs.values()].flatMap((run) => {
     const [first] = run;
-    return first === undefined ? [] : namedRules(run, first.family, options, [portsMatch(first, options)]);
+    return first === undefined ? [] : namedRules(run, first.family, options, [portsOf(first, options)]);
   });
 }
 
@@ -188,7 +189,7 @@ function portedRules(
   const counter = group && options.counterOf(group);
   const admitting = (some: readonly PortedRange[], ports: Ports): Rule[] =>
     addressMatches(withoutPorts(some), family, options).map((match) =>
-      rule([match, portsMatch(ports, options)], verdict, counter),
+      rule([match, portsOf(ports, options)], verdict, counter),
     );
   const oneByOne = (some: readonly PortedRange[]): Rule[] => some.flatMap((range) => admitting([range], range));
   const intervals = new Set(ranges.map(keyOf)).size;
@@ -198,9 +199,7 @@ function portedRules(
   const entries =
     2 * intervals > ranges.length
       ? bundleEntries(ranges, (some) => options.chain('bundle', oneByOne(some)))
-      : intervalEntries(ranges, (ports) =>
-          options.chain('ports', [rule([portsMatch(ports, options)], verdict, counter)]),
-        );
+      : intervalEntries(ranges, (ports) => options.chain('ports', [rule([portsOf(ports, options)], verdict, counter)]));
   return [rule([], node({ kind: 'addressMap', family, side: sideOf(direction), entries }))];
 }
 

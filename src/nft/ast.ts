@@ -40,13 +40,19 @@ export type Match =
   /** Inclusive; makes no set. */
   | { readonly kind: 'icmpTypeRange'; readonly family: Family; readonly first: number; readonly last: number }
   | { readonly kind: 'hopLimit'; readonly value: number }
-  /** One destination port. */
-  | { readonly kind: 'port'; readonly transport: TransportName; readonly port: number }
+  /** What follows the IP header, by its number. */
+  | { readonly kind: 'protocol'; readonly protocol: number }
   /**
-   * Destination ports of a packet that is known to have some, whatever its protocol; with `original`, those that a
+   * Destination ports, of this protocol, or of a packet that is known to have some, whatever its protocol; with `original`, those that a
    * connection of this protocol was made to, before any translation.
    */
-  | { readonly kind: 'ports'; readonly from: number; readonly to: number; readonly original?: TransportName }
+  | {
+      readonly kind: 'ports';
+      readonly from: number;
+      readonly to: number;
+      readonly transport?: TransportName;
+      readonly original?: true;
+    }
   /** A TCP packet that begins no connection. */
   | { readonly kind: 'notSyn' }
   /** The connection's destination or source address was translated. */
@@ -80,7 +86,7 @@ export interface AddressEntry extends Range {
   readonly verdict: Verdict;
 }
 
-/** A rule that ends in an anonymous verdict map. Entries ascend. */
+/** A rule that ends in an anonymous verdict map. Entries ascend; of a single one, `protocolRule` and `portRule` make a condition. */
 export type VerdictMap =
   | { readonly kind: 'protocolMap'; readonly entries: readonly ProtocolEntry[] }
   /** By destination port; with `original`, by the port that the connection was made to, before any translation, of one protocol. */
@@ -229,11 +235,76 @@ export const mapRule = (matches: readonly Match[], counterMap: CounterMap, actio
   node({ matches, counterMap: node(counterMap), action });
 export const rule = (matches: readonly Match[], action: Rule['action'], counter?: ObjectName): Rule =>
   node(counter === undefined ? { matches, action } : { matches, counter, action });
+/** The same rule, for packets that meet this condition first. */
+export const ruleAfter = (match: Match, each: Rule): Rule => node({ ...each, matches: [match, ...each.matches] });
 export const accept: Verdict = node({ kind: 'accept' });
 export const drop: Verdict = node({ kind: 'drop' });
 export const goOn: Verdict = node({ kind: 'continue' });
 export const jump = (chain: ObjectName): Verdict => node({ kind: 'jump', chain });
 export const goto = (chain: ObjectName): Verdict => node({ kind: 'goto', chain });
+
+/** Whose ports, and which: those of a packet, or those that its connection was made to. */
+export type PortKind = Pick<Extract<VerdictMap, { kind: 'portMap' }>, 'transport' | 'original'>;
+export interface PortLookUp extends PortKind {
+  readonly entries: readonly PortEntry[];
+}
+type PortsMatch = Extract<Match, { kind: 'ports' }>;
+
+export const portsMatch = (
+  { from, to }: { readonly from: number; readonly to: number },
+  { transport, original }: PortKind = { transport: 'th' },
+): PortsMatch =>
+  node({ kind: 'ports', from, to, ...(transport !== 'th' && { transport, ...(original && { original }) }) });
+
+/** Parts packets by their protocol. One entry is a plain condition, which costs a packet less than a look-up. */
+export function protocolRule(entries: readonly ProtocolEntry[]): Rule {
+  const [only] = entries;
+  if (only === undefined || entries.length > 1) return rule([], node({ kind: 'protocolMap', entries }));
+  return rule([node({ kind: 'protocol', protocol: only.protocol })], only.verdict);
+}
+
+/** Parts packets by their port. One entry is a plain condition here too. */
+export function portRule({ transport, original, entries }: PortLookUp): Rule {
+  const [only] = entries;
+  const kind: PortKind = { transport, ...(original && { original }) };
+  if (only === undefined || entries.length > 1) return rule([], node({ kind: 'portMap', ...kind, entries }));
+  return rule([portsMatch(only, kind)], only.verdict);
+}
+
+const isCounting = ({ counter, counterMap }: Rule): boolean => counter !== undefined || counterMap !== undefined;
+
+/** Where protocols lead by a rule of `protocolRule`, in either form. */
+export function protocolEntries(each: Rule): readonly ProtocolEntry[] | undefined {
+  if (isCounting(each)) return undefined;
+  const { matches, action } = each;
+  const [match, ...more] = matches;
+  if (action.kind === 'protocolMap' && match === undefined) return action.entries;
+  if ('entries' in action || match?.kind !== 'protocol' || more.length > 0) return undefined;
+  return [{ protocol: match.protocol, verdict: action }];
+}
+
+/** Where ports lead by a rule of `portRule`, in either form. */
+export function portLookUp(each: Rule): PortLookUp | undefined {
+  if (isCounting(each)) return undefined;
+  const { matches, action } = each;
+  const [match, ...more] = matches;
+  if (action.kind === 'portMap' && match === undefined) return action;
+  if ('entries' in action || match?.kind !== 'ports' || more.length > 0) return undefined;
+  const { from, to } = match;
+  return { ...portKind(match), entries: [{ from, to, verdict: action }] };
+}
+
+const portKind = ({ transport, original }: PortsMatch): PortKind => ({
+  transport: transport ?? 'th',
+  ...(original && { original }),
+});
+
+/** Whose ports a rule parts, in whatever form, with whatever conditions behind them; nothing where it parts none. */
+export function portKindOf({ matches, action }: Rule): PortKind | undefined {
+  const [match] = matches;
+  if (match?.kind === 'ports') return portKind(match);
+  return match === undefined && action.kind === 'portMap' ? action : undefined;
+}
 
 /** Whether loading the rule makes an anonymous set or map, whose contents become visible a moment after the rule does. */
 export function makesSet({ matches, action }: Rule): boolean {

@@ -6,7 +6,7 @@ import { compile } from './compile.ts';
 import { helperName, type HelperPurpose } from './helpers.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { parseGroupId } from '../policy/ids.ts';
-import { defaultInboundRules } from '../policy/rule.ts';
+import { defaultInboundRules, type StoredRule } from '../policy/rule.ts';
 import { parseInterfaceName } from './names.ts';
 import { install } from './plan.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, rangesOf, written } from './policies.fixture.ts';
@@ -69,13 +69,13 @@ service-outbound:
   oifname "wg0" drop
 outbound-2:
   meta l4proto vmap { 6 : goto tcp-3, 17 : goto to-4 }
-tcp-3:
-  jump to-5
-  tcp dport vmap { 443 : goto to-4 }
-to-5:
-  ip daddr 10.9.0.0/16 counter name out-group1 accept
 to-4:
   counter name out-group1 accept
+tcp-3:
+  jump to-5
+  th dport 443 counter name out-group1 accept
+to-5:
+  ip daddr 10.9.0.0/16 counter name out-group1 accept
 inbound-1:
   jump from-6
   meta l4proto vmap { 1 : goto ping-7, 6 : goto tcp-8, 17 : goto udp-9, 58 : goto ping6-10 }
@@ -84,9 +84,9 @@ ping6-10:
 from-11:
   ip6 saddr fe80::1 counter name in-group1 accept
 udp-9:
-  udp dport vmap { 53 : goto from-12 }
+  th dport 53 goto from-12
 tcp-8:
-  tcp dport vmap { 22 : goto from-12, 80-84 : goto from-13 }
+  th dport vmap { 22 : goto from-12, 80-84 : goto from-13 }
 from-13:
   counter name in-group1 accept
 from-12:
@@ -99,6 +99,42 @@ from-14:
 from-6:
   ip saddr 172.16.0.1 counter name in-group1 accept`,
     );
+  });
+
+  test('asks nothing that has one answer only: of one protocol, of one range of ports, of addresses without a set', () => {
+    const below = (rules: StoredRule[]): string => {
+      const text = readable(compile(policyOf(rules), options));
+      return text.slice(text.indexOf('inbound-1:'));
+    };
+    expect(below([written('tcp', 22, 22, '10.0.0.0/8', 'fd00::/8')])).toBe(`inbound-1:
+  tcp dport 22 ip saddr 10.0.0.0/8 counter name in-group1 accept
+  tcp dport 22 ip6 saddr fd00::/8 counter name in-group1 accept`);
+    expect(below([written('udp', 0, 0, '10.0.0.0/8')])).toBe(`inbound-1:
+  meta l4proto 17 goto from-2
+from-2:
+  ip saddr 10.0.0.0/8 counter name in-group1 accept`);
+    expect(below([written('icmp', 0, 0)])).toBe(`inbound-1:
+  meta l4proto 1 goto ping-2
+ping-2:
+  icmp type { echo-reply, echo-request } goto from-3
+from-3:
+  meta nfproto ipv4 counter name in-group1 accept`);
+    // A set is loaded once, and a third rule would cost others more than a chain does.
+    expect(below([written('tcp', 22, 23, '10.0.0.0/8', '12.0.0.1')])).toBe(`inbound-1:
+  tcp dport 22-23 goto from-2
+from-2:
+  ip saddr { 10.0.0.0/8, 12.0.0.1 } counter name in-group1 accept`);
+    expect(below([written('tcp', 22, 22), written('ipv4', 0, 0, '10.0.0.1')])).toBe(`inbound-1:
+  jump from-2
+  tcp dport 22 counter name in-group1 accept
+from-2:
+  ip saddr 10.0.0.1 counter name in-group1 accept`);
+    expect(below([written('tcp', 22, 22), written('udp', 0, 0, '10.0.0.1')])).toBe(`inbound-1:
+  meta l4proto vmap { 6 : goto tcp-2, 17 : goto from-3 }
+from-3:
+  ip saddr 10.0.0.1 counter name in-group1 accept
+tcp-2:
+  th dport 22 counter name in-group1 accept`);
   });
 
   test('counts what each group admits: one rule for each that has a share, in the order of the groups', () => {
@@ -115,14 +151,12 @@ from-6:
   iifname "wg0" drop
 service-outbound:
 inbound-1:
-  meta l4proto vmap { 6 : goto tcp-2 }
-tcp-2:
-  tcp dport vmap { 22 : goto from-3, 23 : goto from-4, 80 : goto from-5 }
-from-5:
-  counter name in-group1 accept
+  tcp dport vmap { 22 : goto from-2, 23 : goto from-3, 80 : goto from-4 }
 from-4:
-  ip saddr { 10.1.0.0/16, 12.0.0.1 } counter name in-group2 accept
+  counter name in-group1 accept
 from-3:
+  ip saddr { 10.1.0.0/16, 12.0.0.1 } counter name in-group2 accept
+from-2:
   ip saddr 10.0.0.0/8 counter name in-group1 accept
   ip saddr { 10.1.0.0/16, 12.0.0.1 } counter name in-group2 accept`,
     );
@@ -254,11 +288,7 @@ service-outbound:
   oifname "wg0" counter name out-refused continue
   oifname "wg0" drop
 outbound-2:
-  meta l4proto vmap { 17 : goto udp-3 }
-udp-3:
-  udp dport vmap { 5000 : goto to-4 }
-to-4:
-  counter name out-group1 accept
+  udp dport 5000 counter name out-group1 accept
 server-1:
   ip daddr { 100.64.0.9, 100.64.1.9 } tcp dport 8080 counter name out-server accept
   ip6 daddr fd7f::9 tcp dport 8080 counter name out-server accept
@@ -301,18 +331,14 @@ outbound-2:
 to-4:
   ip daddr 10.9.0.1 counter name out-group1 accept
 tcp-3:
-  tcp dport vmap { 443 : goto to-5 }
-to-5:
-  counter name out-group1 accept
+  th dport 443 counter name out-group1 accept
 inbound-1:
-  meta l4proto vmap { 1 : goto ping-6, 6 : goto tcp-7 }
-tcp-7:
-  meta l4proto 6 ct original proto-dst vmap { 8080-8089 : goto from-8 }
-from-8:
-  ip saddr 10.0.0.0/8 counter name in-group1 accept
-ping-6:
-  icmp type { echo-reply, echo-request } goto from-9
-from-9:
+  meta l4proto vmap { 1 : goto ping-5, 6 : goto tcp-6 }
+tcp-6:
+  meta l4proto 6 ct original proto-dst 8080-8089 ip saddr 10.0.0.0/8 counter name in-group1 accept
+ping-5:
+  icmp type { echo-reply, echo-request } goto from-7
+from-7:
   meta nfproto ipv4 counter name in-group1 accept`,
     );
   });

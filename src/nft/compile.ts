@@ -11,7 +11,7 @@ import type {
 } from '../policy/canonical.ts';
 import type { Direction, Family } from '../policy/rule.ts';
 import { isNoAccess, type ServerAccess } from '../policy/server-access.ts';
-import { isNobody, withoutFamilies } from '../policy/shares.ts';
+import { isNobody, onlyTransport, withoutFamilies } from '../policy/shares.ts';
 import {
   addressRulesOptions,
   isEverybody,
@@ -25,11 +25,17 @@ import {
   drop,
   goto,
   jump,
+  makesSet,
   node,
+  portRule,
+  portsMatch,
   protocolNumber,
+  protocolRule,
   rule,
+  ruleAfter,
   type HelperChain,
   type PortEntry,
+  type PortKind,
   type PortTransport,
   type ProtocolEntry,
   type Rule,
@@ -39,8 +45,7 @@ import {
 } from './ast.ts';
 import { baseChain, echo, type BaseContent, type Place } from './base.ts';
 import { bundle } from './bundles.ts';
-import { countersOf } from './counters.ts';
-import { helperChain, Helpers } from './helpers.ts';
+import { allHelpers, helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
 import { PeerMaps } from './peer-maps.ts';
 import { serverAccessRules } from './server-access.ts';
@@ -82,6 +87,9 @@ const isDefault = (direction: Direction, policy: DirectionPolicy): boolean =>
 /** Whether packets of this direction are counted: everywhere but where everything passes. */
 export const isCounted = (direction: Direction, policy: DirectionPolicy): boolean =>
   policy.forbid !== undefined || (policy.kind === 'closed' && !isDefault(direction, policy));
+
+/** A rule for each family: so few are as quickly gone through as they are looked up. */
+const fewRules = 2;
 
 /** What all places at which one direction is judged have in common. */
 interface Leaves {
@@ -139,6 +147,9 @@ class DirectionCompiler {
     const rules: Rule[] = [];
     const everyProtocol = this.#addresses(policy.any, jump);
     if (everyProtocol !== undefined) rules.push(rule([], everyProtocol));
+    const only = onlyTransport(policy);
+    // The rules of the one protocol stand here: a packet meets no further chain for it.
+    if (only !== undefined) return [...rules, ...this.#portRules(policy[only].ports, only, only)];
     const both = this.#isInCommon(policy) ? this.#transport(policy.tcp, 'th') : undefined;
     const verdicts: readonly [number, Verdict | undefined][] = [
       [protocolNumber.icmp, this.#ping(policy.echo, 4)],
@@ -149,7 +160,7 @@ class DirectionCompiler {
     const entries = verdicts.flatMap(([protocol, verdict]): ProtocolEntry[] =>
       verdict === undefined ? [] : [{ protocol, verdict }],
     );
-    if (entries.length > 0) rules.push(rule([], node({ kind: 'protocolMap', entries })));
+    if (entries.length > 0) rules.push(protocolRule(entries));
     return rules;
   }
 
@@ -174,13 +185,26 @@ class DirectionCompiler {
     return goto(this.#helpers.add(transport === 'th' ? 'transport' : transport, rules));
   }
 
-  #portRules(ports: PortMap, transport: PortTransport): readonly Rule[] {
+  /** Where ports lead, of packets whose protocol is known by a rule before, or must be named `by` these. */
+  #portRules(ports: PortMap, transport: PortTransport, by: PortTransport = 'th'): readonly Rule[] {
+    // A redirected connection is judged by the port that it was made to, not by the one behind the redirection.
+    const kind: PortKind = this.#isRedirected ? { transport, original: true } : { transport: by };
     if (ports.kind === 'intervals') {
+      const leading = ports.intervals.filter(({ addresses }) => !isNobody(addresses));
+      const only = leading.length === 1 ? leading[0] : undefined;
+      const few = only && this.#fewRules(only.addresses);
+      if (only !== undefined && few !== undefined) return few.map((each) => ruleAfter(portsMatch(only, kind), each));
       const entries = this.#entries(ports.intervals, transport, goto);
-      return entries.length === 0 ? [] : [this.#portRule(transport, entries)];
+      return entries.length === 0 ? [] : [portRule({ ...kind, entries })];
     }
     // A look-up for each layer: what one does not admit returns here and tries the next, so each is a jump.
-    return ports.layers.map((layer) => this.#portRule(transport, this.#entries(layer, transport, jump)));
+    return ports.layers.map((layer) => portRule({ ...kind, entries: this.#entries(layer, transport, jump) }));
+  }
+
+  /** The rules of so small a chain of addresses that they stand where it would be named; nothing of one with sets, which are loaded once. */
+  #fewRules(addresses: Addresses): readonly Rule[] | undefined {
+    const rules = leafRules(addresses, this.#addressOptions);
+    return rules.length > fewRules || rules.some(makesSet) ? undefined : rules;
   }
 
   /** Where the ports of ascending nodes lead. */
@@ -228,12 +252,6 @@ class DirectionCompiler {
       'tree',
       nodeRules(each.shares, each.names ?? [], { ...this.#addressOptions, original, chain }),
     );
-  }
-
-  /** A redirected connection is judged by the port that it was made to, not by the one behind the redirection. */
-  #portRule(transport: PortTransport, entries: readonly PortEntry[]): Rule {
-    const original = this.#isRedirected;
-    return rule([], node({ kind: 'portMap', transport, ...(original && { original }), entries }));
   }
 
   get #isRedirected(): boolean {
@@ -334,22 +352,6 @@ function translated(
   };
 }
 
-const allHelpers = (parts: readonly (Pick<Part, 'helpers'> | undefined)[]): HelperChain[] => [
-  ...new Map(parts.flatMap((part) => part?.helpers ?? []).map((chain) => [chain.name, chain])).values(),
-];
-
-/** What rules of a table refer to: counters, and maps of named devices with the counters of those. */
-function objectsOf(
-  chains: readonly { readonly rules: readonly Rule[] }[],
-  all: PeerMaps,
-): Pick<TableRules, 'counters' | 'maps'> {
-  const counters = countersOf(chains);
-  const maps = all.usedBy(chains);
-  return maps.length === 0
-    ? { counters }
-    : { counters: [...new Set([...counters, ...maps.flatMap((map) => map.counters)])], maps };
-}
-
 function forwardRules(
   into: Part | undefined,
   out: Part | undefined,
@@ -362,7 +364,7 @@ function forwardRules(
   const outbound = out && baseChain({ table, direction: 'outbound' }, name, out.content);
   const helpers = allHelpers([into, out]);
   const bases = { ...(inbound && { inbound }), ...(outbound && { outbound }) };
-  return node({ ...objectsOf([...Object.values(bases), ...helpers], maps), ...bases, helpers });
+  return node({ ...maps.objectsOf([...Object.values(bases), ...helpers]), ...bases, helpers });
 }
 
 /**
@@ -389,7 +391,7 @@ export function compile(policy: CanonicalPolicy, options: CompileOptions): Rules
   const forward =
     forwarding === undefined ? undefined : forwardRules(judged, translated(out, judged, options), name, maps);
   return node({
-    ...objectsOf([inbound, outbound, ...helpers], maps),
+    ...maps.objectsOf([inbound, outbound, ...helpers]),
     inbound,
     outbound,
     helpers,

@@ -6,6 +6,7 @@ import { isNoAccess } from '../policy/server-access.ts';
 import type { Ruleset } from './ast.ts';
 import { compile, forwardPolicy, isCounted } from './compile.ts';
 import { decompile } from './decompile.ts';
+import { earlierForm } from './earlier-form.fixture.ts';
 import { parseListing, NoListing, type Installed } from './listing.ts';
 import { listingOf, type Taste } from './listing.fixture.ts';
 import { parseInterfaceName } from './names.ts';
@@ -68,6 +69,25 @@ describe('a listing', () => {
       { numRuns: 500 },
     );
   }, 120_000);
+
+  test('of rules as earlier versions laid them out, where a look-up of one entry was a map, reads as the same policy', () => {
+    fc.assert(
+      fc.property(canonicalPolicy, fc.constantFrom(undefined, 1), (policy, fewestInCommon) => {
+        const ruleset = compile(policy, { ...options, forwarding: 'on', fewestInCommon });
+        const listing = listingOf(earlierForm(ruleset));
+        const [installed, forward] = [parseListing(listing), parseListing(listing, 'service-forward')];
+        if (installed === undefined) throw new Error('the table is not there');
+        expect(decompile(installed).findings).toEqual([]);
+        expect(decompile(installed).enforced?.policy).toEqual(policy);
+        const judged = forward && decompile(forward, 'service-forward');
+        expect(judged?.findings ?? []).toEqual([]);
+        expect(judged?.enforced?.policy).toEqual(forwardPolicy(policy, 'on'));
+        // Chains of another layout have other names, so none is taken for one that somebody has changed.
+        expect(plan(installed, ruleset, forward).kind).toBe('update');
+      }),
+      { numRuns: 60 },
+    );
+  });
 
   test('without our table is no table, whatever other tables hold', () => {
     expect(parseListing({ nftables: [] })).toBeUndefined();

@@ -36,6 +36,13 @@ export function helperName(purpose: HelperPurpose, rules: readonly Rule[], salt 
 export const helperChain = (purpose: HelperPurpose, rules: readonly Rule[], salt = ''): HelperChain =>
   node({ kind: 'helper', name: helperName(purpose, rules, salt), rules });
 
+/** The chains of all parts, each once. */
+export const allHelpers = (
+  parts: readonly ({ readonly helpers: readonly HelperChain[] } | undefined)[],
+): HelperChain[] => [
+  ...new Map(parts.flatMap((part) => part?.helpers ?? []).map((chain) => [chain.name, chain])).values(),
+];
+
 /** Collects helper chains, each content once, targets before the chains that name them. */
 export class Helpers {
   readonly #chains = new Map<ObjectName, HelperChain>();

@@ -87,12 +87,15 @@ function matchJson(match: Match, taste: Taste): Json {
       return equal(payload(match.family === 4 ? 'icmp' : 'icmpv6', 'type'), { range: ends });
     }
     case 'ports': {
-      const { from, to, original } = match;
+      const { from, to, transport = 'th', original } = match;
       const ports = from === to && taste() ? from : { range: [from, to] };
-      return equal(original === undefined ? payload('th', 'dport') : originalPort, ports);
+      return equal(original === true ? originalPort : payload(transport, 'dport'), ports);
     }
-    case 'port':
-      return equal(payload(match.transport, 'dport'), match.port);
+    case 'protocol':
+      return equal(
+        { meta: { key: 'l4proto' } },
+        taste() ? match.protocol : (protocolNames[match.protocol] ?? match.protocol),
+      );
     case 'notSyn': {
       const flags = payload('tcp', 'flags');
       return taste() ? { match: { op: '!', left: flags, right: 'syn' } } : equal({ '&': [flags, 'syn'] }, 0);
@@ -157,7 +160,9 @@ function ruleJson({ matches, counter, counterMap, action }: Rule, taste: Taste):
     equal({ meta: { key: 'l4proto' } }, taste() ? transport : transport === 'tcp' ? 6 : 17);
   const conditions = [
     ...matches.flatMap((match) => [
-      ...(match.kind === 'ports' && match.original !== undefined ? [protocol(match.original)] : []),
+      ...(match.kind === 'ports' && match.transport !== undefined && (match.original === true || taste())
+        ? [protocol(match.transport)]
+        : []),
       matchJson(match, taste),
     ]),
     ...counted,

@@ -10,6 +10,7 @@ import {
   jump,
   mapRule,
   node,
+  portsMatch,
   protocolNumber,
   rule,
   type Match,
@@ -138,12 +139,9 @@ function payloadMatch(protocol: unknown, name: unknown, right: unknown): Match |
   }
   if (protocol === 'icmp' && name === 'type') return icmpMatch(right, 4);
   if (protocol === 'icmpv6' && name === 'type') return icmpMatch(right, 6);
-  if ((protocol === 'tcp' || protocol === 'udp') && name === 'dport' && isNumberBetween(right, 0, 65_535)) {
-    return node({ kind: 'port', transport: protocol, port: right });
-  }
-  if (protocol === 'th' && name === 'dport') {
+  if ((protocol === 'tcp' || protocol === 'udp' || protocol === 'th') && name === 'dport') {
     const ports = portsOf(right);
-    return ports && node({ kind: 'ports', ...ports });
+    return ports && portsMatch(ports, { transport: protocol });
   }
   if (protocol === 'ip6' && name === 'hoplimit' && isNumberBetween(right, 0, 255)) {
     return node({ kind: 'hopLimit', value: right });
@@ -170,6 +168,10 @@ function metaMatch(key: unknown, right: unknown): Match | undefined {
     const number = byteOf(right, symbols.nfproto);
     if (number === symbols.nfproto.ipv4) return node({ kind: 'family', family: 4 });
     return number === symbols.nfproto.ipv6 ? node({ kind: 'family', family: 6 }) : undefined;
+  }
+  if (key === 'l4proto') {
+    const protocol = byteOf(right, symbols.protocol);
+    return protocol === undefined ? undefined : node({ kind: 'protocol', protocol });
   }
   if (key !== 'iifname' && key !== 'oifname') return undefined;
   try {
@@ -320,17 +322,24 @@ function namedTransport(expression: unknown): TransportName | undefined {
 
 /** Ports that a connection was made to: nft names the protocol in a condition of its own before. */
 function originalPorts(expression: unknown, next: unknown): Match | undefined {
-  const original = namedTransport(expression);
+  const transport = namedTransport(expression);
   const match = tagged(next, 'match');
-  if (original === undefined || !isObject(match) || field(match, 'op') !== '==') return undefined;
+  if (transport === undefined || !isObject(match) || field(match, 'op') !== '==') return undefined;
   const ports = isOriginalPort(field(match, 'left')) ? portsOf(field(match, 'right')) : undefined;
-  return ports && node({ kind: 'ports', ...ports, original });
+  return ports && portsMatch(ports, { transport, original: true });
+}
+
+/** `meta l4proto tcp` before `tcp dport`: some versions of nft print what the one already implies. */
+function impliedBefore(expression: unknown, next: unknown): Match | undefined {
+  const transport = namedTransport(expression);
+  const match = transport && parseMatch(next);
+  return match?.kind === 'ports' && match.transport === transport ? match : undefined;
 }
 
 function parseMatches(conditions: readonly unknown[]): Match[] | undefined {
   const matches: Match[] = [];
   for (let at = 0; at < conditions.length; at += 1) {
-    const both = originalPorts(conditions[at], conditions[at + 1]);
+    const both = originalPorts(conditions[at], conditions[at + 1]) ?? impliedBefore(conditions[at], conditions[at + 1]);
     const match = both ?? parseMatch(conditions[at]);
     if (match === undefined) return undefined;
     matches.push(match);

@@ -2,8 +2,8 @@
 import type { Named } from '../policy/canonical.ts';
 import { sha256Hex } from '../policy/digest/sha256.ts';
 import type { Direction, Members } from '../policy/rule.ts';
-import type { PeerMap, Rule } from './ast.ts';
-import { groupCounter } from './counters.ts';
+import type { PeerMap, Rule, TableRules } from './ast.ts';
+import { countersOf, groupCounter } from './counters.ts';
 import { parseObjectName, type ObjectName } from './names.ts';
 
 const digestDigits = 32;
@@ -94,8 +94,16 @@ export class PeerMaps {
     return name;
   }
 
-  /** The maps that these rules look up. */
-  usedBy(chains: readonly { readonly rules: readonly Rule[] }[]): readonly PeerMap[] {
+  /** What these rules refer to: counters, and maps of named devices with the counters of those. */
+  objectsOf(chains: readonly { readonly rules: readonly Rule[] }[]): Pick<TableRules, 'counters' | 'maps'> {
+    const counters = countersOf(chains);
+    const maps = this.#usedBy(chains);
+    return maps.length === 0
+      ? { counters }
+      : { counters: [...new Set([...counters, ...maps.flatMap((map) => map.counters)])], maps };
+  }
+
+  #usedBy(chains: readonly { readonly rules: readonly Rule[] }[]): readonly PeerMap[] {
     const names = new Set(chains.flatMap(({ rules }) => rules.flatMap(({ counterMap }) => counterMap?.map ?? [])));
     return [...names].flatMap((name) => this.#maps.get(name) ?? []);
   }

@@ -12,8 +12,8 @@ import { defaultInboundRules } from '../policy/rule.ts';
 import { printCommands } from './print.ts';
 
 const options = { interface: parseInterfaceName('wg0'), neighbourDiscovery: false };
-const ssh = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8')]), options);
-const web = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8'), written('tcp', 80, 80)]), options);
+const ssh = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')]), options);
+const web = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1'), written('tcp', 80, 80)]), options);
 const closed = compile(policyOf([]), options);
 
 type Entry = Record<string, Record<string, unknown>>;
@@ -60,16 +60,14 @@ describe('a plan', () => {
 
   test('touches what changed only: new parts are staged, the chain that names them flips, old parts go', () => {
     const { stage, flip, collect } = update(installed(ssh), web);
-    const [leaf, tcp, inbound] = ssh.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
-    const [sameLeaf, newLeaf, newTcp, newInbound] = web.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
+    const [leaf, inbound] = ssh.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
+    const [sameLeaf, newLeaf, newInbound] = web.helpers.map(({ name }) => name.slice(0, name.indexOf('-') + 5));
     expect(sameLeaf).toBe(leaf);
     expect(shown(stage)).toBe(`add table inet service
 add chain inet service ${newLeaf}
 add rule inet service ${newLeaf} counter name in-00000000-0000-4000-8000-000000000001 accept
-add chain inet service ${newTcp}
-add rule inet service ${newTcp} tcp dport vmap { 22 : goto ${leaf}, 80 : goto ${newLeaf} }
 add chain inet service ${newInbound}
-add rule inet service ${newInbound} meta l4proto vmap { 6 : goto ${newTcp} }
+add rule inet service ${newInbound} tcp dport vmap { 22 : goto ${leaf}, 80 : goto ${newLeaf} }
 `);
     expect(shown(flip)).toBe(`add table inet service
 flush chain inet service service-inbound
@@ -78,9 +76,7 @@ add rule inet service service-inbound iifname "wg0" jump ${newInbound}
 add rule inet service service-inbound iifname "wg0" counter name in-refused continue
 add rule inet service service-inbound iifname "wg0" drop
 `);
-    expect(shown(collect)).toBe(`flush chain inet service ${tcp}
-flush chain inet service ${inbound}
-delete chain inet service ${tcp}
+    expect(shown(collect)).toBe(`flush chain inet service ${inbound}
 delete chain inet service ${inbound}
 `);
   });
@@ -125,10 +121,10 @@ flush chain inet service service-inbound
     const [leaf] = ssh.helpers;
     const before = installed(ssh, { rule: { ...own, chain: leaf?.name, handle: 99, expr: [{ accept: null }] } });
     expect(plan(before, ssh)).toEqual({ kind: 'tampered', chains: [leaf?.name] });
-    const salted = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8')]), { ...options, salt: '1' });
+    const salted = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')]), { ...options, salt: '1' });
     const { stage, collect } = update(before, salted);
-    expect(kinds(stage).filter((kind) => kind === 'addChain')).toHaveLength(3);
-    expect(kinds(collect).filter((kind) => kind === 'deleteChain')).toHaveLength(3);
+    expect(kinds(stage).filter((kind) => kind === 'addChain')).toHaveLength(2);
+    expect(kinds(collect).filter((kind) => kind === 'deleteChain')).toHaveLength(2);
   });
 
   test('takes away what others put into our table: rules, then maps and sets, then chains, then the rest', () => {
@@ -201,7 +197,7 @@ describe('every plan', () => {
 
 describe('the plan for forwarded connections', () => {
   const guarded = { ...options, forwarding: 'on' as const };
-  const sshGuarded = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8')]), guarded);
+  const sshGuarded = compile(policyOf([written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')]), guarded);
   const bothGuarded = compile(policyOf([written('tcp', 22, 22)], [written('udp', 53, 53)]), guarded);
   const openGuarded = compile(defaultPolicy, guarded);
 

@@ -46,6 +46,14 @@ const matches: readonly [Match, string, 'set' | 'no set'][] = [
   [{ kind: 'icmpTypes', family: 4, types: [13] }, 'icmp type 13', 'no set'],
   [{ kind: 'icmpTypeRange', family: 6, first: 133, last: 136 }, 'icmpv6 type 133-136', 'no set'],
   [{ kind: 'hopLimit', value: 255 }, 'ip6 hoplimit 255', 'no set'],
+  [{ kind: 'protocol', protocol: 58 }, 'meta l4proto 58', 'no set'],
+  [{ kind: 'ports', from: 22, to: 22 }, 'th dport 22', 'no set'],
+  [{ kind: 'ports', from: 80, to: 84, transport: 'tcp' }, 'tcp dport 80-84', 'no set'],
+  [
+    { kind: 'ports', from: 80, to: 84, transport: 'udp', original: true },
+    'meta l4proto 17 ct original proto-dst 80-84',
+    'no set',
+  ],
   [{ kind: 'address', family: 4, side: 'saddr', ranges: ranges('10.0.0.7') }, 'ip saddr 10.0.0.7', 'no set'],
   [{ kind: 'address', family: 4, side: 'daddr', ranges: ranges('10.0.0.0/8') }, 'ip daddr 10.0.0.0/8', 'no set'],
   [

@@ -9,9 +9,8 @@ import {
   tableFamily,
   type Command,
   type Match,
-  type PortTransport,
+  type PortKind,
   type Rule,
-  type TransportName,
   type Verdict,
   type VerdictMap,
 } from './ast.ts';
@@ -50,10 +49,10 @@ const icmpNames: { readonly [F in Family]: { readonly [type: number]: string } }
 
 const printPorts = ({ from, to }: { from: number; to: number }): string => (from === to ? `${from}` : `${from}-${to}`);
 /** nft knows what kind of port a connection has only where the rule itself names the protocol. */
-const originalPort = (transport: TransportName): string =>
-  `meta l4proto ${protocolNumber[transport]} ct original proto-dst`;
-const portKey = (transport: PortTransport, original: boolean): string =>
-  original && transport !== 'th' ? originalPort(transport) : `${transport} dport`;
+const portKey = ({ transport, original }: PortKind): string =>
+  original === true && transport !== 'th'
+    ? `meta l4proto ${protocolNumber[transport]} ct original proto-dst`
+    : `${transport} dport`;
 
 const matchPrinters: Printers<Match> = {
   interface: ({ side, name }) => `${side} "${name}"`,
@@ -63,9 +62,9 @@ const matchPrinters: Printers<Match> = {
     `${icmp(family)} type ${braced(types.map((type) => icmpNames[family][type] ?? String(type)))}`,
   icmpTypeRange: ({ family, first, last }) => `${icmp(family)} type ${first}-${last}`,
   hopLimit: ({ value }) => `ip6 hoplimit ${value}`,
-  port: ({ transport, port }) => `${transport} dport ${port}`,
-  ports: ({ original, ...each }) =>
-    `${original === undefined ? 'th dport' : originalPort(original)} ${printPorts(each)}`,
+  protocol: ({ protocol }) => `meta l4proto ${protocol}`,
+  ports: ({ transport, original, ...each }) =>
+    `${portKey({ transport: transport ?? 'th', ...(original && { original }) })} ${printPorts(each)}`,
   notSyn: () => 'tcp flags ! syn',
   translated: ({ by }) => `ct status ${by}`,
   forwarded: () => 'iif > 0',
@@ -80,8 +79,8 @@ const actionPrinters: Printers<Verdict | VerdictMap> = {
   goto: ({ chain }) => `goto ${chain}`,
   protocolMap: ({ entries }) =>
     `meta l4proto vmap { ${entries.map((e) => `${e.protocol} : ${dispatch(actionPrinters, e.verdict)}`).join(', ')} }`,
-  portMap: ({ transport, original, entries }) =>
-    `${portKey(transport, original === true)} vmap { ${entries
+  portMap: ({ entries, ...kind }) =>
+    `${portKey(kind)} vmap { ${entries
       .map((e) => `${printPorts(e)} : ${dispatch(actionPrinters, e.verdict)}`)
       .join(', ')} }`,
   addressMap: ({ family, side, entries }) =>

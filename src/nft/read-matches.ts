@@ -13,11 +13,15 @@ import { mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/r
 import type { Direction, Family } from '../policy/rule.ts';
 import { besideEachOther, isNobody, mergeAddresses, sharedBy } from '../policy/shares.ts';
 import {
+  portKindOf,
+  portLookUp,
+  protocolEntries,
   protocolNumber,
   type AddressSide,
   type CounterMap,
   type Match,
   type PortEntry,
+  type PortTransport,
   type Rule,
   type TransportName,
   type Verdict,
@@ -27,7 +31,7 @@ import { readCounter } from './counters.ts';
 import type { InstalledMembers } from './listing.ts';
 import { unexpectedLayout, type ChainReader, type Unexpected } from './read-chain.ts';
 import { printMatch } from './print.ts';
-import { isBundle, readNode } from './read-node.ts';
+import { isBundle, isPorts, readNode } from './read-node.ts';
 
 const nobody: Addresses = { v4: [], v6: [] };
 export const everybody: Addresses = { v4: wholeFamily(4), v6: wholeFamily(6) };
@@ -68,16 +72,23 @@ export class MatchReader {
 
   /** What the chain matches that tells protocols apart; nothing where there is none. */
   dispatch(name: string | undefined): MatchSet {
-    const rules = name === undefined ? [] : [...this.#uncounted(name)];
-    const any = this.#leadingAddresses(rules);
-    const [map, ...rest] = rules;
     const nothing: TransportPolicy = { anyPort: nobody, ports: noPorts };
-    const matched = { any, echo: nobody, tcp: nothing, udp: nothing };
-    if (map === undefined) return matched;
-    const { action, matches } = map;
-    if (rest.length > 0 || matches.length > 0 || action.kind !== 'protocolMap') throw this.#unexpected(name);
+    const matched = { any: nobody, echo: nobody, tcp: nothing, udp: nothing };
+    if (name === undefined) return matched;
+    const rules = [...this.#rules(name)];
+    matched.any = this.#leadingAddresses(rules);
+    const [first, ...rest] = rules;
+    if (first === undefined) return matched;
+    const entries = protocolEntries(first);
+    if (entries === undefined) {
+      // The one protocol that leads anywhere has its rules here.
+      const { transport = 'th' } = portKindOf(first) ?? {};
+      if (transport === 'th') throw this.#unexpected(name);
+      return { ...matched, [transport]: { anyPort: nobody, ports: this.#ports(rules, transport, name, [transport]) } };
+    }
+    if (rest.length > 0) throw this.#unexpected(name);
     let [ping, ping6] = [nobody, nobody];
-    for (const { protocol, verdict } of action.entries) {
+    for (const { protocol, verdict } of entries) {
       if (protocol === protocolNumber.tcp) matched.tcp = this.#transport(verdict, 'tcp');
       else if (protocol === protocolNumber.udp) matched.udp = this.#transport(verdict, 'udp');
       else if (protocol === protocolNumber.icmp) ping = this.#ping(verdict, 4);
@@ -106,26 +117,31 @@ export class MatchReader {
     if (verdict.kind === this.#verdict) return { anyPort: everybody, ports: noPorts };
     if (verdict.kind !== 'goto') throw this.#unexpected(undefined);
     const rules = [...this.#rules(verdict.chain)];
-    if (!rules.some(({ action }) => action.kind === 'portMap')) {
-      return { anyPort: this.#leaf(verdict.chain), ports: noPorts };
-    }
+    const kinds = rules.flatMap((each) => portKindOf(each) ?? []);
+    if (kinds.length === 0) return { anyPort: this.#leaf(verdict.chain), ports: noPorts };
     const { chain } = verdict;
-    const inCommon = rules.every(({ action }) => action.kind !== 'portMap' || action.transport === 'th');
+    const inCommon = kinds.every((each) => each.transport === 'th');
     return once(this.#transports, inCommon ? chain : `${transport} ${chain}`, () => {
-      if (rules.some(isCounting)) throw this.#unexpected(chain);
       const anyPort = this.#leadingAddresses(rules);
-      return { anyPort, ports: this.#ports(rules, transport, chain) };
+      // The ports of any protocol serve all that lead here.
+      const known = this.#isRedirected ? [transport] : [transport, 'th' as const];
+      return { anyPort, ports: this.#ports(rules, transport, chain, known) };
     });
   }
 
-  #ports(rules: readonly Rule[], transport: TransportName, name: string): PortMap {
-    const layers = rules.map(({ matches, action }) => {
-      if (matches.length > 0 || action.kind !== 'portMap') throw this.#unexpected(name);
-      // A map of the ports of any protocol serves both that lead here.
-      if (action.transport !== transport && (action.transport !== 'th' || this.#isRedirected))
-        throw this.#unexpected(name);
-      if ((action.original === true) !== this.#isRedirected) throw this.#unexpected(name);
-      return action.entries;
+  /** What rules that part ports match; `known` are the words in which they may name the protocol. */
+  #ports(rules: readonly Rule[], transport: TransportName, name: string, known: readonly PortTransport[]): PortMap {
+    for (const each of rules) {
+      const kind = portKindOf(each);
+      const isOurs = kind !== undefined && known.includes(kind.transport);
+      if (!isOurs || (kind.original === true) !== this.#isRedirected) throw this.#unexpected(name);
+    }
+    const interval = this.#onlyInterval(rules, name);
+    if (interval !== undefined) return { kind: 'intervals', intervals: [interval].filter(isSomebody) };
+    const layers = rules.map((each) => {
+      const found = portLookUp(each);
+      if (found === undefined) throw this.#unexpected(name);
+      return found.entries;
     });
     // A goto ends the search, so intervals stand alone: one map, and no tree beside it.
     const [only, ...more] = layers;
@@ -136,6 +152,19 @@ export class MatchReader {
     const nodesOf = (entry: PortEntry): readonly PortNode[] => this.#nodes(entry, transport, name);
     const read = layers.map((layer) => layer.flatMap(nodesOf).filter(isSomebody)).filter((layer) => layer.length > 0);
     return read.length === 0 ? noPorts : { kind: 'tree', layers: read };
+  }
+
+  /** The ports of rules that tell addresses apart where they stand; nothing where they lead to other chains. */
+  #onlyInterval(rules: readonly Rule[], name: string): PortInterval | undefined {
+    const [first] = rules;
+    const ports = first?.matches[0];
+    if (ports?.kind !== 'ports' || first?.action.kind !== this.#verdict) return undefined;
+    const about = rules.map((each) => {
+      const [match, ...matches] = each.matches;
+      if (match === undefined || printMatch(match) !== printMatch(ports)) throw this.#unexpected(name);
+      return { ...each, matches };
+    });
+    return { from: ports.from, to: ports.to, addresses: this.#addressesOf(about, name) };
   }
 
   #intervals({ from, to, verdict }: PortEntry, transport: TransportName, name: string): readonly PortInterval[] {
@@ -184,7 +213,7 @@ export class MatchReader {
     for (const rule of this.#rules(name)) {
       const ports = rule.matches.at(-1);
       const original = this.#isRedirected ? transport : undefined;
-      if (ports?.kind !== 'ports' || ports.original !== original) throw this.#unexpected(name);
+      if (ports === undefined || !isPorts(ports, original)) throw this.#unexpected(name);
       const { from, to } = ports;
       const about = { ...rule, matches: rule.matches.slice(0, -1) };
       const run = runs.at(-1);
@@ -207,7 +236,7 @@ export class MatchReader {
   /** Takes the rule about addresses alone off the front, if there is one. */
   #leadingAddresses(rules: Rule[]): Addresses {
     const [first] = rules;
-    if (first === undefined || first.matches.length > 0) return nobody;
+    if (first === undefined || first.matches.length > 0 || isCounting(first)) return nobody;
     const { action } = first;
     if (action.kind === 'jump') {
       rules.shift();

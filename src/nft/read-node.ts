@@ -4,7 +4,7 @@ import type { GroupId } from '../policy/ids.ts';
 import { wholeFamily, type Range } from '../policy/range.ts';
 import type { Direction, Family } from '../policy/rule.ts';
 import { disjoint } from '../policy/port-tree.ts';
-import type { CounterMap, Rule, TransportName } from './ast.ts';
+import type { CounterMap, Match, Rule, TransportName } from './ast.ts';
 import { readCounter } from './counters.ts';
 import type { InstalledMembers } from './listing.ts';
 import { isObjectName } from './names.ts';
@@ -43,8 +43,15 @@ function groupOf({ counter }: Pick<Rule, 'counter'>, { direction }: ReadNodeOpti
   return counted.what.group;
 }
 
+/** Whether these are ports as chains below a protocol have them: of any packet there, or as connections of one protocol were made. */
+export const isPorts = (
+  match: Match,
+  original: TransportName | undefined,
+): match is Extract<Match, { kind: 'ports' }> =>
+  match.kind === 'ports' && match.transport === original && (match.original === true) === (original !== undefined);
+
 function readPorts(rule: Rule, match: Rule['matches'][number] | undefined, options: ReadNodeOptions): Ports {
-  if (rule.action.kind !== options.verdict || match?.kind !== 'ports' || match.original !== options.original)
+  if (rule.action.kind !== options.verdict || match === undefined || !isPorts(match, options.original))
     return notOurs();
   return { group: groupOf(rule, options), from: match.from, to: match.to };
 }

@@ -2,7 +2,7 @@
 import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import { resolverPort, type ServerAccess } from '../policy/server-access.ts';
-import { accept, node, rule, type Match, type Rule, type TransportName } from './ast.ts';
+import { accept, node, portsMatch, rule, type Match, type Rule, type TransportName } from './ast.ts';
 import { fateCounter } from './counters.ts';
 import { printRules } from './print.ts';
 
@@ -16,7 +16,9 @@ const to = (family: Family, { v4, v6 }: Plain): Match[] => {
 const rulesTo = (addresses: Plain, transport: TransportName, port: number): Rule[] =>
   ([4, 6] as const)
     .flatMap((family) => to(family, addresses))
-    .map((match) => rule([match, node({ kind: 'port', transport, port })], accept, fateCounter('outbound', 'server')));
+    .map((match) =>
+      rule([match, portsMatch({ from: port, to: port }, { transport })], accept, fateCounter('outbound', 'server')),
+    );
 
 /** What is admitted: TCP to the server, UDP and TCP to the resolvers. It only lets out what is new; answers are established. */
 export const serverAccessRules = ({ addresses, port, resolvers }: ServerAccess): readonly Rule[] => [
@@ -34,14 +36,14 @@ export function readServerAccess(rules: readonly Rule[]): ServerAccess | undefin
       );
     return { v4: of(4), v6: of(6) };
   };
-  const portOf = ({ matches }: Rule): Extract<Match, { kind: 'port' }> | undefined =>
-    matches.find((match) => match.kind === 'port');
+  const portOf = ({ matches }: Rule): Extract<Match, { kind: 'ports' }> | undefined =>
+    matches.find((match) => match.kind === 'ports');
   const udp = rules.filter((each) => portOf(each)?.transport === 'udp');
   // The rules for resolvers by TCP stand last, as many as those by UDP.
   const server = rules.filter((each) => !udp.includes(each)).slice(0, rules.length - 2 * udp.length);
   const access: ServerAccess = {
     addresses: addressesAt(server),
-    port: server[0] === undefined ? 0 : (portOf(server[0])?.port ?? 0),
+    port: server[0] === undefined ? 0 : (portOf(server[0])?.from ?? 0),
     resolvers: addressesAt(udp),
   };
   return printRules(serverAccessRules(access)) === printRules(rules) ? access : undefined;

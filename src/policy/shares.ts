@@ -16,6 +16,13 @@ const isNoPort = ({ anyPort, ports }: TransportPolicy): boolean =>
 export const isNothing = ({ any, echo, tcp, udp }: MatchSet): boolean =>
   isNobody(any) && isNobody(echo) && isNoPort(tcp) && isNoPort(udp);
 
+/** The protocol whose ports are all that protocols are told apart for; nothing where there is more to tell. */
+export function onlyTransport({ echo, tcp, udp }: MatchSet): 'tcp' | 'udp' | undefined {
+  if (!isNobody(echo) || isNoPort(tcp) === isNoPort(udp)) return undefined;
+  const only = isNoPort(tcp) ? 'udp' : 'tcp';
+  return isNobody((only === 'tcp' ? tcp : udp).anyPort) ? only : undefined;
+}
+
 const sameNamed = (a: readonly Named[], b: readonly Named[]): boolean =>
   a.length === b.length && a.every(({ group, key }, i) => group === b[i]?.group && key === b[i].key);
 

@@ -41,7 +41,7 @@ describe('nft', () => {
 
   it('shows the table for containers, unless the agent ignores them', async () => {
     expect(await done(people.owner.run(['nft', 'shut']))).toContain('add table inet service-forward');
-    expect(await done(people.owner.run(['nft', 'edge']))).toContain('meta l4proto 6 ct original proto-dst vmap { 8080');
+    expect(await done(people.owner.run(['nft', 'edge']))).toContain('meta l4proto 6 ct original proto-dst 8080');
     await report({ containers: 'ignore' });
     expect(await done(people.owner.run(['nft', 'edge']))).not.toContain('service-forward');
     expect(await done(people.owner.run(['nft', 'default']))).not.toContain('service-forward');

@@ -1,5 +1,16 @@
 /** Owns the deliberately wrong compilers: each makes one mistake that somebody has made, or easily could. */
-import type { Match, PeerMap, PortEntry, Rule, Ruleset, Verdict, VerdictMap } from '../../src/nft/ast.ts';
+import {
+  protocolEntries,
+  protocolNumber,
+  protocolRule,
+  type Match,
+  type PeerMap,
+  type PortEntry,
+  type Rule,
+  type Ruleset,
+  type Verdict,
+  type VerdictMap,
+} from '../../src/nft/ast.ts';
 import { compile } from '../../src/nft/compile.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import type { CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../../src/policy/canonical.ts';
@@ -67,8 +78,16 @@ const eachMatch = (mistake: (match: Match) => readonly Match[]): Compiler =>
 const eachAction = (mistake: (action: Verdict | VerdictMap) => Verdict | VerdictMap): Compiler =>
   eachRule((rule) => [{ ...rule, action: mistake(rule.action) }]);
 
+/** The mistake is in where ports lead: by a map, or by the condition that a rule begins with. */
 const eachPort = (mistake: (entry: PortEntry) => PortEntry): Compiler =>
-  eachAction((action) => (action.kind === 'portMap' ? { ...action, entries: action.entries.map(mistake) } : action));
+  eachRule((rule) => {
+    const { matches, action } = rule;
+    if (action.kind === 'portMap') return [{ ...rule, action: { ...action, entries: action.entries.map(mistake) } }];
+    const [ports, ...others] = matches;
+    if (ports?.kind !== 'ports' || 'entries' in action) return [rule];
+    const { verdict, ...changed } = mistake({ from: ports.from, to: ports.to, verdict: action });
+    return [{ ...rule, matches: [{ ...ports, ...changed }, ...others], action: verdict }];
+  });
 
 /** The mistake is in the text. */
 const byText =
@@ -132,19 +151,29 @@ export const mutants: Readonly<Record<string, Compiler>> = {
           ),
         },
   ),
-  'sends udp packets to the tcp rules': eachAction((action) => {
-    if (action.kind !== 'protocolMap') return action;
-    const tcp = action.entries.find(({ protocol }) => protocol === 6);
-    return tcp === undefined
-      ? action
-      : {
-          ...action,
-          entries: [
-            ...action.entries.filter(({ protocol }) => protocol !== 17),
-            { protocol: 17, verdict: tcp.verdict },
-          ],
-        };
+  'sends udp packets to the tcp rules': eachRule((rule) => {
+    const entries = protocolEntries(rule);
+    const tcp = entries?.find(({ protocol }) => protocol === 6);
+    if (entries === undefined || tcp === undefined) return [rule];
+    const others = entries.filter(({ protocol }) => protocol !== 17);
+    return [protocolRule([...others, { protocol: 17, verdict: tcp.verdict }])];
   }),
+  'takes the one protocol that leads anywhere for all': eachMatch((match) => {
+    if (match.kind === 'protocol') return [];
+    return match.kind === 'ports' ? [{ kind: 'ports', from: match.from, to: match.to }] : [match];
+  }),
+  'takes the one port that leads anywhere for all': eachRule((rule) => {
+    const [ports, ...others] = rule.matches;
+    if (ports?.kind !== 'ports') return [rule];
+    const protocol: Match[] =
+      ports.transport === undefined ? [] : [{ kind: 'protocol', protocol: protocolNumber[ports.transport] }];
+    return [{ ...rule, matches: [...protocol, ...others] }];
+  }),
+  'drops on the one port what its first rule does not admit': eachRule((rule) =>
+    rule.matches[0]?.kind === 'ports' && rule.matches.length + (rule.counterMap === undefined ? 0 : 1) > 1
+      ? [rule, { matches: [rule.matches[0]], action: { kind: 'drop' } }]
+      : [rule],
+  ),
   'reads a udp rule as a tcp rule': byRule((rule) =>
     rule.ip_protocol === 'udp' ? { ...rule, ip_protocol: 'tcp' } : rule,
   ),
@@ -265,7 +294,9 @@ export const mutants: Readonly<Record<string, Compiler>> = {
     inbound: eachTree(policy.inbound, withoutSecond),
     outbound: eachTree(policy.outbound, withoutSecond),
   })),
-  'admits all ports of a node to everybody there': eachMatch((match) => (match.kind === 'ports' ? [] : [match])),
+  'admits all ports of a node to everybody there': eachRule((rule) => [
+    { ...rule, matches: rule.matches.filter(({ kind }, i) => i === 0 || kind !== 'ports') },
+  ]),
   'gives every address the ports of the one before': eachAction((action) =>
     action.kind === 'addressMap'
       ? {
@@ -277,18 +308,11 @@ export const mutants: Readonly<Record<string, Compiler>> = {
         }
       : action,
   ),
-  'leaves the port tree at its first layer': eachAction((action) =>
-    action.kind === 'portMap'
-      ? {
-          ...action,
-          entries: action.entries.map(({ from, to, verdict }) => ({
-            from,
-            to,
-            verdict: verdict.kind === 'jump' ? { kind: 'goto', chain: verdict.chain } : verdict,
-          })),
-        }
-      : action,
-  ),
+  'leaves the port tree at its first layer': eachPort(({ from, to, verdict }) => ({
+    from,
+    to,
+    verdict: verdict.kind === 'jump' ? { kind: 'goto', chain: verdict.chain } : verdict,
+  })),
 };
 
 type Layers = Extract<PortMap, { kind: 'tree' }>['layers'];

@@ -1,10 +1,14 @@
 /** Proves that an update never lets go of the rules, whatever fails on the way, and that foreign changes are undone. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Command, TableName } from '../../nft/ast.ts';
+import { basesOf, type Command, type Ruleset, type TableName } from '../../nft/ast.ts';
+import { compile } from '../../nft/compile.ts';
 import { decompile } from '../../nft/decompile.ts';
+import { earlierForm } from '../../nft/earlier-form.fixture.ts';
 import type { Installed, InstalledChain } from '../../nft/listing.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
+import { install } from '../../nft/plan.ts';
+import { printCommands } from '../../nft/print.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, written } from '../../nft/policies.fixture.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { Enforcer, type Target } from './enforcer.ts';
@@ -50,6 +54,8 @@ function start(): { nft: Witness; enforcer: Enforcer } {
   return { nft, enforcer: new Enforcer({ nft, random: counting() }) };
 }
 
+const shown = (ruleset: Ruleset): string => printCommands(install(ruleset));
+
 const everything: TableChange = { tables: new Set(), chains: new Set() };
 
 describe('an update', () => {
@@ -86,6 +92,25 @@ describe('an update', () => {
     const installed = await nft.list();
     expect(decompile(installed as Installed).findings).toEqual([]);
     expect(await enforced(nft)).toEqual(web.policy);
+  });
+
+  test.each([
+    ['one protocol, one port', ssh],
+    ['several protocols, one range of ports', web],
+  ])('over rules as an earlier version laid them out turns to its own at one instant: %s', async (_, target) => {
+    const { nft, enforcer } = start();
+    const before = earlierForm(compile(target.policy, target));
+    await nft.run(install(before));
+    expect(await enforced(nft)).toEqual(target.policy);
+    expect(await enforcer.apply(target)).toBe(true);
+    expect(nft.seen).toEqual([target.policy, target.policy, target.policy]);
+    await enforcer.collect();
+    const [service, forward] = [await nft.list(), await nft.list('service-forward')];
+    expect(decompile(service as Installed)).toMatchObject({ enforced: { policy: target.policy }, findings: [] });
+    expect(decompile(forward as Installed, 'service-forward').findings).toEqual([]);
+    const own = compile(target.policy, target);
+    expect(shown(own)).not.toBe(shown(before));
+    expect(new Set(service?.chains.keys())).toEqual(new Set([...basesOf(own), ...own.helpers].map(({ name }) => name)));
   });
 
   test('follows the interface to another name', async () => {

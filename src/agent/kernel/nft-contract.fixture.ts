@@ -7,6 +7,8 @@ import {
   inboundName,
   jump,
   outboundName,
+  portRule,
+  protocolRule,
   rule,
   type Command,
   type Match,
@@ -38,6 +40,23 @@ const many = (count: number): Rule => {
   }));
   return rule([{ kind: 'address', family: 4, side: 'saddr', ranges }], accept);
 };
+
+/** Look-ups of one entry, at the edges of what there is. */
+const plain: readonly Rule[] = [
+  ...[1, 6, 17, 58].map((protocol) => protocolRule([{ protocol, verdict: goto(a) }])),
+  ...[
+    [0, 0],
+    [0, 65_535],
+    [1, 65_535],
+    [22, 22],
+    [80, 84],
+    [1_024, 2_047],
+    [65_535, 65_535],
+  ].flatMap(([from = 0, to = 0]) => [
+    portRule({ transport: 'tcp', entries: [{ from, to, verdict: goto(a) }] }),
+    portRule({ transport: 'udp', original: true, entries: [{ from, to, verdict: jump(a) }] }),
+  ]),
+];
 
 /** The parts of a listing that must agree, in an order of their own. */
 const shape = (installed: Installed | undefined): unknown =>
@@ -169,6 +188,12 @@ const cases: readonly [string, readonly Command[], readonly Command[], unknown][
         ],
       ],
     ),
+  ],
+  [
+    'one protocol and one range of ports are conditions',
+    [table, chain(a)],
+    [chain(b), ...plain.map((each) => add(b, each))],
+    listed(['from-a', undefined, []], ['from-b', undefined, plain]),
   ],
   ['nothing is done by an empty batch', [table, chain(a)], [], listed(['from-a', undefined, []])],
 ];

@@ -38,8 +38,9 @@ const ways: readonly (() => StoredRule[])[] = [
     written('ipv6', 3_900, permittedPort, 'fd7f::/64'),
   ],
 ];
-/** Says nothing about the flood, and makes every policy another. */
-const noise = (): StoredRule[] => [
+/** Says nothing about the flood, and makes every policy another; without it, most of what a packet is asked has one answer only. */
+const noise = (): StoredRule[] => (random.chance(0.3) ? [] : manyRules());
+const manyRules = (): StoredRule[] => [
   written('tcp', random.int(1, 30_000), random.int(30_000, 65_535), ...strangers(random.int(1, 10))),
   written('udp', random.int(6_000, 30_000), random.int(30_000, 65_535), ...strangers(random.int(1, 10))),
   written('ipv4', 0, 0, '10.0.0.0/8', '172.16.0.0/12'),
@@ -100,7 +101,7 @@ describe('while packets come without a pause', () => {
     await lab.start();
     for (let i = 0; i < 300; i++) {
       const chains = new Set(
-        i % 2 === 0 ? [] : [...(await chainNames(nft))].filter((name) => name.startsWith('from-')),
+        i % 2 === 0 ? [] : [...(await chainNames(nft))].filter((name) => !name.startsWith('service-')),
       );
       await enforcer.repair({ tables: new Set(), chains });
       if (i % 5 === 0) await enforcer.inspect();
