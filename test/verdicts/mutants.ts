@@ -233,7 +233,7 @@ export const mutants: Readonly<Record<string, Compiler>> = {
     rule.members === undefined ? rule : { ...rule, members: { v4: [], v6: [] } },
   ),
   'leaves out the IPv6 addresses of devices': byRule((rule) =>
-    rule.members === undefined ? rule : { ...rule, members: { ...rule.members, v6: [] } },
+    rule.members === undefined ? rule : { ...rule, members: { v4: rule.members.v4, v6: [] } },
   ),
   'takes an empty inbound list for open': byPolicy((policy) =>
     policy.groups.every(({ inbound }) => inbound.length === 0)

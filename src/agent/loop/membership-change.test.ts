@@ -82,7 +82,10 @@ describe('the far ends of a change', () => {
     const [before, after] = around((fleet) => void fleet.delete('d1'));
     const plain = (group: PolicyGroup): PolicyGroup => ({
       ...group,
-      inbound: group.inbound.map((each) => ({ ...each, ...(each.members && { members: { ...each.members } }) })),
+      inbound: group.inbound.map((each) => ({
+        ...each,
+        ...(each.members && { members: { v4: each.members.v4, v6: each.members.v6 } }),
+      })),
     });
     expect(farEndsOf({ ...before, groups: before.groups.map(plain) }, after)).toEqual(['inbound 100.64.0.2']);
   });

@@ -213,7 +213,9 @@ function plain(policy: EffectivePolicy): EffectivePolicy {
   const groups = (list: EffectivePolicy['groups'] = []): EffectivePolicy['groups'] =>
     list.map((group) => {
       const rules = (which: 'inbound' | 'outbound') =>
-        group[which].map((rule) => (rule.members === undefined ? rule : { ...rule, members: { ...rule.members } }));
+        group[which].map((rule) =>
+          rule.members === undefined ? rule : { ...rule, members: { v4: rule.members.v4, v6: rule.members.v6 } },
+        );
       return { ...group, inbound: rules('inbound'), outbound: rules('outbound') };
     });
   const { guardrails } = policy;

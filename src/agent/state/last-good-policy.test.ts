@@ -50,10 +50,26 @@ const byName: EffectivePolicy = {
   },
 };
 
+/** The same, with members that are written out already. */
+function written(policy: EffectivePolicy): EffectivePolicy {
+  const rules = (list: readonly StoredRule[]): StoredRule[] =>
+    list.map((each) =>
+      each.members === undefined ? each : { ...each, members: { v4: each.members.v4, v6: each.members.v6 } },
+    );
+  const groups = (list: readonly PolicyGroup[]): PolicyGroup[] =>
+    list.map((each) => ({ ...each, inbound: rules(each.inbound), outbound: rules(each.outbound) }));
+  const { guardrails } = policy;
+  return {
+    ...policy,
+    groups: groups(policy.groups),
+    ...(guardrails && { guardrails: { forbid: groups(guardrails.forbid), require: groups(guardrails.require) } }),
+  };
+}
+
 test('a policy by name is read back as it was in force, nobody included', () => {
   const before = saved(byName);
   const after = parseLastGoodPolicy(printLastGoodPolicy(before));
-  expect(after).toEqual(before);
+  expect(after).toEqual({ ...before, policy: written(before.policy) });
   expect(canonicalize(after.policy)).toEqual(canonicalize(before.policy));
 });
 
