@@ -30,11 +30,14 @@ function stepsOf({ name, family, verdict }: PeerMap, { added, replaced, gone }: 
     addresses.length === 0 ? [] : [{ kind: 'deleteElements', map: name, family, addresses }];
   const kind = verdict === 'accept' ? 'admit' : 'forbid';
   // Another counter for the same address: in one transaction, so that a look-up finds the one or the other.
-  const comes = [...remove(replaced.map(([address]) => address)), ...add([...replaced, ...added])];
-  return [
-    { when: `${kind}-in` as const, commands: comes },
-    { when: `${kind}-out` as const, commands: remove(gone) },
-  ].filter(({ commands }) => commands.length > 0);
+  const comes =
+    replaced.length === 0
+      ? add(added)
+      : [...remove(replaced.map(([address]) => address)), ...add([...replaced, ...added])];
+  const steps: MemberStep[] = [];
+  if (comes.length > 0) steps.push({ when: `${kind}-in`, commands: comes });
+  if (gone.length > 0) steps.push({ when: `${kind}-out`, commands: remove(gone) });
+  return steps;
 }
 
 /** What turns the members that are installed into those of the map. */
@@ -56,23 +59,25 @@ function compareMembers({ family, names }: PeerMap, before: MembersByKey, after:
     const [old, now] = [before.get(key), after.get(key)];
     const change = old && now && changeOfMembers(old, now);
     if (change === undefined) return undefined;
-    for (const address of [...change.gained, ...change.lost]) if (address.family === family) touched.add(address.value);
+    for (const address of change.gained) if (address.family === family) touched.add(address.value);
+    for (const address of change.lost) if (address.family === family) touched.add(address.value);
   }
   const counterAt = (value: bigint, members: MembersByKey): ObjectName | undefined =>
     names.find(({ key }) => {
       const named = members.get(key);
       return named !== undefined && isMember(named, { family, value });
     })?.counter;
-  const all = [...touched].map((value) => ({ value, old: counterAt(value, before), now: counterAt(value, after) }));
-  return {
-    added: all.flatMap(({ value, old, now }) =>
-      old === undefined && now !== undefined ? [[value, now] as const] : [],
-    ),
-    replaced: all.flatMap(({ value, old, now }) =>
-      old !== undefined && now !== undefined && old !== now ? [[value, now] as const] : [],
-    ),
-    gone: all.flatMap(({ value, old, now }) => (old !== undefined && now === undefined ? value : [])),
-  };
+  const added: [bigint, ObjectName][] = [];
+  const replaced: [bigint, ObjectName][] = [];
+  const gone: bigint[] = [];
+  for (const value of touched) {
+    const [old, now] = [counterAt(value, before), counterAt(value, after)];
+    if (now === undefined) {
+      if (old !== undefined) gone.push(value);
+    } else if (old === undefined) added.push([value, now]);
+    else if (old !== now) replaced.push([value, now]);
+  }
+  return { added, replaced, gone };
 }
 
 /** The steps for all maps of a table that are installed already; others are loaded whole. */
@@ -93,7 +98,7 @@ function stepsBetween(ruleset: Ruleset, before: MembersByKey, after: MembersByKe
     for (const map of maps ?? []) {
       const change = compareMembers(map, before, after);
       if (change === undefined) return undefined;
-      steps.push(...stepsOf(map, change).map((step) => (table === undefined ? step : { ...step, table })));
+      for (const step of stepsOf(map, change)) steps.push(table === undefined ? step : { ...step, table });
     }
   }
   return steps;
@@ -114,21 +119,27 @@ export function planMembers(
   const steps = stepsBetween(ruleset, before, after);
   if (steps === undefined) return undefined;
   const { forward } = ruleset;
-  const next = withMapsOf({ ...ruleset, ...(forward && { forward: withMapsOf(forward, after) }) }, after);
-  return { ruleset: next, batches: memberBatches(steps) };
+  const next = withMapsOf(ruleset, after);
+  return {
+    ruleset: forward === undefined ? next : { ...next, forward: withMapsOf(forward, after) },
+    batches: memberBatches(steps),
+  };
 }
 
 /**
  * One transaction for each time at which something is done: widen before narrowing, forbid before admitting, and the other
  * way round when members leave.
  */
-export const memberBatches = (steps: readonly MemberStep[]): readonly (readonly Command[])[] =>
-  order
-    .map((when) =>
-      steps
-        .filter((step) => step.when === when)
-        .flatMap(({ table, commands }) =>
-          table === undefined ? commands : commands.map((each) => ({ ...each, table })),
-        ),
-    )
-    .filter((commands) => commands.length > 0);
+export function memberBatches(steps: readonly MemberStep[]): readonly (readonly Command[])[] {
+  const batches: Command[][] = [];
+  for (const when of order) {
+    const batch: Command[] = [];
+    for (const step of steps) {
+      if (step.when !== when) continue;
+      const { table, commands } = step;
+      for (const each of commands) batch.push(table === undefined ? each : { ...each, table });
+    }
+    if (batch.length > 0) batches.push(batch);
+  }
+  return batches;
+}

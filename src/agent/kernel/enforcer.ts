@@ -230,8 +230,9 @@ export class Enforcer {
     if (known === undefined || inForce === undefined || !this.#agrees) return undefined;
     const update = memberUpdate(inForce, target);
     if (update === undefined) return undefined;
+    const { failpoint } = this.#options;
     try {
-      await this.#options.failpoint?.('before-stage');
+      if (failpoint !== undefined) await failpoint('before-stage');
       for (const batch of update.batches) await this.#nft.run(batch);
     } catch (error) {
       this.#known = undefined;
@@ -241,7 +242,7 @@ export class Enforcer {
     this.#inForce = { target, ruleset: update.ruleset };
     // Somebody may have been seen at it meanwhile.
     if (this.#known !== undefined) this.#known = holding(known, update.ruleset);
-    await this.#options.failpoint?.('flipped');
+    if (failpoint !== undefined) await failpoint('flipped');
     return update.batches.length > 0;
   }
 

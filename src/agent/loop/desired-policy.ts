@@ -71,16 +71,20 @@ class LazyPolicy implements CanonicalPolicy {
  * The desired policy once others are named and nothing else has changed, at the cost of the number of rules: nothing that grows with the
  * number of devices or of ranges is looked at. Nothing where the policy is not enforced by names.
  */
-export function withOtherMembers(old: DesiredPolicy, policy: EffectivePolicy): DesiredPolicy | undefined {
-  const { membership } = old;
-  if (membership === undefined) return undefined;
-  return {
-    ...old,
-    policy,
-    canonical: new LazyPolicy(() => canonicalize(policy)),
-    named: new LazyPolicy(() => canonicalizeNames(policy) ?? membership.form),
-    membership: { form: membership.form, members: membersByKey(policy) },
-  };
+export function withOtherMembers(
+  { origin, membership: before, own: ownBefore }: DesiredPolicy,
+  policy: EffectivePolicy,
+  { revision, own = ownBefore }: { readonly revision: number; readonly own?: number },
+): DesiredPolicy | undefined {
+  if (before === undefined) return undefined;
+  const { form } = before;
+  const membership: Membership = { form, members: membersByKey(policy) };
+  const canonical = new LazyPolicy(() => canonicalize(policy));
+  const named = new LazyPolicy(() => canonicalizeNames(policy) ?? form);
+  // Written out: to spread others into it takes longer than all else here.
+  return own === undefined
+    ? { origin, policy, canonical, named, membership, revision }
+    : { origin, policy, canonical, named, membership, revision, own };
 }
 
 /** What holds until the first policy: nothing new comes in over the driver interface, everything goes out. */

@@ -41,15 +41,15 @@ export function desiredFrom(
   { policy, revision, own }: Extract<Knowledge, { kind: 'known' }>,
   old: DesiredPolicy | undefined,
 ): DesiredPolicy {
-  const seen = { revision, ...(own !== undefined && { own }) };
+  const seen = own === undefined ? { revision } : { revision, own };
   const before = old?.policy;
   const same = before !== undefined && madeOfSameGroups(before, policy);
   if (old !== undefined && same && old.origin === 'server') return { ...old, ...seen };
   const others =
     old !== undefined && old.origin === 'server' && onlyMembersDiffer(before, policy)
-      ? withOtherMembers(old, policy)
+      ? withOtherMembers(old, policy, seen)
       : undefined;
-  if (others !== undefined) return { ...others, ...seen };
+  if (others !== undefined) return others;
   const desired = desiredPolicyFrom('server', policy, revision);
   // Groups written otherwise that mean the same change no rule.
   const canonical =

@@ -74,5 +74,8 @@ function requestsOf(change: ElementChange): Request[] {
  * Makes all these changes or none. Each look-up of a packet sees the old elements or the new ones, but a packet that meets
  * two look-ups may see the old of one and the new of the other: whoever moves somebody widens first, and narrows in a later call.
  */
-export const changeElements = (channel: NetlinkChannel, changes: readonly ElementChange[]): Promise<void> =>
-  channel.transact(netfilter, marks, changes.flatMap(requestsOf));
+export function changeElements(channel: NetlinkChannel, changes: readonly ElementChange[]): Promise<void> {
+  const requests: Request[] = [];
+  for (const change of changes) requests.push(...requestsOf(change));
+  return channel.transact(netfilter, marks, requests);
+}

@@ -11,7 +11,10 @@ import type { PolicyGroup } from '../../policy/rule.ts';
 /** What is known of another device: who it is, and nothing else of its record. */
 export function identityOf(record: IdentityRecord): IdentityRecord {
   const { id, hostname, tunnel_ip, addresses, labels, revision } = record;
-  return { id, hostname, tunnel_ip, ...(addresses && { addresses }), ...(labels && { labels }), revision };
+  const identity: { -readonly [F in keyof IdentityRecord]: IdentityRecord[F] } = { id, hostname, tunnel_ip, revision };
+  if (addresses !== undefined) identity.addresses = addresses;
+  if (labels !== undefined) identity.labels = labels;
+  return identity;
 }
 
 const sameGroups = (a: readonly PolicyGroup[] = [], b: readonly PolicyGroup[] = []): boolean =>

@@ -126,22 +126,26 @@ export class Fleet {
 
   #change(before: DeviceIdentity | undefined, after: DeviceIdentity | undefined): readonly PeerChange[] {
     const asked = new Set<Holding>();
-    for (const device of [before, after]) {
-      if (device === undefined) continue;
-      for (const key of ['all', `device ${device.id}`]) {
-        const holding = this.#holdings.get(key);
-        if (holding !== undefined) asked.add(holding);
-      }
-      for (const label of device.labels) for (const holding of this.#waiting.get(label) ?? []) asked.add(holding);
-    }
-    return [...asked].flatMap((holding): PeerChange[] => {
-      const own = (device: DeviceIdentity | undefined): readonly Address[] =>
-        device !== undefined && isNamed(holding.peer, device) ? device.addresses : [];
+    this.#addAsked(before, asked);
+    this.#addAsked(after, asked);
+    const changes: PeerChange[] = [];
+    for (const holding of asked) {
+      const { peer } = holding;
       // First what comes, so that what stays is never gone in between.
-      const gained = own(after).filter((address) => holding.add(address));
-      const lost = own(before).filter((address) => holding.remove(address));
-      return gained.length + lost.length === 0 ? [] : [{ peer: holding.peer, gained, lost }];
-    });
+      const gained = addressesIf(peer, after).filter((address) => holding.add(address));
+      const lost = addressesIf(peer, before).filter((address) => holding.remove(address));
+      if (gained.length + lost.length > 0) changes.push({ peer, gained, lost });
+    }
+    return changes;
+  }
+
+  /** The peers that may name the device. */
+  #addAsked(device: DeviceIdentity | undefined, asked: Set<Holding>): void {
+    if (device === undefined) return;
+    const [all, one] = [this.#holdings.get('all'), this.#holdings.get(`device ${device.id}`)];
+    if (all !== undefined) asked.add(all);
+    if (one !== undefined) asked.add(one);
+    for (const label of device.labels) for (const holding of this.#waiting.get(label) ?? []) asked.add(holding);
   }
 
   #holding(peer: Peer): Holding {
@@ -164,6 +168,11 @@ export class Fleet {
     return [...ids].flatMap((id) => this.#devices.get(id) ?? []);
   }
 }
+
+const none: readonly Address[] = [];
+/** The device's addresses, where the peer names it. */
+const addressesIf = (peer: Peer, device: DeviceIdentity | undefined): readonly Address[] =>
+  device !== undefined && isNamed(peer, device) ? device.addresses : none;
 
 const firstLabel = (peer: Peer): string | undefined => ('labels' in peer ? peer.labels[0] : undefined);
 

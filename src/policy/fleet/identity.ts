@@ -18,16 +18,20 @@ export interface IdentityRecord {
   readonly labels?: readonly string[];
 }
 
-const addressKey = ({ family, value }: Address): string => `${family} ${value}`;
+/** A device has few, so that the list is soon looked through. */
+function addOwn(own: Address[], text: string): void {
+  const address = parseAddress(text);
+  if ('fault' in address) return;
+  if (!own.some(({ family, value }) => family === address.family && value === address.value)) own.push(address);
+}
 
 /** The device that a record tells of. A text that is no address is none of its own; `child_prefix` never counts. */
 export function deviceIdentity({ id, tunnel_ip = '', addresses = [], labels = [] }: IdentityRecord): DeviceIdentity {
-  const own = new Map<string, Address>();
-  for (const text of [tunnel_ip.replace(/\/.*$/s, ''), ...addresses]) {
-    const address = parseAddress(text);
-    if (!('fault' in address)) own.set(addressKey(address), address);
-  }
-  return { id, labels, addresses: [...own.values()] };
+  const own: Address[] = [];
+  const length = tunnel_ip.indexOf('/');
+  addOwn(own, length === -1 ? tunnel_ip : tunnel_ip.slice(0, length));
+  for (const text of addresses) addOwn(own, text);
+  return { id, labels, addresses: own };
 }
 
 /** The entries of a list, of whatever kind they are. */

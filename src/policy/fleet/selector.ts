@@ -14,5 +14,12 @@ export function peerKey(peer: Peer): string {
   return 'all_devices' in peer ? 'all' : `labels ${[...new Set(peer.labels)].toSorted().join(' ')}`;
 }
 
+/** Each list's key is worked out once: rules never change, and their members are looked up by it whenever one of them does. */
+const keys = new WeakMap<readonly Peer[], string>();
+
 /** Equal for peers that together always name the same devices. */
-export const peersKey = (peers: readonly Peer[]): string => peers.map(peerKey).toSorted().join(', ');
+export function peersKey(peers: readonly Peer[]): string {
+  let key = keys.get(peers);
+  if (key === undefined) keys.set(peers, (key = peers.map(peerKey).toSorted().join(', ')));
+  return key;
+}
