@@ -31,16 +31,18 @@ const words = (error: unknown): string => (error instanceof Error ? (error.stack
 /** Runs in the process itself, until it is told to close. */
 export function serveFollowers(): void {
   const followers: Follower[] = [];
+  /** Those whose kernel reflects more than all do: what is looked at for each of them must not grow with their number. */
+  let ahead = new Set<Follower>();
   let reached = 0;
   const tell = (report: Report): void => void process.send?.(report);
   const fail = (error: unknown): void => tell({ kind: 'failed', why: words(error) });
-  const look = (count: number): void => {
-    const failed = followers.find(({ fault }) => fault !== undefined);
-    if (failed !== undefined) fail(failed.fault);
-    if (followers.length < count) return;
-    const revision = Math.min(...followers.map((each) => each.revision));
-    if (revision <= reached) return;
-    reached = revision;
+  const look = (count: number, follower: Follower): void => {
+    if (follower.fault !== undefined) fail(follower.fault);
+    if (follower.revision > reached) ahead.add(follower);
+    if (ahead.size < count) return;
+    reached = Math.min(...followers.map((each) => each.revision));
+    ahead = new Set(followers.filter((each) => each.revision > reached));
+    const revision = reached;
     const times = followers.map(({ since }) => since);
     tell({ kind: 'reached', revision, first: Math.min(...times), last: Math.max(...times) });
   };
@@ -50,11 +52,10 @@ export function serveFollowers(): void {
       for (const { id: device, token } of devices) {
         // A client of its own, with connections of its own, as on a machine of its own.
         const client = new Client({ url, token, fetch: createNodeFetch({}) });
-        const place = { client, organization, device, onReached: () => look(devices.length) };
-        followers.push(new Follower(await Namespace.create(), folder, place));
+        const onReached = (follower: Follower): void => look(devices.length, follower);
+        followers.push(new Follower(await Namespace.create(), folder, { client, organization, device, onReached }));
       }
       tell({ kind: 'following' });
-      look(devices.length);
     } else if (order.kind === 'verify') {
       for (const follower of followers) await follower.verify();
       tell({ kind: 'verified' });

@@ -23,7 +23,7 @@ export class Follower {
   readonly #source: InformerSource;
   readonly #end = new AbortController();
   readonly #running: Promise<void>;
-  readonly #onReached: () => void;
+  readonly #onReached: (follower: Follower) => void;
   #desired: DesiredPolicy | undefined;
   #working: Promise<void> | undefined;
   #isWorking = false;
@@ -37,7 +37,7 @@ export class Follower {
   constructor(
     namespace: Namespace,
     folder: string,
-    place: { client: Client; organization: string; device: string; onReached: () => void },
+    place: { client: Client; organization: string; device: string; onReached: (follower: Follower) => void },
   ) {
     this.#namespace = namespace;
     this.#channel = new NetlinkChannel({ clock: systemClock, prefix: namespace.inside([]) });
@@ -73,7 +73,7 @@ export class Follower {
         if (policy !== before) await this.#enforcer.apply(target);
         this.revision = knowledge.revision;
         this.since = sharedClock();
-        this.#onReached();
+        this.#onReached(this);
       }
     } catch (error) {
       this.#fail(error);
@@ -85,7 +85,7 @@ export class Follower {
 
   #fail(fault: unknown): void {
     this.fault = fault;
-    this.#onReached();
+    this.#onReached(this);
   }
 
   /** Whether the kernel holds what was put in force. */
