@@ -30,6 +30,10 @@ export class FakeSink implements ConnectedSink {
     return false;
   }
 
+  prefetch(): boolean {
+    return false;
+  }
+
   /** The reader reads again. */
   drain(): void {
     this.full = false;
