@@ -17,7 +17,7 @@ const files = readdirSync(here)
   .toSorted();
 const folder = join(here, '..', 'node_modules', '.cache', 'ringfence-bench', String(process.pid));
 /** Longer takes none: one that hangs must not end the run. */
-const patienceMs = 20 * 60_000;
+const patienceMs = 30 * 60_000;
 const nameOf = (/** @type {string} */ file) => file.replace(ending, '');
 
 /**

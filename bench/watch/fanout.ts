@@ -7,7 +7,7 @@ import { atRate, concurrently, documentBytes, openLoad, startOurs, type Bench, t
 import { startEtcd } from './etcd.ts';
 import { startNats, startNatsKv } from './nats.ts';
 import { startFloor, type Peer } from './peers.ts';
-import { inRow, inTurn, noRounds, writeCost, type Contender, type Rounds } from './rounds.ts';
+import { inRow, inTurn, noRounds, warmUp, writeCost, type Contender, type Rounds } from './rounds.ts';
 import { nowNs, residentKb, type Load } from './tools.ts';
 
 /** What one contender showed; what it could not show stays NaN. */
@@ -143,6 +143,7 @@ async function alone(bench: Bench, name: Name, { streams, sustained }: Wanted): 
     load = contender.load;
     await load.awake(true);
     shown.cold = await inRow(contender, bounds.cold);
+    await warmUp(peer, load);
     await inRow(contender, bounds.warmUp);
     shown.warm = await inRow(contender, bounds.warm);
     await load.awake(false);
@@ -171,7 +172,11 @@ async function together(
     for (const name of who) {
       const peer = await starters[name](bench, streams);
       peers.push(peer);
-      contenders.push(await opened(bench, peer, streams));
+      const contender = await opened(bench, peer, streams);
+      contenders.push(contender);
+      await contender.load.awake(true);
+      await warmUp(peer, contender.load);
+      await contender.load.awake(false);
     }
     await inTurn(contenders, bounds.warmUp);
     const rounds = await inTurn(contenders, bounds.warm);

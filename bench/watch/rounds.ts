@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { at, median } from '../lib/goals.ts';
 import { ProcessorMeter, type ProcessorTime } from '../lib/processor-time.ts';
-import { documentBytes, ms } from './bench.ts';
+import { concurrently, documentBytes, ms } from './bench.ts';
 import type { Peer } from './peers.ts';
 import type { Load } from './tools.ts';
 
@@ -75,15 +75,33 @@ export class RoundTaker {
   }
 }
 
-/** What a write costs the server while it has no streams, after some to warm up. */
+/** A program that compiles while it runs needs some thousands of changes before it is done with that. */
+const warm = { atOnce: 20, most: 5_000, forMs: 3_000 };
+
+/** As many changes as fit into some seconds, to all streams or, without a load, to nobody. */
+export async function warmUp(peer: Peer, load?: Load): Promise<void> {
+  const until = Date.now() + warm.forMs;
+  for (let done = 0; done < warm.most && Date.now() < until; done += warm.atOnce) {
+    const expected = await load?.expect(warm.atOnce);
+    await concurrently(peer, warm.atOnce);
+    await expected?.reached;
+  }
+}
+
+const pause = 30;
+
+/** What a write costs the server while it has no streams: warm, and as far apart as the rounds are that it is taken off from. */
 export async function writeCost(peer: Peer): Promise<ProcessorTime> {
+  await warmUp(peer);
   const meter = new ProcessorMeter(peer.pid);
-  const [warmUp, writes] = [20, 30];
-  for (let i = 0; i < warmUp; i += 1) await peer.write(documentBytes);
-  meter.start();
-  for (let i = 0; i < writes; i += 1) await peer.write(documentBytes);
-  await sleep(5);
-  meter.stop();
+  const writes = 40;
+  for (let i = 0; i < writes; i += 1) {
+    meter.start();
+    await peer.write(documentBytes);
+    await sleep(5);
+    meter.stop();
+    await sleep(pause);
+  }
   const { user, system } = meter.total;
   return { user: user / writes, system: system / writes };
 }
@@ -94,8 +112,6 @@ export interface Bounds {
   readonly least: number;
   readonly forMs: number;
 }
-
-const pause = 30;
 
 /** Rounds in a row. */
 export async function inRow(contender: Contender, { most, least, forMs }: Bounds): Promise<Rounds> {
