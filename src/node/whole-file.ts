@@ -20,13 +20,21 @@ export async function openFreshFile(path: string, mode: number): Promise<FileHan
   return open(path, fresh, mode);
 }
 
-export async function writeWholeFile(
+/** A file that is whole, under a passing name: it takes its place when it is told to, or is given up. */
+export interface PreparedFile {
+  /** Replaces what stands in its place, at one instant. */
+  readonly place: () => Promise<void>;
+  readonly discard: () => Promise<void>;
+}
+
+export async function prepareFile(
   path: string,
   text: string,
-  { mode, durable, failpoint }: WholeFileOptions,
-): Promise<void> {
+  { mode, durable }: Pick<WholeFileOptions, 'mode' | 'durable'>,
+): Promise<PreparedFile> {
   // A name that nobody can know, so that nobody can be there before us.
   const passing = `${path}.${randomBytes(8).toString('hex')}.new`;
+  const discard = (): Promise<void> => rm(passing, { force: true }).catch(() => {});
   try {
     const file = await open(passing, fresh, mode);
     try {
@@ -36,10 +44,24 @@ export async function writeWholeFile(
     } finally {
       await file.close();
     }
-    await failpoint?.('written');
-    await rename(passing, path);
   } catch (error) {
-    await rm(passing, { force: true }).catch(() => {});
+    await discard();
+    throw error;
+  }
+  return { place: () => rename(passing, path), discard };
+}
+
+export async function writeWholeFile(
+  path: string,
+  text: string,
+  { mode, durable, failpoint }: WholeFileOptions,
+): Promise<void> {
+  const file = await prepareFile(path, text, { mode, durable });
+  try {
+    await failpoint?.('written');
+    await file.place();
+  } catch (error) {
+    await file.discard();
     throw error;
   }
   await failpoint?.('renamed');

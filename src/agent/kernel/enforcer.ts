@@ -101,11 +101,12 @@ export class Enforcer {
 
   /**
    * Puts the target in force: stages what is new, then turns to it at one instant. Leaves the old parts to `collect`.
-   * `beforeFlip` is called when the kernel has taken the new parts; if it fails, so does the update. Answers whether the
+   * `whileStaging` is called when the new parts are on their way to the kernel, at each attempt, and what it answers with when the kernel
+   * has taken them, before it turns to them; if that fails, so does the update. Answers whether the
    * kernel was changed. Throws `NftError`, and then what was in force still is; only after
    * `interrupted` or `timed_out` may the target be in force already.
    */
-  async apply(target: Target, beforeFlip?: () => Promise<void>): Promise<boolean> {
+  async apply(target: Target, whileStaging?: () => () => Promise<void>): Promise<boolean> {
     const changed = await this.#changeMembers(target);
     if (changed !== undefined) return changed;
     for (let attempt = 1; ; attempt++) {
@@ -115,7 +116,9 @@ export class Enforcer {
       try {
         await this.#options.failpoint?.('before-stage');
         for (const batch of update.members ?? []) await this.#run(batch);
-        await this.#run(update.stage);
+        const staging = this.#run(update.stage);
+        const beforeFlip = whileStaging?.();
+        await staging;
         await this.#options.failpoint?.('staged');
         await beforeFlip?.();
         await this.#run(update.flip);

@@ -8,6 +8,7 @@ import { signalIfRunning } from '../../../test/lib/processes.ts';
 import { systemClock, type Clock } from '../../client/clock.ts';
 import type { Command } from '../../nft/ast.ts';
 import { parseObjectName } from '../../nft/names.ts';
+import { NetlinkChannel } from '../netlink/channel.ts';
 import { NftError } from './nft.ts';
 import { nftContract } from './nft-contract.fixture.ts';
 import { RealNft, type RealNftOptions } from './real-nft.ts';
@@ -25,6 +26,21 @@ async function openInNamespace(options: Partial<RealNftOptions> = {}) {
 }
 
 nftContract('the real packet filter', () => openInNamespace());
+nftContract('the real packet filter with a netlink helper that runs', async () => {
+  const namespace = await Namespace.create();
+  const scratch = await mkdtemp(join(tmpdir(), 'ringfence-nft-'));
+  const prefix = namespace.inside([]);
+  const netlink = new NetlinkChannel({ clock: systemClock, prefix });
+  const listTables = { type: (10 << 8) | 1, payload: Uint8Array.of(1, 0, 0, 0) };
+  await netlink.dump(12, listTables, () => {});
+  const nft = new RealNft({ clock: systemClock, scratch, prefix, netlink });
+  const close = async (): Promise<void> => {
+    await Promise.all([nft.close(), netlink.close()]);
+    await namespace.close();
+    await rm(scratch, { recursive: true, force: true });
+  };
+  return { nft, close };
+});
 nftContract('the real packet filter with an nft that is replaced all the time', () =>
   openInNamespace({ lifetime: 2, heavy: 400 }),
 );

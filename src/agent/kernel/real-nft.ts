@@ -18,7 +18,7 @@ import {
 } from '../../nft/session.ts';
 import { openFreshFile } from '../../node/whole-file.ts';
 import type { NetlinkChannel } from '../netlink/channel.ts';
-import { changeOverNetlink } from './element-changes.ts';
+import { changeOverNetlink } from './netlink-batch.ts';
 import { NftError, type Nft } from './nft.ts';
 import { NftSession } from './nft-session.ts';
 import { Patience } from './patience.ts';

@@ -140,7 +140,7 @@ describe('rules in the kernel that nobody had saved', () => {
     await whenSettled(async () => (await first.enforced())?.policy.outbound.kind === 'closed');
     await first.stop();
     await state.writePolicy(record(web, 7));
-    await state.writeIntent(record(web, 7));
+    await (await state.prepareIntent(record(web, 7))).place();
     const second = await open({ state, nft });
     await whenSettled(async () => samePolicy((await second.enforced())?.policy ?? meaning(), meaning(web)));
     // Whoever joined may still be a member: their connections stay until that is known.

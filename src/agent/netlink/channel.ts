@@ -90,6 +90,11 @@ export class NetlinkChannel {
     return this.#pid;
   }
 
+  /** Whether the helper runs, so that a question need not wait for its start. */
+  get running(): boolean {
+    return this.#child !== undefined;
+  }
+
   /** Whether the process, as the kernel names the author of a change, is one of this channel. */
   owns(process: number): boolean {
     return this.#pids.has(process);

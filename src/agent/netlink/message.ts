@@ -1,7 +1,7 @@
 /** Owns the wire form of netlink: messages and their attributes, written and read (little endian machines). */
 
 /** Flags of a request. */
-export const flag = { request: 0x1, ack: 0x4, create: 0x400, dump: 0x300 } as const;
+export const flag = { request: 0x1, ack: 0x4, create: 0x400, append: 0x800, dump: 0x300 } as const;
 /** Types of messages that every protocol of netlink has. */
 export const controlType = { error: 2, done: 3 } as const;
 

@@ -1,23 +1,14 @@
 /** Owns changes of the elements of sets and maps over netlink (nf_tables): one transaction, whatever else the table holds. */
 import type { Family } from '../../policy/rule.ts';
 import type { NetlinkChannel, Request } from './channel.ts';
-import { addressBytes, attributeSize, AttributeWriter, be16, concat, flag } from './message.ts';
+import { addressBytes, attributeSize, AttributeWriter, flag } from './message.ts';
+import { inetHead, messageTypeOf, transactFilter } from './nf-tables.ts';
 
-/** The protocol of netlink, and the subsystem of it. */
-const netfilter = 12;
-const nfTables = 10;
-const inet = 1;
-
-const messageType = { add: (nfTables << 8) | 12, delete: (nfTables << 8) | 14 } as const;
+const messageType = { add: messageTypeOf(12), delete: messageTypeOf(14) } as const;
 const listAttribute = { table: 1, set: 2, elements: 3 } as const;
 const elementAttribute = { key: 1, object: 9 } as const;
 const listElement = 1;
 const dataValue = 1;
-
-const mark = (type: number): Request => ({ type, payload: concat([Uint8Array.of(0, 0), be16(nfTables)]) });
-/** Of every message about tables of the family. */
-const head = Uint8Array.of(inet, 0, 0, 0);
-const marks = { begin: mark(0x10), end: mark(0x11) };
 
 /** Addresses that join or leave a set of addresses, or a map from addresses to counters. */
 export interface ElementChange {
@@ -45,8 +36,8 @@ function payloadOf(
   const element = attributeSize(key) + (object === undefined ? 0 : attributeSize(object.length + 1));
   const elements = (to - from) * attributeSize(element);
   const names = attributeSize(table.length + 1) + attributeSize(set.length + 1);
-  const out = new AttributeWriter(head.length + names + attributeSize(elements));
-  out.put(head);
+  const out = new AttributeWriter(inetHead.length + names + attributeSize(elements));
+  out.put(inetHead);
   out.name(listAttribute.table, table);
   out.name(listAttribute.set, set);
   out.beginNested(listAttribute.elements, elements);
@@ -60,7 +51,8 @@ function payloadOf(
   return out.bytes;
 }
 
-function requestsOf(change: ElementChange): Request[] {
+/** What asks for the change: several requests where there are very many addresses. */
+export function elementRequests(change: ElementChange): Request[] {
   const { verb, addresses } = change;
   const requests: Request[] = [];
   for (let from = 0; from < addresses.length; from += mostElements) {
@@ -76,6 +68,6 @@ function requestsOf(change: ElementChange): Request[] {
  */
 export function changeElements(channel: NetlinkChannel, changes: readonly ElementChange[]): Promise<void> {
   const requests: Request[] = [];
-  for (const change of changes) requests.push(...requestsOf(change));
-  return channel.transact(netfilter, marks, requests);
+  for (const change of changes) requests.push(...elementRequests(change));
+  return transactFilter(channel, requests);
 }

@@ -59,7 +59,9 @@ describe('a folder', () => {
   test('keeps policy and intent apart', async () => {
     const state = new StateFolder({ folder });
     await state.writePolicy(recordAt(1));
-    await state.writeIntent(recordAt(2));
+    const intent = await state.prepareIntent(recordAt(2));
+    expect(await state.readPolicy('intent')).toEqual({ kind: 'absent' });
+    await intent.place();
     expect(await state.readPolicy('policy')).toEqual({ kind: 'found', record: recordAt(1) });
     expect(await state.readPolicy('intent')).toEqual({ kind: 'found', record: recordAt(2) });
   });

@@ -3,7 +3,13 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
 import { CounterTotals } from '../kernel/counter-totals.ts';
-import { removeUnfinished, writeWholeFile, type WholeFileOptions } from '../../node/whole-file.ts';
+import {
+  prepareFile,
+  removeUnfinished,
+  writeWholeFile,
+  type PreparedFile,
+  type WholeFileOptions,
+} from '../../node/whole-file.ts';
 import type { Address } from '../../policy/address.ts';
 import { parseServerAddresses, printServerAddresses, type ServerName } from './server-addresses.ts';
 
@@ -70,11 +76,13 @@ export class StateFolder {
   }
 
   /**
-   * Notes what is about to be put in force. Not forced to the disk: it matters after a crash of the agent only, because
+   * Writes down what is about to be put in force, to be placed just before it is: until then the intent before stands, because it
+   * may be all that tells whose the kernel's rules are. Not forced to the disk: it matters after a crash of the agent only, because
    * after one of the machine the kernel has no rules at all.
    */
-  async writeIntent(record: LastGoodPolicy): Promise<void> {
-    await this.#write('intent', printLastGoodPolicy(record), { durable: false });
+  prepareIntent(record: LastGoodPolicy): Promise<PreparedFile> {
+    const text = printLastGoodPolicy(record);
+    return this.#inFolder(() => prepareFile(this.path('intent'), text, { mode: 0o600, durable: false }));
   }
 
   /** What was counted up to the last time it was saved; nothing where that cannot be read. */
@@ -102,14 +110,18 @@ export class StateFolder {
     await removeUnfinished(Object.values(names).map((name) => join(this.#options.folder, name)));
   }
 
-  async #write(name: Name, text: string, options: Omit<WholeFileOptions, 'mode'>): Promise<void> {
-    const write = (): Promise<void> => writeWholeFile(this.path(name), text, { mode: 0o600, ...options });
+  #write(name: Name, text: string, options: Omit<WholeFileOptions, 'mode'>): Promise<void> {
+    return this.#inFolder(() => writeWholeFile(this.path(name), text, { mode: 0o600, ...options }));
+  }
+
+  /** Where the folder is gone, it is made again. */
+  async #inFolder<T>(write: () => Promise<T>): Promise<T> {
     try {
-      await write();
+      return await write();
     } catch (error) {
       if (!isCode(error, 'ENOENT')) throw error;
       await mkdir(this.#options.folder, { mode: 0o700 });
-      await write();
+      return write();
     }
   }
 }

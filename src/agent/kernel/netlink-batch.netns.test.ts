@@ -1,0 +1,180 @@
+/** Proves that batches do the same over netlink and through nft, to the kernel's own bytes, also where the helper is not there or is lost. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Namespace } from '../../../test/lib/netns.ts';
+import { systemClock } from '../../client/clock.ts';
+import { accept, goto, rule, type Command, type Rule } from '../../nft/ast.ts';
+import { baseRules, familyMatch, type BaseContent } from '../../nft/base.ts';
+import { parseInterfaceName, parseObjectName, type ObjectName } from '../../nft/names.ts';
+import type { Direction } from '../../policy/rule.ts';
+import { ChannelError, NetlinkChannel } from '../netlink/channel.ts';
+import { eachAttribute } from '../netlink/message.ts';
+import { changeOverNetlink } from './netlink-batch.ts';
+import { RealNft } from './real-nft.ts';
+
+const [map, inA, inB] = ['peers4', 'in-a', 'in-b'].map((name) => parseObjectName(name));
+if (map === undefined || inA === undefined || inB === undefined) throw new Error('no names');
+const add = (...elements: (readonly [bigint, typeof inA])[]): Command => ({
+  kind: 'addElements',
+  map,
+  family: 4,
+  elements,
+});
+const remove = (...addresses: bigint[]): Command => ({ kind: 'deleteElements', map, family: 4, addresses });
+const [first, second, third] = [0x6440_0001n, 0x6440_0002n, 0x6440_0003n];
+
+describe.each(['over netlink', 'through nft alone', 'without a helper'] as const)('members of a map, %s', (way) => {
+  let namespace: Namespace;
+  let folder: string;
+  let channel: NetlinkChannel | undefined;
+  let nft: RealNft;
+  beforeEach(async () => {
+    namespace = await Namespace.create();
+    folder = await mkdtemp(join(tmpdir(), 'ringfence-elements-'));
+    const prefix = namespace.inside([]);
+    const helper = way === 'over netlink' ? {} : { argv: ['no-such-helper'] };
+    channel = way === 'through nft alone' ? undefined : new NetlinkChannel({ clock: systemClock, prefix, ...helper });
+    nft = new RealNft({ clock: systemClock, scratch: folder, prefix, ...(channel && { netlink: channel }) });
+    const ruleset = `table inet service { counter in-a { }; counter in-b { }; map peers4 { type ipv4_addr : counter; }; }`;
+    await namespace.run(['nft', '-f', '-'], `${ruleset.replaceAll('; ', '\n')}\n`);
+  });
+  afterEach(async () => {
+    await Promise.all([nft.close(), channel?.close()]);
+    await namespace.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const held = async (): Promise<string> => {
+    const { stdout } = await namespace.run(['nft', 'list', 'map', 'inet', 'service', 'peers4']);
+    return /elements = \{([^}]*)\}/.exec(stdout)?.[1]?.replaceAll(/\s+/g, ' ').trim() ?? '';
+  };
+
+  test('join and leave, each batch whole or not at all, and the port knows its own changes', async () => {
+    await nft.run([add([first, inA], [second, inB])]);
+    expect(await held()).toBe('100.64.0.1 : "in-a", 100.64.0.2 : "in-b"');
+    await nft.run([add([third, inA]), remove(first)]);
+    expect(await held()).toBe('100.64.0.2 : "in-b", 100.64.0.3 : "in-a"');
+    await expect(nft.run([add([first, inA]), remove(first, 0x6440_0009n)])).rejects.toMatchObject({ code: 'refused' });
+    expect(await held()).toBe('100.64.0.2 : "in-b", 100.64.0.3 : "in-a"');
+    if (way !== 'over netlink') return;
+    const helper = channel?.pid ?? 0;
+    expect(nft.owns(helper)).toBe(true);
+    process.kill(helper, 'SIGKILL');
+    await nft.run([remove(second)]);
+    expect(await held()).toBe('100.64.0.3 : "in-a"');
+  });
+});
+
+const [helper, viaNft, viaNetlink] = ['helper', 'via-nft', 'via-netlink'].map((name) => parseObjectName(name));
+if (helper === undefined || viaNft === undefined || viaNetlink === undefined) throw new Error('no names');
+const driver = parseInterfaceName('rf0');
+const before = { neighbourDiscovery: true, server: helper };
+const contents: readonly BaseContent[] = [
+  { kind: 'forbidding', ...before, forbid: helper },
+  { kind: 'closed', ...before, forbid: helper, dispatch: helper },
+  { kind: 'closed', neighbourDiscovery: false },
+];
+/** Everything that a base chain of the table `service` may hold, the two sets of the default group aside, and what small policies add. */
+const small: readonly Rule[] = [
+  ...(['inbound', 'outbound'] as const).flatMap((direction: Direction) =>
+    contents.flatMap((content) => baseRules({ table: 'service', direction }, driver, content)),
+  ),
+  rule([familyMatch[4]], accept),
+  rule([familyMatch[6]], goto(helper)),
+  rule([{ kind: 'ports', from: 22, to: 22 }], accept, inA),
+  rule([{ kind: 'ports', from: 1_000, to: 65_535 }], goto(helper)),
+];
+
+describe('rules', () => {
+  let namespace: Namespace;
+  let folder: string;
+  let channel: NetlinkChannel;
+  let nft: RealNft;
+  beforeEach(async () => {
+    namespace = await Namespace.create();
+    folder = await mkdtemp(join(tmpdir(), 'ringfence-rules-'));
+    const prefix = namespace.inside([]);
+    channel = new NetlinkChannel({ clock: systemClock, prefix });
+    nft = new RealNft({ clock: systemClock, scratch: folder, prefix });
+  });
+  afterEach(async () => {
+    await Promise.all([nft.close(), channel.close()]);
+    await namespace.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** The expressions of each rule of a chain, as the kernel tells them. */
+  const expressions = async (name: string): Promise<readonly string[]> => {
+    const found: string[] = [];
+    const listRules = { type: (10 << 8) | 7, payload: Uint8Array.of(1, 0, 0, 0) };
+    await channel.dump(12, listRules, ({ payload }) => {
+      let [chain, list] = ['', ''];
+      eachAttribute(payload.subarray(4), (type, bytes) => {
+        if (type === 2) chain = Buffer.from(bytes).toString('latin1').replace(/\0$/, '');
+        if (type === 4) list = Buffer.from(bytes).toString('hex');
+      });
+      if (chain === name) found.push(list);
+    });
+    return found;
+  };
+  const load = (chain: ObjectName, rules: readonly Rule[]): readonly Command[] =>
+    rules.map((each) => ({ kind: 'addRule', chain, rule: each }));
+  const counters = [...new Set(small.flatMap(({ counter }) => counter ?? []))];
+
+  test('are byte for byte what nft makes of them, and so are counters and chains', async () => {
+    expect(await expressions(viaNft)).toEqual([]); // And the helper runs.
+    const objects = counters.map((name): Command => ({ kind: 'addCounter', name }));
+    const chains = [helper, viaNft, viaNetlink].map((name): Command => ({ kind: 'addChain', name }));
+    const bases = (['input', 'output', 'forward', 'postrouting'] as const).map((hook): Command => ({
+      kind: 'addBaseChain',
+      name: parseObjectName(`at-${hook}`),
+      hook,
+    }));
+    const all: readonly Command[] = [{ kind: 'addTable' }, ...objects, ...chains, ...bases];
+    await nft.run(all);
+    const made = (await namespace.run(['nft', '-s', 'list', 'ruleset'])).stdout;
+    await nft.run([{ kind: 'deleteTable' }]);
+    expect(await changeOverNetlink(channel, all)).toBe(true);
+    expect((await namespace.run(['nft', '-s', 'list', 'ruleset'])).stdout).toBe(made);
+    await nft.run(load(viaNft, small));
+    expect(await changeOverNetlink(channel, [{ kind: 'addTable' }, ...load(viaNetlink, small)])).toBe(true);
+    const [theirs, ours] = [await expressions(viaNft), await expressions(viaNetlink)];
+    expect(theirs).toHaveLength(small.length);
+    expect(ours).toEqual(theirs);
+    // Somebody's policy, and a table that is told to sleep, give way to ours.
+    await namespace.run(['nft', 'chain inet service at-input { policy drop; }']);
+    await namespace.run(['nft', 'table inet service { flags dormant; }']);
+    expect(await changeOverNetlink(channel, [{ kind: 'addTable' }, ...bases])).toBe(true);
+    expect((await namespace.run(['nft', '-s', 'list', 'chain', 'inet', 'service', 'at-input'])).stdout).toContain(
+      'policy accept',
+    );
+    expect((await namespace.run(['nft', 'list', 'ruleset'])).stdout).not.toContain('dormant');
+    // Emptied and filled again at one instant, as a switch does it.
+    const again: readonly Command[] = [{ kind: 'flushChain', name: viaNetlink }, ...load(viaNetlink, small.slice(1))];
+    expect(await changeOverNetlink(channel, again)).toBe(true);
+    expect(await expressions(viaNetlink)).toEqual(theirs.slice(1));
+  });
+
+  test('are left to nft where no helper runs yet', async () => {
+    expect(await changeOverNetlink(channel, [{ kind: 'addTable' }])).toBe(false);
+    expect(channel.running).toBe(false);
+  });
+
+  test('that make sets, and more than a few, are left to nft', async () => {
+    const ranges = [1n, 3n, 7n].map((address) => ({ first: address, last: address }));
+    const wide = rule([{ kind: 'address', family: 4, side: 'saddr', ranges }], accept);
+    const many = Array.from({ length: 65 }, () => rule([], accept));
+    expect(await expressions(helper)).toEqual([]);
+    for (const rules of [[wide], many]) expect(await changeOverNetlink(channel, load(helper, rules))).toBe(false);
+  });
+
+  test('are added again by nobody where it is not clear whether they were added', async () => {
+    const lost = new ChannelError('interrupted', 'the helper ended');
+    const broken = { running: true, transact: () => Promise.reject(lost) } as unknown as NetlinkChannel;
+    const added = changeOverNetlink(broken, load(helper, [rule([], accept)]));
+    await expect(added).rejects.toMatchObject({ code: 'interrupted' });
+    const replaced = changeOverNetlink(broken, [{ kind: 'flushChain', name: helper }, ...load(helper, small)]);
+    expect(await replaced).toBe(false);
+  });
+});
