@@ -5,7 +5,7 @@ import { parseGroupId } from '../../../policy/ids.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
-import type { GroupOwner } from '../../store/contract/groups.ts';
+import type { GroupOwner, SavedGroup } from '../../store/contract/groups.ts';
 import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, refuse, revisionAhead } from '../errors.ts';
@@ -62,9 +62,9 @@ function readWrite(call: Write, services: Services, now?: Stored<GroupRecord>): 
 
 /** The store knows which devices are there at the moment of the write; where each is named, the body says. */
 async function written(
-  writing: Promise<Stored<GroupRecord>>,
+  writing: Promise<SavedGroup>,
   again: (unknown: ReadonlySet<string>) => unknown,
-): Promise<Stored<GroupRecord>> {
+): Promise<SavedGroup> {
   try {
     return await writing;
   } catch (error) {

@@ -34,7 +34,7 @@ function group(n: number, inbound_rules: readonly StoredRule[]): Stored<GroupRec
 /** The warnings of the answer to a write of the group, where these guardrails forbid something to one device that has it. */
 async function warningsOf(written: Stored<GroupRecord>, ...guardrails: Stored<GroupRecord>[]) {
   const groups = { forbidsOn: () => Promise.resolve([{ guardrails, devices: 1 }]) };
-  const answer = await withWarnings({ groups } as unknown as Store, org, written);
+  const answer = await withWarnings({ groups } as unknown as Store, org, { ...written, mayBeVoid: true });
   if (typeof answer.json !== 'string') throw new Error('the answer to a write is one text');
   const { warnings = [] } = JSON.parse(answer.json) as WrittenGroup;
   return warnings.map(({ pointer, code, guardrail_ids }) => [pointer, code, ...guardrail_ids]);

@@ -5,7 +5,8 @@ import { resolvePolicy } from '../../../policy/fleet/resolve.ts';
 import { forbidsEverything, voidRules } from '../../../policy/guardrail/void-rules.ts';
 import { parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../../policy/rule.ts';
-import type { GroupRecord, Stored } from '../../store/contract/records.ts';
+import type { SavedGroup } from '../../store/contract/groups.ts';
+import type { GroupRecord } from '../../store/contract/records.ts';
 import type { Store } from '../../store/contract/store.ts';
 import { stored, type RecordAnswer } from '../call.ts';
 import { invalid } from '../errors.ts';
@@ -85,8 +86,9 @@ const notCompared = (guardrail_ids: GroupId[]): GroupWarning => ({
 async function warningsFor(
   store: Store,
   org: OrganizationId,
-  written: Stored<GroupRecord>,
+  written: SavedGroup,
 ): Promise<readonly GroupWarning[]> {
+  if (!written.mayBeVoid) return [];
   const sets = await store.groups.forbidsOn(org, parseGroupId(written.id));
   // Where nothing is forbidden, the record is not read again.
   if (sets.length === 0 || written.record.guardrail !== undefined) return [];
@@ -125,7 +127,7 @@ async function warningsFor(
 export async function withWarnings(
   store: Store,
   org: OrganizationId,
-  group: Stored<GroupRecord>,
+  group: SavedGroup,
   location?: string,
 ): Promise<RecordAnswer> {
   const answer = stored(group, location);

@@ -27,6 +27,11 @@ export interface NewGroup {
 /** What may be changed of a group. */
 export type GroupPatch = Partial<Omit<NewGroup, 'guardrail'>>;
 
+export interface SavedGroup extends Stored<GroupRecord> {
+  /** Whether a guardrail of the organization forbids anything anywhere, as of the write: otherwise no rule can be void. */
+  readonly mayBeVoid: boolean;
+}
+
 /**
  * Devices that rules name as peers must be in the organization when the rules are written (`device_unknown`); those that the group named before may be
  * gone, and so may those of a state that is restored. A group that applies by label is the organization's, not the default one, in phase 3 (`application_refused`).
@@ -46,7 +51,7 @@ export interface Groups {
   /** Groups of the organization by their ids, whoever may see them: for the server itself. Those that are gone are absent. */
   find(org: OrganizationId, ids: readonly GroupId[]): Promise<readonly Stored<GroupRecord>[]>;
   /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
-  create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<Stored<GroupRecord>>;
+  create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<SavedGroup>;
   /** `not_found` unless the group belongs to `owner`. `restores`: the patch is what the group was once. */
   update(
     org: OrganizationId,
@@ -55,7 +60,7 @@ export interface Groups {
     id: GroupId,
     patch: GroupPatch,
     options?: Expected & { readonly restores?: boolean },
-  ): Promise<Stored<GroupRecord>>;
+  ): Promise<SavedGroup>;
   /**
    * Brings a deleted group back under its id, as it was once. `group_exists` when there is one.
    */
@@ -65,7 +70,7 @@ export interface Groups {
     owner: GroupOwner,
     id: GroupId,
     group: NewGroup,
-  ): Promise<Stored<GroupRecord>>;
+  ): Promise<SavedGroup>;
   /**
    * The `forbid` guardrails on devices that have a group, each set of them once with the number of its devices, the most common first; where no
    * device has it, those on all devices. At most a few sets.

@@ -41,6 +41,10 @@ const forbidsOn = (labels: string): string =>
   `ARRAY(SELECT DISTINCT s.group_id FROM group_selectors s JOIN security_groups f ON f.id = s.group_id
      WHERE s.org_id = $1 AND f.guardrail = 'forbid' AND ${labels} @> s.labels ORDER BY 1)`;
 
+const forbids = `group_selectors s JOIN security_groups f ON f.id = s.group_id WHERE s.org_id = $1 AND f.guardrail = 'forbid'`;
+/** Whether the organization, `$1`, forbids anything anywhere. */
+export const forbidsAnything = `EXISTS (SELECT FROM ${forbids})`;
+
 /**
  * Which forbids stand together on devices that have a group, and on how many; where no device has it, those that stand on all devices. Nothing is
  * looked at in an organization without forbids. Values: organization, group.
@@ -48,7 +52,7 @@ const forbidsOn = (labels: string): string =>
 export const findForbids = statement<{ forbids: string[]; devices: number }>(
   'find_forbids',
   `WITH any_forbid AS MATERIALIZED (
-     SELECT 1 FROM group_selectors s JOIN security_groups f ON f.id = s.group_id WHERE s.org_id = $1 AND f.guardrail = 'forbid' LIMIT 1),
+     SELECT 1 FROM ${forbids} LIMIT 1),
    having_it AS MATERIALIZED (
      SELECT d.labels FROM any_forbid, devices d WHERE d.org_id = $1 AND ($2 = ANY (d.security_groups) OR ${hasByLabel('d', '$2')})),
    sets AS (

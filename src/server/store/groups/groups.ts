@@ -4,7 +4,7 @@ import { countRanges } from '../../../policy/normalize.ts';
 import type { Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
-import type { GroupOwner, GroupPatch, Groups, NewGroup } from '../contract/groups.ts';
+import type { GroupOwner, GroupPatch, Groups, NewGroup, SavedGroup } from '../contract/groups.ts';
 import type { Expected } from '../contract/page.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
 import { relink, updateDevice } from '../devices/statements.ts';
@@ -154,13 +154,14 @@ async function remove(
 const namesDevices = ({ inbound_rules, outbound_rules, applies_to = [] }: NewGroup): boolean =>
   applies_to.length > 0 || devicesIn(inbound_rules, outbound_rules).size > 0;
 
-async function createNamed(
-  { quotas }: Context,
-  locked: Pick<Locked, 'tx' | 'org'>,
-  item: Item,
-): Promise<Stored<GroupRecord>> {
-  const row = await runOne(locked.tx, locked.org, sql.createGroupSelectors, item);
-  const made = row === undefined ? refuse({ code: 'unexpected' }) : readRow<GroupRecord>(row, 'group', quotas);
+const readWritten = (row: QuickRow | undefined, { quotas }: Pick<Context, 'quotas'>): SavedGroup =>
+  row === undefined
+    ? refuse({ code: 'unexpected' })
+    : Object.assign(readRow<GroupRecord>(row, 'group', quotas), { mayBeVoid: row.told === true });
+
+async function createNamed(context: Context, locked: Pick<Locked, 'tx' | 'org'>, item: Item): Promise<SavedGroup> {
+  const { quotas } = context;
+  const made = readWritten(await runOne(locked.tx, locked.org, sql.createGroupSelectors, item), context);
   await checkDevices(locked, made.id, quotas.device_ranges);
   return made;
 }
@@ -175,10 +176,10 @@ interface NamedUpdate {
 
 /** An update that names devices, or changes which devices have the group. */
 async function updateNamed(
-  { quotas }: Context,
+  context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
   { id, item, named, patch }: NamedUpdate,
-): Promise<Stored<GroupRecord>> {
+): Promise<SavedGroup> {
   const { tx, org } = locked;
   const [old] = await tx.run(sql.findGroup, [org, id]);
   if (old?.is_default === true && (patch.applies_to ?? []).length > 0)
@@ -189,15 +190,14 @@ async function updateNamed(
     named,
     old === undefined ? named : devicesIn(before(old.inbound_rules), before(old.outbound_rules)),
   );
-  const row = await runOne(tx, org, sql.updateGroupSelectors, item);
-  const group = row === undefined ? refuse({ code: 'unexpected' }) : readRow<GroupRecord>(row, 'group', quotas);
-  await checkDevices(locked, id, quotas.device_ranges);
+  const group = readWritten(await runOne(tx, org, sql.updateGroupSelectors, item), context);
+  await checkDevices(locked, id, context.quotas.device_ranges);
   return group;
 }
 
 export function groupsIn(context: Context): Groups {
   const { reads, writer, quotas } = context;
-  const read = (row: QuickRow): Stored<GroupRecord> => readRow<GroupRecord>(row, 'group', quotas);
+  const read = (row: QuickRow): SavedGroup => readWritten(row, context);
   return {
     async list(org: OrganizationId, query) {
       const values: Value[] = [

@@ -6,7 +6,7 @@ import { askedColumns, byQuickInsert, byQuickUpdate, keepStates } from '../write
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { groupBody } from './body.ts';
 import { makesOverfull, rangesOf } from '../devices/ranges.ts';
-import { dropSelectors, keepSelectors } from '../devices/selectors.ts';
+import { dropSelectors, forbidsAnything, keepSelectors } from '../devices/selectors.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -82,6 +82,7 @@ const groupCreation = (name: string, selectors = ''): QuickOperation =>
     log: `${logAndKeep(byQuickInsert)} ${selectors}`,
     oldBody: 'NULL',
     standing: 'NULL::bigint',
+    tells: forbidsAnything,
   });
 
 export const createGroup = groupCreation('create_group');
@@ -124,6 +125,7 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Quick
     log: `${logAndKeep(byQuickUpdate)} ${selectors}`,
     oldBody: 'g.body',
     standing: 'g.revision',
+    tells: forbidsAnything,
   });
 
 /** Name and description only: preparing the look at devices costs a fifth of such a write, even where it is not taken. */

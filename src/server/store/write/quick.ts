@@ -31,6 +31,8 @@ export interface QuickRow {
   readonly standing: number | null;
   readonly revision: number | null;
   readonly body: string | null;
+  /** What `tells` says, of operations that have it. */
+  readonly told: boolean | null;
 }
 
 export type Item = Readonly<Record<string, Exclude<Value, Buffer>>>;
@@ -97,6 +99,8 @@ interface Parts {
   readonly oldBody: string;
   /** The revision as it stood, or NULL. */
   readonly standing: string;
+  /** What the answer tells besides, as of the write: a condition over the organization, `$1`. */
+  readonly tells?: string;
   /** Of what the rows add to an organization: at most `n.most` may be there. */
   readonly adds?: Counter['of'];
 }
@@ -120,11 +124,12 @@ function accepted({ adds }: Parts, set: boolean): string {
 /** And the others are refused. */
 const beyond = ({ adds }: Parts, set: boolean): string =>
   set && adds !== undefined
-    ? `UNION ALL SELECT id, 'limit_reached', NULL, NULL, NULL FROM seen WHERE refusal IS NULL AND id NOT IN (SELECT id FROM accepted)`
+    ? `UNION ALL SELECT id, 'limit_reached', NULL, NULL, NULL, NULL FROM seen WHERE refusal IS NULL AND id NOT IN (SELECT id FROM accepted)`
     : '';
 
 function text(parts: Parts, source: string, set: boolean): string {
   const counter = parts.adds === undefined ? undefined : ({ of: parts.adds, by: '+' } as const);
+  const told = parts.tells ?? 'NULL::boolean';
   return `
     WITH seen AS MATERIALIZED (
       SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, CASE ${parts.refusal} ${full(parts)} END AS refusal,
@@ -136,8 +141,8 @@ function text(parts: Parts, source: string, set: boolean): string {
     ${parts.write},
     ${parts.log},
     ${quickEntries}
-    SELECT id, NULL AS refusal, NULL::bigint AS standing, revision, body FROM new
-    UNION ALL SELECT id, refusal, standing, NULL, old_body FROM seen WHERE refusal IS NOT NULL
+    SELECT id, NULL AS refusal, NULL::bigint AS standing, revision, body, ${told} AS told FROM new
+    UNION ALL SELECT id, refusal, standing, NULL, old_body, ${told} FROM seen WHERE refusal IS NOT NULL
     ${beyond(parts, set)}`;
 }
 
