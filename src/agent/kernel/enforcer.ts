@@ -1,4 +1,5 @@
 /** Owns what the kernel enforces: puts a policy in force without a gap, finds out what others changed, and puts it right. */
+import { setImmediate } from 'node:timers/promises';
 import {
   basesOf,
   hookPriority,
@@ -111,8 +112,8 @@ export class Enforcer {
     if (changed !== undefined) return changed;
     for (let attempt = 1; ; attempt++) {
       const fresh = this.#known === undefined;
-      const installed = this.#known ?? (await this.#list());
-      const { ruleset, update } = this.#plan(installed, target);
+      const { installed, compiled } = await this.#prepare(target);
+      const { ruleset, update } = this.#plan(installed, target, compiled);
       try {
         await this.#options.failpoint?.('before-stage');
         for (const batch of update.members ?? []) await this.#run(batch);
@@ -260,9 +261,20 @@ export class Enforcer {
     return this.#known;
   }
 
-  #plan(installed: InstalledTables, target: Target): { ruleset: Ruleset; update: Omit<Update, 'kind'> } {
-    for (;;) {
-      const ruleset = compileTarget(target, this.#salt);
+  /** What is installed, and the target's rules: made while the kernel is read, where it has to be. */
+  async #prepare(target: Target): Promise<{ readonly installed: InstalledTables; readonly compiled: Ruleset }> {
+    if (this.#known !== undefined) return { installed: this.#known, compiled: compileTarget(target, this.#salt) };
+    const compiling = setImmediate().then(() => compileTarget(target, this.#salt));
+    const [installed, compiled] = await Promise.all([this.#list(), compiling]);
+    return { installed, compiled };
+  }
+
+  #plan(
+    installed: InstalledTables,
+    target: Target,
+    compiled: Ruleset,
+  ): { ruleset: Ruleset; update: Omit<Update, 'kind'> } {
+    for (let ruleset = compiled; ; ruleset = compileTarget(target, this.#salt)) {
       const update = planFrom(installed, ruleset);
       if (update.kind === 'update') return { ruleset, update };
       this.#reSalt();
