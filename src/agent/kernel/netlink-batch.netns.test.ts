@@ -2,17 +2,22 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Namespace } from '../../../test/lib/netns.ts';
 import { systemClock } from '../../client/clock.ts';
-import { accept, goto, rule, type Command, type Rule } from '../../nft/ast.ts';
+import { accept, goto, rule, targets, type Command, type Rule } from '../../nft/ast.ts';
 import { baseRules, familyMatch, type BaseContent } from '../../nft/base.ts';
+import { compile } from '../../nft/compile.ts';
 import { parseInterfaceName, parseObjectName, type ObjectName } from '../../nft/names.ts';
+import { canonicalPolicy } from '../../nft/policies.fixture.ts';
+import { printRule } from '../../nft/print.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { ChannelError, NetlinkChannel } from '../netlink/channel.ts';
 import { eachAttribute } from '../netlink/message.ts';
 import { changeOverNetlink } from './netlink-batch.ts';
 import { RealNft } from './real-nft.ts';
+import { ruleExpressions } from './rule-messages.ts';
 
 const [map, inA, inB] = ['peers4', 'in-a', 'in-b'].map((name) => parseObjectName(name));
 if (map === undefined || inA === undefined || inB === undefined) throw new Error('no names');
@@ -84,7 +89,21 @@ const small: readonly Rule[] = [
   rule([familyMatch[6]], goto(helper)),
   rule([{ kind: 'ports', from: 22, to: 22 }], accept, inA),
   rule([{ kind: 'ports', from: 1_000, to: 65_535 }], goto(helper)),
+  rule([{ kind: 'ports', from: 22, to: 22, transport: 'tcp' }], accept, inA),
+  rule([{ kind: 'ports', from: 53, to: 54, transport: 'udp' }], accept, inA),
+  rule([{ kind: 'protocol', protocol: 17 }], goto(helper), inA),
 ];
+
+/** Rules of drawn policies that have a form here, each once. */
+function drawnRules(count: number): readonly Rule[] {
+  const policies = fc.sample(canonicalPolicy, { numRuns: 60, seed: 48 });
+  const rules = policies.flatMap((policy) => {
+    const { helpers, inbound, outbound } = compile(policy, { interface: driver, neighbourDiscovery: true });
+    return [inbound, outbound, ...helpers].flatMap((chain) => chain.rules);
+  });
+  const alike = new Map(rules.filter((each) => ruleExpressions(each)).map((each) => [printRule(each), each]));
+  return [...alike.values()].slice(0, count);
+}
 
 describe('rules', () => {
   let namespace: Namespace;
@@ -154,6 +173,23 @@ describe('rules', () => {
     const again: readonly Command[] = [{ kind: 'flushChain', name: viaNetlink }, ...load(viaNetlink, small.slice(1))];
     expect(await changeOverNetlink(channel, again)).toBe(true);
     expect(await expressions(viaNetlink)).toEqual(theirs.slice(1));
+  });
+
+  test('of drawn policies are what nft makes of them too', async () => {
+    expect(await expressions(viaNft)).toEqual([]); // And the helper runs.
+    const rules = drawnRules(60);
+    const names = new Set(rules.flatMap((each) => targets(each)));
+    const used = new Set(rules.flatMap(({ counter }) => counter ?? []));
+    await nft.run([
+      { kind: 'addTable' },
+      ...[...used].map((name): Command => ({ kind: 'addCounter', name })),
+      ...[...names, viaNft, viaNetlink].map((name): Command => ({ kind: 'addChain', name })),
+      ...load(viaNft, rules),
+    ]);
+    expect(await changeOverNetlink(channel, load(viaNetlink, rules))).toBe(true);
+    const theirs = await expressions(viaNft);
+    expect(theirs.length).toBeGreaterThan(20);
+    expect(await expressions(viaNetlink)).toEqual(theirs);
   });
 
   test('are left to nft where no helper runs yet', async () => {

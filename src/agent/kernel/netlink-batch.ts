@@ -17,23 +17,26 @@ const objectAttribute = { name: 2, type: 3, data: 4 } as const;
 const counterType = 1;
 
 /** What asks for the command; nothing where it has no form here. */
-function requestsOf(command: Command): readonly Request[] | undefined {
+function requestOf(command: Exclude<Command, ElementCommand>): Request | undefined {
   // Of every kind of request, the first attribute is the table's name.
   const table = attribute(1, text(command.table ?? 'service'));
   switch (command.kind) {
     case 'addTable':
       // No flags: one that is there loses those that others gave it, such as `dormant`.
-      return [filterRequest(messageType.addTable, flag.create, table, attribute(tableAttribute.flags, be32(0)))];
+      return filterRequest(messageType.addTable, flag.create, table, attribute(tableAttribute.flags, be32(0)));
     case 'addCounter': {
       const type = attribute(objectAttribute.type, be32(counterType));
       const data = nested(objectAttribute.data);
       const object = attribute(objectAttribute.name, text(command.name));
-      return [filterRequest(messageType.addObject, flag.create, table, object, type, data)];
+      return filterRequest(messageType.addObject, flag.create, table, object, type, data);
     }
     case 'addChain':
-      return [
-        filterRequest(messageType.addChain, flag.create, table, attribute(chainAttribute.name, text(command.name))),
-      ];
+      return filterRequest(
+        messageType.addChain,
+        flag.create,
+        table,
+        attribute(chainAttribute.name, text(command.name)),
+      );
     case 'addBaseChain': {
       const hook = nested(
         chainAttribute.hook,
@@ -43,20 +46,17 @@ function requestsOf(command: Command): readonly Request[] | undefined {
       const policy = attribute(chainAttribute.policy, be32(acceptVerdict));
       const type = attribute(chainAttribute.type, text('filter'));
       const chain = attribute(chainAttribute.name, text(command.name));
-      return [filterRequest(messageType.addChain, flag.create, table, chain, hook, policy, type)];
+      return filterRequest(messageType.addChain, flag.create, table, chain, hook, policy, type);
     }
     case 'flushChain':
-      return [filterRequest(messageType.deleteRules, 0, table, attribute(ruleAttribute.chain, text(command.name)))];
+      return filterRequest(messageType.deleteRules, 0, table, attribute(ruleAttribute.chain, text(command.name)));
     case 'addRule': {
       const expressions = ruleExpressions(command.rule);
       if (expressions === undefined) return undefined;
       const chain = attribute(ruleAttribute.chain, text(command.chain));
       const list = nested(ruleAttribute.expressions, expressions);
-      return [filterRequest(messageType.addRule, flag.create | flag.append, table, chain, list)];
+      return filterRequest(messageType.addRule, flag.create | flag.append, table, chain, list);
     }
-    case 'addElements':
-    case 'deleteElements':
-      return elementChanges(command).flatMap(elementRequests);
     case 'addMap':
     case 'deleteChain':
     case 'deleteObject':
@@ -68,7 +68,8 @@ function requestsOf(command: Command): readonly Request[] | undefined {
 }
 
 type ElementCommand = Extract<Command, { kind: 'addElements' | 'deleteElements' }>;
-const isAboutElements = ({ kind }: Command): boolean => kind === 'addElements' || kind === 'deleteElements';
+const isAboutElements = (command: Command): command is ElementCommand =>
+  command.kind === 'addElements' || command.kind === 'deleteElements';
 
 function elementChanges(command: ElementCommand): readonly ElementChange[] {
   const { table = 'service', map: set, family } = command;
@@ -102,10 +103,14 @@ function requestsFor(commands: readonly Command[]): readonly Request[] | undefin
   const requests: Request[] = [];
   let rules = 0;
   for (const command of commands) {
+    if (isAboutElements(command)) {
+      for (const change of elementChanges(command)) requests.push(...elementRequests(change));
+      continue;
+    }
     if (command.kind === 'addRule' && ++rules > mostRules) return undefined;
-    const asking = requestsOf(command);
-    if (asking === undefined) return undefined;
-    requests.push(...asking);
+    const request = requestOf(command);
+    if (request === undefined) return undefined;
+    requests.push(request);
   }
   return requests;
 }

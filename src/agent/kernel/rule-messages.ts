@@ -61,6 +61,9 @@ const icmpType = payload('transport', 0, 1);
 const destinationPort = payload('transport', 2, 2);
 const hopLimit = payload('network', 7, 1);
 
+/** A field that is not looked at would be a condition left out: what is not named before does not compile. */
+const nothingElse = (_rest: Readonly<Record<string, never>>): void => {};
+
 /** The expressions of each kind of condition that has a form here, or nothing. `before` are the conditions that stand before it. */
 const encoders: {
   readonly [K in Match['kind']]?: (
@@ -68,19 +71,47 @@ const encoders: {
     before: readonly Match[],
   ) => readonly Uint8Array[] | undefined;
 } = {
-  interface: ({ side, name }) => [meta(side), compare('eq', interfaceName(name))],
-  established: () => [ctState, mask(le32(establishedOrRelated)), compare('neq', le32(noBits))],
-  family: ({ family }) => isFamily(family),
-  icmpTypeRange: ({ family, first, last }) =>
-    family === 4
-      ? undefined
-      : [...isFamily(6), ...isProtocol(protocolNumber.icmpv6), icmpType, ...between(u8(first), u8(last))],
-  // Only a packet of IPv6 has one there: where nothing has told so yet, that would have to be asked first.
-  hopLimit: ({ value: limit }, before) =>
-    before.some(({ kind }) => kind === 'icmpTypeRange') ? [hopLimit, compare('eq', u8(limit))] : undefined,
-  ports: ({ from, to, original }) => {
-    if (original !== undefined) return undefined;
-    return [destinationPort, ...(from === to ? [compare('eq', be16(from))] : between(be16(from), be16(to)))];
+  interface(match) {
+    const { kind: _, side, name, ...rest } = match;
+    nothingElse(rest);
+    return [meta(side), compare('eq', interfaceName(name))];
+  },
+  established(match) {
+    const { kind: _, ...rest } = match;
+    nothingElse(rest);
+    return [ctState, mask(le32(establishedOrRelated)), compare('neq', le32(noBits))];
+  },
+  family(match) {
+    const { kind: _, family, ...rest } = match;
+    nothingElse(rest);
+    return isFamily(family);
+  },
+  icmpTypeRange(match) {
+    const { kind: _, family, first, last, ...rest } = match;
+    nothingElse(rest);
+    if (family === 4) return undefined;
+    return [...isFamily(6), ...isProtocol(protocolNumber.icmpv6), icmpType, ...between(u8(first), u8(last))];
+  },
+  hopLimit(match, before) {
+    const { kind: _, value: limit, ...rest } = match;
+    nothingElse(rest);
+    // Only a packet of IPv6 has one there: where nothing has told so yet, that would have to be asked first.
+    return before.some(({ kind }) => kind === 'icmpTypeRange') ? [hopLimit, compare('eq', u8(limit))] : undefined;
+  },
+  protocol(match) {
+    const { kind: _, protocol, ...rest } = match;
+    nothingElse(rest);
+    return isProtocol(protocol);
+  },
+  ports(match, before) {
+    const { kind: _, from, to, transport, original, ...rest } = match;
+    nothingElse(rest);
+    if (original !== undefined || before.some(({ kind }) => kind === 'protocol')) return undefined;
+    return [
+      ...(transport === undefined ? [] : isProtocol(protocolNumber[transport])),
+      destinationPort,
+      ...(from === to ? [compare('eq', be16(from))] : between(be16(from), be16(to))),
+    ];
   },
 };
 
@@ -104,7 +135,8 @@ const count = (counter: string): Uint8Array =>
   expression('objref', number(1, counterObject), attribute(2, text(counter)));
 
 /** The rule's list of expressions; nothing where one of its parts has no form here. */
-export function ruleExpressions({ matches, counter, counterMap, action }: Rule): Uint8Array | undefined {
+export function ruleExpressions({ matches, counter, counterMap, action, ...rest }: Rule): Uint8Array | undefined {
+  nothingElse(rest);
   if (counterMap !== undefined || 'entries' in action) return undefined;
   const parts: Uint8Array[] = [];
   for (const [i, match] of matches.entries()) {

@@ -64,13 +64,7 @@ export interface Groups {
   /**
    * Brings a deleted group back under its id, as it was once. `group_exists` when there is one.
    */
-  recreate(
-    org: OrganizationId,
-    by: Actor,
-    owner: GroupOwner,
-    id: GroupId,
-    group: NewGroup,
-  ): Promise<SavedGroup>;
+  recreate(org: OrganizationId, by: Actor, owner: GroupOwner, id: GroupId, group: NewGroup): Promise<SavedGroup>;
   /**
    * The `forbid` guardrails on devices that have a group, each set of them once with the number of its devices, the most common first; where no
    * device has it, those on all devices. At most a few sets.
