@@ -1,7 +1,11 @@
 /** Owns what is measured on a real agent that follows a real server: from the API's answer to the kernel, drift, memory, idle time. */
 import { readFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { NftSession } from '../../src/agent/kernel/nft-session.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
+import { systemClock } from '../../src/client/clock.ts';
 import { watch } from '../../src/client/watch.ts';
 import { figure, table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
@@ -12,6 +16,7 @@ const changes = 100;
 /** Between two changes, so that the agent is at rest again: it has connections to end, a disk to write and a kernel to read. */
 const pause = 250;
 const drifts = 25;
+const floorRounds = 30;
 /** In which a tick of the kernel's clock is a hundredth of a second. */
 const ticksPerSecond = 100;
 const idleSeconds = 8;
@@ -67,6 +72,12 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
   }
   end.abort();
   await following;
+  const hot: number[] = [];
+  for (let change = 0; change < changes; change++) {
+    const start = now();
+    await client.groups.update(organization, group.id, { group_description: `${change}` });
+    hot.push(now() - start);
+  }
   console.log(
     `\nA small change, ${changes} times (ms; the kernel's side as \`nft monitor\` tells it, the device behind a relay):\n`,
   );
@@ -79,6 +90,8 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
         row('answer → told on a stream', streamed),
         row('answer → in force in the kernel', kernel),
         row('request → in force in the kernel', whole),
+        row('request → answer, one right after the other', hot),
+        ...(await floors(lab)).map(([what, values]) => row(what, values)),
       ],
     ),
   );
@@ -91,6 +104,36 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
       unit: 'ms',
       beside: `the API's answer ${figure(median(answered))} ms`,
     },
+  ];
+}
+
+/** What nothing can be quicker than, each after the same pause: a page on the disk of the database, and an `nft` that runs and turns a chain. */
+async function floors(lab: Lab): Promise<readonly (readonly [string, readonly number[]])[]> {
+  const { namespace } = lab.device(1);
+  const [disk, filter]: [number[], number[]] = [[], []];
+  const file = await open(join(lab.folder, 'floor'), 'w');
+  const session = new NftSession({ clock: systemClock, prefix: namespace.inside([]), program: 'nft' });
+  const patience = 20_000;
+  try {
+    await session.ask('add table inet floor; add chain inet floor turned', patience);
+    for (let round = 0; round < floorRounds; round++) {
+      await sleep(pause);
+      const start = now();
+      await file.write(Buffer.alloc(8_192, round));
+      await file.datasync();
+      const written = now();
+      await session.ask('flush chain inet floor turned; add rule inet floor turned iifname "none" drop', patience);
+      disk.push(written - start);
+      filter.push(now() - written);
+    }
+    await session.ask('delete table inet floor', patience);
+  } finally {
+    await session.end();
+    await file.close();
+  }
+  return [
+    ['floor: 8 KB on the disk of the database', disk],
+    ['floor: an `nft` that runs turns a chain', filter],
   ];
 }
 

@@ -15,7 +15,7 @@ import { printCommands } from '../../src/nft/print.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { worstPolicy, worstShapes } from '../../src/policy/worst-policies.fixture.ts';
 import { Namespace } from '../../test/lib/netns.ts';
-import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
+import { childTimes, ProcessorMeter, sumOf } from '../lib/processor-time.ts';
 import { figure, table } from '../lib/table.ts';
 import type { Goal } from '../lib/goals.ts';
 import { loadOf } from './load.ts';
@@ -83,13 +83,6 @@ async function applyElsewhere(text: string, namespace: Namespace): Promise<Appli
   if (code !== 0) throw new Error(`applying a policy failed with ${code}`);
   return JSON.parse(answer) as Applied;
 }
-
-/** Milliseconds of the processor that a shell's children took, from what its `times` prints: its own, then theirs. */
-const childTimes = (text: string): number =>
-  [...(text.trim().split('\n').at(-1) ?? '').matchAll(/(\d+)m([\d.]+)s/g)].reduce(
-    (sum, [, minutes, seconds]) => sum + Number(minutes) * 60_000 + Number(seconds) * 1_000,
-    0,
-  );
 
 const rangesIn = (policy: ReturnType<typeof worstPolicy>): number =>
   policy.groups

@@ -95,3 +95,10 @@ export class ProcessorMeter {
 }
 
 export const sumOf = ({ user, system }: ProcessorTime): number => user + system;
+
+/** Milliseconds of the processor that a shell's children took, from what its `times` prints: its own, then theirs. */
+export const childTimes = (text: string): number =>
+  [...(text.trim().split('\n').at(-1) ?? '').matchAll(/(\d+)m([\d.]+)s/g)].reduce(
+    (sum, [, minutes, seconds]) => sum + Number(minutes) * 60_000 + Number(seconds) * 1_000,
+    0,
+  );
