@@ -1,9 +1,8 @@
 /** Owns the steps of a change of policy: put it in force, end what it no longer admits, save it for the next start. */
 import { setImmediate } from 'node:timers/promises';
-import type { PreparedFile } from '../../node/whole-file.ts';
 import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
-import type { StateFolder } from '../state/state-folder.ts';
+import type { PreparedIntent, StateFolder } from '../state/state-folder.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
 import { remotesOfChange } from './membership-change.ts';
@@ -17,7 +16,7 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   const { state: folder, clock, monotonic, log } = options;
   const record = lastGoodPolicyOf(desired, driver);
   // Written down while the kernel takes the new parts, and in its place before it turns to them.
-  let intent: Promise<PreparedFile | undefined> | undefined;
+  let intent: Promise<PreparedIntent | undefined> | undefined;
   const writeIntent = (): (() => Promise<void>) => {
     if (record !== undefined && folder !== undefined) intent ??= prepareIntent(folder, record);
     return async () => (await intent)?.place().catch(() => {});
@@ -46,7 +45,7 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
 }
 
 /** Without it a crash costs the revision of what is in force, not more: it is not worth an update that fails. */
-async function prepareIntent(folder: StateFolder, record: LastGoodPolicy): Promise<PreparedFile | undefined> {
+async function prepareIntent(folder: StateFolder, record: LastGoodPolicy): Promise<PreparedIntent | undefined> {
   // What goes to the kernel goes first.
   await setImmediate();
   return folder.prepareIntent(record).catch(() => undefined);

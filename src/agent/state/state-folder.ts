@@ -21,6 +21,9 @@ export interface StateFolderOptions {
   readonly failpoint?: (at: StateFailpoint) => void | Promise<void>;
 }
 
+/** An intent that is written down and not in its place yet. */
+export type PreparedIntent = PreparedFile;
+
 export type StoredPolicy =
   | { readonly kind: 'found'; readonly record: LastGoodPolicy }
   | { readonly kind: 'absent' }
@@ -80,7 +83,7 @@ export class StateFolder {
    * may be all that tells whose the kernel's rules are. Not forced to the disk: it matters after a crash of the agent only, because
    * after one of the machine the kernel has no rules at all.
    */
-  prepareIntent(record: LastGoodPolicy): Promise<PreparedFile> {
+  prepareIntent(record: LastGoodPolicy): Promise<PreparedIntent> {
     const text = printLastGoodPolicy(record);
     return this.#inFolder(() => prepareFile(this.path('intent'), text, { mode: 0o600, durable: false }));
   }
