@@ -1,5 +1,5 @@
 /** Owns the table of requests for a stream that are written in unusual ways, byte for byte, and what each is answered. */
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { eventually } from '../lib/eventually.ts';
 
 /** Where a request goes, and by whom. */
@@ -169,11 +169,28 @@ function inShort(answer: RawAnswer): string {
 export const fixedLines = (head: string): readonly string[] =>
   head.split('\r\n').map((line) => line.replace(/^(date|x-request-id|content-length): .*/i, '$1'));
 
+/** How bytes are sent: all at once, as clients do it, or the first alone, so that no request is whole in what a connection sends first. */
+export type Sending = 'at once' | 'in two';
+
+/** Should they come together after all, on a busy machine, that is the other way to send them. */
+async function send(socket: Socket, bytes: Buffer, sending: Sending): Promise<void> {
+  if (sending === 'in two') {
+    await new Promise<unknown>((resolve) => socket.write(bytes.subarray(0, 1), resolve));
+    for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  }
+  socket.write(sending === 'in two' ? bytes.subarray(1) : bytes);
+}
+
 /**
  * Sends the requests on one connection, waits until so many answers have come, half closes it, which ends what is left, and gives back
  * all that came.
  */
-export async function exchange(target: Target, requests: readonly Parts[], answers: number) {
+export async function exchange(
+  target: Target,
+  requests: readonly Parts[],
+  answers: number,
+  sending: Sending = 'at once',
+) {
   const { hostname, port } = new URL(target.url);
   const methods = requests.map(({ method = 'POST' }) => method);
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
@@ -183,7 +200,7 @@ export async function exchange(target: Target, requests: readonly Parts[], answe
   socket.on('error', () => {}).on('close', () => (isClosed = true));
   socket.on('end', () => socket.end());
   try {
-    socket.write(Buffer.concat(requests.map((parts) => write(target, parts))));
+    await send(socket, Buffer.concat(requests.map((parts) => write(target, parts))), sending);
     const told = (what: string) => (): string => `${what}; received: ${text}`;
     await eventually(told(`${answers} answers`), () => isClosed || answersIn(text, methods).length >= answers);
     socket.end();

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { openStore } from '../../src/server/store/open.ts';
 import { newPerson } from '../lib/server.ts';
 import { watching } from '../lib/watching.ts';
-import { exchange, rows, type Target } from './raw-requests.ts';
+import { exchange, rows, type Sending, type Target } from './raw-requests.ts';
 
 const world = watching({ watch: { heartbeatMs: 300 } });
 const { watch, newDevice, change, remove } = world;
@@ -305,37 +305,52 @@ describe('requests as bytes', () => {
   const json = 'Content-Type: application/json';
   const body = '[{"kind":"device"}]';
 
-  test('are answered alike however they are written, and a stream reads nothing that follows it', async () => {
-    const to = await target();
-    const answered = rows.map(async ([title, requests, answers]) => {
-      const { short } = await exchange(to, requests, answers.length);
-      return [title, short] as const;
-    });
-    expect(Object.fromEntries(await Promise.all(answered))).toEqual(
-      Object.fromEntries(rows.map(([title, , answers]) => [title, answers])),
-    );
-  });
+  test.each<Sending>(['at once', 'in two'])(
+    'are answered alike however they are written, and a stream reads nothing that follows it, sent %s',
+    async (sending) => {
+      const to = await target();
+      const answered = rows.map(async ([title, requests, answers]) => {
+        const { short } = await exchange(to, requests, answers.length, sending);
+        return [title, short] as const;
+      });
+      expect(Object.fromEntries(await Promise.all(answered))).toEqual(
+        Object.fromEntries(rows.map(([title, , answers]) => [title, answers])),
+      );
+    },
+  );
 
-  test('have the headers of every other answer, in a stream and in a refusal', async () => {
-    const to = await target();
-    const given = await exchange(to, [{ headers: [json, 'X-Request-Id: mine'], body }], 1);
-    expect(given.text).toMatch(/^x-request-id: mine\r$/m);
-    const own = ['Content-Type: application/json;stream=watch', 'X-Accel-Buffering: no', 'Transfer-Encoding: chunked'];
-    const stream = ['HTTP/1.1 200 OK', 'Date', 'Connection: close', ...common, ...own];
-    expect(given.heads[0]?.toSorted()).toEqual(stream.toSorted());
-    const refused = await exchange(to, [{ headers: [json, 'X-Request-Id: <mine>'], body, isAnonymous: true }], 1);
-    expect(refused.text).not.toContain('<mine>');
-    expect(refused.heads[0]).toEqual([
-      'HTTP/1.1 401 Unauthorized',
-      ...common,
-      'www-authenticate: Bearer realm="ringfence"',
-      'content-type: application/problem+json',
-      'content-length',
-      'Date',
-      'Connection: keep-alive',
-      'Keep-Alive: timeout=72',
-    ]);
-  });
+  test.each<Sending>(['at once', 'in two'])(
+    'have the headers of every other answer, in a stream and in a refusal, sent %s',
+    async (sending) => {
+      const to = await target();
+      const given = await exchange(to, [{ headers: [json, 'X-Request-Id: mine'], body }], 1, sending);
+      expect(given.text).toMatch(/^x-request-id: mine\r$/m);
+      const own = [
+        'Content-Type: application/json;stream=watch',
+        'X-Accel-Buffering: no',
+        'Transfer-Encoding: chunked',
+      ];
+      const stream = ['HTTP/1.1 200 OK', 'Date', 'Connection: close', ...common, ...own];
+      expect(given.heads[0]?.toSorted()).toEqual(stream.toSorted());
+      const refused = await exchange(
+        to,
+        [{ headers: [json, 'X-Request-Id: <mine>'], body, isAnonymous: true }],
+        1,
+        sending,
+      );
+      expect(refused.text).not.toContain('<mine>');
+      expect(refused.heads[0]).toEqual([
+        'HTTP/1.1 401 Unauthorized',
+        ...common,
+        'www-authenticate: Bearer realm="ringfence"',
+        'content-type: application/problem+json',
+        'content-length',
+        'Date',
+        'Connection: keep-alive',
+        'Keep-Alive: timeout=72',
+      ]);
+    },
+  );
 
   test('end with their connection when the client half closes it at once', async () => {
     const { text } = await exchange(await target(), [{ headers: [json], body }], 0);

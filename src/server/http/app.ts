@@ -25,6 +25,7 @@ import { logRequest } from './observe/request-log.ts';
 import { addressOf, subscriberOf } from './request/address.ts';
 import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
+import { BareConnections } from './listener/bare-connections.ts';
 import { answerBefore } from './listener/before-framework.ts';
 import type { Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
@@ -183,5 +184,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   registerOperations(app, { services, entrance, streams, answerTimeoutMs });
   registerSignIn(app, { ...options.signIn, store: services.store, log });
   answerBefore(app.server, (request, response) => streams.take(request, response));
+  // With TLS, only Node can read what comes first.
+  if (tls === undefined) BareConnections.of(app.server, (bytes, connection) => streams.takeFirst(bytes, connection));
   return app;
 }

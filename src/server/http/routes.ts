@@ -141,7 +141,7 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
     const handOn = (request: FastifyRequest, reply: FastifyReply, _done: () => void): void => {
       reply.hijack();
       const params = request.params as Record<string, unknown>;
-      streams.answer({ id: request.id, ip: addressOf(request), params, raw: request.raw, response: reply.raw });
+      streams.answerFound({ id: request.id, ip: addressOf(request), params }, request.raw, reply.raw);
     };
     const handler = id === 'watchEvents' ? unreachable : answerer(id, options);
     for (const path of pathsOf(id)) {

@@ -1,6 +1,5 @@
 /** Owns the way in of every operation, free of the framework: what a request must be before its body is read. */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Socket } from 'node:net';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import type { Presented } from '../../identity/authenticate.ts';
@@ -9,7 +8,7 @@ import type { Admitted } from '../call.ts';
 import { HttpError, rejectedCredential, unauthenticated } from '../errors.ts';
 import { FirstUses, signInEntryOf } from '../observe/audit-entry.ts';
 import { acceptsJson } from '../request/accept.ts';
-import { addressOf, subscriberOf } from '../request/address.ts';
+import { addressOf, subscriberOf, type Addressed } from '../request/address.ts';
 import { sessionCookie } from '../request/cookies.ts';
 import { refuseForgery } from '../request/csrf.ts';
 import { within } from '../request/deadline.ts';
@@ -18,13 +17,10 @@ import type { Lookups } from './lookups.ts';
 import type { RequestLimits } from './request-limits.ts';
 
 /** A request, as far as the way in looks at it. */
-export interface RequestToAdmit {
+export interface RequestToAdmit extends Addressed {
   readonly id: string;
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
-  /** Where it came from by the word of trusted proxies, or of the connection. */
-  readonly ip: string;
-  readonly socket: Socket;
 }
 
 export interface EntranceOptions {

@@ -1,14 +1,12 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { reportPreference } from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse } from '../errors.ts';
 import { commonHeaders } from '../headers.ts';
 import { credentialId, groupReader } from '../../identity/authenticate.ts';
 import type { Admitted, Params } from '../call.ts';
-import type { Hub, Refusal } from '../../watch/hub.ts';
+import type { ConnectedSink, Hub, Refusal } from '../../watch/hub.ts';
 import { watchProblems } from '../../watch/request.ts';
-import { takeOver } from '../../watch/socket.ts';
 import type { Holder } from '../../watch/stream.ts';
 import { responseHead } from '../../watch/wire.ts';
 
@@ -79,10 +77,12 @@ export interface StreamRequest {
   readonly body: unknown;
   /** Milliseconds since it came in. */
   readonly elapsedMs: number;
-  readonly raw: IncomingMessage;
-  readonly response: ServerResponse;
-  /** Told just before its connection becomes the stream's own. */
-  readonly onOpen: () => void;
+  /** What it prefers, as it says. */
+  readonly prefer: string | readonly string[] | undefined;
+  /** False for a client that speaks HTTP/1.0. */
+  readonly chunked: boolean;
+  /** Makes its connection the stream's own. */
+  readonly accept: () => ConnectedSink;
 }
 
 /** Answers the stream operation: takes the connection over, or throws why there is no stream. */
@@ -94,22 +94,18 @@ export interface StreamHandlerOptions {
 }
 
 export function streamHandler({ hub, clock }: StreamHandlerOptions): StreamHandler {
-  return async ({ admitted, params, id, body, elapsedMs, raw, response, onOpen }) => {
+  return async ({ admitted, params, id, body, elapsedMs, prefer, chunked, accept }) => {
     refuse(watchProblems(body));
-    const chunked = raw.httpVersionMajor > 1 || raw.httpVersionMinor >= 1;
     const now = clock();
     const refused = await hub.open({
       org: params.org_id,
       items: body as WatchRequest,
       holder: holderOf(admitted),
       admittedAt: now - elapsedMs,
-      takesPrompts: prefersPrompts(raw.headers['prefer']),
+      takesPrompts: prefersPrompts(prefer),
       chunked,
       preface: responseHead(chunked, headerLines(id, now)),
-      accept: () => {
-        onOpen();
-        return takeOver(raw, response);
-      },
+      accept,
     });
     if (refused !== undefined) throw refusal(refused);
   };

@@ -3,7 +3,9 @@
  * is held to the rules of every other operation by the same parts, in the same order: entrance, body, handler, one edge for failures.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { pathsOf } from '../../../api/paths.ts';
+import { canBeBare } from '../../watch/connection/bare-sink.ts';
 import type { Admitted } from '../call.ts';
 import { areParamsOf } from '../guard/admit.ts';
 import type { Entrance } from '../guard/entrance.ts';
@@ -12,9 +14,17 @@ import type { Log } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { problemAnswer } from '../observe/problem-answer.ts';
 import { logRequest } from '../observe/request-log.ts';
-import { hasBody, readJson, type BodyLimits } from '../request/body.ts';
+import type { BodyLimits } from '../request/body.ts';
 import { requestIdOf } from '../request/id.ts';
+import { readPlainRequest } from '../request/plain-request.ts';
 import type { StreamHandler } from './events.ts';
+import {
+  ParsedStreamRequest,
+  PlainStreamRequest,
+  type Answerer,
+  type FirstConnection,
+  type StreamRequest,
+} from './stream-request.ts';
 
 const operation = 'watchEvents';
 
@@ -29,13 +39,11 @@ export interface StreamRequestsOptions {
   readonly behindProxies: boolean;
 }
 
-/** A request for a stream that the router has found. */
-export interface FoundRequest {
+/** What was found out of a request for a stream before it is let in. */
+export interface Found {
   readonly id: string;
   readonly ip: string;
   readonly params: Readonly<Record<string, unknown>>;
-  readonly raw: IncomingMessage;
-  readonly response: ServerResponse;
 }
 
 /** What stands before and after the organization in each path of the operation. */
@@ -54,7 +62,8 @@ function organizationIn(url: string): string | undefined {
 
 /** One such request on its way. */
 class PendingRequest {
-  readonly found: FoundRequest;
+  readonly found: Found;
+  readonly request: StreamRequest;
   readonly #began = performance.now();
   admitted: Admitted | undefined;
   /** Its connection is the stream's own. */
@@ -62,8 +71,9 @@ class PendingRequest {
   /** It failed while its body was read: the client may be sending still. */
   isUnread = false;
 
-  constructor(found: FoundRequest) {
+  constructor(found: Found, request: StreamRequest) {
     this.found = found;
+    this.request = request;
   }
 
   get elapsedMs(): number {
@@ -73,9 +83,25 @@ class PendingRequest {
 
 export class StreamRequests {
   readonly #o: StreamRequestsOptions;
+  /** What requests are to be answered that were refused before Node's server had their connections. */
+  readonly #refused = new WeakMap<Socket, Answerer>();
 
   constructor(options: StreamRequestsOptions) {
     this.#o = options;
+  }
+
+  /** Answers a request that is plainly one for a stream and all of a connection's first bytes; false for every other, and then nothing was done. */
+  takeFirst(bytes: Buffer, connection: FirstConnection): boolean {
+    const plain = readPlainRequest(bytes);
+    const org_id = plain && organizationIn(plain.url);
+    if (plain === undefined || org_id === undefined || !canBeBare(connection)) return false;
+    const ip = connection.address;
+    // It is gone already.
+    if (ip === '') return false;
+    const onHandOver = (socket: Socket, answerer: Answerer): unknown => this.#refused.set(socket, answerer);
+    const request = new PlainStreamRequest(plain, connection, onHandOver);
+    this.#answer({ id: requestIdOf(plain.headers), ip, params: { org_id } }, request);
+    return true;
   }
 
   /** Answers a request that is plainly one for a stream; false for every other, and then nothing was done. */
@@ -83,67 +109,86 @@ export class StreamRequests {
     if (raw.method !== 'POST') return false;
     const org_id = organizationIn(raw.url ?? '');
     if (org_id === undefined) return false;
+    const refused = this.#refused.get(raw.socket);
+    if (refused !== undefined) {
+      this.#refused.delete(raw.socket);
+      refused(raw, response);
+      return true;
+    }
     if (this.#o.behindProxies && raw.headers['x-forwarded-for'] !== undefined) return false;
     const ip = raw.socket.remoteAddress ?? '';
-    this.answer({ id: requestIdOf(raw.headers), ip, params: { org_id }, raw, response });
+    this.answerFound({ id: requestIdOf(raw.headers), ip, params: { org_id } }, raw, response);
     return true;
   }
 
   /** Answers a request for a stream, however it was found. */
-  answer(found: FoundRequest): void {
-    const request = new PendingRequest(found);
-    this.#open(request).catch((failure: unknown) => this.#refuse(request, failure));
+  answerFound(found: Found, raw: IncomingMessage, response: ServerResponse): void {
+    this.#answer(found, new ParsedStreamRequest(raw, response));
   }
 
-  async #open(request: PendingRequest): Promise<void> {
-    const { id, ip, params, raw, response } = request.found;
-    const asking = { id, method: 'POST', headers: raw.headers, ip, socket: raw.socket };
+  #answer(found: Found, request: StreamRequest): void {
+    const pending = new PendingRequest(found, request);
+    this.#open(pending).catch((failure: unknown) => this.#refuse(pending, failure));
+  }
+
+  async #open(pending: PendingRequest): Promise<void> {
+    const { request } = pending;
+    const { id, ip, params } = pending.found;
+    const asking = { id, method: 'POST', headers: request.headers, ip, socket: { remoteAddress: ip } };
     const admitted = await this.#o.entrance.admit(operation, asking, params);
-    request.admitted = admitted;
+    pending.admitted = admitted;
     const { variables } = admitted;
-    if (!areParamsOf(operation, variables)) throw new Error(`${raw.url ?? ''} lacks variables of ${operation}`);
-    const body = await this.#read(request);
-    const onOpen = (): void => {
-      request.isOpen = true;
-      this.#log(request, 200);
+    if (!areParamsOf(operation, variables)) throw new Error(`${request.url} lacks variables of ${operation}`);
+    const body = await this.#read(pending);
+    const accept = (): ReturnType<StreamRequest['takeOver']> => {
+      pending.isOpen = true;
+      this.#log(pending, 200);
+      return request.takeOver();
     };
-    const { elapsedMs } = request;
-    await this.#o.stream({ admitted, params: variables, id, body, elapsedMs, raw, response, onOpen });
+    const { elapsedMs } = pending;
+    const { chunked, headers } = request;
+    await this.#o.stream({
+      admitted,
+      params: variables,
+      id,
+      body,
+      elapsedMs,
+      prefer: headers['prefer'],
+      chunked,
+      accept,
+    });
   }
 
-  async #read(request: PendingRequest): Promise<unknown> {
-    const { raw } = request.found;
-    if (!hasBody(raw.headers)) return undefined;
-    request.isUnread = true;
-    const body = await readJson(operation, raw, this.#o.bodyLimits);
-    request.isUnread = false;
+  async #read(pending: PendingRequest): Promise<unknown> {
+    const { request } = pending;
+    if (!request.hasBody) return undefined;
+    pending.isUnread = true;
+    const body = await request.readJson(this.#o.bodyLimits);
+    pending.isUnread = false;
     return body;
   }
 
-  #refuse(request: PendingRequest, failure: unknown): void {
-    const { id, raw, response } = request.found;
-    const { status, headers, body } = problemAnswer(failure, { id, method: 'POST', url: raw.url ?? '' }, this.#o.log);
-    if (request.isOpen) {
-      raw.socket.destroy();
+  #refuse(pending: PendingRequest, failure: unknown): void {
+    const { request, found, isUnread } = pending;
+    const { id } = found;
+    const { status, headers, body } = problemAnswer(failure, { id, method: 'POST', url: request.url }, this.#o.log);
+    if (pending.isOpen) {
+      request.destroy();
       return;
     }
-    // Whoever is gone is answered in vain, and that is all.
-    response.on('finish', () => this.#log(request, status)).on('error', () => {});
     // A connection that stayed open after its last answer would keep a stopping server waiting.
-    const ends = request.isUnread || this.#o.health.draining;
-    response.writeHead(status, {
+    const ends = isUnread || this.#o.health.draining;
+    const all = {
       'x-request-id': id,
       ...Object.fromEntries(commonHeaders),
       ...(ends ? { connection: 'close' } : {}),
       ...headers,
-      'content-length': Buffer.byteLength(body),
-    });
-    response.end(body);
+    };
+    request.answer({ status, headers: all, body }, () => this.#log(pending, status));
   }
 
-  #log({ found: { id, raw }, admitted, elapsedMs }: PendingRequest, status: number): void {
+  #log({ found: { id }, request: { url }, admitted, elapsedMs }: PendingRequest, status: number): void {
     const principal = admitted?.principal;
-    const about = { id, method: 'POST', url: raw.url ?? '', operation, principal, status, ms: elapsedMs } as const;
-    logRequest(this.#o, about);
+    logRequest(this.#o, { id, method: 'POST', url, operation, principal, status, ms: elapsedMs });
   }
 }

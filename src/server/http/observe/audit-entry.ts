@@ -1,9 +1,8 @@
 /** Owns the audit entries of requests: every write that succeeded, and the first use of each access token. Never a value, never a secret. */
-import type { FastifyRequest } from 'fastify';
 import type { OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import type { AuditNote } from '../../store/contract/audit.ts';
-import { addressOf } from '../request/address.ts';
+import { addressOf, type Addressed } from '../request/address.ts';
 
 /** What a request was made with, by its kind and, where it is ours, its id. */
 export function credentialOf(principal: Principal): AuditNote['credential'] {
@@ -13,7 +12,7 @@ export function credentialOf(principal: Principal): AuditNote['credential'] {
   return { kind: principal.kind === 'device' ? 'device_token' : 'user_token', id: principal.token_id };
 }
 
-type Asked = Pick<FastifyRequest, 'ip' | 'id' | 'socket'>;
+type Asked = Addressed & { readonly id: string };
 
 const common = (principal: Principal, request: Asked) => ({
   user_id: principal.user_id,

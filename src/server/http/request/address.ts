@@ -1,10 +1,14 @@
 /** Owns the answer to where a request came from. */
 import { isIP } from 'node:net';
-import type { FastifyRequest } from 'fastify';
+
+/** A request, as far as it tells where it came from. */
+export interface Addressed {
+  readonly ip: string;
+  readonly socket: { readonly remoteAddress?: string | undefined };
+}
 
 /** What trusted proxies say, where it is an address; else that of the connection. */
-export const addressOf = ({ ip, socket }: Pick<FastifyRequest, 'ip' | 'socket'>): string =>
-  isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip;
+export const addressOf = ({ ip, socket }: Addressed): string => (isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip);
 
 /** The eight groups of an IPv6 address, a trailing IPv4 address included. */
 function groupsOf(address: string): readonly string[] {

@@ -91,6 +91,14 @@ function wholeBody(body: IncomingMessage, bounds: JsonBounds): Buffer {
   return bytes;
 }
 
+/** A body of JSON for the operation that is here already. */
+export function jsonIn(id: OperationId, bytes: Buffer, bounds: BodyLimits): unknown {
+  const limit = bounds[operations[id].bodySize ?? 'plain'];
+  if (bytes.length > limit) throw tooLarge(limit);
+  new JsonScan(bounds.json).push(bytes);
+  return parseJson(bytes);
+}
+
 const nothing = Buffer.alloc(0);
 
 const tooLarge = (limit: number): HttpError =>

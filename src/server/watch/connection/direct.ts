@@ -47,11 +47,14 @@ export function learn(socket: Socket): void {
   };
 }
 
+/** Whether this, which Node has under a socket, can be written to directly. */
+export const isHandle = (handle: object): handle is Handle =>
+  requestClass !== undefined && 'writeBuffer' in handle && typeof handle.writeBuffer === 'function';
+
 /** The handle for direct writes to this socket, if there is one. */
 export function directHandle(socket: Socket): Handle | undefined {
   const handle = under(socket);
-  if (requestClass === undefined || typeof handle?.writeBuffer !== 'function') return undefined;
-  return handle as Handle;
+  return handle !== undefined && isHandle(handle) ? handle : undefined;
 }
 
 /**

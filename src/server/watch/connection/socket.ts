@@ -5,8 +5,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { learn, directHandle, writeDirect, type Handle } from './direct.ts';
-import type { ConnectedSink } from './hub.ts';
-import type { Stream } from './stream.ts';
+import type { ConnectedSink } from '../hub.ts';
+import type { Stream } from '../stream.ts';
 
 const streamOf = Symbol('stream');
 type StreamSocket = Socket & { [streamOf]?: Stream };
@@ -14,7 +14,7 @@ type StreamSocket = Socket & { [streamOf]?: Stream };
 /** Up to this many bytes one copied buffer is quicker than several. */
 const small = 8_192;
 const sizeOf = (parts: readonly Buffer[]): number => parts.reduce((sum, part) => sum + part.length, 0);
-const joined = (parts: readonly Buffer[]): Buffer | undefined =>
+export const joined = (parts: readonly Buffer[]): Buffer | undefined =>
   parts.length < 8 && sizeOf(parts) < small ? Buffer.concat(parts) : undefined;
 
 /** Written after bytes that the kernel did not take at once: it is through when they are. */
@@ -59,7 +59,6 @@ function detach(socket: Socket, response: ServerResponse): void {
   // A listener for data makes Node's parser give the socket back.
   socket.on('data', ignore);
   for (const event of ['data', 'end', 'close', 'drain', 'timeout', 'error']) socket.removeAllListeners(event);
-  socket.on('close', onClose).on('end', onEnd).on('error', ignore);
   response.detachSocket(socket);
   if (parser) {
     bearer.parser = null;
@@ -71,8 +70,6 @@ function detach(socket: Socket, response: ServerResponse): void {
   }
   socket.setTimeout(0);
   socket.setNoDelay(true);
-  // Whatever the client still sends is not listened to, but its end is.
-  socket.resume();
 }
 
 class SocketSink implements ConnectedSink {
@@ -133,9 +130,16 @@ class SocketSink implements ConnectedSink {
   }
 }
 
+/** Makes a socket a stream's own. */
+export function streamSocket(socket: Socket): ConnectedSink {
+  // Whatever the client still sends is not listened to, but its end is.
+  socket.on('close', onClose).on('end', onEnd).on('error', ignore).resume();
+  return new SocketSink(socket);
+}
+
 /** Makes a request's connection a stream's own. */
 export function takeOver(request: IncomingMessage, response: ServerResponse): ConnectedSink {
   const { socket } = request;
   detach(socket, response);
-  return new SocketSink(socket);
+  return streamSocket(socket);
 }
