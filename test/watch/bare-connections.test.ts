@@ -99,7 +99,7 @@ describe('a connection that nobody takes', () => {
     expect(client.text).toMatch(/POST \/x[^]*GET \/two$/);
   });
 
-  it("is Node's to wait for when it says nothing, and Node's to end", async () => {
+  it('is left to Node when it says nothing, and ended by it', async () => {
     const given = once(server, 'connection');
     const client = new Client();
     await given;
