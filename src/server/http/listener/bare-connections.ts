@@ -17,6 +17,8 @@ type InnerServer = Server & {
 
 /** A connection that says nothing for this long, or up to twice as long, is Node's to wait for, with its own time limits. */
 const silenceMs = 500;
+/** So many are given to Node in one turn of the event loop: whoever opens thousands and says nothing holds nobody else up. */
+const slice = 50;
 
 /** Takes the connection whose first bytes these are, or leaves it as it is. */
 export type Taker = (bytes: Buffer, connection: BareConnection) => boolean;
@@ -77,9 +79,15 @@ export class BareConnections {
   }
 
   #look(): void {
+    let left = slice;
     for (const [connection, since] of this.#silent) {
       // They stand in the order of their coming.
       if (since === this.#looks) break;
+      if (left === 0) {
+        setImmediate(() => this.#look());
+        return;
+      }
+      left -= 1;
       connection.handOver();
     }
     this.#looks += 1;
