@@ -143,6 +143,27 @@ describe('a connection that is taken', () => {
     await eventually('the close of the server', () => isClosed);
   });
 
+  it('is answered by Node, if its taker gives it away, also when the client sends nothing more', async () => {
+    const client = new Client();
+    client.socket.end(`${mark}ET / HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await eventually('the end of what is sent', () => taken[0]?.handle.reading === false);
+    expect(client.isClosed).toBe(false);
+    taken[0]?.handOver();
+    await client.says('400 Bad Request');
+    await client.closes();
+    await expect.poll(connections).toBe(0);
+  });
+
+  it('is no stream when the client sends nothing more', async () => {
+    const { client, connection } = await take();
+    client.socket.end();
+    await eventually('the end of what is sent', () => connection.handle.reading === false);
+    connection.keep();
+    expect(connection.isOver).toBe(true);
+    await client.closes();
+    await expect.poll(connections).toBe(0);
+  });
+
   it('ends with all others while its taker has not decided', async () => {
     const { client, connection } = await take();
     server.closeAllConnections();

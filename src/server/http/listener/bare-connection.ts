@@ -24,13 +24,13 @@ interface Keeper {
   giveToNode(handle: ConnectionHandle, prepare: (socket: Socket) => void): void;
 }
 
-// Shared by all handles: a closure for each would be kept as long as its connection. Without bytes the other end has closed, or is gone.
+// Shared by all handles: a closure for each would be kept as long as its connection. Without bytes the other end sends nothing more, or is gone.
 function onFirstRead(this: ConnectionHandle, bytes?: ArrayBuffer): void {
   if (bytes === undefined) this[bearer]?.destroy();
   else this[bearer]?.onFirstBytes(Buffer.from(bytes));
 }
 function onRead(this: ConnectionHandle, bytes?: ArrayBuffer): void {
-  if (bytes === undefined) this[bearer]?.destroy();
+  if (bytes === undefined) this[bearer]?.onNoMore();
   else this[bearer]?.onBytes(bytes);
 }
 function onClosed(this: ConnectionHandle): void {
@@ -43,6 +43,8 @@ export class BareConnection {
   /** What has come, for Node, until it is decided who has the connection. */
   #bytes: Buffer[] | undefined = [];
   #isOver = false;
+  /** Nothing more comes: whoever asked may still read an answer, but no stream. */
+  #isHalfClosed = false;
   /** Told when the connection has ended. */
   listener: { closed(): void } | undefined;
 
@@ -74,6 +76,7 @@ export class BareConnection {
   /** The connection is the taker's for good. What has come is thrown away, and what comes. */
   keep(): void {
     this.#decide();
+    if (this.#isHalfClosed) this.destroy();
     if (this.#isOver) return;
     this.handle.setNoDelay(true);
     this.begin();
@@ -135,6 +138,16 @@ export class BareConnection {
     if (this.#bytes === undefined) return;
     this.#bytes.push(Buffer.from(bytes));
     // The rest waits in the kernel.
+    this.#pause();
+  }
+
+  /** While it is not decided who has the connection, Node may be the one, and is told the same when it reads. */
+  onNoMore(): void {
+    if (this.#bytes === undefined) {
+      this.destroy();
+      return;
+    }
+    this.#isHalfClosed = true;
     this.#pause();
   }
 
