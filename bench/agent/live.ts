@@ -7,6 +7,7 @@ import { NftSession } from '../../src/agent/kernel/nft-session.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import { watch } from '../../src/client/watch.ts';
+import { startAsUnit } from '../lib/agent-as-unit.ts';
 import { figure, table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
@@ -31,6 +32,7 @@ export async function measureLive({ program, folder }: LiveOptions): Promise<rea
   const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [process.execPath, program] });
   const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', folder));
   try {
+    await startAsUnit(lab);
     await sleep(1_500); // The monitor needs a moment before it sees everything.
     return [...(await latency(lab, witness)), ...(await drift(lab, witness)), ...(await footprint(lab))];
   } finally {

@@ -4,9 +4,9 @@
  */
 import { connect as connectTo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { heapEnvironment } from '../../src/agent/host/heap.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
+import { startAsUnit } from '../lib/agent-as-unit.ts';
 import { httpLoad, type LoadResult } from '../lib/http-load.ts';
 import type { Goal } from '../lib/goals.ts';
 import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
@@ -36,23 +36,6 @@ async function makeDevices(client: Client, organization: string): Promise<readon
     ids.push(...made.map(({ id }) => id));
   }
   return ids;
-}
-
-/** The agent again, with the environment that its unit gives it: what is measured is what runs on a device. */
-async function startAsUnit(lab: Lab): Promise<number> {
-  const device = lab.device(1);
-  await device.stopAgent();
-  const before = new Map(Object.keys(heapEnvironment).map((name) => [name, process.env[name]]));
-  Object.assign(process.env, heapEnvironment);
-  try {
-    await lab.startAgent(device);
-    return device.agent?.pid ?? 0;
-  } finally {
-    for (const [name, value] of before) {
-      if (value === undefined) delete process.env[name];
-      else process.env[name] = value;
-    }
-  }
 }
 
 /** A stream of devices that counts what comes after the listing. */

@@ -1,0 +1,20 @@
+/** Owns the start of a lab's agent with the environment that its unit gives it: what is measured is what runs on a device. */
+import { heapEnvironment } from '../../src/agent/host/heap.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
+
+/** Starts the agent of the lab's first device anew; answers with its process. */
+export async function startAsUnit(lab: Lab): Promise<number> {
+  const device = lab.device(1);
+  await device.stopAgent();
+  const before = new Map(Object.keys(heapEnvironment).map((name) => [name, process.env[name]]));
+  Object.assign(process.env, heapEnvironment);
+  try {
+    await lab.startAgent(device);
+    return device.agent?.pid ?? 0;
+  } finally {
+    for (const [name, value] of before) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  }
+}
