@@ -22,7 +22,7 @@ export const asFunction = (name: string, types: readonly string[], text: string,
 /** The change of a device's name, its audit entry included, as the function `bench_update`. */
 export const updateFunction = (): string => {
   const types = [...updateDevice.one.text.matchAll(/\$\d+::(\w+(?:\[\])?) AS/g)].map((match) => match[1] ?? 'text');
-  const row = 'id uuid, refusal text, standing bigint, revision bigint, body text';
+  const row = 'id uuid, refusal text, standing bigint, revision bigint, body text, told boolean';
   return asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row);
 };
 
@@ -72,6 +72,11 @@ export async function pgbench({ database, dir, clients, seconds }: Pgbench, scri
   const args = ['-n', '-M', 'prepared', '-c', String(clients), '-j', threads, '-T', String(seconds), '-f', file];
   const { stdout } = await run(join(database.programs.bin, 'pgbench'), [...args, database.url], {
     env: { ...process.env, PGOPTIONS: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off' },
+  }).catch((error: { readonly stderr?: string }) => {
+    // Each of its clients repeats the whole statement.
+    throw new Error(`pgbench: ${String(error.stderr).split('\nCONTEXT')[0]}`, {
+      cause: error.stderr === undefined ? error : undefined,
+    });
   });
   return Number(/tps = ([\d.]+)/.exec(stdout)?.[1] ?? Number.NaN);
 }
