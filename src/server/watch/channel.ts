@@ -31,9 +31,6 @@ export interface ChannelOptions {
   readonly onClosed: (stream: Stream) => void;
 }
 
-/** How many streams are looked at together before they are written to. */
-const ahead = 16;
-
 /** How much one stream may be sent in one go, so that a long listing leaves room for others. */
 const goBytes = 262_144;
 
@@ -58,8 +55,6 @@ export class Channel implements View, StreamOwner, Task {
   /** Whether this round follows upon another. */
   #underLoad = false;
   #behindSince = 0;
-  /** How many of the last that were looked at go the direct way; counted so that the compiler leaves the look in. */
-  prefetched = 0;
   /** Streams with equal cursors share the object. */
   #lastCursor: Following | undefined;
 
@@ -231,7 +226,6 @@ export class Channel implements View, StreamOwner, Task {
     for (; left > 0 && this.#walk >= 0; this.#walk -= 1) {
       const stream = this.#live[this.#walk];
       if (stream === undefined) continue;
-      if (this.#walk % ahead === ahead - 1) this.#prefetch();
       left -= 1;
       this.#follow(stream, now);
     }
@@ -260,14 +254,6 @@ export class Channel implements View, StreamOwner, Task {
     }
     if (served < queue.length) this.#ready = [...queue.slice(served), ...this.#ready];
     return Math.max(0, left) + kept;
-  }
-
-  /** Where thousands take their turn, no cache has what a write touches of a stream; together, they wait for it in the time of one. */
-  #prefetch(): void {
-    this.prefetched = 0;
-    for (let slot = this.#walk; slot > this.#walk - ahead; slot -= 1) {
-      if (this.#live[slot]?.sink.prefetch() === true) this.prefetched += 1;
-    }
   }
 
   /** For a live stream: one shared buffer, one write. */

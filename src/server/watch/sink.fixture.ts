@@ -30,10 +30,6 @@ export class FakeSink implements ConnectedSink {
     return false;
   }
 
-  prefetch(): boolean {
-    return false;
-  }
-
   /** The reader reads again. */
   drain(): void {
     this.full = false;

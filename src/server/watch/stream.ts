@@ -26,8 +26,6 @@ export type Ending =
 export interface Sink {
   /** Writes bytes. False when the kernel did not take them all: `flushed` tells when it has. Nothing is to be written until then. */
   write(bytes: readonly Buffer[]): boolean;
-  /** Reads what a write will read first: asked of several connections before they are written to, they wait for memory together. */
-  prefetch(): boolean;
   /** Ends the connection after these bytes. */
   end(bytes: Buffer): void;
   /** Ends it at once. */

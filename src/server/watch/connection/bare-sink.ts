@@ -60,7 +60,7 @@ export function canBeBare({ handle }: BareConnection): boolean {
 class BareSink implements ConnectedSink {
   readonly #connection: BareConnection;
   /** Until there is a socket. */
-  #direct: (Handle & { readonly reading?: boolean }) | undefined;
+  #direct: Handle | undefined;
   #socket: ConnectedSink | undefined;
   #stream: Stream | undefined;
 
@@ -84,11 +84,6 @@ class BareSink implements ConnectedSink {
     const outcome = writeDirect(this.#direct, one, this);
     if (outcome === 'failed') this.#connection.destroy();
     return outcome === 'taken';
-  }
-
-  /** Reads what a write will read first; whether it goes the direct way. */
-  prefetch(): boolean {
-    return this.#direct?.reading === true;
   }
 
   flushed(): void {

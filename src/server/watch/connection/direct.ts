@@ -17,8 +17,6 @@ type WriteRequestClass = new () => WriteRequest;
 
 /** What lies under a socket. */
 export interface Handle {
-  /** Whether Node listens to it. */
-  readonly reading?: boolean;
   writeBuffer(request: WriteRequest, bytes: Buffer): number;
 }
 

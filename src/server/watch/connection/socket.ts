@@ -113,10 +113,6 @@ class SocketSink implements ConnectedSink {
     return false;
   }
 
-  prefetch(): boolean {
-    return this.#direct?.reading === true;
-  }
-
   flushed(): void {
     this.#socket[streamOf]?.flushed();
   }
