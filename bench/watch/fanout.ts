@@ -35,6 +35,7 @@ interface Shown {
 
 const names = {
   floor: 'floor (C)',
+  'floor-write': 'floor by write (C)',
   ours: 'Ringfence',
   nats: 'NATS core',
   kv: 'NATS KV',
@@ -45,6 +46,7 @@ type Name = keyof typeof names;
 
 const starters: Readonly<Record<Name, (bench: Bench, streams: number) => Promise<Peer>>> = {
   floor: (bench, streams) => startFloor(bench.floor, streams),
+  'floor-write': (bench, streams) => startFloor(bench.floor, streams, 'write'),
   ours: (bench) => startOurs(bench),
   nats: () => startNats(),
   kv: (bench) => startNatsKv(bench.folder),
@@ -63,8 +65,7 @@ const burstSeconds = 1.5;
 const lagShare = 0.6;
 
 async function opened(bench: Bench, peer: Peer, streams: number, shown?: Shown): Promise<Contender> {
-  // The floor has nothing but its streams.
-  const write = peer.name === names.floor ? { user: 0, system: 0 } : await writeCost(peer);
+  const write = peer.isFloor ? { user: 0, system: 0 } : await writeCost(peer);
   await sleep(500);
   const before = residentKb(peer.pid);
   const meter = new ProcessorMeter(peer.pid);
@@ -270,6 +271,13 @@ const besides = (of: (name: Name) => Shown, value: (shown: Shown) => number, uni
     .map((name) => `${names[name]} ${figure(value(of(name)))} ${unit}`)
     .join(', ');
 
+/** What the floor costs that must call `write`, as Node must, beside the one that is judged by. */
+const besideFloor = (of: (name: Name) => Shown): string => {
+  const cost = costOf(of('floor-write').warm);
+  if (Number.isNaN(cost)) return '';
+  return `, ${names['floor-write']} ${figure(cost)} µs: ${figure(costOf(of('ours').warm) / cost)} ×`;
+};
+
 /** By the server's own processor time for a delivery, alone and warm: other programs on the machine cannot flatter it. */
 const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<Record<Name, number>>>): Goal[] =>
   (Object.entries(by) as [Name, number][])
@@ -280,15 +288,15 @@ const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<R
         goal,
         costOf(of('ours').warm) / costOf(of(name).warm),
         '×',
-        `${figure(costOf(of('ours').warm))} and ${figure(costOf(of(name).warm))} µs`,
+        `${figure(costOf(of('ours').warm))} and ${figure(costOf(of(name).warm))} µs${name === 'floor' ? besideFloor(of) : ''}`,
       ),
     );
 
 export const fanOuts = {
   '1k': {
     streams: 1_000,
-    who: ['floor', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'ours', 'nats'],
+    who: ['floor', 'floor-write', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
+    turns: ['floor', 'floor-write', 'ours', 'nats'],
     sustained: 2e6,
     goals: (of) => [
       ...ratios('1k', of, { floor: 1.5, etcd: 0.35, nats: 0.6 }),
@@ -303,8 +311,8 @@ export const fanOuts = {
   },
   '10k': {
     streams: 10_000,
-    who: ['floor', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'ours', 'nats'],
+    who: ['floor', 'floor-write', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
+    turns: ['floor', 'floor-write', 'ours', 'nats'],
     sustained: 1.5e6,
     goals: (of) => [
       ...ratios('10k', of, { floor: 1.3, etcd: 0.25, nats: 0.5 }),
@@ -333,5 +341,5 @@ export const fanOuts = {
       atMost('resident memory of an idle stream', 10, of('ours').kbPerStream, 'KB'),
     ],
   },
-  '19k': { streams: 19_000, who: ['floor', 'ours', 'nats', 'etcd'], turns: [], goals: () => [] },
+  '19k': { streams: 19_000, who: ['floor', 'floor-write', 'ours', 'nats', 'etcd'], turns: [], goals: () => [] },
 } satisfies Readonly<Record<string, Wanted>>;

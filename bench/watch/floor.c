@@ -1,8 +1,9 @@
 /*
  * Owns the floor: the least that a program must do to send the same bytes to N sockets.
  *
- *   floor PORT STREAMS
+ *   floor PORT STREAMS [write]
  *
+ * With `write` it calls write(2), which looks at the file and its inode too, as programs must that know no send(2): libuv, and so Node.
  * It accepts that many connections, answers each request with one line, and then takes commands on standard input:
  *   send K SIZE   K documents of SIZE bytes to every socket, in one write each: "sent BEGAN ENDED", absolute nanoseconds
  *   run SECONDS K SIZE   the same again and again: "ran WRITES NANOSECONDS"
@@ -43,10 +44,13 @@ static size_t batch(char **out, int count, int size) {
   return used;
 }
 
+static int by_write;
+
 static void send_all(const int *fds, int n, const char *bytes, size_t size) {
   for (int i = 0; i < n; i++) {
     for (size_t done = 0; done < size;) {
-      ssize_t part = send(fds[i], bytes + done, size - done, MSG_NOSIGNAL);
+      const char *rest = bytes + done;
+      ssize_t part = by_write ? write(fds[i], rest, size - done) : send(fds[i], rest, size - done, MSG_NOSIGNAL);
       if (part < 0) {
         perror("floor: send");
         exit(1);
@@ -59,6 +63,7 @@ static void send_all(const int *fds, int n, const char *bytes, size_t size) {
 int main(int argc, char **argv) {
   if (argc < 3) return 2;
   signal(SIGPIPE, SIG_IGN);
+  by_write = argc > 3 && strcmp(argv[3], "write") == 0;
   int n = atoi(argv[2]), one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1]))};
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -19,6 +19,8 @@ export interface Peer {
   readonly ready: string;
   /** How many writes may be under way when as many as possible are wanted. */
   readonly writers: number;
+  /** It has nothing but its streams: a write costs nothing besides the deliveries. */
+  readonly isFloor?: true;
   /** Makes ready for many writes at once. */
   crowd?(): Promise<void>;
   /** Writes so many at once, where that is not just so many writes. */
@@ -46,14 +48,15 @@ export async function reached(port: number, program: Talker): Promise<Socket> {
   }
 }
 
-/** The least there is: a C program that writes the same bytes to every socket. */
-export async function startFloor(program: string, streams: number): Promise<Peer> {
+/** The least there is: a C program that writes the same bytes to every socket, by `send` or, as libuv and so Node must, by `write`. */
+export async function startFloor(program: string, streams: number, by: 'send' | 'write' = 'send'): Promise<Peer> {
   const port = await freePort();
-  const talker = new Talker([program, String(port), String(streams)], processor.server);
+  const talker = new Talker([program, String(port), String(streams), by], processor.server);
   await talker.hears('listening');
   return {
-    name: 'floor (C)',
+    name: by === 'send' ? 'floor (C)' : 'floor by write (C)',
     pid: talker.pid,
+    isFloor: true,
     protocol: 'http',
     port,
     writers: 1,
