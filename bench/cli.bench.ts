@@ -1,19 +1,23 @@
-/** Measures how long a person waits for the command line: help, and first answers of a local server, beside a bare `node -e 0`. */
+/**
+ * Measures how long a person waits for the command line: help, and first answers of a local server, with the runtime that the packages bring along, by which goals are judged, and with this machine's;
+ * each beside that runtime starting for nothing.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { runtime, runtimeVersion } from '../scripts/packaging/runtime.mjs';
 import { median, showGoals } from './lib/goals.ts';
 import { figure, table } from './lib/table.ts';
 import { buildOurs } from './watch/tools.ts';
 
-const rounds = 25;
+const rounds = 15;
 const folder = await mkdtemp(join(tmpdir(), 'ringfence-bench-'));
 
-async function time(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+async function time(node: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const start = performance.now();
-  const child = spawn(process.execPath, args, {
+  const child = spawn(node, args, {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
@@ -48,12 +52,14 @@ try {
   });
   const token = (await readFile(join(data, 'admin-token'), 'utf8')).trim();
   const env = { HOME: folder, RINGFENCE_SERVER: url, RINGFENCE_TOKEN: token };
+  const packaged = join(folder, 'node');
+  await writeFile(packaged, runtime(process.arch === 'arm64' ? 'arm64' : 'amd64').program, { mode: 0o755 });
   const ours = (command: string, goal: number): Job => ({
     name: `ringfence ${command}`,
     args: [program, ...command.split(' ')],
     goal,
   });
-  const jobs = [
+  const jobs: readonly Job[] = [
     { name: 'node -e 0 (floor)', args: ['-e', '0'] },
     ours('--help', 80),
     ours('group allow --help', 80),
@@ -61,32 +67,52 @@ try {
     ours('group list', 120),
     ours('group list -o yaml', 120),
     ours('names -- group show', 120),
-  ].map((job: Job) => ({ ...job, times: [] as number[] }));
+  ];
+  const runtimes = [
+    { runtime: `Node ${runtimeVersion}, packaged`, node: packaged, shipped: true },
+    { runtime: `Node ${process.versions.node}, of this machine`, node: process.execPath, shipped: false },
+  ].map((one) => ({ ...one, timed: jobs.map((job) => ({ ...job, times: [] as number[] })) }));
   // Turn by turn, so that a busy moment of the machine meets all of them.
-  for (let round = -2; round < rounds; round += 1) {
-    for (const { args, times } of jobs) {
-      const took = await time(args, env);
-      if (round >= 0) times.push(took);
-    }
-  }
-  const floor = median(jobs[0]?.times ?? []);
+  for (let round = -2; round < rounds; round += 1)
+    for (const { node, timed } of runtimes)
+      for (const { args, times } of timed) {
+        const took = await time(node, args, env);
+        if (round >= 0) times.push(took);
+      }
   console.log(
     `Milliseconds, ${rounds} runs each, turn by turn. On a busy machine the floor grows too: look at the ratio.\n`,
   );
-  console.log(
-    table(
-      ['command', 'best', 'median', 'worst', 'over the floor', '× floor'],
-      jobs.map(({ name, times }) => {
-        const middle = median(times);
-        return [name, Math.min(...times), middle, Math.max(...times), middle - floor, middle / floor];
-      }),
-    ),
-  );
-  const beside = `node -e 0: ${figure(floor)} ms`;
+  const floorOf = (timed: readonly { readonly times: readonly number[] }[]): number => median(timed[0]?.times ?? []);
+  for (const { runtime: node, timed } of runtimes) {
+    const floor = floorOf(timed);
+    console.log(
+      table(
+        [node, 'best', 'median', 'worst', 'over the floor', '× floor'],
+        timed.map(({ name: command, times }) => {
+          const middle = median(times);
+          return [command, Math.min(...times), middle, Math.max(...times), middle - floor, middle / floor];
+        }),
+      ),
+    );
+  }
   showGoals(
-    jobs.flatMap(({ name, goal, times }) =>
-      goal === undefined ? [] : [{ what: `${name}, median`, goal, measured: median(times), unit: 'ms', beside }],
-    ),
+    runtimes
+      .filter(({ shipped }) => shipped)
+      .flatMap(({ timed }) =>
+        timed.flatMap(({ name, goal, times }) =>
+          goal === undefined
+            ? []
+            : [
+                {
+                  what: `${name}, median`,
+                  goal,
+                  measured: median(times),
+                  unit: 'ms',
+                  beside: `node -e 0: ${figure(floorOf(timed))} ms`,
+                },
+              ],
+        ),
+      ),
   );
 } finally {
   if (server !== undefined && server.exitCode === null) {
