@@ -31,10 +31,12 @@ export const idColumn = <Row>(head: string, idOf: (row: Row) => string, { wide }
   whole: true,
 });
 
-const byName = new Intl.Collator('en', { numeric: true });
+/** Made when two names are compared: it takes as long as many a command. */
+let byName: Intl.Collator | undefined;
+
 /** As a person looks for a name: `web-2` stands before `web-10`. */
 export const sortByName = <T>(things: readonly T[], nameOf: (thing: T) => string): readonly T[] =>
-  things.toSorted((a, b) => byName.compare(nameOf(a), nameOf(b)));
+  things.toSorted((a, b) => (byName ??= new Intl.Collator('en', { numeric: true })).compare(nameOf(a), nameOf(b)));
 
 const pad = (text: string, width: number, align: 'right' | undefined): string => {
   const space = ' '.repeat(Math.max(0, width - widthOf(text)));
