@@ -6,7 +6,17 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Namespace } from '../../../test/lib/netns.ts';
 import { systemClock } from '../../client/clock.ts';
-import { accept, goto, rule, targets, type Command, type Rule } from '../../nft/ast.ts';
+import {
+  accept,
+  basesOf,
+  goto,
+  rule,
+  tableNames,
+  targets,
+  type Command,
+  type Rule,
+  type TableRules,
+} from '../../nft/ast.ts';
 import { baseRules, familyMatch, type BaseContent } from '../../nft/base.ts';
 import { compile } from '../../nft/compile.ts';
 import { parseInterfaceName, parseObjectName, type ObjectName } from '../../nft/names.ts';
@@ -79,11 +89,17 @@ const contents: readonly BaseContent[] = [
   { kind: 'forbidding', ...before, forbid: helper },
   { kind: 'closed', ...before, forbid: helper, dispatch: helper },
   { kind: 'closed', neighbourDiscovery: false },
+  { kind: 'syn-only' },
 ];
-/** Everything that a base chain of the table `service` may hold, the two sets of the default group aside, and what small policies add. */
-const small: readonly Rule[] = [
-  ...(['inbound', 'outbound'] as const).flatMap((direction: Direction) =>
-    contents.flatMap((content) => baseRules({ table: 'service', direction }, driver, content)),
+const eachOnce = (rules: readonly Rule[]): readonly Rule[] => [
+  ...new Map(rules.map((each) => [printRule(each), each])).values(),
+];
+/** Everything that a base chain of either table may hold, the two sets of the default group aside, and what small policies add. */
+const small: readonly Rule[] = eachOnce([
+  ...tableNames.flatMap((table) =>
+    (['inbound', 'outbound'] as const).flatMap((direction: Direction) =>
+      contents.flatMap((content) => baseRules({ table, direction }, driver, content)),
+    ),
   ),
   rule([familyMatch[4]], accept),
   rule([familyMatch[6]], goto(helper)),
@@ -91,18 +107,22 @@ const small: readonly Rule[] = [
   rule([{ kind: 'ports', from: 1_000, to: 65_535 }], goto(helper)),
   rule([{ kind: 'ports', from: 22, to: 22, transport: 'tcp' }], accept, inA),
   rule([{ kind: 'ports', from: 53, to: 54, transport: 'udp' }], accept, inA),
+  rule([{ kind: 'ports', from: 22, to: 22, transport: 'tcp', original: true }], accept, inA),
+  rule([{ kind: 'ports', from: 53, to: 54, transport: 'udp', original: true }], goto(helper)),
   rule([{ kind: 'protocol', protocol: 17 }], goto(helper), inA),
-];
+]);
 
-/** Rules of drawn policies that have a form here, each once. */
+/** Rules of drawn policies that have a form here, each once: so many of each table. */
 function drawnRules(count: number): readonly Rule[] {
-  const policies = fc.sample(canonicalPolicy, { numRuns: 60, seed: 48 });
-  const rules = policies.flatMap((policy) => {
-    const { helpers, inbound, outbound } = compile(policy, { interface: driver, neighbourDiscovery: true });
-    return [inbound, outbound, ...helpers].flatMap((chain) => chain.rules);
+  const policies = fc.sample(canonicalPolicy, { numRuns: 25, seed: 48 });
+  const compiled = policies.map((policy) =>
+    compile(policy, { interface: driver, neighbourDiscovery: true, forwarding: 'on' }),
+  );
+  const tables = [compiled, compiled.flatMap(({ forward }) => forward ?? [])];
+  return tables.flatMap((rulesets: readonly TableRules[]) => {
+    const chains = rulesets.flatMap((rules) => [...basesOf(rules), ...rules.helpers]);
+    return eachOnce(chains.flatMap(({ rules }) => rules).filter((each) => ruleExpressions(each))).slice(0, count);
   });
-  const alike = new Map(rules.filter((each) => ruleExpressions(each)).map((each) => [printRule(each), each]));
-  return [...alike.values()].slice(0, count);
 }
 
 describe('rules', () => {
@@ -177,7 +197,7 @@ describe('rules', () => {
 
   test('of drawn policies are what nft makes of them too', async () => {
     expect(await expressions(viaNft)).toEqual([]); // And the helper runs.
-    const rules = drawnRules(60);
+    const rules = drawnRules(30);
     const names = new Set(rules.flatMap((each) => targets(each)));
     const used = new Set(rules.flatMap(({ counter }) => counter ?? []));
     await nft.run([

@@ -19,18 +19,26 @@ const value = (type: number, bytes: Uint8Array): Uint8Array => nested(type, attr
 const register = 1;
 const verdictRegister = 0;
 
-const metaKey = { iifname: 6, oifname: 7, nfproto: 15, l4proto: 16 } as const;
+const metaKey = { iif: 4, iifname: 6, oifname: 7, nfproto: 15, l4proto: 16 } as const;
 const meta = (key: keyof typeof metaKey): Uint8Array =>
   expression('meta', number(2, metaKey[key]), number(1, register));
-const ctState = expression('ct', number(2, 0), number(1, register));
+const ctKey = { state: 0, status: 2, destinationPort: 12 } as const;
+const ct = (key: keyof typeof ctKey, ...more: readonly Uint8Array[]): Uint8Array =>
+  expression('ct', number(2, ctKey[key]), number(1, register), ...more);
+/** Of the way of a connection's first packet, before any translation. */
+const originally = attribute(3, u8(0));
 
 const header = { network: 1, transport: 2 } as const;
 const payload = (base: keyof typeof header, offset: number, length: number): Uint8Array =>
   expression('payload', number(1, register), number(2, header[base]), number(3, offset), number(4, length));
 
-const comparison = { eq: 0, neq: 1, lte: 3, gte: 5 } as const;
+const comparison = { eq: 0, neq: 1, lte: 3, gt: 4, gte: 5 } as const;
 const compare = (how: keyof typeof comparison, bytes: Uint8Array): Uint8Array =>
   expression('cmp', number(1, register), number(2, comparison[how]), value(3, bytes));
+
+/** Turns a number of the machine into one of the network, which is compared byte by byte. */
+const toNetworkOrder = (length: number): Uint8Array =>
+  expression('byteorder', number(1, register), number(2, register), number(3, 1), number(4, length), number(5, length));
 
 /** Keeps these bits of what is looked at. */
 const mask = (bits: Uint8Array): Uint8Array =>
@@ -53,6 +61,8 @@ const interfaceName = (name: string): Uint8Array => {
 
 const between = (from: Uint8Array, to: Uint8Array): readonly Uint8Array[] => [compare('gte', from), compare('lte', to)];
 const establishedOrRelated = 0x2 | 0x4;
+const translatedBy = { snat: 0x10, dnat: 0x20 } as const;
+const syn = 0x2;
 const noBits = 0;
 const familyByte = { 4: 2, 6: 10 } as const;
 const isFamily = (family: Family): readonly Uint8Array[] => [meta('nfproto'), compare('eq', u8(familyByte[family]))];
@@ -60,6 +70,10 @@ const isProtocol = (protocol: number): readonly Uint8Array[] => [meta('l4proto')
 const icmpType = payload('transport', 0, 1);
 const destinationPort = payload('transport', 2, 2);
 const hopLimit = payload('network', 7, 1);
+const tcpFlags = payload('transport', 13, 1);
+/** Where a condition before has told the protocol, `nft` does not ask for it again. */
+const knowsProtocol = (before: readonly Match[]): boolean =>
+  before.some(({ kind }) => kind === 'protocol' || kind === 'ports' || kind === 'icmpTypeRange');
 
 /** A field that is not looked at would be a condition left out: what is not named before does not compile. */
 const nothingElse = (_rest: Readonly<Record<string, never>>): void => {};
@@ -79,7 +93,7 @@ const encoders: {
   established(match) {
     const { kind: _, ...rest } = match;
     nothingElse(rest);
-    return [ctState, mask(le32(establishedOrRelated)), compare('neq', le32(noBits))];
+    return [ct('state'), mask(le32(establishedOrRelated)), compare('neq', le32(noBits))];
   },
   family(match) {
     const { kind: _, family, ...rest } = match;
@@ -106,12 +120,28 @@ const encoders: {
   ports(match, before) {
     const { kind: _, from, to, transport, original, ...rest } = match;
     nothingElse(rest);
-    if (original !== undefined || before.some(({ kind }) => kind === 'protocol')) return undefined;
+    if (knowsProtocol(before) || (original === true && transport === undefined)) return undefined;
     return [
       ...(transport === undefined ? [] : isProtocol(protocolNumber[transport])),
-      destinationPort,
+      original === true ? ct('destinationPort', originally) : destinationPort,
       ...(from === to ? [compare('eq', be16(from))] : between(be16(from), be16(to))),
     ];
+  },
+  notSyn(match, before) {
+    const { kind: _, ...rest } = match;
+    nothingElse(rest);
+    if (knowsProtocol(before)) return undefined;
+    return [...isProtocol(protocolNumber.tcp), tcpFlags, mask(u8(syn)), compare('eq', u8(noBits))];
+  },
+  translated(match) {
+    const { kind: _, by, ...rest } = match;
+    nothingElse(rest);
+    return [ct('status'), mask(le32(translatedBy[by])), compare('neq', le32(noBits))];
+  },
+  forwarded(match) {
+    const { kind: _, ...rest } = match;
+    nothingElse(rest);
+    return [meta('iif'), toNetworkOrder(4), compare('gt', be32(0))];
   },
 };
 
