@@ -5,8 +5,8 @@ import { makesSet, type Command, type Ruleset } from './ast.ts';
 import { compile } from './compile.ts';
 import { parseListing, type Installed } from './listing.ts';
 import { listingOf } from './listing.fixture.ts';
-import { parseInterfaceName } from './names.ts';
-import { install, isEmpty, plan, rebuild, remove, type Update } from './plan.ts';
+import { parseInterfaceName, parseObjectName } from './names.ts';
+import { install, isEmpty, isSmall, plan, rebuild, remove, type Update } from './plan.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, written } from './policies.fixture.ts';
 import { defaultInboundRules } from '../policy/rule.ts';
 import { printCommands } from './print.ts';
@@ -189,6 +189,33 @@ describe('every plan', () => {
         expect(
           kinds(stage).filter((kind) => !['addTable', 'addCounter', 'addChain', 'addRule'].includes(kind)),
         ).toEqual([]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('stage and flip as one transaction', () => {
+  const member = parseObjectName('somebody');
+  const elements = [[1n, member]] as const;
+  test.each([
+    ['rules alone', [{ kind: 'addChain', name: member }], true],
+    ['a map', [{ kind: 'addMap', name: member, family: 4 }], false],
+    ['members that come', [{ kind: 'addElements', map: member, family: 4, elements }], false],
+    ['members that go', [{ kind: 'deleteElements', map: member, family: 4, addresses: [1n] }], false],
+    ['64 commands', Array.from({ length: 64 }, () => ({ kind: 'addTable' as const })), true],
+    ['65 commands', Array.from({ length: 65 }, () => ({ kind: 'addTable' as const })), false],
+  ] satisfies [string, Command[], boolean][])('with %s: %s', (_, commands, small) => {
+    expect(isSmall({ stage: commands, flip: [] })).toBe(small);
+    expect(isSmall({ stage: [], flip: commands })).toBe(small);
+  });
+
+  test('is never meant where any rule of either makes a set', () => {
+    fc.assert(
+      fc.property(canonicalPolicy, canonicalPolicy, (one, other) => {
+        const { stage, flip } = update(installed(compile(one, options)), compile(other, options));
+        const sets = [...stage, ...flip].filter((command) => command.kind === 'addRule' && makesSet(command.rule));
+        expect(isSmall({ stage, flip })).toBe(sets.length === 0 && stage.length + flip.length <= 64);
       }),
       { numRuns: 200 },
     );

@@ -1,6 +1,7 @@
 /** Owns the plan of an update: which commands, in which transactions, turn what is installed into what is desired. */
 import {
   basesOf,
+  makesSet,
   objectKinds,
   tableNames,
   type BaseChain,
@@ -28,8 +29,8 @@ import { printRules } from './print.ts';
 
 /**
  * Three batches, each one transaction, to be loaded in this order; an empty one is left out.
- * One transaction would not do: the contents of new sets become visible a moment after the rules that use them, and
- * permitted packets would be lost in between.
+ * One transaction would not do, unless the update `isSmall`: the contents of new sets become visible a moment after the
+ * rules that use them, and permitted packets would be lost in between.
  */
 export interface Update {
   readonly kind: 'update';
@@ -117,6 +118,20 @@ export const rebuild = (desired: Ruleset, tables: ReadonlySet<TableName> = new S
   ...remove(tables),
   ...install(desired, tables),
 ];
+
+/** So many commands keep the kernel hardly longer than the turn alone does, and have room in one message to it. */
+const fewCommands = 64;
+const makesNoSet = (command: Command): boolean =>
+  command.kind === 'addRule'
+    ? !makesSet(command.rule)
+    : command.kind !== 'addMap' && command.kind !== 'addElements' && command.kind !== 'deleteElements';
+
+/**
+ * Whether `stage` and `flip` may be one transaction: rules of all chains hold from one instant on, so where no set is made or
+ * changed, nothing comes later than what looks at it.
+ */
+export const isSmall = ({ stage, flip }: Pick<Update, 'stage' | 'flip'>): boolean =>
+  stage.length + flip.length <= fewCommands && stage.every(makesNoSet) && flip.every(makesNoSet);
 
 /** Whether there is nothing to do. */
 export const isEmpty = ({ members, stage, flip, collect }: Update): boolean =>

@@ -1,9 +1,9 @@
 /** Proves that a file is replaced whole or not at all, and that nobody in the directory can lead the write elsewhere. */
-import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openFreshFile, removeUnfinished, writeWholeFile } from './whole-file.ts';
+import { openFreshFile, removeUnfinished, writeWholeFile, writeWholeFileSync } from './whole-file.ts';
 
 let folder: string;
 let path: string;
@@ -39,6 +39,24 @@ test('a link under its own name is replaced, not followed', async () => {
   await writeWholeFile(path, 'text', options);
   expect(await readFile(victim, 'utf8')).toBe('precious');
   expect(await readFile(path, 'utf8')).toBe('text');
+});
+
+test('a file that is written in one step is replaced, with its mode, and a link under its name is not followed', async () => {
+  const victim = join(folder, 'victim');
+  await writeFile(victim, 'precious');
+  await symlink(victim, path);
+  writeWholeFileSync(path, 'old', 0o600);
+  writeWholeFileSync(path, 'new', 0o640);
+  expect(await readFile(victim, 'utf8')).toBe('precious');
+  expect(await readFile(path, 'utf8')).toBe('new');
+  expect((await stat(path)).mode & 0o777).toBe(0o640);
+  expect((await readdir(folder)).toSorted()).toEqual(['file', 'victim']);
+});
+
+test('a write in one step that fails leaves nothing beside what it would have replaced', async () => {
+  await mkdir(path);
+  expect(() => writeWholeFileSync(path, 'text', 0o600)).toThrow('EISDIR');
+  expect(await readdir(folder)).toEqual(['file']);
 });
 
 test('two writers at once leave one text whole, and nothing beside it', async () => {

@@ -1,6 +1,6 @@
 /** Owns the writing of files that are never seen half: the old one or the new one, whatever happens in between. */
 import { randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
+import { closeSync, constants, fchmodSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
@@ -27,13 +27,15 @@ export interface PreparedFile {
   readonly discard: () => Promise<void>;
 }
 
+// A name that nobody can know, so that nobody can be there before us.
+const passingName = (path: string): string => `${path}.${randomBytes(8).toString('hex')}.new`;
+
 export async function prepareFile(
   path: string,
   text: string,
   { mode, durable }: Pick<WholeFileOptions, 'mode' | 'durable'>,
 ): Promise<PreparedFile> {
-  // A name that nobody can know, so that nobody can be there before us.
-  const passing = `${path}.${randomBytes(8).toString('hex')}.new`;
+  const passing = passingName(path);
   const discard = (): Promise<void> => rm(passing, { force: true }).catch(() => {});
   try {
     const file = await open(passing, fresh, mode);
@@ -49,6 +51,27 @@ export async function prepareFile(
     throw error;
   }
   return { place: () => rename(passing, path), discard };
+}
+
+/**
+ * Writes a small file whole, at once, not forced to the disk: for what somebody waits for. Each step that is left to another thread
+ * would take longer than all of it.
+ */
+export function writeWholeFileSync(path: string, text: string, mode: number): void {
+  const passing = passingName(path);
+  try {
+    const file = openSync(passing, fresh, mode);
+    try {
+      fchmodSync(file, mode); // Whatever the umask says.
+      writeFileSync(file, text);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(passing, path);
+  } catch (error) {
+    rmSync(passing, { force: true });
+    throw error;
+  }
 }
 
 export async function writeWholeFile(

@@ -24,6 +24,7 @@ const on = (policy: CanonicalPolicy): Target => ({
 });
 const web = on(policyOf([written('tcp', 80, 84, '10.0.0.0/8', '12.0.0.1'), written('icmp', 0, 0)]));
 const ssh = on(policyOf([written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')], [written('udp', 53, 53)]));
+const dns = on(policyOf([written('udp', 53, 53, '10.0.0.0/8', '13.0.0.1')]));
 const open = on(defaultPolicy);
 
 /** A fake that remembers what was enforced after each transaction. */
@@ -64,10 +65,26 @@ describe('an update', () => {
     expect(await enforcer.apply(web)).toBe(true);
     expect(await enforced(nft)).toEqual(web.policy);
     const { transactions } = nft;
-    expect(await enforcer.apply(ssh)).toBe(true);
+    expect(await enforcer.apply(dns)).toBe(true);
     expect(nft.transactions - transactions).toBe(2);
-    expect(nft.seen.slice(-2)).toEqual([web.policy, ssh.policy]);
-    expect(enforcer.target).toBe(ssh);
+    expect(nft.seen.slice(-2)).toEqual([web.policy, dns.policy]);
+    expect(enforcer.target).toBe(dns);
+  });
+
+  test.each([
+    ['rules without a set', [written('tcp', 22, 22, '10.0.0.0/8')], 'one transaction'],
+    ['a rule that makes a set', [written('tcp', 22, 22, '10.0.0.0/8', '13.0.0.1')], 'staged first'],
+  ])('of %s goes to the kernel so: %s', async (_, rules, how) => {
+    const { nft, enforcer } = start();
+    await enforcer.apply(web);
+    const from = nft.seen.length;
+    const told: string[] = [];
+    await enforcer.apply(on(policyOf(rules)), {
+      atOnce: () => void told.push(`at once, after ${nft.seen.length - from}`),
+      whileStaging: () => async () => void told.push(`before the switch, after ${nft.seen.length - from}`),
+    });
+    expect(nft.seen.slice(from)).toEqual(how === 'one transaction' ? [policyOf(rules)] : [web.policy, policyOf(rules)]);
+    expect(told).toEqual([how === 'one transaction' ? 'at once, after 0' : 'before the switch, after 1']);
   });
 
   test('that changes nothing runs nothing', async () => {
@@ -103,7 +120,8 @@ describe('an update', () => {
     await nft.run(install(before));
     expect(await enforced(nft)).toEqual(target.policy);
     expect(await enforcer.apply(target)).toBe(true);
-    expect(nft.seen).toEqual([target.policy, target.policy, target.policy]);
+    expect(nft.seen.length).toBeGreaterThan(1);
+    for (const seen of nft.seen) expect(seen).toEqual(target.policy);
     await enforcer.collect();
     const [service, forward] = [await nft.list(), await nft.list('service-forward')];
     expect(decompile(service as Installed)).toMatchObject({ enforced: { policy: target.policy }, findings: [] });

@@ -13,7 +13,7 @@ import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile.t
 import { decompile, type Decompiled } from '../../nft/decompile.ts';
 import type { Installed, InstalledTables } from '../../nft/listing.ts';
 import type { Finding } from '../../nft/read-chain.ts';
-import { plan, rebuild, remove, rulesOfTable, type Update } from '../../nft/plan.ts';
+import { isSmall, plan, rebuild, remove, rulesOfTable, type Update } from '../../nft/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same.ts';
@@ -41,7 +41,15 @@ const compileTarget = (target: Target, salt: string): Ruleset => {
   return compile(named ?? policy, { ...options, salt });
 };
 
-/** The steps of an update; a test may stop the world at each. */
+/** What is done before the kernel turns to a target, each once an attempt; where it fails, so does the update. */
+export interface BeforeSwitch {
+  /** The new parts are on their way to the kernel. The answer is called when it has taken them, before it turns to them. */
+  readonly whileStaging: () => () => Promise<void>;
+  /** New parts and the turn to them are about to go to the kernel as one: nothing is there to wait beside. */
+  readonly atOnce: () => void;
+}
+
+/** The steps of an update; a test may stop the world at each. An update that is made at once has none that is `staged`. */
 export type Failpoint = 'before-stage' | 'staged' | 'flipped' | 'before-collect' | 'collected';
 
 export interface EnforcerOptions {
@@ -101,13 +109,11 @@ export class Enforcer {
   }
 
   /**
-   * Puts the target in force: stages what is new, then turns to it at one instant. Leaves the old parts to `collect`.
-   * `whileStaging` is called when the new parts are on their way to the kernel, at each attempt, and what it answers with when the kernel
-   * has taken them, before it turns to them; if that fails, so does the update. Answers whether the
-   * kernel was changed. Throws `NftError`, and then what was in force still is; only after
+   * Puts the target in force: stages what is new, then turns to it at one instant, or does both at once where that is
+   * little. Leaves the old parts to `collect`. Answers whether the kernel was changed. Throws `NftError`, and then what was in force still is; only after
    * `interrupted` or `timed_out` may the target be in force already.
    */
-  async apply(target: Target, whileStaging?: () => () => Promise<void>): Promise<boolean> {
+  async apply(target: Target, before?: BeforeSwitch): Promise<boolean> {
     const changed = await this.#changeMembers(target);
     if (changed !== undefined) return changed;
     for (let attempt = 1; ; attempt++) {
@@ -117,12 +123,17 @@ export class Enforcer {
       try {
         await this.#options.failpoint?.('before-stage');
         for (const batch of update.members ?? []) await this.#run(batch);
-        const staging = this.#run(update.stage);
-        const beforeFlip = whileStaging?.();
-        await staging;
-        await this.#options.failpoint?.('staged');
-        await beforeFlip?.();
-        await this.#run(update.flip);
+        if (isSmall(update)) {
+          before?.atOnce();
+          await this.#run([...update.stage, ...update.flip]);
+        } else {
+          const staging = this.#run(update.stage);
+          const beforeFlip = before?.whileStaging();
+          await staging;
+          await this.#options.failpoint?.('staged');
+          await beforeFlip?.();
+          await this.#run(update.flip);
+        }
         this.#inForce = { target, ruleset };
         this.#agrees = this.#known !== undefined;
         await this.#options.failpoint?.('flipped');

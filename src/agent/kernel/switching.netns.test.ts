@@ -13,7 +13,11 @@ import { policyOf, written } from '../../nft/policies.fixture.ts';
 import { install } from '../../nft/plan.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
+import { NetlinkChannel } from '../netlink/channel.ts';
+import { inetHead, messageTypeOf, netfilter } from '../netlink/nf-tables.ts';
 import { Enforcer, type Target } from './enforcer.ts';
+import { changeOverNetlink } from './netlink-batch.ts';
+import type { Nft } from './nft.ts';
 import { RealNft } from './real-nft.ts';
 
 const random = new Random(7);
@@ -58,28 +62,77 @@ const draw = (): Target => ({
   serverAccess: random.chance(0.5) ? drawAccess() : undefined,
 });
 
+/** Admits the flood's permitted packets by plain conditions, in chains that no draw before it had. */
+const drawSmall = (i: number): Target => {
+  const ports = (): StoredRule[] => [written('udp', permittedPort - (i % 50), permittedPort + (i % 49))];
+  return {
+    policy: policyOf(ports(), ports()),
+    interface: parseInterfaceName(floodInterface),
+    neighbourDiscovery: true,
+  };
+};
+
+const getTables = 1;
 const longRun = process.env['RINGFENCE_SWITCHES'];
 /** Enough that a mistake which shows in one switch of a hundred is missed by one run of twenty thousand. */
 const switches = longRun === undefined ? 1_000 : longRun === 'long' ? 100_000 : Number(longRun);
+const fewSwitches = Math.ceil(switches / 4);
 
 describe('while packets come without a pause', () => {
   let lab: FloodLab;
   let scratch: string;
   let nft: RealNft;
+  let netlink: NetlinkChannel;
   beforeAll(async () => {
     lab = await FloodLab.open();
-    await lab.addContainer();
     scratch = await mkdtemp(join(tmpdir(), 'ringfence-switching-'));
-    nft = new RealNft({ clock: systemClock, scratch, prefix: lab.device.inside([]) });
+    const prefix = lab.device.inside([]);
+    netlink = new NetlinkChannel({ clock: systemClock, prefix });
+    // Only a helper that runs is used.
+    await netlink.dump(netfilter, { type: messageTypeOf(getTables), payload: inetHead }, () => {});
+    nft = new RealNft({ clock: systemClock, scratch, prefix });
   });
   afterAll(async () => {
     await nft?.close();
+    await netlink?.close();
     await lab?.close();
     await rm(scratch ?? '', { recursive: true, force: true });
   });
   afterEach(() => new Enforcer({ nft, random: Math.random }).remove());
 
+  test(
+    `none is lost and none passes in ${fewSwitches} switches over netlink that are one transaction each`,
+    { timeout: 0 },
+    async () => {
+      let transactions = 0;
+      const run = async (commands: readonly Command[]): Promise<void> => {
+        transactions += 1;
+        expect(await changeOverNetlink(netlink, commands)).toBe(true);
+      };
+      const filter: Nft = {
+        run,
+        list: (table, expected) => nft.list(table, expected),
+        counters: () => nft.counters(),
+        owns: (process) => nft.owns(process),
+        close: () => nft.close(),
+      };
+      const enforcer = new Enforcer({ nft: filter, random: Math.random });
+      await new Enforcer({ nft, random: Math.random }).apply(drawSmall(0));
+      await lab.start();
+      for (let i = 1; i <= fewSwitches; i++) {
+        transactions = 0;
+        expect(await enforcer.apply(drawSmall(i))).toBe(true);
+        expect(transactions).toBe(1);
+      }
+      const tally = await lab.stop();
+      const { lost, leaked } = tally;
+      expect(lab.fewest(tally)).toBeGreaterThan(0);
+      expect({ lost, leaked }).toEqual({ lost: 0, leaked: 0 });
+    },
+  );
+
   test(`no permitted packet is lost and no forbidden one passes in ${switches} switches`, { timeout: 0 }, async () => {
+    await lab.addContainer();
     const enforcer = new Enforcer({ nft, random: Math.random });
     await enforcer.apply(draw());
     await lab.start();

@@ -1,4 +1,5 @@
 /** Owns the agent's loop: handlers mark, the loop reads the marks and takes one step at a time. */
+import { setImmediate } from 'node:timers/promises';
 import { Enforcer } from '../kernel/enforcer.ts';
 import { readCounters, saveCounters } from './counting.ts';
 import { markMonitorEvent } from './drift-response.ts';
@@ -54,15 +55,19 @@ export class Agent {
     let following: Promise<void> | undefined;
     try {
       while (!signal.aborted) {
-        this.#refresh();
+        const isNew = this.#refresh();
         const next = chooseStep(this.#loop);
         if (!isForStart(next))
           following ??= source.run({ signal }).catch((fault: unknown) => this.#sourceEnded(fault, signal));
         if (next.kind === 'wait') {
+          if (isNew) this.#publish();
           serverAccess?.settled(state.target === undefined ? serverAccess.access : state.target.serverAccess);
           await this.#sleep(next.until);
         } else {
-          await takeStep(this.#loop, next.step);
+          const step = takeStep(this.#loop, next.step);
+          // What goes to the kernel goes first; while it works, others are told.
+          if (isNew) await setImmediate().then(() => this.#publish());
+          await step;
           this.#publish();
         }
       }
@@ -92,16 +97,17 @@ export class Agent {
     return statusOf(this.#loop.state, { selector, connection, serverAccess: serverAccess?.access });
   }
 
-  /** Takes in what the source knows, and works out what should be in force. */
-  #refresh(): void {
+  /** Takes in what the source knows, and works out what should be in force. Answers whether the source was heard. */
+  #refresh(): boolean {
     const { state } = this.#loop;
     // What the last run left comes first, or it would overwrite what the source says.
-    if (state.sourceChanged && state.started) {
+    const isHeard = state.sourceChanged && state.started;
+    if (isHeard) {
       state.sourceChanged = false;
       followSource(this.#loop);
-      this.#publish();
     }
     refreshTarget(state, this.#loop.options.serverAccess?.access);
+    return isHeard;
   }
 
   #sourceEnded(fault: unknown, signal: AbortSignal): void {

@@ -1,9 +1,8 @@
 /** Owns the steps of a change of policy: put it in force, end what it no longer admits, save it for the next start. */
-import { setImmediate } from 'node:timers/promises';
 import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
-import type { PreparedIntent, StateFolder } from '../state/state-folder.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
+import { Intent } from './intent.ts';
 import type { Loop } from './loop.ts';
 import { remotesOfChange } from './membership-change.ts';
 import { withNarrowed, withPolicy } from './pending-revocation.ts';
@@ -15,14 +14,9 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   if (target === undefined || desired === undefined || driver === undefined) return;
   const { state: folder, clock, monotonic, log } = options;
   const record = lastGoodPolicyOf(desired, driver);
-  // Written down while the kernel takes the new parts, and in its place before it turns to them.
-  let intent: Promise<PreparedIntent | undefined> | undefined;
-  const writeIntent = (): (() => Promise<void>) => {
-    if (record !== undefined && folder !== undefined) intent ??= prepareIntent(folder, record);
-    return async () => (await intent)?.place().catch(() => {});
-  };
-  const changed = await enforcer.apply(target, writeIntent).catch(async (error: unknown) => {
-    await (await intent)?.discard();
+  const intent = folder === undefined || record === undefined ? undefined : new Intent(folder, record);
+  const changed = await enforcer.apply(target, intent).catch(async (error: unknown) => {
+    await intent?.giveUp(before && lastGoodPolicyOf(before.desired, before.driver), error);
     // The kernel may have it all the same, and admit by it until another policy is in force.
     state.attempted = withPolicy(state.attempted, target.policy);
     throw error;
@@ -42,13 +36,6 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
     interface: target.interface,
     groups: desired.policy?.groups.map(({ id }) => id).join(','),
   });
-}
-
-/** Without it a crash costs the revision of what is in force, not more: it is not worth an update that fails. */
-async function prepareIntent(folder: StateFolder, record: LastGoodPolicy): Promise<PreparedIntent | undefined> {
-  // What goes to the kernel goes first.
-  await setImmediate();
-  return folder.prepareIntent(record).catch(() => undefined);
 }
 
 /** Marks that connections may stand on the policy before, and on those that were tried in between. */

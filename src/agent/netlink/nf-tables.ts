@@ -3,7 +3,7 @@ import type { NetlinkChannel, Request } from './channel.ts';
 import { be16, concat } from './message.ts';
 
 /** The protocol of netlink, and the subsystem of it. */
-const netfilter = 12;
+export const netfilter = 12;
 const nfTables = 10;
 const inet = 1;
 

@@ -66,6 +66,16 @@ describe('a folder', () => {
     expect(await state.readPolicy('intent')).toEqual({ kind: 'found', record: recordAt(2) });
   });
 
+  test('takes an intent in one step, and is made again for it where it is gone', async () => {
+    const state = new StateFolder({ folder: join(folder, 'state') });
+    for (const revision of [1, 2]) {
+      state.writeIntent(recordAt(revision));
+      expect(await state.readPolicy('intent')).toEqual({ kind: 'found', record: recordAt(revision) });
+    }
+    expect((await stat(join(folder, 'state'))).mode & 0o777).toBe(0o700);
+    expect((await stat(state.path('intent'))).mode & 0o777).toBe(0o600);
+  });
+
   test('holds the old policy until the new one is whole', async () => {
     await new StateFolder({ folder }).writePolicy(recordAt(1));
     for (const at of ['state-written', 'state-renamed'] as const) {

@@ -1,4 +1,5 @@
 /** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole. */
+import { mkdirSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
@@ -7,6 +8,7 @@ import {
   prepareFile,
   removeUnfinished,
   writeWholeFile,
+  writeWholeFileSync,
   type PreparedFile,
   type WholeFileOptions,
 } from '../../node/whole-file.ts';
@@ -86,6 +88,18 @@ export class StateFolder {
   prepareIntent(record: LastGoodPolicy): Promise<PreparedIntent> {
     const text = printLastGoodPolicy(record);
     return this.#inFolder(() => prepareFile(this.path('intent'), text, { mode: 0o600, durable: false }));
+  }
+
+  /** The same in one step, in its place when it returns: where nothing else is done meanwhile, to wait for a thread would be all of the wait. */
+  writeIntent(record: LastGoodPolicy): void {
+    const [path, text] = [this.path('intent'), printLastGoodPolicy(record)];
+    try {
+      writeWholeFileSync(path, text, 0o600);
+    } catch (error) {
+      if (!isCode(error, 'ENOENT')) throw error;
+      mkdirSync(this.#options.folder, { mode: 0o700 });
+      writeWholeFileSync(path, text, 0o600);
+    }
   }
 
   /** What was counted up to the last time it was saved; nothing where that cannot be read. */
