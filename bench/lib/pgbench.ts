@@ -22,7 +22,8 @@ export const asFunction = (name: string, types: readonly string[], text: string,
 /** The change of a device's name, its audit entry included, as the function `bench_update`. */
 export const updateFunction = (): string => {
   const types = [...updateDevice.one.text.matchAll(/\$\d+::(\w+(?:\[\])?) AS/g)].map((match) => match[1] ?? 'text');
-  const row = 'id uuid, refusal text, standing bigint, revision bigint, body text, told boolean';
+  const row =
+    'refusal text, standing bigint, told boolean, revision bigint, kind text, type text, id uuid, body text, only_for uuid, left_at bigint, identity text';
   return asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row);
 };
 

@@ -48,7 +48,12 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const writes = new Lanes(options.writeConnections ?? 16, connection);
   const transactions = new Transactions(options.transactionConnections ?? 4, connection);
   const hints = new Hints(options.url, onWarning);
-  const writer = new Writer({ lanes: writes, transactions, committed: (org) => hints.tell({ organizations: [org] }) });
+  const writer = new Writer({
+    lanes: writes,
+    transactions,
+    committed: (org, entries) =>
+      hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) }),
+  });
   const context: Context = {
     phase: options.phase,
     quotas: { ...defaultQuotas, ...options.quotas },

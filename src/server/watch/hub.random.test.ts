@@ -129,9 +129,17 @@ async function run(seed: number): Promise<{ readonly wrong: readonly string[]; r
   const [groups, devices]: [string[], string[]] = [[], []];
   for (let i = 0; i < 60; i += 1) act(random, db, groups, devices);
   const clients = Array.from({ length: 6 }, (_, i) => new RandomClient(`seed ${seed}, client ${i}`, random, t));
+  const untold: [number, number][] = [];
   for (let step = 0; step < 150; step += 1) {
+    const before = db.head;
     for (let n = Math.floor(random() * 4); n > 0; n -= 1) act(random, db, groups, devices);
-    if (random() < 0.5) db.hint();
+    // One transaction: another server's, or of this process, which tells of it now, later or never.
+    if (random() < 0.6) untold.push([before, db.head]);
+    while (untold.length > 0 && random() < 0.7) {
+      const [one] = untold.splice(Math.floor(random() * Math.min(2, untold.length)), 1);
+      if (one !== undefined && random() < 0.9) db.tell(...one);
+    }
+    if (random() < 0.3) db.hint();
     if (random() < 0.1) await t.pass(250);
     if (random() < 0.02) db.cut = Math.max(db.cut, db.head - Math.floor(random() * 20));
     if (random() < 0.02) db.purged = Math.max(db.purged, db.head - 30);

@@ -242,7 +242,12 @@ export class Hub {
   // What wakes the hub.
 
   #onHint(hint: Hint): void {
-    for (const org of hint.organizations) this.#follow(this.#channels.get(org)?.log.wake());
+    for (const org of hint.organizations) {
+      const log = this.#channels.get(org)?.log;
+      if (log === undefined) continue;
+      const logged = hint.logged.find(({ organization_id }) => organization_id === org);
+      if (logged === undefined || !log.take(logged.entries)) this.#follow(log.wake());
+    }
     for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
     this.#endThoseOf(this.#rights.fromHint(hint, this.#o.clock.now()));
     for (const { device_id, revision } of hint.prompted_devices) {

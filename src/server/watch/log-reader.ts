@@ -44,6 +44,16 @@ export class LogReader {
   }
 
   /**
+   * Takes what a transaction of this process has logged, whole, if that is what comes next: then it is what a read would bring, without one.
+   * False when it is not, because others wrote before: it is to be read, in its place.
+   */
+  take(entries: readonly Entry[]): boolean {
+    if (!continues(this.#o.ring.head, entries)) return false;
+    this.#append(entries);
+    return true;
+  }
+
+  /**
    * Brings the ring to a revision that the database was seen to have. A read under way counts; what it began too early to see is
    * read again. False when the database has it no longer: the organization is gone, or a backup was restored.
    */
@@ -73,40 +83,53 @@ export class LogReader {
   async #readOnce(): Promise<void> {
     const { org, ring, source, stats } = this.#o;
     const from = ring.head;
+    const { resets } = ring;
     const limit = this.#rows;
     const entries: Entry[] = [];
     for (let reads = 1; ; reads += 1) {
       stats.logReads += 1;
       const page = await source.readChanges(org, from + entries.length, limit);
-      if (ring.head !== from) {
-        // The ring was reset meanwhile.
+      if (ring.resets !== resets) {
         this.#again = true;
         return;
       }
-      if (page === undefined || !continues(from + entries.length, page)) return this.#resync();
+      if (page === undefined || !continues(from + entries.length, page)) return this.#resync(from);
       entries.push(...page);
       if (page.length < limit) break;
       // So far behind that the ring could not hold it: streams go on from the state.
-      if (reads === mostReads) return this.#resync();
+      if (reads === mostReads) return this.#resync(from);
     }
-    if (entries.length === 0) return undefined;
-    this.#adapt(entries);
-    ring.append(
-      entries.flatMap((entry) => framesOf(org, entry)),
-      entries.at(-1)?.revision ?? from,
-      this.#o.now(),
-    );
-    this.#o.onAppend();
+    if (entries.length > 0) this.#adapt(entries);
+    // What this process wrote meanwhile may have been taken already.
+    this.#append(entries.slice(ring.head - from));
     return undefined;
   }
 
+  #append(entries: readonly Entry[]): void {
+    const last = entries.at(-1);
+    if (last === undefined) return;
+    const { org, ring, now, onAppend } = this.#o;
+    ring.append(
+      entries.flatMap((entry) => framesOf(org, entry)),
+      last.revision,
+      now(),
+    );
+    onAppend();
+  }
+
   /** A hole: a failover, or a log that was cut while nobody read. Streams go on from the state, none skips anything. */
-  async #resync(): Promise<void> {
+  async #resync(from: number): Promise<void> {
+    const { ring } = this.#o;
     const head = await this.#o.readHead();
     if (head === undefined) return;
+    if (ring.head !== from) {
+      // What this process wrote led past it meanwhile.
+      this.#again = true;
+      return;
+    }
     this.#o.stats.resyncs += 1;
     this.#o.onHole();
-    this.#o.ring.reset(head.revision);
+    ring.reset(head.revision);
     this.#o.onAppend();
   }
 

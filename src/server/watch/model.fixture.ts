@@ -83,6 +83,7 @@ export class ModelDatabase implements Source {
   hint(hint: Partial<Hint> = { organizations: [modelOrg] }): void {
     const whole: Hint = {
       organizations: [],
+      logged: [],
       credentials: [],
       removed_members: [],
       deleted_organizations: [],
@@ -93,6 +94,12 @@ export class ModelDatabase implements Source {
       ...hint,
     };
     for (const listener of this.#listeners) listener(whole);
+  }
+
+  /** As a writer in the hub's own process tells of its transaction: what was logged after a revision, up to another. */
+  tell(after: number, through = this.head): void {
+    const entries = this.log.slice(after, through);
+    this.hint({ organizations: [modelOrg], logged: [{ organization_id: modelOrg, entries }] });
   }
 
   #write(id: string, type: Entry['type'], { endpointOnly = false }: { readonly endpointOnly?: boolean } = {}): void {

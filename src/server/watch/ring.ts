@@ -20,6 +20,7 @@ export class Ring {
   #bytes = 0;
   #tail: number;
   #head: number;
+  #resets = 0;
 
   constructor(head: number, limits: RingLimits) {
     this.#limits = limits;
@@ -34,6 +35,11 @@ export class Ring {
 
   get head(): number {
     return this.#head;
+  }
+
+  /** How often it has started over. */
+  get resets(): number {
+    return this.#resets;
   }
 
   get bytes(): number {
@@ -77,6 +83,7 @@ export class Ring {
     this.#bytes = 0;
     this.#tail = head;
     this.#head = head;
+    this.#resets += 1;
   }
 
   /** The events after a revision that `covers` it, ascending. */

@@ -54,6 +54,11 @@ export type Ended =
 export interface Hint {
   /** Organizations with news. */
   readonly organizations: readonly OrganizationId[];
+  /**
+   * Of those, what a transaction of this process has logged, as `readChanges` will give it: all of that transaction, ascending. Not of every
+   * transaction, and never of another server's.
+   */
+  readonly logged: readonly { readonly organization_id: OrganizationId; readonly entries: readonly Entry[] }[];
   /** Credentials that are no longer valid. */
   readonly credentials: readonly TokenId[];
   readonly removed_members: readonly { readonly organization_id: OrganizationId; readonly user_id: UserId }[];

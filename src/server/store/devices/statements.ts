@@ -87,8 +87,8 @@ export const createDevice = quickOperation('create_device', {
   write: `new AS (
     INSERT INTO devices (${columns}, body) SELECT ${columns}, ${deviceBody('n')} FROM numbered n
     RETURNING org_id, id, revision, body, ${identityBody('devices')} AS identity)`,
-  log: `log AS (${log('change', 'new')}),
-    identities AS (${keepIdentities('new')}),
+  log: log('change', 'new'),
+  besides: `, identities AS (${keepIdentities('new')}),
     kept AS (${keepStates({ ...byQuickInsert, kind: 'device', type: 'change', owner: 'n.user_id' })}),
     token AS (
       INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, created_at)
@@ -148,7 +148,8 @@ const deviceUpdate = (name: string, identity: Identity): QuickOperation =>
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
     FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identity.column})`,
-    log: `log AS (${log('change', 'new')}) ${identity.keep}`,
+    log: log('change', 'new'),
+    besides: identity.keep,
     oldBody: 'd.body',
     standing: 'd.revision',
   });

@@ -41,7 +41,7 @@ const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({ kind: 'security-groups', type, from, onlyFor: onlyFor(from), leftAt: `${from}.left_at` });
 
 /** Beside the log, which forgets soon, the history. */
-const logAndKeep = (asked: typeof byQuickInsert | typeof byQuickUpdate): string => `log AS (${log('change', 'new')}),
+const keep = (asked: typeof byQuickInsert | typeof byQuickUpdate): string => `,
   kept AS (${keepStates({ ...asked, kind: 'security-groups', type: 'change', owner: 'new.user_id', onlyFor: onlyFor('new') })})`;
 
 const columns =
@@ -79,7 +79,8 @@ const groupCreation = (name: string, selectors = ''): QuickOperation =>
     refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
     write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
-    log: `${logAndKeep(byQuickInsert)} ${selectors}`,
+    log: log('change', 'new'),
+    besides: `${keep(byQuickInsert)} ${selectors}`,
     oldBody: 'NULL',
     standing: 'NULL::bigint',
     tells: forbidsAnything,
@@ -122,7 +123,8 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Quick
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
     FROM numbered n WHERE g.id = n.id RETURNING g.*, ${askedColumns})`,
-    log: `${logAndKeep(byQuickUpdate)} ${selectors}`,
+    log: log('change', 'new'),
+    besides: `${keep(byQuickUpdate)} ${selectors}`,
     oldBody: 'g.body',
     standing: 'g.revision',
     tells: forbidsAnything,

@@ -3,8 +3,9 @@ import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
-import { statement, withRevision } from '../postgres/sql.ts';
-import type { ChangeLog, Ended, Entry, Head, Projection } from '../contract/change-log.ts';
+import { statement } from '../postgres/sql.ts';
+import type { ChangeLog, Ended, Head, Projection } from '../contract/change-log.ts';
+import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
 
 /** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
 const revocationMinutes = 10;
@@ -41,21 +42,9 @@ async function endedRows(reads: Runner, since: string | undefined): Promise<read
   return wentBack ? reads.run(readEnded, [null]) : rows;
 }
 
-interface EntryRow {
-  readonly revision: number;
-  readonly kind: Entry['kind'];
-  readonly type: Entry['type'];
-  readonly id: string;
-  readonly body: string;
-  readonly only_for: string | null;
-  readonly left_at: number;
-  readonly identity?: string | null;
-  readonly hidden_from?: string | null;
-}
-
 const readChanges = statement<EntryRow>(
   'read_changes',
-  'SELECT revision, kind, type, id, body, only_for, left_at, identity FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3',
+  `SELECT ${entryColumns} FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3`,
 );
 
 const currentState: Readonly<Record<Projection, string>> = {
@@ -109,18 +98,6 @@ const readStateAndDeletions = {
     merged(currentState.device, currentState['security-groups'], deletions, ...departures),
   ),
 };
-
-const entry = (row: EntryRow): Entry => ({
-  revision: row.revision,
-  kind: row.kind,
-  type: row.type,
-  id: row.id,
-  json: withRevision(row.body, row.revision),
-  only_for: row.only_for === null ? undefined : parseUserId(row.only_for),
-  left_at: row.left_at,
-  ...(row.identity == null ? {} : { identity: withRevision(row.identity, row.revision) }),
-  ...(row.hidden_from == null ? {} : { hidden_from: parseUserId(row.hidden_from) }),
-});
 
 /** One server at a time: the others find the lock taken and pass. */
 const tryCompact = statement<{ locked: boolean }>(
@@ -177,7 +154,7 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
     async readChanges(org, after, limit) {
       const rows = await reads.run(readChanges, [org, after, limit]);
       const whole = rows.every(({ revision }, index) => revision === after + 1 + index);
-      return whole ? rows.map((row) => entry(row)) : undefined;
+      return whole ? rows.map((row) => entryOf(row)) : undefined;
     },
 
     async readState(org, { kinds, after, limit, deletions: withDeletions }) {
@@ -191,7 +168,7 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
             kinds.map((kind) => (kind === 'device-identity' ? 'device' : kind)),
           ])
         : await reads.run(readState[which], values);
-      return rows.map((row) => entry(row));
+      return rows.map((row) => entryOf(row));
     },
 
     onHint(listener) {

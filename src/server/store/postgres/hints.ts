@@ -38,6 +38,7 @@ type Growing<T> = { readonly [K in keyof T]: T[K] extends readonly (infer Item)[
 
 const empty = (): Growing<Hint> => ({
   organizations: [],
+  logged: [],
   credentials: [],
   removed_members: [],
   deleted_organizations: [],

@@ -3,8 +3,9 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
+import type { Entry, Hint } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
-import { device, group, makeWorld, ssh, type World } from '../store.fixture.ts';
+import { device, group, logOf, makeWorld, ssh, type World } from '../store.fixture.ts';
 import type { DevicePatch } from '../contract/devices.ts';
 import type { NewGroup } from '../contract/groups.ts';
 
@@ -105,6 +106,12 @@ test('any burst of quick writes has the outcomes that it has one by one', async 
   const { store, owner, member } = world;
   const stranger = { user_id: (await store.users.create({ username: 'stranger' })).id };
   const actors = { owner, member, stranger };
+  const logged = new Map<OrganizationId, Entry[]>();
+  store.log.onHint((hint) => {
+    for (const { organization_id, entries } of hint.logged) {
+      logged.set(organization_id, [...(logged.get(organization_id) ?? []), ...entries]);
+    }
+  });
 
   const perform = ({ org, devices, groups }: Place, given: Operation): Promise<{ json: string }> => {
     const by = actors[given.actor];
@@ -150,7 +157,24 @@ test('any burst of quick writes has the outcomes that it has one by one', async 
       const heads = (await store.log.heads([alone.org, together.org])).organizations;
       expect(heads.get(together.org)?.revision).toBe(heads.get(alone.org)?.revision);
       expect(await store.log.readChanges(together.org, 0, 1000)).toHaveLength(heads.get(together.org)?.revision ?? 0);
+      // What hints tell of transactions is what the log has, byte for byte; the first entry is that of the organization's making.
+      for (const { org } of [alone, together]) expect(logged.get(org)).toStrictEqual(await logOf(store, org, 1));
     }),
     { numRuns: 60, seed: 20_260_101 },
   );
+});
+
+test('of a private group that left the view of others, a hint tells what the log has; of a write of several steps, nothing', async () => {
+  const { store, org, member } = await makeWorld(postgres);
+  const hints: Hint[] = [];
+  const id = parseGroupId((await store.groups.create(org, member, member.user_id, group())).id);
+  const held = await store.devices.create(org, member, device(member.user_id));
+  store.log.onHint((hint) => hints.push(hint));
+  for (const security_groups of [[id], []])
+    await store.devices.update(org, member, held.record.id, { security_groups });
+  expect(hints.map((hint) => hint.logged)).toEqual([[], []]);
+  const { revision } = await store.groups.update(org, member, member.user_id, id, { group_name: 'private' });
+  const [entry] = await logOf(store, org, revision - 1);
+  expect(entry).toMatchObject({ revision, only_for: member.user_id, left_at: revision - 1 });
+  expect(hints.at(-1)?.logged).toStrictEqual([{ organization_id: org, entries: [entry] }]);
 });

@@ -6,14 +6,19 @@
  * Either form reads what it needs as `seen`, refuses or accepts each row, takes as many revisions as it accepted and writes.
  */
 import { quickColumns, quickEntries } from './audit-entry.ts';
+import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
 import type { Stored } from '../contract/records.ts';
+import { entryColumns, entryOf, type EntryRow } from './log-entry.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
 import { takeRevision, takeRevisions, type Counter } from './revisions.ts';
 
-export interface QuickRow {
+/** What the log has of a write, or null in each where the write was refused. */
+type LoggedRow = { readonly [Column in Exclude<keyof EntryRow, 'id' | 'hidden_from'>]: EntryRow[Column] | null };
+
+export interface QuickRow extends LoggedRow {
   readonly id: string;
   readonly refusal:
     | 'address_by_owner'
@@ -29,8 +34,6 @@ export interface QuickRow {
     | null;
   /** The revision that stood, for refusals that tell it. */
   readonly standing: number | null;
-  readonly revision: number | null;
-  readonly body: string | null;
   /** What `tells` says, of operations that have it. */
   readonly told: boolean | null;
 }
@@ -93,8 +96,10 @@ interface Parts {
   readonly refusal: string;
   /** A CTE `new (org_id, id, revision, body, …)`: writes the rows of `numbered`, each with its `revision`. */
   readonly write: string;
-  /** Further CTEs: the log, and what else comes with the row. */
+  /** The row of the log for each row of `new`. */
   readonly log: string;
+  /** Further CTEs, each behind a comma: what else comes with the row. */
+  readonly besides?: string;
   /** The body as it stood, or NULL. */
   readonly oldBody: string;
   /** The revision as it stood, or NULL. */
@@ -124,7 +129,7 @@ function accepted({ adds }: Parts, set: boolean): string {
 /** And the others are refused. */
 const beyond = ({ adds }: Parts, set: boolean): string =>
   set && adds !== undefined
-    ? `UNION ALL SELECT id, 'limit_reached', NULL, NULL, NULL, NULL FROM seen WHERE refusal IS NULL AND id NOT IN (SELECT id FROM accepted)`
+    ? `UNION ALL SELECT 'limit_reached', NULL, NULL, NULL, NULL, NULL, id, NULL, NULL, NULL, NULL FROM seen WHERE refusal IS NULL AND id NOT IN (SELECT id FROM accepted)`
     : '';
 
 function text(parts: Parts, source: string, set: boolean): string {
@@ -139,10 +144,10 @@ function text(parts: Parts, source: string, set: boolean): string {
     ${accepted(parts, set)},
     ${set ? takeRevisions('accepted', '', counter) : takeRevision('accepted', counter)},
     ${parts.write},
-    ${parts.log},
+    log AS (${parts.log} RETURNING ${entryColumns}) ${parts.besides ?? ''},
     ${quickEntries}
-    SELECT id, NULL AS refusal, NULL::bigint AS standing, revision, body, ${told} AS told FROM new
-    UNION ALL SELECT id, refusal, standing, NULL, old_body, ${told} FROM seen WHERE refusal IS NOT NULL
+    SELECT NULL AS refusal, NULL::bigint AS standing, ${told} AS told, ${entryColumns} FROM log
+    UNION ALL SELECT refusal, standing, ${told}, NULL, NULL, NULL, id, old_body, NULL, NULL, NULL FROM seen WHERE refusal IS NOT NULL
     ${beyond(parts, set)}`;
 }
 
@@ -155,6 +160,12 @@ export function quickOperation(name: string, parts: Parts): QuickOperation {
     one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, false)),
     many: statement(`${name}_set`, text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, true)),
   };
+}
+
+/** What the log has of a write: its own row, as it was inserted. Undefined where nothing was written. */
+export function loggedBy({ id, revision, kind, type, body, only_for, left_at, identity }: QuickRow): Entry | undefined {
+  if (revision === null || kind === null || type === null || body === null || left_at === null) return undefined;
+  return entryOf({ id, revision, kind, type, body, only_for, left_at, ...(identity == null ? {} : { identity }) });
 }
 
 /** Reads a row as a record of this kind, or fails with its refusal. */

@@ -17,9 +17,10 @@
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { setImmediate } from 'node:timers/promises';
 import type { Lane, Lanes, Runner, Transactions } from '../postgres/connection.ts';
+import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
-import { runOne, type QuickRow, type QuickWrite } from './quick.ts';
+import { loggedBy, runOne, type QuickRow, type QuickWrite } from './quick.ts';
 import { statement } from '../postgres/sql.ts';
 import { inWaves, setValues, type QuickSet } from './waves.ts';
 
@@ -40,6 +41,20 @@ interface Pending {
 
 type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly cause: unknown };
 type Outcomes = ReadonlyMap<Write<unknown>, Outcome>;
+
+/** What one transaction logged, ascending and whole. Undefined: that is not known here, or there were several; the log knows. */
+type Logged = readonly Entry[] | undefined;
+
+interface Attempt {
+  /** In the order of the writes. */
+  readonly outcomes: readonly Outcome[];
+  readonly logged?: Logged;
+}
+
+interface Together {
+  readonly outcomes: Outcomes;
+  readonly logged?: Logged;
+}
 
 const lockHead = statement<{ revision: number }>(
   'lock_head',
@@ -89,11 +104,16 @@ const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organi
 export class Writer {
   readonly #lanes: Lanes;
   readonly #transactions: Transactions;
-  readonly #committed: (org: OrganizationId) => void;
+  readonly #committed: (org: OrganizationId, logged: Logged) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
 
-  constructor(parts: { lanes: Lanes; transactions: Transactions; committed: (org: OrganizationId) => void }) {
+  /** `committed` is called once for each transaction that was answered as committed, in the order of the answers. */
+  constructor(parts: {
+    lanes: Lanes;
+    transactions: Transactions;
+    committed: (org: OrganizationId, logged: Logged) => void;
+  }) {
     this.#lanes = parts.lanes;
     this.#transactions = parts.transactions;
     this.#committed = parts.committed;
@@ -124,9 +144,9 @@ export class Writer {
       if (queue.loops === 1 && queue.waiting.length >= enoughForSecond) void this.#drainToo(org, queue);
       queue.inFlight += 1;
       queue.thinking = !batch.every(isQuick);
-      const outcomes = await this.#attempt(org, queue.lane, batch);
+      const { outcomes, logged } = await this.#attempt(org, queue.lane, batch);
       queue.inFlight -= 1;
-      if (outcomes.some(({ ok }) => ok)) this.#committed(org);
+      if (outcomes.some(({ ok }) => ok)) this.#committed(org, logged);
       batch.forEach(({ resolve, reject }, index) => {
         const outcome = outcomes[index] ?? unforeseen();
         if (outcome.ok) resolve(outcome.value);
@@ -150,40 +170,52 @@ export class Writer {
   }
 
   /** Never rejects: every write gets its own outcome, in their order. */
-  async #attempt(org: OrganizationId, lane: Lane, batch: readonly Pending[]): Promise<readonly Outcome[]> {
+  async #attempt(org: OrganizationId, lane: Lane, batch: readonly Pending[]): Promise<Attempt> {
     const [only] = batch;
-    if (batch.length === 1 && only !== undefined) return [await this.#alone(org, lane, only.write)];
+    if (batch.length === 1 && only !== undefined) {
+      const { outcome, logged } = await this.#alone(org, lane, only.write);
+      return { outcomes: [outcome], logged };
+    }
     const writes = batch.map(({ write }) => write);
     try {
-      const outcomes = await this.#together(org, lane, writes);
-      if (outcomes !== undefined) return writes.map((write) => outcomes.get(write) ?? unforeseen());
+      const together = await this.#together(org, lane, writes);
+      if (together !== undefined) {
+        const { outcomes, logged } = together;
+        return { outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()), logged };
+      }
     } catch (cause) {
       // The connection went: whether it committed is unknown, and running it again could do it twice.
-      return writes.map(() => ({ ok: false, cause }));
+      return { outcomes: writes.map(() => ({ ok: false, cause })) };
     }
     const outcomes: Outcome[] = [];
-    for (const write of writes) outcomes.push(await this.#alone(org, lane, write));
-    return outcomes;
+    for (const write of writes) outcomes.push((await this.#alone(org, lane, write)).outcome);
+    return { outcomes };
   }
 
-  async #alone(org: OrganizationId, lane: Lane, write: Write<unknown>): Promise<Outcome> {
+  async #alone(
+    org: OrganizationId,
+    lane: Lane,
+    write: Write<unknown>,
+  ): Promise<{ readonly outcome: Outcome; readonly logged?: Logged }> {
     try {
       if (write.kind === 'quick') {
         const row = await runOne(lane, org, write.operation, write.item);
         // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
-        if (row !== undefined) return decoded(write, row);
+        if (row !== undefined) return { outcome: decoded(write, row), logged: loggedIn([row]) };
       }
       const outcomes = await this.#interleaved(org, [write]);
-      return outcomes?.get(write) ?? unforeseen();
+      return { outcome: outcomes?.get(write) ?? unforeseen() };
     } catch (cause) {
-      return { ok: false, cause };
+      return { outcome: { ok: false, cause } };
     }
   }
 
   /** Undefined when the transaction was taken back because of an SQL error; throws when its fate is unknown or time may heal it. */
-  #together(org: OrganizationId, lane: Lane, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
+  async #together(org: OrganizationId, lane: Lane, writes: readonly Write<unknown>[]): Promise<Together | undefined> {
     const quick = writes.filter((write) => write.kind === 'quick');
-    return quick.length === writes.length ? this.#pipelined(org, lane, quick) : this.#interleaved(org, writes);
+    if (quick.length === writes.length) return this.#pipelined(org, lane, quick);
+    const outcomes = await this.#interleaved(org, writes);
+    return outcomes && { outcomes };
   }
 
   /** All quick: everything is sent in one piece, the commit included. */
@@ -191,7 +223,7 @@ export class Writer {
     org: OrganizationId,
     lane: Lane,
     writes: readonly QuickWrite<unknown>[],
-  ): Promise<Outcomes | undefined> {
+  ): Promise<Together | undefined> {
     const sets = inWaves(writes).flat();
     const statements = sets.map((set) => ({ statement: set.operation.many, values: setValues(org, set) }));
     const { rows, committed } = await lane.batch([{ statement: lockHead, values: [org] }, ...statements]);
@@ -204,11 +236,14 @@ export class Writer {
       return undefined;
     }
     const outcomes = new Map<Write<unknown>, Outcome>();
+    const all: QuickRow[] = [];
     sets.forEach((set, index) => {
       const answer = rows[index + 1];
-      read(set, answer?.status === 'fulfilled' ? (answer.value as readonly QuickRow[]) : [], outcomes);
+      const answers = answer?.status === 'fulfilled' ? (answer.value as readonly QuickRow[]) : [];
+      read(set, answers, outcomes);
+      all.push(...answers);
     });
-    return outcomes;
+    return { outcomes, logged: loggedIn(all) };
   }
 
   async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
@@ -254,6 +289,10 @@ function next({ waiting, inFlight, thinking }: Queue): readonly Pending[] {
   }
   return waiting.splice(0, count);
 }
+
+/** What the answers of a whole transaction say that the log has of it. */
+const loggedIn = (rows: readonly QuickRow[]): readonly Entry[] =>
+  rows.flatMap((row) => loggedBy(row) ?? []).toSorted((a, b) => a.revision - b.revision);
 
 function decoded(write: QuickWrite<unknown>, row: QuickRow): Outcome {
   try {
