@@ -92,10 +92,17 @@ export class Batches {
     this.#ring = ring;
   }
 
+  /** The last batch made, where it is what every reader with this cursor and selection is to be sent. */
+  shared(revision: number, selection: Selection | undefined): Batch | undefined {
+    if (this.#head !== this.#ring.head) return undefined;
+    return this.#last?.revision === revision && this.#last.selection === selection ? this.#last.batch : undefined;
+  }
+
   /** What a reader whose cursor the ring covers is to be sent. Readers with the same rights get the same buffer. */
   after(revision: number, selection: Selection, reader: UserId | undefined): Batch {
     if (this.#head !== this.#ring.head || this.#bytes > memoBytes) this.#forget();
-    if (this.#last?.revision === revision && this.#last.selection === selection) return this.#last.batch;
+    const known = this.shared(revision, selection);
+    if (known !== undefined) return known;
     const variant = variantOf(selection);
     let byCursor = this.#memo.get(variant);
     if (byCursor === undefined) this.#memo.set(variant, (byCursor = new Map()));

@@ -2,7 +2,9 @@
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Head, Projection } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
+import { writeDirect } from './connection/direct.ts';
 import { next, type Following, type Need, type View } from './cursor.ts';
+import { LiveStreams } from './live-streams.ts';
 import { LogReader } from './log-reader.ts';
 import { Ring } from './ring.ts';
 import type { Task } from './scheduler.ts';
@@ -45,7 +47,7 @@ export class Channel implements View, StreamOwner, Task {
   idleSince: number;
   readonly #o: ChannelOptions;
   readonly #states: StateReader;
-  readonly #live: Stream[] = [];
+  readonly #live = new LiveStreams();
   #ready: Stream[] = [];
   /** Streams whose read failed; they try again with the next tick of the clock. */
   #stalled: Stream[] = [];
@@ -149,6 +151,11 @@ export class Channel implements View, StreamOwner, Task {
     this.ring.reset(this.ring.head);
   }
 
+  /** When a stream was last written to. */
+  wroteAt(stream: Stream): number {
+    return this.#live.wroteAt(stream);
+  }
+
   /** Sends a heartbeat to a stream that rests; one that is busy or blocked needs none. */
   heartbeat(stream: Stream, now: number): void {
     if (stream.state !== 'live' && stream.state !== 'reading') return;
@@ -165,7 +172,7 @@ export class Channel implements View, StreamOwner, Task {
   #move(stream: Stream, event: StreamEvent): void {
     const from = stream.state;
     const to = stream.step(event);
-    if (from === 'live' && to !== 'live') this.#removeLive(stream);
+    if (from === 'live' && to !== 'live') stream.cursor = this.#cursorAt(this.#live.remove(stream));
     if (to === 'live' && from !== 'live') this.#addLive(stream);
     if (to === 'ready' && (from !== 'ready' || event === 'behind')) {
       this.#ready.push(stream);
@@ -174,19 +181,9 @@ export class Channel implements View, StreamOwner, Task {
   }
 
   #addLive(stream: Stream): void {
-    if (stream.cursor.phase === 'follow') stream.cursor = this.#cursorAt(stream.cursor.at);
-    stream.slot = this.#live.length;
-    this.#live.push(stream);
-  }
-
-  /** The last live stream takes the slot; the round goes downwards, so that none is missed. */
-  #removeLive(stream: Stream): void {
-    const last = this.#live.pop();
-    if (last !== undefined && last !== stream) {
-      this.#live[stream.slot] = last;
-      last.slot = stream.slot;
-    }
-    stream.slot = -1;
+    const at = stream.cursor.phase === 'follow' ? stream.cursor.at : 0;
+    stream.cursor = this.#cursorAt(at);
+    this.#live.add(stream, at);
   }
 
   #onAppend(): void {
@@ -224,10 +221,8 @@ export class Channel implements View, StreamOwner, Task {
     const most = this.#underLoad ? Math.min(budget, this.#o.settings.sliceUnderLoad) : budget;
     let left = this.#serveReady(most, now);
     for (; left > 0 && this.#walk >= 0; this.#walk -= 1) {
-      const stream = this.#live[this.#walk];
-      if (stream === undefined) continue;
       left -= 1;
-      this.#follow(stream, now);
+      this.#follow(this.#walk, now);
     }
     if (this.#walk < 0 && this.#again) {
       this.#again = false;
@@ -256,20 +251,33 @@ export class Channel implements View, StreamOwner, Task {
     return Math.max(0, left) + kept;
   }
 
-  /** For a live stream: one shared buffer, one write. */
-  #follow(stream: Stream, now: number): void {
-    const at = stream.cursor.phase === 'follow' ? stream.cursor.at : 0;
-    if (at >= this.ring.head) return;
+  /** For a live stream: one shared buffer, one write. Nothing of the stream itself is read where it is as most others and takes all. */
+  #follow(slot: number, now: number): void {
+    const live = this.#live;
+    const at = live.revision(slot);
+    const stream = live.stream(slot);
+    if (stream === undefined || at >= this.ring.head) return;
     if (!this.ring.covers(at)) {
       this.#move(stream, 'behind');
       return;
     }
-    const batch = this.batches.after(at, stream.selection, stream.reader.user);
-    stream.cursor = this.#cursorAt(batch.through);
+    const batch =
+      this.batches.shared(at, live.selection(slot)) ?? this.batches.after(at, stream.selection, stream.reader.user);
+    live.moveTo(slot, batch.through);
     if (batch.through < this.ring.head) this.#again = true;
-    if (batch.bytes === undefined) return;
-    this.#count(batch.bytes.length, batch.events);
-    if (!stream.write([batch.bytes], now)) this.#move(stream, 'full');
+    const { bytes, events } = batch;
+    if (bytes === undefined) return;
+    this.#count(bytes.length, events);
+    live.wrote(slot, now);
+    const handle = live.handle(slot);
+    if (handle === undefined) {
+      if (!stream.write([bytes], now)) this.#move(stream, 'full');
+      return;
+    }
+    const outcome = writeDirect(handle, bytes, stream);
+    if (outcome === 'taken') return;
+    stream.block(outcome, now);
+    this.#move(stream, 'full');
   }
 
   #cursorAt(at: number): Following {

@@ -10,10 +10,13 @@ const make = hubMaker();
 const token = parseTokenId('44444444-4444-4444-8444-444444444444');
 const otherToken = parseTokenId('55555555-5555-4555-8555-555555555555');
 
-describe('a reader that does not keep up', () => {
+describe.each([
+  ['through its sink', false],
+  ['past its sink', true],
+])('a reader that does not keep up, written to %s,', (_way, bare) => {
   test('costs one write in memory and no queue, and goes on where it was', async () => {
     const t = make();
-    const [slow, quick] = [await t.watch(device), await t.watch(device)];
+    const [slow, quick] = [await t.watch(device, { bare }), await t.watch(device, { bare })];
     slow.full = true;
     for (let i = 0; i < 500; i += 1) {
       t.db.create('device');
@@ -28,7 +31,7 @@ describe('a reader that does not keep up', () => {
 
   test('whose cursor has left the ring goes on from the state: last states and deletions, never a gap', async () => {
     const t = make({ settings: { ringBytes: 2_000 } });
-    const sink = await t.watch(both);
+    const sink = await t.watch(both, { bare });
     const group = t.db.create('security-groups');
     const ids = Array.from({ length: 100 }, () => t.db.create('device'));
     sink.full = true;
@@ -46,7 +49,7 @@ describe('a reader that does not keep up', () => {
 
   test('and takes nothing for long is cut off', async () => {
     const t = make();
-    const sink = await t.watch(device);
+    const sink = await t.watch(device, { bare });
     sink.full = true;
     t.db.create('device');
     await t.hint();
@@ -57,6 +60,53 @@ describe('a reader that does not keep up', () => {
     expect(t.hub.stats.endings.get('stuck')).toBe(1);
     expect(t.hub.streams).toBe(0);
   });
+});
+
+test.each([
+  ['through its sink', false],
+  ['past its sink', true],
+])('the silence of a stream is counted from what it was last sent, %s', async (_way, bare) => {
+  const t = make();
+  const sink = await t.watch(device, { bare });
+  await t.pass(14_000);
+  t.db.create('device');
+  await t.hint();
+  await t.pass(14_000);
+  expect(t.hub.stats.heartbeats).toBe(0);
+  await t.pass(1_000);
+  expect(t.hub.stats.heartbeats).toBe(1);
+  expect(sink.body().endsWith('\n\n')).toBe(true);
+});
+
+test('a connection that breaks while it is written to ends its stream, and all others get their change', async () => {
+  const t = make();
+  const sinks = [];
+  for (let i = 0; i < 20; i += 1) sinks.push(await t.watch(device, { bare: i % 2 > 0 }));
+  t.db.create('device');
+  await t.hint();
+  // Closed, and nobody was told yet.
+  const broken = sinks.filter((_sink, index) => index % 6 === 1);
+  for (const sink of broken) sink.destroyed = true;
+  t.db.create('device');
+  await t.hint();
+  expect(t.hub.streams).toBe(sinks.length - broken.length);
+  for (const sink of sinks) expect(seen(sink)).toHaveLength(broken.includes(sink) ? 2 : 3);
+});
+
+test('streams that go in the middle of a round cost no other its change, and none gets it twice', async () => {
+  const t = make({ settings: { slice: 16 } });
+  const sinks: FakeSink[] = [];
+  for (let i = 0; i < 100; i += 1) sinks.push(await t.watch(device, { bare: i % 3 > 0 }));
+  t.db.create('device');
+  t.db.hint();
+  let turns = 0;
+  for (; turns < 1_000 && t.hub.stats.deliveries < sinks.length + 16; turns += 1) await loopTurns(1);
+  expect(t.hub.stats.deliveries, 'the round is under way').toBeLessThan(sinks.length + 90);
+  // The first streams are served last.
+  const gone = sinks.slice(0, 5);
+  for (const sink of gone) sink.close();
+  await loopTurns(100);
+  for (const sink of sinks) expect(seen(sink)).toEqual(gone.includes(sink) ? ['tail'] : ['tail', 'change 1']);
 });
 
 describe('a stream ends cleanly', () => {

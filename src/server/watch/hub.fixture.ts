@@ -47,9 +47,10 @@ export class TestHub {
       kind?: 'user' | 'device';
       expiresAt?: number;
       chunked?: boolean;
+      bare?: boolean;
     } = {},
   ): Promise<FakeSink | Refusal> {
-    const sink = new FakeSink();
+    const sink = new FakeSink({ bare: options.bare ?? false });
     const user = options.user ?? userOf(1);
     const refusal = await this.hub.open({
       org: modelOrg,

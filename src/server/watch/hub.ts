@@ -335,7 +335,7 @@ export class Hub {
     else if (now >= stream.endsAt) channel.end(stream, 'aged');
     else if (stream.state === 'blocked') {
       if (now - stream.blockedAt > this.settings.stuckMs) channel.end(stream, 'stuck');
-    } else if (now - stream.wroteAt >= this.settings.heartbeatMs) channel.heartbeat(stream, now);
+    } else if (now - channel.wroteAt(stream) >= this.settings.heartbeatMs) channel.heartbeat(stream, now);
   }
 
   /** Ends every stream cleanly and takes no more. Resolves when all are closed. */

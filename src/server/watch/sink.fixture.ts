@@ -1,6 +1,9 @@
 /** Owns a connection in memory for tests of the hub: it can refuse to take more, and reads back what it was sent. */
+import { Socket } from 'node:net';
 import { watchKinds, type WatchKind } from '../../api/kinds.ts';
 import { printOf, type Received } from './checker.fixture.ts';
+import { canBeBare } from './connection/bare-sink.ts';
+import type { Handle } from './connection/direct.ts';
 import type { ConnectedSink } from './hub.ts';
 import type { Stream } from './stream.ts';
 
@@ -12,10 +15,29 @@ export class FakeSink implements ConnectedSink {
   destroyed = false;
   writes = 0;
   readonly sent: Buffer[] = [];
+  readonly handle: Handle | undefined;
   #waiting: Buffer[] = [];
+  #request: Parameters<Handle['writeBuffer']>[0] | undefined;
+
+  /** `bare`: what streams are sent while they follow goes past the sink. */
+  constructor({ bare = false } = {}) {
+    const handle: Handle = { writeBuffer: (request, bytes) => this.#writePast(request, bytes) };
+    const connection = { handle, isOver: false, listener: undefined, destroy: () => {}, toSocket: () => new Socket() };
+    if (bare && !canBeBare(connection)) throw new Error('this Node has no direct write');
+    this.handle = bare ? handle : undefined;
+  }
 
   connect(stream: Stream): void {
     this.stream = stream;
+  }
+
+  /** As Node's own handle: one that is closed says so, and a request that is under way has an id. */
+  #writePast(request: Parameters<Handle['writeBuffer']>[0], bytes: Buffer): number {
+    if (this.destroyed) return -9;
+    if (this.write([bytes])) return 0;
+    request.getAsyncId = () => 1;
+    this.#request = request;
+    return 0;
   }
 
   write(bytes: readonly Buffer[]): boolean {
@@ -36,7 +58,11 @@ export class FakeSink implements ConnectedSink {
     if (this.#waiting.length === 0) return;
     this.sent.push(...this.#waiting);
     this.#waiting = [];
-    if (!this.destroyed) this.stream?.flushed();
+    const request = this.#request;
+    this.#request = undefined;
+    if (this.destroyed) return;
+    if (request?.oncomplete === undefined) this.stream?.flushed();
+    else request.oncomplete(0);
   }
 
   end(bytes: Buffer): void {

@@ -2,6 +2,7 @@
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StreamPlace } from '../stream-places.ts';
 import { sharedSelection, type Selection } from './batch.ts';
+import type { Handle } from './connection/direct.ts';
 import type { Cursor, Reader } from './cursor.ts';
 import { nextState, type StreamEvent, type StreamState } from './stream-state.ts';
 import { ending, heartbeat } from './wire.ts';
@@ -30,6 +31,8 @@ export interface Sink {
   end(bytes: Buffer): void;
   /** Ends it at once. */
   destroy(): void;
+  /** Where bytes may go past the sink while nothing waits in it, if they may. One that is closed says so. */
+  readonly handle: Handle | undefined;
 }
 
 /** Who reads, by which right. */
@@ -68,6 +71,7 @@ export class Stream {
   readonly place: StreamPlace;
   /** What it is sent while it follows, to look shared batches up by. */
   readonly selection: Selection;
+  /** While it is live, its list has how far it has come, and when it was last written to. */
   cursor: Cursor;
   #state: StreamState = 'ready';
   /** Its slot in the list of live streams. */
@@ -121,6 +125,12 @@ export class Stream {
     if (this.sink.write(bytes)) return true;
     this.blockedAt = now;
     return false;
+  }
+
+  /** The connection did not take all that went past its sink, or is broken: it closes, or tells when it has. */
+  block(outcome: 'waiting' | 'failed', now: number): void {
+    this.blockedAt = now;
+    if (outcome === 'failed') this.sink.destroy();
   }
 
   /** A lone line feed. Only between documents, which is always: documents are written whole. */

@@ -86,6 +86,10 @@ class BareSink implements ConnectedSink {
     return outcome === 'taken';
   }
 
+  get handle(): Handle | undefined {
+    return this.#direct;
+  }
+
   flushed(): void {
     this.#stream?.flushed();
   }

@@ -113,6 +113,10 @@ class SocketSink implements ConnectedSink {
     return false;
   }
 
+  get handle(): Handle | undefined {
+    return this.#direct;
+  }
+
   flushed(): void {
     this.#socket[streamOf]?.flushed();
   }

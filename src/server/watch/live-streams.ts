@@ -1,0 +1,92 @@
+/**
+ * Owns the live streams of an organization in columns: what a delivery needs of each stands side by side in memory. A round over thousands of streams
+ * that keep up looks at none of them nor at their connections, which are in no cache when their turn comes, but only at what is written to.
+ */
+import type { Selection } from './batch.ts';
+import type { Handle } from './connection/direct.ts';
+import type { Stream } from './stream.ts';
+
+/** Room for so many at first; twice as many whenever it is short. */
+const leastRoom = 8;
+
+/** A slot is a stream's place in every column. The last stream takes the slot of one that leaves, so a round goes downwards and misses none. */
+export class LiveStreams {
+  readonly #streams: Stream[] = [];
+  readonly #selections: Selection[] = [];
+  /** Undefined: to be written to through its sink only. */
+  readonly #handles: (Handle | undefined)[] = [];
+  /** Everything up to here was sent. */
+  #revisions = new Float64Array(leastRoom);
+  #wroteAt = new Float64Array(leastRoom);
+
+  get length(): number {
+    return this.#streams.length;
+  }
+
+  add(stream: Stream, revision: number): void {
+    const slot = this.#streams.length;
+    if (slot === this.#revisions.length) this.#makeRoom(slot * 2);
+    stream.slot = slot;
+    this.#streams.push(stream);
+    this.#selections.push(stream.selection);
+    this.#handles.push(stream.sink.handle);
+    this.#revisions[slot] = revision;
+    this.#wroteAt[slot] = stream.wroteAt;
+  }
+
+  /** Gives back up to where the stream was sent everything. */
+  remove(stream: Stream): number {
+    const { slot } = stream;
+    const revision = this.revision(slot);
+    stream.wroteAt = this.wroteAt(stream);
+    const last = this.#streams.pop();
+    const selection = this.#selections.pop();
+    const handle = this.#handles.pop();
+    if (last !== undefined && selection !== undefined && last !== stream) {
+      this.#streams[slot] = last;
+      this.#selections[slot] = selection;
+      this.#handles[slot] = handle;
+      this.#revisions[slot] = this.revision(last.slot);
+      this.#wroteAt[slot] = this.#wroteAt[last.slot] ?? 0;
+      last.slot = slot;
+    }
+    stream.slot = -1;
+    return revision;
+  }
+
+  stream(slot: number): Stream | undefined {
+    return this.#streams[slot];
+  }
+
+  selection(slot: number): Selection | undefined {
+    return this.#selections[slot];
+  }
+
+  handle(slot: number): Handle | undefined {
+    return this.#handles[slot];
+  }
+
+  revision(slot: number): number {
+    return this.#revisions[slot] ?? 0;
+  }
+
+  /** The stream in this slot was sent everything up to a revision, without or with bytes for it. */
+  moveTo(slot: number, revision: number): void {
+    this.#revisions[slot] = revision;
+  }
+
+  wrote(slot: number, now: number): void {
+    this.#wroteAt[slot] = now;
+  }
+
+  /** When bytes last went to a stream, live or not. */
+  wroteAt(stream: Stream): number {
+    return stream.slot < 0 ? stream.wroteAt : Math.max(stream.wroteAt, this.#wroteAt[stream.slot] ?? 0);
+  }
+
+  #makeRoom(size: number): void {
+    const [revisions, wroteAt] = [this.#revisions, this.#wroteAt];
+    (this.#revisions = new Float64Array(size)).set(revisions);
+    (this.#wroteAt = new Float64Array(size)).set(wroteAt);
+  }
+}
