@@ -270,7 +270,9 @@ export function groupsIn(context: Context): Groups {
       const writesRules = (patch.inbound_rules ?? patch.outbound_rules) !== undefined;
       const conflictKeys = writesRules ? [id, 'ranges'] : [id];
       try {
-        const operation = writesRules ? sql.updateGroup : sql.updateGroupTexts;
+        // A direction that is not given stays as it is, and one without ranges has none more.
+        const mayGrow = (asked.inbound_ranges ?? 0) + (asked.outbound_ranges ?? 0) > 0;
+        const operation = mayGrow ? sql.updateGroup : sql.updateGroupNoLarger;
         return await writer.write(org, { kind: 'quick', operation, item, conflictKeys, decode: read });
       } catch (error) {
         if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;

@@ -130,8 +130,8 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Quick
     tells: forbidsAnything,
   });
 
-/** Name and description only: preparing the look at devices costs a fifth of such a write, even where it is not taken. */
-export const updateGroupTexts = groupUpdate('update_group_texts', '');
+/** Where no more ranges can come of it: preparing the look at devices costs a fifth of such a write, even where it is not taken. */
+export const updateGroupNoLarger = groupUpdate('update_group_no_larger', '');
 
 const ownRanges = `WHEN ${grows} AND ${newRanges} > n.most_ranges THEN 'too_many_ranges'`;
 
