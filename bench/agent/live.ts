@@ -1,23 +1,19 @@
 /** Owns what is measured on a real agent that follows a real server: from the API's answer to the kernel, drift, memory, idle time. */
 import { readFileSync } from 'node:fs';
-import { open } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NftSession } from '../../src/agent/kernel/nft-session.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import { systemClock } from '../../src/client/clock.ts';
 import { watch } from '../../src/client/watch.ts';
 import { startAsUnit } from '../lib/agent-as-unit.ts';
 import { figure, table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
+import { measureFloors, warmUp } from './floors.ts';
 import { flips, now, Witness } from './witness.ts';
 
 const changes = 100;
 /** Between two changes, so that the agent is at rest again: it has connections to end, a disk to write and a kernel to read. */
 const pause = 250;
 const drifts = 25;
-const floorRounds = 30;
 /** In which a tick of the kernel's clock is a hundredth of a second. */
 const ticksPerSecond = 100;
 const idleSeconds = 8;
@@ -43,6 +39,7 @@ export async function measureLive({ program, folder }: LiveOptions): Promise<rea
 async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
   const { organization, token } = lab.place;
   const client = lab.client(token);
+  const elsewhere = await warmUp(client);
   const group = await client.groups.create(organization, { group_name: 'measured', inbound_rules: [] });
   const [record] = await client.devices.list(organization);
   await client.devices.update(organization, record?.id ?? '', { security_groups: [group.id] });
@@ -80,6 +77,7 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
     await client.groups.update(organization, group.id, { group_description: `${change}` });
     hot.push(now() - start);
   }
+  const floors = await measureFloors(lab, elsewhere, pause);
   console.log(
     `\nA small change, ${changes} times (ms; the kernel's side as \`nft monitor\` tells it, the device behind a relay):\n`,
   );
@@ -93,7 +91,11 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
         row('answer → in force in the kernel', kernel),
         row('request → in force in the kernel', whole),
         row('request → answer, one right after the other', hot),
-        ...(await floors(lab)).map(([what, values]) => row(what, values)),
+        row('floor: an HTTP server that only answers', floors.http),
+        row('floor: a question that PostgreSQL needs not think about', floors.question),
+        row('floor: the statement and its commit, by a bare client', floors.statement),
+        row('floor: 8 KB on the disk of the database', floors.disk),
+        row('floor: an `nft` that runs turns a chain', floors.filter),
       ],
     ),
   );
@@ -104,38 +106,8 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
       goal: 8,
       measured: median(whole),
       unit: 'ms',
-      beside: `the API's answer ${figure(median(answered))} ms`,
+      beside: `the API's answer ${figure(median(answered))} ms; bare HTTP ${figure(median(floors.http))} + the statement alone ${figure(median(floors.statement))} ms`,
     },
-  ];
-}
-
-/** What nothing can be quicker than, each after the same pause: a page on the disk of the database, and an `nft` that runs and turns a chain. */
-async function floors(lab: Lab): Promise<readonly (readonly [string, readonly number[]])[]> {
-  const { namespace } = lab.device(1);
-  const [disk, filter]: [number[], number[]] = [[], []];
-  const file = await open(join(lab.folder, 'floor'), 'w');
-  const session = new NftSession({ clock: systemClock, prefix: namespace.inside([]), program: 'nft' });
-  const patience = 20_000;
-  try {
-    await session.ask('add table inet floor; add chain inet floor turned', patience);
-    for (let round = 0; round < floorRounds; round++) {
-      await sleep(pause);
-      const start = now();
-      await file.write(Buffer.alloc(8_192, round));
-      await file.datasync();
-      const written = now();
-      await session.ask('flush chain inet floor turned; add rule inet floor turned iifname "none" drop', patience);
-      disk.push(written - start);
-      filter.push(now() - written);
-    }
-    await session.ask('delete table inet floor', patience);
-  } finally {
-    await session.end();
-    await file.close();
-  }
-  return [
-    ['floor: 8 KB on the disk of the database', disk],
-    ['floor: an `nft` that runs turns a chain', filter],
   ];
 }
 
