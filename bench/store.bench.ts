@@ -1,7 +1,7 @@
 /**
  * Measures the store without HTTP, on one organization: a single writer beside the bare statement, and 64 writers grouped beside 64 that are
  * not, and beside the grouped statement without a store. Every side runs the same statement, with its audit entry, on the same durable PostgreSQL in the same run; only writes that took
- * place count. Floor: that statement by pgbench. Not measured: HTTP, rights, several servers.
+ * place count. Floor: that statement by pgbench, and by the bare driver, of which one writer of the store can have no less. Not measured: HTTP, rights, several servers.
  */
 import { rm } from 'node:fs/promises';
 import { Client } from 'pg';
@@ -23,6 +23,8 @@ const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 3);
 interface Result {
   readonly perSecond: number;
   readonly p50: number;
+  /** Processor time of this process for a write, in microseconds, where sides took turns. */
+  readonly own?: number;
 }
 
 /** `write` says whether it took place. */
@@ -50,22 +52,30 @@ async function alternately<Name extends string>(
   const slices = 20;
   const names = Object.keys(sides) as Name[];
   const times = new Map(names.map((name) => [name, [] as number[]]));
+  const used = new Map(names.map((name) => [name, 0]));
   for (let slice = 0; slice < slices; slice += 1) {
     for (const name of names) {
       const until = performance.now() + (seconds * 1000) / slices;
+      const before = process.cpuUsage();
       for (let n = 0, from = performance.now(); from < until; n += 1) {
         while (!(await sides[name](0, n)));
         const now = performance.now();
         times.get(name)?.push(now - from);
         from = now;
       }
+      const { user, system } = process.cpuUsage(before);
+      used.set(name, (used.get(name) ?? 0) + user + system);
     }
   }
-  const result = (list: readonly number[]): Result => ({
-    perSecond: (list.length / list.reduce((sum, time) => sum + time, 0)) * 1000,
-    p50: median(list),
-  });
-  return Object.fromEntries(names.map((name) => [name, result(times.get(name) ?? [])])) as Record<Name, Result>;
+  const result = (name: Name): Result => {
+    const list = times.get(name) ?? [];
+    return {
+      perSecond: (list.length / list.reduce((sum, time) => sum + time, 0)) * 1000,
+      p50: median(list),
+      own: (used.get(name) ?? Number.NaN) / list.length,
+    };
+  };
+  return Object.fromEntries(names.map((name) => [name, result(name)])) as Record<Name, Result>;
 }
 
 const dir = await temporaryDirectory();
@@ -157,14 +167,16 @@ try {
       results.set(name, [...(results.get(name) ?? []), result]);
   }
   const rate = (name: string): number => median((results.get(name) ?? []).map(({ perSecond }) => perSecond));
+  const ownOf = (name: string): number => median((results.get(name) ?? []).map(({ own = Number.NaN }) => own));
   const rows = [...results].map(([name, list]) => [
     name,
     rate(name),
     Math.min(...list.map(({ perSecond }) => perSecond)),
     name.startsWith('pgbench') ? '-' : median(list.map(({ p50 }) => p50)),
+    list.some(({ own }) => own !== undefined) ? ownOf(name) : '-',
   ]);
   console.log(`\nOne organization, ${seconds} s each, ${rounds} rounds: median and worst\n`);
-  console.log(table(['side', 'writes/s', 'worst/s', 'p50 ms'], rows));
+  console.log(table(['side', 'writes/s', 'worst/s', 'p50 ms', 'own µs a write'], rows));
   /** The median of what each round says: its sides were measured one right after the other. */
   const ratio = (name: string, ...others: readonly string[]): number => {
     const found = (which: string, index: number): number => results.get(which)?.[index]?.perSecond ?? Number.NaN;
@@ -195,7 +207,7 @@ try {
       measured: ratio('store, 1 writer', 'statement, 1 writer'),
       unit: '×',
       atLeast: true,
-      beside: `pgbench ${figure(ratio('pgbench, 1 client', 'store, 1 writer'))} × store`,
+      beside: `pgbench ${figure(ratio('pgbench, 1 client', 'store, 1 writer'))} × store; our process ${figure(ownOf('store, 1 writer'))} µs a write, a bare client ${figure(ownOf('statement, 1 writer'))}`,
     },
   ]);
 } finally {
