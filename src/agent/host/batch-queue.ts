@@ -17,7 +17,7 @@ export class BatchQueue<T> {
   /** What is added in one go is one part, at least. */
   add(items: readonly T[]): void {
     if (items.length === 0) return;
-    this.#waiting.push(...items);
+    for (const item of items) this.#waiting.push(item);
     this.#working ??= this.#run();
   }
 

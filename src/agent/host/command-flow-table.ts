@@ -10,7 +10,7 @@ const together = 50;
 
 export const commandFlowTable = (run: Run): FlowTable => ({
   async list(_, visit) {
-    for (const flow of await everyFlow(run)) visit(flow);
+    visit(await everyFlow(run));
   },
   abort: (flows) => endSockets(run, flows),
   async forget(flows) {

@@ -11,10 +11,10 @@ export interface FarEnd {
 /** Connections of a device: listed, aborted, forgotten. */
 export interface FlowTable {
   /**
-   * Shows every tracked connection as it is listed; with `remotes`, at least those that have one of these far ends. Connections that are
+   * Shows every tracked connection, part by part, as they are listed; with `remotes`, at least those that have one of these far ends. Connections that are
    * ended meanwhile do no harm; one may be shown twice.
    */
-  list(remotes: readonly FarEnd[] | undefined, visit: (flow: Flow) => void): Promise<void>;
+  list(remotes: readonly FarEnd[] | undefined, visit: (part: readonly Flow[]) => void): Promise<void>;
   /**
    * Aborts the local sockets of TCP connections over the interface of this index, those bound to it too. Answers with what went
    * wrong, for a person.

@@ -28,7 +28,7 @@ function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abor
     async list(_, visit) {
       for (const part of parts) {
         told.push('listed');
-        for (const flow of part) visit(flow);
+        visit(part);
         await turn();
       }
       fail('list');

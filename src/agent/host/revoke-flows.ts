@@ -54,7 +54,8 @@ export async function revokeFlows({ routes, table }: RevocationPorts, revocation
     count += revoked.length;
   });
   const isRevoked = revocationJudge(before, after, { serverAccess, containers });
-  const judge = (flow: Flow): void => ending.add(localFlows(flow, isLocal).filter(isRevoked));
+  const judge = (part: readonly Flow[]): void =>
+    ending.add(part.flatMap((flow) => localFlows(flow, isLocal)).filter(isRevoked));
   try {
     await table.list(remotes, judge);
   } finally {

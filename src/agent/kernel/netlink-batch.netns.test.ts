@@ -147,13 +147,15 @@ describe('rules', () => {
   const expressions = async (name: string): Promise<readonly string[]> => {
     const found: string[] = [];
     const listRules = { type: (10 << 8) | 7, payload: Uint8Array.of(1, 0, 0, 0) };
-    await channel.dump(12, listRules, ({ payload }) => {
-      let [chain, list] = ['', ''];
-      eachAttribute(payload.subarray(4), (type, bytes) => {
-        if (type === 2) chain = Buffer.from(bytes).toString('latin1').replace(/\0$/, '');
-        if (type === 4) list = Buffer.from(bytes).toString('hex');
-      });
-      if (chain === name) found.push(list);
+    await channel.dump(12, listRules, (part) => {
+      for (const { payload } of part) {
+        let [chain, list] = ['', ''];
+        eachAttribute(payload.subarray(4), (type, bytes) => {
+          if (type === 2) chain = Buffer.from(bytes).toString('latin1').replace(/\0$/, '');
+          if (type === 4) list = Buffer.from(bytes).toString('hex');
+        });
+        if (chain === name) found.push(list);
+      }
     });
     return found;
   };

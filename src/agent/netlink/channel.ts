@@ -5,7 +5,7 @@ import type { Clock } from '../../client/clock.ts';
 import { helperEnvironment } from '../host/supervised-process.ts';
 import { FrameReader, headSize, sealFrame } from './frames.ts';
 import { helperArgv } from './helper-script.ts';
-import { controlType, eachMessage, errorNumber, flag, writeMessages, type Message } from './message.ts';
+import { controlType, errorNumber, flag, readMessages, writeMessages, type Message } from './message.ts';
 
 export type ChannelErrorCode =
   /** The helper cannot be started here. */
@@ -46,8 +46,8 @@ export interface Request {
 }
 
 interface Question {
-  /** Sees each message of its socket; true ends the question. */
-  readonly hear: (message: Message) => boolean;
+  /** Sees the messages of its socket, as many as come at a time; true ends the question. */
+  readonly hear: (messages: readonly Message[]) => boolean;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
   readonly cancel: () => void;
@@ -120,37 +120,28 @@ export class NetlinkChannel {
           const ack = first + i === last ? flag.ack : 0;
           return { type, flags: flags | flag.request | ack, sequence: first + i, payload };
         });
-        await this.#ask(protocol, messages, (message) => {
-          if (message.sequence < first || message.sequence > last) return false;
-          const index = at + message.sequence - first;
-          if (message.type !== controlType.error) {
-            visit(index, message);
-            return false;
-          }
-          numbers[index] = errorNumber(message);
-          return message.sequence === last;
-        });
+        await this.#ask(protocol, messages, (answers) => noteAnswers(answers, { first, last, at, numbers, visit }));
       }
       return numbers;
     });
   }
 
   /**
-   * Asks for a listing and sees each of its messages, as they come: other questions are answered meanwhile. Their payloads are only good
+   * Asks for a listing and sees its messages, as many as come at a time: other questions are answered meanwhile. Their payloads are only good
    * during the call.
    */
-  dump(protocol: number, { type, payload }: Request, visit: (message: Message) => void): Promise<void> {
+  dump(protocol: number, { type, payload }: Request, visit: (part: readonly Message[]) => void): Promise<void> {
     if (this.#closed) return Promise.reject(closed());
     const socket = listingSocket(protocol);
     const work = async (): Promise<void> => {
       const sequence = this.#take(1);
       const question = { type, flags: flag.request | flag.dump, sequence, payload };
       let failed: number | undefined;
-      await this.#ask(socket, [question], (message) => {
-        if (message.sequence !== sequence) return false;
-        if (message.type === controlType.error) failed = errorNumber(message);
-        else if (message.type !== controlType.done) visit(message);
-        return message.type === controlType.error || message.type === controlType.done;
+      await this.#ask(socket, [question], (messages) => {
+        const { part, end } = partOfListing(messages, sequence);
+        if (part.length > 0) visit(part);
+        if (end?.type === controlType.error) failed = errorNumber(end);
+        return end !== undefined;
       });
       if (failed !== undefined) throw refusal(failed);
     };
@@ -178,11 +169,14 @@ export class NetlinkChannel {
         return { type, flags: flags | flag.request | ack, sequence: first + i, payload };
       });
       let failed: number | undefined;
-      await this.#ask(protocol, messages, (message) => {
-        if (message.type !== controlType.error || message.sequence < first || message.sequence > last) return false;
-        const number = errorNumber(message);
-        if (number !== 0) failed ??= number;
-        return message.sequence === last || (message.sequence === first && number !== 0);
+      await this.#ask(protocol, messages, (answers) => {
+        for (const answer of answers) {
+          if (answer.type !== controlType.error || answer.sequence < first || answer.sequence > last) continue;
+          const number = errorNumber(answer);
+          if (number !== 0) failed ??= number;
+          if (answer.sequence === last || (answer.sequence === first && number !== 0)) return true;
+        }
+        return false;
       });
       if (failed !== undefined) throw refusal(failed);
     });
@@ -274,9 +268,7 @@ export class NetlinkChannel {
     try {
       for (const { socket, bytes } of frames.push(chunk)) {
         asked = socket;
-        eachMessage(bytes, (message) => {
-          if (this.#questions.get(socket)?.hear(message) === true) this.#settle(socket)?.resolve();
-        });
+        if (this.#questions.get(socket)?.hear(readMessages(bytes)) === true) this.#settle(socket)?.resolve();
       }
     } catch (error) {
       // What is left of the answer is not waited for: a new helper has a new socket.
@@ -296,6 +288,45 @@ export class NetlinkChannel {
   #fail(error: ChannelError): void {
     for (const socket of this.#questions.keys()) this.#settle(socket)?.reject(error);
   }
+}
+
+// Functions of their own, which outlive the question: what they are compiled to serves the next one as well.
+
+interface Sent {
+  readonly first: number;
+  readonly last: number;
+  /** Which of all requests the first one is. */
+  readonly at: number;
+  readonly numbers: number[];
+  readonly visit: (index: number, message: Message) => void;
+}
+
+/** Notes what the kernel says of each request; true where it has said all. */
+function noteAnswers(answers: readonly Message[], { first, last, at, numbers, visit }: Sent): boolean {
+  for (const answer of answers) {
+    const { sequence, type } = answer;
+    if (sequence < first || sequence > last) continue;
+    const index = at + sequence - first;
+    if (type === controlType.error) {
+      numbers[index] = errorNumber(answer);
+      if (sequence === last) return true;
+    } else visit(index, answer);
+  }
+  return false;
+}
+
+/** What is listed, and what ends the listing, if that is among the messages. */
+function partOfListing(
+  messages: readonly Message[],
+  sequence: number,
+): { readonly part: readonly Message[]; readonly end: Message | undefined } {
+  const part: Message[] = [];
+  for (const message of messages) {
+    if (message.sequence !== sequence) continue;
+    if (message.type === controlType.error || message.type === controlType.done) return { part, end: message };
+    part.push(message);
+  }
+  return { part, end: undefined };
 }
 
 const closed = (): ChannelError => new ChannelError('closed', 'the netlink channel is closed');

@@ -153,6 +153,15 @@ function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
   };
 }
 
+function readFlows(messages: readonly Message[], texts: Texts): KernelFlow[] {
+  const flows: KernelFlow[] = [];
+  for (const message of messages) {
+    const flow = readFlow(message, texts);
+    if (flow !== undefined) flows.push(flow);
+  }
+  return flows;
+}
+
 type End = 'original' | 'reply';
 /** Who began a connection is the source of its original tuple; who answers it, of the other one. */
 const endOf = ({ direction }: FarEnd): End => (direction === 'inbound' ? 'original' : 'reply');
@@ -183,17 +192,14 @@ function hasSource({ payload }: Message, end: End, sources: ReadonlySet<string>)
   return found;
 }
 
-/** Shows every tracked connection, or those with one of these far ends and perhaps others, as the kernel lists them. */
+/** Shows every tracked connection, or those with one of these far ends and perhaps others, part by part, as the kernel lists them. */
 export async function visitConnections(
   channel: NetlinkChannel,
   remotes: readonly FarEnd[] | undefined,
-  visit: (flow: KernelFlow) => void,
+  visit: (part: readonly KernelFlow[]) => void,
 ): Promise<void> {
   const texts: Texts = new Map();
-  const seen = (message: Message): void => {
-    const flow = readFlow(message, texts);
-    if (flow !== undefined) visit(flow);
-  };
+  const seen = (part: readonly Message[]): void => visit(readFlows(part, texts));
   if (remotes === undefined) return channel.dump(netfilter, { type: conntrack.get, payload: head(0) }, seen);
   const sources6 = { original: new Set<string>(), reply: new Set<string>() };
   for (const remote of remotes) {
@@ -206,9 +212,9 @@ export async function visitConnections(
   const ends = (['original', 'reply'] as const).filter((end) => sources6[end].size > 0);
   if (ends.length === 0) return;
   // Kernels list those that do not have the address where a filter names one of IPv6, so they are told apart here.
-  await channel.dump(netfilter, { type: conntrack.get, payload: head(familyNumber(6)) }, (message) => {
-    if (ends.some((end) => hasSource(message, end, sources6[end]))) seen(message);
-  });
+  await channel.dump(netfilter, { type: conntrack.get, payload: head(familyNumber(6)) }, (part) =>
+    seen(part.filter((message) => ends.some((end) => hasSource(message, end, sources6[end])))),
+  );
 }
 
 /** All of them at once. */
@@ -217,7 +223,7 @@ export async function listConnections(
   remotes?: readonly FarEnd[],
 ): Promise<readonly KernelFlow[]> {
   const flows: KernelFlow[] = [];
-  await visitConnections(channel, remotes, (flow) => flows.push(flow));
+  await visitConnections(channel, remotes, (part) => flows.push(...part));
   return flows;
 }
 

@@ -28,7 +28,8 @@ export class FrameReader {
   push(chunk: Uint8Array): Frame[] {
     let bytes = chunk;
     if (this.#rest.length > 0) {
-      bytes = new Uint8Array(this.#rest.length + chunk.length);
+      // Of the kind that a pipe gives: what reads it is then compiled for one kind only.
+      bytes = Buffer.allocUnsafe(this.#rest.length + chunk.length);
       bytes.set(this.#rest);
       bytes.set(chunk, this.#rest.length);
     }

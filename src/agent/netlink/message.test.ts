@@ -10,7 +10,7 @@ import {
   AttributeWriter,
   attributeSize,
   eachAttribute,
-  eachMessage,
+  readMessages,
   errorNumber,
   le32,
   Malformed,
@@ -26,11 +26,6 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const plain = (spaced: string): string => spaced.replaceAll(' ', '');
 const bytes = (spaced: string): Uint8Array => Uint8Array.from(Buffer.from(plain(spaced), 'hex'));
 
-const read = (from: Uint8Array): Message[] => {
-  const messages: Message[] = [];
-  eachMessage(from, (message) => messages.push(message));
-  return messages;
-};
 const hexOf = (messages: readonly Message[]): unknown[] =>
   messages.map(({ payload, ...head }) => ({ ...head, payload: hex(payload) }));
 const writeFrame = ({ socket, bytes: carried }: Frame): Uint8Array => {
@@ -43,7 +38,7 @@ describe('a message', () => {
   test('is a header of sixteen bytes and its payload, padded to four', () => {
     const message = writeMessage({ type: 0x102, flags: 0x5, sequence: 7, payload: u8(0xab) });
     expect(hex(message)).toBe(plain('11000000 0201 0500 07000000 00000000 ab000000'));
-    expect(hexOf(read(message))).toEqual([{ type: 0x102, flags: 5, sequence: 7, payload: 'ab' }]);
+    expect(hexOf(readMessages(message))).toEqual([{ type: 0x102, flags: 5, sequence: 7, payload: 'ab' }]);
   });
 
   test('stands behind others, and behind what its writer leaves room for', () => {
@@ -55,7 +50,7 @@ describe('a message', () => {
     expect(hex(written.subarray(3))).toBe(
       plain('11000000 1000 0100 feffffff 00000000 ab000000 10000000 1100 0000 02000000 00000000'),
     );
-    expect(hexOf(read(written.subarray(3)))).toEqual(hexOf(messages));
+    expect(hexOf(readMessages(written.subarray(3)))).toEqual(hexOf(messages));
   });
 
   test('has attributes that are written into one piece of memory as they are one by one', () => {
@@ -99,7 +94,7 @@ describe('a message', () => {
     ['a message longer than what came', '20000000 0200 0000 01000000 00000000'],
     ['a message shorter than its header', '04000000 0200 0000 01000000 00000000'],
   ])('is refused: %s', (_, spaced) => {
-    expect(() => read(bytes(spaced))).toThrow(Malformed);
+    expect(() => readMessages(bytes(spaced))).toThrow(Malformed);
   });
 
   test.each(['ff00 0100 00000000', '0300 0100'])('with an attribute of a wrong length is refused: %s', (spaced) => {

@@ -152,8 +152,9 @@ export function writeMessages(messages: readonly Message[], before = 0): Uint8Ar
     put32(bytes, at + 8, sequence);
     put32(bytes, at + 12, 0);
     bytes.set(payload, at + headerSize);
-    bytes.fill(0, at + length, at + aligned(length));
-    at += aligned(length);
+    const end = at + aligned(length);
+    for (let padding = at + length; padding < end; padding += 1) bytes[padding] = 0;
+    at = end;
   }
   return bytes;
 }
@@ -165,12 +166,16 @@ const read16 = (bytes: Uint8Array, at: number): number => (bytes[at] ?? 0) | ((b
 export const readLe32 = (bytes: Uint8Array, at: number): number =>
   bytes.length < at + 4 ? 0 : (read16(bytes, at) | (read16(bytes, at + 2) << 16)) >>> 0;
 
-/** Calls with each message in what one read from the kernel gave. Their payloads are windows on it. */
-export function eachMessage(bytes: Uint8Array, visit: (message: Message) => void): void {
+/**
+ * The messages in what one read from the kernel gave. Their payloads are windows on it. A list, and no call for each: what V8 makes of a loop that
+ * calls back is thrown away, with all that it took in, whenever the one who was called is gone.
+ */
+export function readMessages(bytes: Uint8Array): Message[] {
+  const messages: Message[] = [];
   for (let at = 0; at + headerSize <= bytes.length;) {
     const length = readLe32(bytes, at);
     if (length < headerSize || at + length > bytes.length) throw new Malformed('a message is longer than what came');
-    visit({
+    messages.push({
       type: read16(bytes, at + 4),
       flags: read16(bytes, at + 6),
       sequence: readLe32(bytes, at + 8),
@@ -178,6 +183,7 @@ export function eachMessage(bytes: Uint8Array, visit: (message: Message) => void
     });
     at += aligned(length);
   }
+  return messages;
 }
 
 // By bytes: a listing has a million attributes, and a view of each, or a call for each, would be most of the work.

@@ -3,7 +3,16 @@ import { parseAddress, printAddress } from '../../policy/address.ts';
 import type { LocalAddresses, RoutedInterface, RouteTable, Way } from '../host/route-table.ts';
 import type { NetlinkChannel, Request } from './channel.ts';
 import { orElse } from './or-else.ts';
-import { addressBytes, addressValue, attribute, concat, eachAttribute, readLe32, text } from './message.ts';
+import {
+  addressBytes,
+  addressValue,
+  attribute,
+  concat,
+  eachAttribute,
+  readLe32,
+  text,
+  type Message,
+} from './message.ts';
 
 /** The protocol of netlink. */
 const route = 0;
@@ -41,7 +50,7 @@ async function readLocal(channel: NetlinkChannel, name: string): Promise<LocalAd
   });
   const addresses = new Map<string, boolean>();
   const everything = { type: get.address, payload: new Uint8Array(addressHead) };
-  await channel.dump(route, everything, ({ type, payload }) => {
+  const see = ({ type, payload }: Message): void => {
     if (type !== answer.address) return;
     let [local, peer]: [string | undefined, string | undefined] = [undefined, undefined];
     eachAttribute(payload.subarray(addressHead), (which, bytes) => {
@@ -51,7 +60,8 @@ async function readLocal(channel: NetlinkChannel, name: string): Promise<LocalAd
     });
     const own = local ?? peer;
     if (own !== undefined) addresses.set(own, addresses.get(own) === true || readLe32(payload, 4) === index);
-  });
+  };
+  await channel.dump(route, everything, (part) => part.forEach(see));
   return { addresses, interface: { name, index } };
 }
 

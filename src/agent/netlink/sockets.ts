@@ -93,7 +93,7 @@ const byDestination = 8;
 async function listSockets(
   channel: NetlinkChannel,
   { family, value }: Address,
-  visit: (message: Message) => void,
+  visit: (part: readonly Message[]) => void,
 ): Promise<void> {
   const [address, anyPort] = [addressBytes(family, value), le32(0xffff_ffff)];
   const host = concat([Uint8Array.of(familyNumber(family), 8 * address.length, 0, 0), anyPort, address]);
@@ -154,8 +154,8 @@ export async function abortSockets(
     if (first === undefined || wanted.length < many) single.push(...wanted);
     else {
       const keys = new Set(wanted.map(keyOf));
-      await listSockets(channel, first.ends.far, (message) => {
-        if (keys.has(keyIn(message))) see(message);
+      await listSockets(channel, first.ends.far, (part) => {
+        for (const message of part) if (keys.has(keyIn(message))) see(message);
       });
     }
   }
