@@ -1,4 +1,4 @@
-/** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole. */
+/** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole (of an intent, perhaps none). */
 import { mkdirSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,11 +8,11 @@ import {
   prepareFile,
   removeUnfinished,
   writeWholeFile,
-  writeWholeFileSync,
   type PreparedFile,
   type WholeFileOptions,
 } from '../../node/whole-file.ts';
 import type { Address } from '../../policy/address.ts';
+import { writeIntentFile } from './intent-file.ts';
 import { parseServerAddresses, printServerAddresses, type ServerName } from './server-addresses.ts';
 
 /** The steps of a write; a test may stop the world at each. */
@@ -90,15 +90,15 @@ export class StateFolder {
     return this.#inFolder(() => prepareFile(this.path('intent'), text, { mode: 0o600, durable: false }));
   }
 
-  /** The same in one step, in its place when it returns: where nothing else is done meanwhile, to wait for a thread would be all of the wait. */
+  /** The same at once, in its place when it returns: where nothing else is done meanwhile, threads and renaming would be all of the wait. */
   writeIntent(record: LastGoodPolicy): void {
     const [path, text] = [this.path('intent'), printLastGoodPolicy(record)];
     try {
-      writeWholeFileSync(path, text, 0o600);
+      writeIntentFile(path, text);
     } catch (error) {
       if (!isCode(error, 'ENOENT')) throw error;
       mkdirSync(this.#options.folder, { mode: 0o700 });
-      writeWholeFileSync(path, text, 0o600);
+      writeIntentFile(path, text);
     }
   }
 

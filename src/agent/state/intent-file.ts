@@ -1,0 +1,38 @@
+/** Owns the writing of the intent: over the one before, in the same file, at once. */
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs';
+import { writeWholeFileSync } from '../../node/whole-file.ts';
+
+const mode = 0o600;
+
+/** A file of ours and nobody else's, under no other name: whoever else can write to the directory leads us nowhere. */
+function isOwn(file: number): boolean {
+  const { nlink, uid, mode: found } = fstatSync(file);
+  return found === (constants.S_IFREG | mode) && nlink === 1 && uid === process.geteuid?.();
+}
+
+/** False where there is no such file that may be written over. */
+function writeOver(path: string, bytes: Uint8Array): boolean {
+  let file: number;
+  try {
+    file = openSync(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch {
+    return false;
+  }
+  try {
+    if (!isOwn(file)) return false;
+    for (let at = 0; at < bytes.length;) at += writeSync(file, bytes, at, bytes.length - at, at);
+    ftruncateSync(file, bytes.length);
+    return true;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/**
+ * Writes the text, which must tell by itself whether it is whole: one that a crash cut counts as none. To replace the file would be safer
+ * and take the longest of all that a small change waits for, because a file system such as ext4 then writes the new one to the disk first.
+ * Where the file is not there, or not as we make it, it is replaced.
+ */
+export function writeIntentFile(path: string, text: string): void {
+  if (!writeOver(path, Buffer.from(text))) writeWholeFileSync(path, text, mode);
+}
