@@ -1,9 +1,9 @@
 /**
  * Owns a stream's way to a connection that is no socket of Node's: bytes go straight to the kernel, which takes them at once from every reader that keeps
- * up. For what is out of the ordinary, a long listing or the end, a socket is made then.
+ * up. For its end a socket is made.
  */
 import { Socket } from 'node:net';
-import { isHandle, learn, writeDirect, type Handle } from './direct.ts';
+import { isHandle, learn, writeDirect, type Handle, type Outcome } from './direct.ts';
 import type { ConnectedSink } from '../hub.ts';
 import { joined, streamSocket } from './socket.ts';
 import type { Stream } from '../stream.ts';
@@ -57,6 +57,9 @@ export function canBeBare({ handle }: BareConnection): boolean {
   return isHandle(handle);
 }
 
+/** Is told of the parts of a long write before the last. */
+const nobody = { flushed: (): void => {} };
+
 class BareSink implements ConnectedSink {
   readonly #connection: BareConnection;
   /** Until there is a socket. */
@@ -78,10 +81,15 @@ class BareSink implements ConnectedSink {
   }
 
   write(bytes: readonly Buffer[]): boolean {
+    if (this.#direct === undefined) return this.#asSocket()?.write(bytes) ?? false;
     const one = bytes.length === 1 ? bytes[0] : joined(bytes);
-    if (one === undefined || this.#direct === undefined) return this.#asSocket()?.write(bytes) ?? false;
-    // One that is closed says so.
-    const outcome = writeDirect(this.#direct, one, this);
+    let outcome: Outcome = 'taken';
+    // In their order, whether they wait or not: the last one has gone when all have. One that is closed says so.
+    const parts = one === undefined ? bytes : [one];
+    for (const [index, part] of parts.entries()) {
+      outcome = writeDirect(this.#direct, part, index === parts.length - 1 ? this : nobody);
+      if (outcome === 'failed') break;
+    }
     if (outcome === 'failed') this.#connection.destroy();
     return outcome === 'taken';
   }
