@@ -1,6 +1,5 @@
 /** Owns the way from a header or a cookie to who is asking. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
-import { Coalescer } from '../coalesce.ts';
 import type { CallerLookups } from '../store/contract/caller-lookups.ts';
 import type { EnrollmentKeys } from '../store/contract/enrollment-keys.ts';
 import type { Credential, Timestamp } from '../store/contract/records.ts';
@@ -78,18 +77,13 @@ export function authenticator(
   enrollmentKeys: Pick<EnrollmentKeys, 'authenticate'>,
   { verify, sessions }: { readonly verify?: VerifyToken | undefined; readonly sessions?: BrowserSessions | undefined },
 ): Authenticate {
-  // Signatures take long to check: those who come at once with one token wait for one check. Other credentials are looked up together by the store.
-  const vouched = new Coalescer<string, Principal | Rejected | undefined>({
-    read: (tokens) => tokens.map(async (token) => verify && vouchedFor(token, verify, lookups)),
-    concurrent: true,
-  }).prompt;
   return async ({ authorization, session }) => {
     if (authorization === undefined)
       return session === undefined ? undefined : sessions?.authenticate(session, lookups.sessions);
     if (authorization.length > longest) return undefined;
     const secret = bearer.exec(authorization)?.[1];
     if (secret === undefined) return undefined;
-    if (verify !== undefined && isSignedToken(secret)) return await vouched.get(secret);
+    if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, lookups);
     const digest = digestOf(secret);
     if (!isEnrollmentKey(secret)) return await lookups.tokens.authenticate(digest);
     const key = await enrollmentKeys.authenticate(digest);

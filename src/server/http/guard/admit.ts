@@ -134,42 +134,6 @@ async function orAbsent<T>(reading: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** What was read for a caller before it was known who asks. */
-export interface Ahead {
-  readonly expected: Principal;
-  readonly found: Promise<Found>;
-}
-
-const deviceOf = (principal: Principal): string | undefined =>
-  principal.kind === 'device' ? principal.device_id : undefined;
-
-/** Whether the same is to be read for both. */
-const isSameCaller = (one: Principal, other: Principal): boolean =>
-  one.kind === other.kind && one.user_id === other.user_id && deviceOf(one) === deviceOf(other);
-
-const isTooMuch = (principal: Principal, { effect }: Operation): boolean =>
-  principal.kind === 'user' && principal.scope === 'read-only' && effect !== 'read';
-
-/**
- * Reads what the path names beside the look at the credential, for whom that credential stood last. Of the answer nothing is used, and nothing can be
- * told, unless the credential turns out to be good now, and that caller's.
- */
-export function lookAhead(
-  id: OperationId,
-  expected: Principal | undefined,
-  params: Readonly<Record<string, unknown>>,
-  lookups: Lookups,
-): Ahead | undefined {
-  const operation = operations[id];
-  // Those who come in thousands share their reads, and can wait.
-  if (expected === undefined || operation.coalesced === true || isTooMuch(expected, operation)) return undefined;
-  const read = async (): Promise<Found> => look(operation, expected, parseVariables(params), lookups);
-  const found = read();
-  // Whoever uses it is told.
-  found.catch(() => {});
-  return { expected, found };
-}
-
 /** The roles that come with the credential and the organization in the path. */
 function placeOf(principal: Principal, { org_id }: Partial<PathVariables>, { membership }: Found): Set<Role> {
   const scoped = org_id !== undefined;
@@ -197,14 +161,14 @@ function rolesTowards({ subjects }: Found, principal: Principal): Role[] {
 export async function admit(
   id: OperationId,
   principal: Principal,
-  path: { readonly variables: Partial<PathVariables>; readonly lookups: Lookups; readonly ahead?: Ahead | undefined },
+  variables: Partial<PathVariables>,
+  lookups: Lookups,
 ): Promise<Subjects> {
   const operation = operations[id];
-  if (isTooMuch(principal, operation)) throw new HttpError('forbidden', 'This token is read-only.');
-  const { variables, lookups, ahead } = path;
-  const found = await (ahead !== undefined && isSameCaller(ahead.expected, principal)
-    ? ahead.found
-    : look(operation, principal, variables, lookups));
+  if (principal.kind === 'user' && principal.scope === 'read-only' && operation.effect !== 'read') {
+    throw new HttpError('forbidden', 'This token is read-only.');
+  }
+  const found = await look(operation, principal, variables, lookups);
   const roles = placeOf(principal, variables, found);
   if (variables.org_id !== undefined && roles.has('stranger')) throw notFound('organization');
   const best = decideRights(id, roles, { organizationOwned: true, ownDevice: true });

@@ -12,7 +12,7 @@ import { addressOf, subscriberOf, type Addressed } from '../request/address.ts';
 import { sessionCookie } from '../request/cookies.ts';
 import { refuseForgery } from '../request/csrf.ts';
 import { within } from '../request/deadline.ts';
-import { admit, lookAhead, parseVariables } from './admit.ts';
+import { admit, parseVariables } from './admit.ts';
 import type { Lookups } from './lookups.ts';
 import type { RequestLimits } from './request-limits.ts';
 
@@ -50,18 +50,16 @@ async function enter(
     throw unauthenticated(false);
   }
   limits.presented(presented, address);
-  const asking = lookups.authenticate(presented);
-  const ahead = lookAhead(id, limits.expected(presented), request.params, lookups);
-  const principal = await asking;
+  const principal = await lookups.authenticate(presented);
   if (principal === undefined || principal.kind === 'rejected') {
     // One that nobody can judge right now has not failed.
-    if (principal?.retryAfterSeconds === undefined) limits.failed(presented, address);
+    if (principal?.retryAfterSeconds === undefined) limits.failed(address);
     else limits.stranger(address);
     throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);
   }
   limits.admitted(principal, presented);
   const variables = parseVariables(request.params);
-  return { principal, variables, subjects: await admit(id, principal, { variables, lookups, ahead }) };
+  return { principal, variables, subjects: await admit(id, principal, variables, lookups) };
 }
 
 export class Entrance {

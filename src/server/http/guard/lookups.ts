@@ -1,7 +1,7 @@
 /** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
-import type { Authenticate } from '../../identity/authenticate.ts';
+import type { Authenticate, Presented } from '../../identity/authenticate.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
 import type { CallerLookups } from '../../store/contract/caller-lookups.ts';
 import type { GroupReader } from '../../store/contract/groups.ts';
@@ -29,8 +29,7 @@ const each = <Key, Answer>(nameOfKey: (key: Key) => string, look: (key: Key) => 
 export class Lookups {
   readonly store: Store;
   readonly #callers: CallerLookups;
-  /** Shares its own reads. */
-  readonly authenticate: Authenticate;
+  readonly #principals: Ask<Presented, Awaited<ReturnType<Authenticate>>>;
   readonly #groups: Ask<GroupSight, Seen<GroupRecord>>;
   readonly #devices: Ask<Sight<DeviceId>, Seen<DeviceRecord>>;
 
@@ -42,7 +41,15 @@ export class Lookups {
       ({ org, id, ...caller }) => store.access.group(org, caller, id),
     );
     this.#devices = each(nameOf, ({ org, user, id }) => store.access.device(org, user, id));
-    this.authenticate = authenticate;
+    this.#principals = each(
+      ({ authorization, session }) =>
+        authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`,
+      authenticate,
+    );
+  }
+
+  authenticate(presented: Presented): ReturnType<Authenticate> {
+    return this.#principals.get(presented);
   }
 
   membership(org: OrganizationId, user: UserId): Promise<Membership | undefined> {

@@ -41,8 +41,8 @@ export class RequestLimits {
   readonly #user: RateLimiter;
   readonly #address: RateLimiter;
   readonly #failed: RateLimiter;
-  /** Credentials that were good, by their digests, those used last at the end: whom each stood for, until it fails. */
-  readonly #good = new Map<string, Principal | undefined>();
+  /** Credentials that were good, by their digests, those used last at the end. */
+  readonly #good = new Set<string>();
 
   constructor(options: RequestLimitOptions, clock: () => number) {
     this.#credential = new RateLimiter(options.credential, clock);
@@ -66,33 +66,20 @@ export class RequestLimits {
     refuse(wait, 'with credentials that are not good, from this address');
   }
 
-  /**
-   * Whom a credential stood for when it was last good, if that one may ask now: a guess, by which others may prepare what they will be asked. It
-   * lets nobody in.
-   */
-  expected(presented: Presented): Principal | undefined {
-    const principal = this.#good.get(nameOf(presented));
-    if (principal === undefined || this.#credential.wait(credentialId(principal)) > 0) return undefined;
-    return principal.kind === 'user' && this.#user.wait(principal.user_id) > 0 ? undefined : principal;
-  }
-
-  /** A credential that is not good, or not any more. */
-  failed(presented: Presented, address: string): void {
-    const name = nameOf(presented);
-    if (this.#good.has(name)) this.#good.set(name, undefined);
+  failed(address: string): void {
     refuse(this.#failed.take(address), 'with credentials that are not good, from this address');
   }
 
   admitted(principal: Principal, presented: Presented): void {
-    this.#remember(nameOf(presented), principal);
+    this.#remember(nameOf(presented));
     refuse(this.#credential.take(credentialId(principal)), 'with this credential');
     if (principal.kind === 'user') refuse(this.#user.take(principal.user_id), 'by this user');
   }
 
-  #remember(name: string, principal: Principal): void {
+  #remember(name: string): void {
     this.#good.delete(name);
-    this.#good.set(name, principal);
-    const [oldest] = this.#good.keys();
+    this.#good.add(name);
+    const [oldest] = this.#good;
     if (this.#good.size > remembered && oldest !== undefined) this.#good.delete(oldest);
   }
 }
