@@ -11,11 +11,11 @@ import { Client as Postgres } from 'pg';
 import { NftSession } from '../../src/agent/kernel/nft-session.ts';
 import type { Lab } from '../../src/cli/lab/lab.ts';
 import { systemClock } from '../../src/client/clock.ts';
-import { Client } from '../../src/client/http.ts';
-import { nodeFetch } from '../../src/node/fetch.ts';
+import type { Client } from '../../src/client/http.ts';
 import { runningUrl } from '../../src/server/database/cluster.ts';
 import { updateGroupNoLarger } from '../../src/server/store/groups/statements.ts';
 import { clientConfig } from '../../src/server/store/postgres/connection.ts';
+import { Operator, type Answered } from './operator.ts';
 import { now } from './witness.ts';
 
 const rounds = 30;
@@ -33,11 +33,11 @@ export interface Elsewhere {
 const rules = (port: number) => [{ ip_protocol: 'tcp' as const, from_port: port, to_port: port }];
 
 /** Makes that group and changes it often: Node compiles what runs often, and a server runs for weeks. */
-export async function warmUp(client: Client): Promise<Elsewhere> {
+export async function warmUp(client: Client, operator: Operator): Promise<Elsewhere> {
   const { id: organization } = await client.organizations.create({ name: 'elsewhere' });
   const { id: group } = await client.groups.create(organization, { group_name: 'elsewhere', inbound_rules: [] });
   for (let n = 0; n < warmUps; n++) {
-    await client.groups.update(organization, group, { inbound_rules: rules(10_000 + n) });
+    await operator.changeGroup(organization, group, { inbound_rules: rules(10_000 + n) });
   }
   const { id: user } = await client.whoAmI();
   return { organization, group, user };
@@ -58,11 +58,15 @@ const bareServer = `require('node:http').createServer((request, response) => {
   request.on('end', () => response.setHeader('content-type', 'application/json').end(Buffer.concat(chunks)));
 }).listen(0, '127.0.0.1', function () { console.log(this.address().port); })`;
 
-async function startBareServer(): Promise<{ readonly client: Client; readonly end: () => void }> {
+async function startBareServer(): Promise<{ readonly operator: Operator; readonly end: () => Promise<void> }> {
   const child = spawn(process.execPath, ['-e', bareServer], { stdio: ['ignore', 'pipe', 'inherit'] });
   const [port] = (await once(child.stdout, 'data')) as [Buffer];
-  const url = `http://127.0.0.1:${port.toString().trim()}`;
-  return { client: new Client({ url, token: 'nobody', fetch: nodeFetch }), end: () => child.kill('SIGKILL') };
+  const operator = new Operator(`http://127.0.0.1:${port.toString().trim()}`, 'nobody');
+  const end = async (): Promise<void> => {
+    await operator.end();
+    child.kill('SIGKILL');
+  };
+  return { operator, end };
 }
 
 /** The store's own statement, prepared, by a client without a store. */
@@ -101,7 +105,7 @@ export async function measureFloors(lab: Lab, elsewhere: Elsewhere, pause: numbe
   const change = bareStatement(postgres, elsewhere);
   const turn = 'flush chain inet floor turned; add rule inet floor turned iifname "none" drop';
   const ways: { readonly [Name in keyof Floors]: (round: number) => Promise<unknown> } = {
-    http: (round) => bare.client.groups.update('o', 'g', { inbound_rules: rules(round) }),
+    http: (round) => bare.operator.changeGroup('o', 'g', { inbound_rules: rules(round) }),
     question: () => postgres.query({ name: 'nothing', text: 'SELECT' }),
     statement: (round) => change(20_000 + round),
     disk: async (round) => {
@@ -114,20 +118,21 @@ export async function measureFloors(lab: Lab, elsewhere: Elsewhere, pause: numbe
   const names = Object.keys(ways) as (keyof Floors)[];
   try {
     await session.ask('add table inet floor; add chain inet floor turned', patience);
-    for (const name of names) for (let n = 0; n < 10; n++) await ways[name](100 + n);
+    for (const name of names) for (let n = 0; n < 100; n++) await ways[name](100 + n);
     for (let round = 1; round <= rounds; round++) {
       for (const name of names) {
         await sleep(pause);
         const start = now();
-        await ways[name](round);
-        (times[name] as number[]).push(now() - start);
+        const told = await ways[name](round);
+        const { asked, answered } = (told ?? {}) as Partial<Answered>;
+        (times[name] as number[]).push((answered ?? now()) - (asked ?? start));
       }
     }
     await session.ask('delete table inet floor', patience);
   } finally {
     await session.end();
     await postgres.end();
-    bare.end();
+    await bare.end();
     await file.close();
   }
   return times;

@@ -2,15 +2,19 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Lab } from '../../src/cli/lab/lab.ts';
+import type { Client } from '../../src/client/http.ts';
 import { watch } from '../../src/client/watch.ts';
 import { startAsUnit } from '../lib/agent-as-unit.ts';
 import { figure, table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
 import { measureFloors, warmUp } from './floors.ts';
+import { Operator, type Answered } from './operator.ts';
 import { flips, now, Witness } from './witness.ts';
 
 const changes = 100;
+/** With a stream beside the agent's. */
+const toldChanges = 30;
 /** Between two changes, so that the agent is at rest again: it has connections to end, a disk to write and a kernel to read. */
 const pause = 250;
 const drifts = 25;
@@ -39,45 +43,34 @@ export async function measureLive({ program, folder }: LiveOptions): Promise<rea
 async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
   const { organization, token } = lab.place;
   const client = lab.client(token);
-  const elsewhere = await warmUp(client);
+  const operator = new Operator(lab.url, token);
+  const elsewhere = await warmUp(client, operator);
   const group = await client.groups.create(organization, { group_name: 'measured', inbound_rules: [] });
   const [record] = await client.devices.list(organization);
   await client.devices.update(organization, record?.id ?? '', { security_groups: [group.id] });
-  await sleep(1_000);
-  let heardAt = 0;
-  const end = new AbortController();
-  const following = (async () => {
-    const stream = watch(client, organization, [{ kind: 'security-groups' }], { signal: end.signal });
-    for await (const { type } of stream) {
-      if (type === 'change') heardAt = now();
-    }
-  })().catch(() => {});
-  await sleep(500);
-  const [answered, streamed, kernel, whole]: [number[], number[], number[], number[]] = [[], [], [], []];
-  for (let change = 0; change < changes; change++) {
-    const from = witness.seen.length;
-    const port = 1_000 + change;
-    const start = now();
-    await client.groups.update(organization, group.id, {
+  await sleep(1_500);
+  const change = (port: number): Promise<Answered> =>
+    operator.changeGroup(organization, group.id, {
       inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
     });
-    const acknowledged = now();
+  const [answers, kernel, whole]: [number[], number[], number[]] = [[], [], []];
+  for (let n = 0; n < changes; n++) {
+    const from = witness.seen.length;
+    const { asked, answered } = await change(1_000 + n);
     const { at: flipped } = await witness.next(from, flips);
-    answered.push(acknowledged - start);
-    streamed.push(Math.max(0, heardAt - acknowledged));
-    kernel.push(Math.max(0, flipped - acknowledged));
-    whole.push(flipped - start);
+    answers.push(answered - asked);
+    kernel.push(Math.max(0, flipped - answered));
+    whole.push(flipped - asked);
     await sleep(pause);
   }
-  end.abort();
-  await following;
+  const streamed = await untilTold(client, organization, change);
   const hot: number[] = [];
-  for (let change = 0; change < changes; change++) {
-    const start = now();
-    await client.groups.update(organization, group.id, { group_description: `${change}` });
-    hot.push(now() - start);
+  for (let n = 0; n < changes; n++) {
+    const { asked, answered } = await operator.changeGroup(organization, group.id, { group_description: `${n}` });
+    hot.push(answered - asked);
   }
   const floors = await measureFloors(lab, elsewhere, pause);
+  await operator.end();
   console.log(
     `\nA small change, ${changes} times (ms; the kernel's side as \`nft monitor\` tells it, the device behind a relay):\n`,
   );
@@ -86,7 +79,7 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
     table(
       ['part', 'p50', 'p99'],
       [
-        row('request → answer of the API', answered),
+        row('request → answer of the API', answers),
         row('answer → told on a stream', streamed),
         row('answer → in force in the kernel', kernel),
         row('request → in force in the kernel', whole),
@@ -106,9 +99,35 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
       goal: 8,
       measured: median(whole),
       unit: 'ms',
-      beside: `the API's answer ${figure(median(answered))} ms; bare HTTP ${figure(median(floors.http))} + the statement alone ${figure(median(floors.statement))} ms`,
+      beside: `the API's answer ${figure(median(answers))} ms; bare HTTP ${figure(median(floors.http))} + the statement alone ${figure(median(floors.statement))} ms`,
     },
   ];
+}
+
+/** From the answer until a stream of this process tells of the change. */
+async function untilTold(
+  client: Client,
+  organization: string,
+  change: (port: number) => Promise<Answered>,
+): Promise<readonly number[]> {
+  let heardAt = 0;
+  const end = new AbortController();
+  const following = (async () => {
+    const stream = watch(client, organization, [{ kind: 'security-groups' }], { signal: end.signal });
+    for await (const { type } of stream) {
+      if (type === 'change') heardAt = now();
+    }
+  })().catch(() => {});
+  await sleep(500);
+  const times: number[] = [];
+  for (let n = 0; n < toldChanges; n++) {
+    const { answered } = await change(2_000 + n);
+    await sleep(pause);
+    times.push(Math.max(0, heardAt - answered));
+  }
+  end.abort();
+  await following;
+  return times;
 }
 
 async function drift(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
