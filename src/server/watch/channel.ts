@@ -151,6 +151,10 @@ export class Channel implements View, StreamOwner, Task {
     this.ring.reset(this.ring.head);
   }
 
+  sentUpTo(stream: Stream): number | undefined {
+    return stream.state === 'live' ? this.#live.revision(stream.slot) : undefined;
+  }
+
   /** When a stream was last written to. */
   wroteAt(stream: Stream): number {
     return this.#live.wroteAt(stream);

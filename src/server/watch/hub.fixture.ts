@@ -48,6 +48,7 @@ export class TestHub {
       expiresAt?: number;
       chunked?: boolean;
       bare?: boolean;
+      takesPrompts?: boolean;
     } = {},
   ): Promise<FakeSink | Refusal> {
     const sink = new FakeSink({ bare: options.bare ?? false });
@@ -65,6 +66,7 @@ export class TestHub {
       },
       admittedAt: this.now,
       chunked: options.chunked ?? true,
+      takesPrompts: options.takesPrompts,
       accept: () => sink,
     });
     return refusal ?? sink;

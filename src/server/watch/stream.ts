@@ -56,6 +56,8 @@ export interface StreamOwner {
   end(stream: Stream, why: Ending): void;
   /** Writes a line between documents to a stream that is live. */
   say(stream: Stream, line: Buffer, now: number): void;
+  /** Up to which revision a live stream was sent everything; undefined for one that is not live. */
+  sentUpTo(stream: Stream): number | undefined;
   onFlushed(stream: Stream): void;
   onClosed(stream: Stream): void;
 }
@@ -71,7 +73,7 @@ export class Stream {
   readonly place: StreamPlace;
   /** What it is sent while it follows, to look shared batches up by. */
   readonly selection: Selection;
-  /** While it is live, its list has how far it has come, and when it was last written to. */
+  /** Where it stood before it became live: while it is, ask its owner how far it has come. */
   cursor: Cursor;
   #state: StreamState = 'ready';
   /** Its slot in the list of live streams. */

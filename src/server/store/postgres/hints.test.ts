@@ -11,6 +11,7 @@ test('each kind of entry is read, and unknown or broken ones are passed over', (
     ),
   ).toEqual({
     organizations: [a, b],
+    logged: [], // Only within a process.
     credentials: [b],
     removed_members: [{ organization_id: a, user_id: b }],
     deleted_organizations: [b],

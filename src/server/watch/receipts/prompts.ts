@@ -69,5 +69,7 @@ export class Prompts {
 
 const isOver = ({ state }: Stream): boolean => state === 'ending' || state === 'closed';
 
-const isAt = ({ state, cursor }: Stream, revision: number): boolean =>
-  state === 'live' && cursor.phase === 'follow' && cursor.at >= revision;
+const isAt = (stream: Stream, revision: number): boolean => {
+  const sent = stream.owner.sentUpTo(stream);
+  return sent !== undefined && sent >= revision;
+};

@@ -1,0 +1,37 @@
+/** Proves when a device is asked for its word on its stream: after it was sent what it is asked about, and not before. */
+import { expect, test } from 'vitest';
+import { both, hubMaker, loopTurns } from '../hub.fixture.ts';
+import { modelOrg } from '../model.fixture.ts';
+
+const make = hubMaker();
+
+const ways = [
+  ['through its sink', false],
+  ['past its sink', true],
+] as const;
+
+test.each(ways)('a stream that follows, written to %s, is asked once it was sent the revision', async (_way, bare) => {
+  const t = make();
+  const sink = await t.watch(both, { bare, takesPrompts: true });
+  t.db.create('device');
+  const revision = t.db.head;
+  t.db.hint({ prompted_organizations: [{ organization_id: modelOrg, revision }] });
+  await loopTurns(5);
+  expect(sink.body()).not.toContain('"report"');
+  await t.hint();
+  await loopTurns();
+  const line = `{"type":"report","revision":${revision}}`;
+  expect(sink.body().split(line)).toHaveLength(2);
+  expect(sink.body().indexOf(line)).toBeGreaterThan(sink.body().lastIndexOf('"change"'));
+});
+
+test('a reader that did not say that it understands is never asked', async () => {
+  const t = make();
+  const sink = await t.watch(both);
+  t.db.create('device');
+  await t.hint();
+  t.db.hint({ prompted_organizations: [{ organization_id: modelOrg, revision: t.db.head }] });
+  await loopTurns();
+  expect(sink.body()).toContain('"change"');
+  expect(sink.body()).not.toContain('"report"');
+});
