@@ -15,7 +15,7 @@ import type { Client } from '../../src/client/http.ts';
 import { runningUrl } from '../../src/server/database/cluster.ts';
 import { updateGroupNoLarger } from '../../src/server/store/groups/statements.ts';
 import { clientConfig } from '../../src/server/store/postgres/connection.ts';
-import { Operator, type Answered } from './operator.ts';
+import { Operator, type ChangeTimes } from './operator.ts';
 import { now } from './witness.ts';
 
 const rounds = 30;
@@ -124,7 +124,7 @@ export async function measureFloors(lab: Lab, elsewhere: Elsewhere, pause: numbe
         await sleep(pause);
         const start = now();
         const told = await ways[name](round);
-        const { asked, answered } = (told ?? {}) as Partial<Answered>;
+        const { asked, answered } = (told ?? {}) as Partial<ChangeTimes>;
         (times[name] as number[]).push((answered ?? now()) - (asked ?? start));
       }
     }

@@ -9,7 +9,7 @@ import { figure, table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
 import { measureFloors, warmUp } from './floors.ts';
-import { Operator, type Answered } from './operator.ts';
+import { Operator, type ChangeTimes } from './operator.ts';
 import { flips, now, Witness } from './witness.ts';
 
 const changes = 100;
@@ -49,7 +49,7 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
   const [record] = await client.devices.list(organization);
   await client.devices.update(organization, record?.id ?? '', { security_groups: [group.id] });
   await sleep(1_500);
-  const change = (port: number): Promise<Answered> =>
+  const change = (port: number): Promise<ChangeTimes> =>
     operator.changeGroup(organization, group.id, {
       inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
     });
@@ -108,7 +108,7 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
 async function untilTold(
   client: Client,
   organization: string,
-  change: (port: number) => Promise<Answered>,
+  change: (port: number) => Promise<ChangeTimes>,
 ): Promise<readonly number[]> {
   let heardAt = 0;
   const end = new AbortController();

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 
 /** Milliseconds of the clock that `now` tells. */
-export interface Answered {
+export interface ChangeTimes {
   readonly asked: number;
   readonly answered: number;
 }
@@ -34,10 +34,10 @@ export class Operator {
   }
 
   /** One at a time. */
-  async changeGroup(organization: string, group: string, body: object): Promise<Answered> {
+  async changeGroup(organization: string, group: string, body: object): Promise<ChangeTimes> {
     // eslint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
     this.#thread.postMessage({ path: `/api/organizations/${organization}/security_groups/${group}`, body });
-    const [answer] = (await once(this.#thread, 'message')) as [Answered & { readonly status: number }];
+    const [answer] = (await once(this.#thread, 'message')) as [ChangeTimes & { readonly status: number }];
     if (answer.status !== 200) throw new Error(`a change was answered with ${answer.status}`);
     return answer;
   }

@@ -292,7 +292,8 @@ export class NetlinkChannel {
 
 // Functions of their own, which outlive the question: what they are compiled to serves the next one as well.
 
-interface Sent {
+/** Requests that were sent as one, and what their answers are noted in. */
+interface RequestBatch {
   readonly first: number;
   readonly last: number;
   /** Which of all requests the first one is. */
@@ -302,7 +303,7 @@ interface Sent {
 }
 
 /** Notes what the kernel says of each request; true where it has said all. */
-function noteAnswers(answers: readonly Message[], { first, last, at, numbers, visit }: Sent): boolean {
+function noteAnswers(answers: readonly Message[], { first, last, at, numbers, visit }: RequestBatch): boolean {
   for (const answer of answers) {
     const { sequence, type } = answer;
     if (sequence < first || sequence > last) continue;

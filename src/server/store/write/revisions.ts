@@ -36,7 +36,7 @@ export const takeRevision = (row: string, counter?: Counter): string => `
 /** The version of the head that rows are read under, for `takeRevisions`. */
 export const headVersion = '(SELECT h.version FROM heads h WHERE h.org_id = $1) AS version';
 
-interface Logged {
+interface ChangeRows {
   readonly kind: WatchKind | 'organization';
   readonly type: 'change' | 'delete';
   /** Rows with `org_id`, `id`, `revision` and `body`. */
@@ -55,6 +55,6 @@ export const logChanges = ({
   onlyFor = 'NULL::uuid',
   leftAt = '0',
   identity = 'NULL::text',
-}: Logged): string => `
+}: ChangeRows): string => `
   INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity)
   SELECT ${from}.org_id, ${from}.revision, '${kind}', '${type}', ${from}.id, ${from}.body, ${onlyFor}, ${leftAt}, ${identity} FROM ${from}`;

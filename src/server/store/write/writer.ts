@@ -43,17 +43,17 @@ type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: f
 type Outcomes = ReadonlyMap<Write<unknown>, Outcome>;
 
 /** What one transaction logged, ascending and whole. Undefined: that is not known here, or there were several; the log knows. */
-type Logged = readonly Entry[] | undefined;
+type LogEntries = readonly Entry[] | undefined;
 
 interface Attempt {
   /** In the order of the writes. */
   readonly outcomes: readonly Outcome[];
-  readonly logged?: Logged;
+  readonly logged?: LogEntries;
 }
 
 interface Together {
   readonly outcomes: Outcomes;
-  readonly logged?: Logged;
+  readonly logged?: LogEntries;
 }
 
 const lockHead = statement<{ revision: number }>(
@@ -104,7 +104,7 @@ const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organi
 export class Writer {
   readonly #lanes: Lanes;
   readonly #transactions: Transactions;
-  readonly #committed: (org: OrganizationId, logged: Logged) => void;
+  readonly #committed: (org: OrganizationId, logged: LogEntries) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
 
@@ -112,7 +112,7 @@ export class Writer {
   constructor(parts: {
     lanes: Lanes;
     transactions: Transactions;
-    committed: (org: OrganizationId, logged: Logged) => void;
+    committed: (org: OrganizationId, logged: LogEntries) => void;
   }) {
     this.#lanes = parts.lanes;
     this.#transactions = parts.transactions;
@@ -196,7 +196,7 @@ export class Writer {
     org: OrganizationId,
     lane: Lane,
     write: Write<unknown>,
-  ): Promise<{ readonly outcome: Outcome; readonly logged?: Logged }> {
+  ): Promise<{ readonly outcome: Outcome; readonly logged?: LogEntries }> {
     try {
       if (write.kind === 'quick') {
         const row = await runOne(lane, org, write.operation, write.item);
