@@ -1,4 +1,4 @@
-/** Owns the rules of the base chains, the only ones that see packets by themselves (reference 1.2 (2), (3), (9), (10), (24), (25)). */
+/** Owns the rules of the base chains, the only ones that see packets by themselves (reference 1.2 (2), (3), (9), (10), (24), (25)), and what of the table for forwarded connections hangs on them alone. */
 import type { Direction, Family } from '../policy/rule.ts';
 import {
   accept,
@@ -12,13 +12,17 @@ import {
   outboundName,
   rule,
   type BaseChain,
+  type HelperChain,
   type Hook,
   type Match,
   type Rule,
   type TableName,
+  type TableRules,
 } from './ast.ts';
-import { fateCounter } from './counters.ts';
+import { fateCounter, type Fate } from './counters.ts';
+import { allHelpers } from './helpers.ts';
 import { parseObjectName, type InterfaceName, type ObjectName } from './names.ts';
+import type { PeerMaps } from './peer-maps.ts';
 
 /** Where packets are judged: those of the device itself, or those it forwards with an address translated. */
 export interface Place {
@@ -108,25 +112,64 @@ const takesUpNothing = ({ table, direction }: Place): boolean =>
   table === 'service-forward' && direction === 'outbound';
 const notSyn: Match = node({ kind: 'notSyn' });
 
+/** The rules that hang on no policy. */
+interface FixedRules {
+  readonly name: InterfaceName;
+  readonly here: readonly Match[];
+  readonly established: Rule;
+  readonly establishedUncounted: Rule;
+  readonly notSyn: Rule;
+  readonly notSynUncounted: Rule;
+  readonly discovery: Rule;
+  readonly refused: Rule;
+  readonly drop: Rule;
+}
+
+function makeFixedRules(place: Place, name: InterfaceName): FixedRules {
+  const here = matchesAt(place, name);
+  const fate = (what: Fate): ObjectName => fateCounter(place.direction, what);
+  return {
+    name,
+    here,
+    established: rule([...here, established], accept, fate('established')),
+    establishedUncounted: rule([...here, established], accept),
+    notSyn: rule([...here, notSyn], drop, fate('refused')),
+    notSynUncounted: rule([...here, notSyn], drop),
+    discovery: rule([...here, ...discovery], accept, fate('discovery')),
+    // Counted by a rule of its own, so that the drop at the end reads as the reference gives it (1.2 (9), (10)).
+    refused: rule([...here], goOn, fate('refused')),
+    drop: rule([...here], drop),
+  };
+}
+
+/** Those of the interface that was asked for last: the same objects for the next policy, so that nobody need look whether they are the same rules. */
+const kept: { readonly [T in TableName]: { [D in Direction]?: FixedRules } } = { service: {}, 'service-forward': {} };
+
+function fixedRules(place: Place, name: InterfaceName): FixedRules {
+  const { table, direction } = place;
+  const known = kept[table][direction];
+  if (known?.name === name) return known;
+  return (kept[table][direction] = makeFixedRules(place, name));
+}
+
 /** Connections that were admitted before, then what passes whatever a policy says, then what is forbidden. */
 function leadingRules(
   place: Place,
-  here: readonly Match[],
+  { here, established: before, notSyn: middle, discovery: genuine }: FixedRules,
   { neighbourDiscovery, server, forbid }: Before & { readonly forbid?: ObjectName },
 ): readonly Rule[] {
-  const { direction } = place;
   return [
-    rule([...here, established], accept, fateCounter(direction, 'established')),
-    ...(takesUpNothing(place) ? [rule([...here, notSyn], drop, fateCounter(direction, 'refused'))] : []),
-    ...(neighbourDiscovery ? [rule([...here, ...discovery], accept, fateCounter(direction, 'discovery'))] : []),
+    before,
+    ...(takesUpNothing(place) ? [middle] : []),
+    ...(neighbourDiscovery ? [genuine] : []),
     ...(server === undefined ? [] : [rule([...here], jump(server))]),
     ...(forbid === undefined ? [] : [rule([...here], jump(forbid))]),
   ];
 }
 
 export function baseRules(place: Place, name: InterfaceName, content: BaseContent): readonly Rule[] {
-  const { direction } = place;
-  const here = matchesAt(place, name);
+  const fixed = fixedRules(place, name);
+  const { here } = fixed;
   switch (content.kind) {
     case 'open':
       return [];
@@ -134,24 +177,23 @@ export function baseRules(place: Place, name: InterfaceName, content: BaseConten
       // Literally and in this order (reference 1.2 (10)). These two sets of ICMP types are the only ones in a base chain;
       // a packet that passes before their contents are visible is accepted by its family two rules later.
       return [
-        rule([...here, established], accept),
+        fixed.establishedUncounted,
         rule([...here, echo[6]], accept),
         rule([...here, echo[4]], accept),
         rule([...here, familyMatch[4]], accept),
         rule([...here, familyMatch[6]], accept),
-        rule([...here], drop),
+        fixed.drop,
       ];
     case 'syn-only':
-      return [rule([...here, established], accept), rule([...here, notSyn], drop)];
+      return [fixed.establishedUncounted, fixed.notSynUncounted];
     case 'forbidding':
-      return leadingRules(place, here, content);
+      return leadingRules(place, fixed, content);
     case 'closed':
       return [
-        ...leadingRules(place, here, content),
+        ...leadingRules(place, fixed, content),
         ...(content.dispatch === undefined ? [] : [rule([...here], jump(content.dispatch))]),
-        // Counted by a rule of its own, so that the drop at the end reads as the reference gives it (1.2 (9), (10)).
-        rule([...here], goOn, fateCounter(direction, 'refused')),
-        rule([...here], drop),
+        fixed.refused,
+        fixed.drop,
       ];
     default:
       return content satisfies never;
@@ -160,3 +202,62 @@ export function baseRules(place: Place, name: InterfaceName, content: BaseConten
 
 export const baseChain = (place: Place, name: InterfaceName, content: BaseContent): BaseChain =>
   node({ kind: 'base', name: baseName(place), hook: baseHook(place), rules: baseRules(place, name, content) });
+
+/** Whether the device forwards packets at all. */
+export type Forwarding = 'on' | 'off';
+
+/** What one direction becomes at one place: what its base chain does, and the chains that it needs for that. */
+export interface Part {
+  readonly content: BaseContent;
+  readonly helpers: readonly HelperChain[];
+}
+
+/** Parts of the table for forwarded connections that hang on no policy: nothing new passes, or all that begins as it should. */
+export const refusing: Part = { content: { kind: 'closed', neighbourDiscovery: false }, helpers: [] };
+const synOnly: Part = { content: { kind: 'syn-only' }, helpers: [] };
+
+/** Everything for connections with a translated source: the rules of the device's own, without the agent's way. */
+export function translated(
+  { content, helpers }: Part,
+  into: Part | undefined,
+  forwarding: Forwarding,
+): Part | undefined {
+  // Where redirected connections can be refused, those that were ended must not come back by the other way.
+  if (content.kind !== 'closed' && content.kind !== 'forbidding') return into && synOnly;
+  if (content.kind === 'closed' && forwarding !== 'on') return refusing;
+  const { server, ...judged } = content;
+  return {
+    content: { ...judged, neighbourDiscovery: false },
+    helpers: helpers.filter(({ name }) => name !== server),
+  };
+}
+
+interface ForwardParts {
+  readonly into: Part | undefined;
+  readonly out: Part | undefined;
+  readonly name: InterfaceName;
+}
+
+/** The table that was made last of parts which hang on no policy: most policies have the same. */
+let fixedTable: (ForwardParts & { readonly rules: TableRules | undefined }) | undefined;
+const isFixed = (part: Part | undefined): boolean => part === undefined || part === refusing || part === synOnly;
+
+export function forwardRules(parts: ForwardParts, maps: PeerMaps): TableRules | undefined {
+  const { into, out, name } = parts;
+  if (!isFixed(into) || !isFixed(out)) return makeForwardRules(parts, maps);
+  const known = fixedTable;
+  if (known !== undefined && known.into === into && known.out === out && known.name === name) return known.rules;
+  const rules = makeForwardRules(parts, maps);
+  fixedTable = { ...parts, rules };
+  return rules;
+}
+
+function makeForwardRules({ into, out, name }: ForwardParts, maps: PeerMaps): TableRules | undefined {
+  if (into === undefined && out === undefined) return undefined;
+  const table = 'service-forward';
+  const inbound = into && baseChain({ table, direction: 'inbound' }, name, into.content);
+  const outbound = out && baseChain({ table, direction: 'outbound' }, name, out.content);
+  const helpers = allHelpers([into, out]);
+  const bases = { ...(inbound && { inbound }), ...(outbound && { outbound }) };
+  return node({ ...maps.objectsOf([...Object.values(bases), ...helpers]), ...bases, helpers });
+}

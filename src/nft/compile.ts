@@ -40,10 +40,9 @@ import {
   type ProtocolEntry,
   type Rule,
   type Ruleset,
-  type TableRules,
   type Verdict,
 } from './ast.ts';
-import { baseChain, echo, type BaseContent, type Place } from './base.ts';
+import { baseChain, echo, forwardRules, refusing, translated, type Forwarding, type Part, type Place } from './base.ts';
 import { bundle } from './bundles.ts';
 import { allHelpers, helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
@@ -72,9 +71,6 @@ export interface CompileOptions {
   /** Gives every helper chain another name; see `plan`. */
   readonly salt?: string;
 }
-
-/** Whether the device forwards packets at all. */
-export type Forwarding = 'on' | 'off';
 
 const nobody: Addresses = { v4: [], v6: [] };
 const noPorts: TransportPolicy = { anyPort: nobody, ports: { kind: 'intervals', intervals: [] } };
@@ -295,12 +291,6 @@ export function forwardPolicy(
   return isJudged('inbound') || isJudged('outbound') ? { inbound, outbound } : undefined;
 }
 
-/** What one direction becomes at one place: what its base chain does, and the chains that it needs for that. */
-interface Part {
-  readonly content: BaseContent;
-  readonly helpers: readonly HelperChain[];
-}
-
 /** The leaves of what is admitted, and of what is forbidden. */
 interface BothLeaves {
   readonly admitted: Leaves;
@@ -330,41 +320,8 @@ function partOf(place: Place, policy: DirectionPolicy, leaves: BothLeaves, optio
 /** Everything for redirected connections, which share the chains of addresses with the device's own. */
 function redirected(policy: DirectionPolicy, leaves: BothLeaves, options: CompileOptions): Part | undefined {
   if (!isCounted('inbound', policy)) return undefined;
-  const judged = options.forwarding === 'on' || policy.kind === 'open' ? policy : nothing;
-  return partOf({ table: 'service-forward', direction: 'inbound' }, judged, leaves, options);
-}
-
-/** Everything for connections with a translated source: the rules of the device's own, without the agent's way. */
-function translated(
-  { content, helpers }: Part,
-  into: Part | undefined,
-  { forwarding }: CompileOptions,
-): Part | undefined {
-  // Where redirected connections can be refused, those that were ended must not come back by the other way.
-  if (content.kind !== 'closed' && content.kind !== 'forbidding')
-    return into && { content: { kind: 'syn-only' }, helpers: [] };
-  if (content.kind === 'closed' && forwarding !== 'on')
-    return { content: { kind: 'closed', neighbourDiscovery: false }, helpers: [] };
-  const { server, ...judged } = content;
-  return {
-    content: { ...judged, neighbourDiscovery: false },
-    helpers: helpers.filter(({ name }) => name !== server),
-  };
-}
-
-function forwardRules(
-  into: Part | undefined,
-  out: Part | undefined,
-  name: InterfaceName,
-  maps: PeerMaps,
-): TableRules | undefined {
-  if (into === undefined && out === undefined) return undefined;
-  const table = 'service-forward';
-  const inbound = into && baseChain({ table, direction: 'inbound' }, name, into.content);
-  const outbound = out && baseChain({ table, direction: 'outbound' }, name, out.content);
-  const helpers = allHelpers([into, out]);
-  const bases = { ...(inbound && { inbound }), ...(outbound && { outbound }) };
-  return node({ ...maps.objectsOf([...Object.values(bases), ...helpers]), ...bases, helpers });
+  if (options.forwarding !== 'on' && policy.kind !== 'open') return refusing;
+  return partOf({ table: 'service-forward', direction: 'inbound' }, policy, leaves, options);
 }
 
 /**
@@ -389,7 +346,9 @@ export function compile(policy: CanonicalPolicy, options: CompileOptions): Rules
   const helpers = allHelpers([into, out]);
   const judged = forwarding === undefined ? undefined : redirected(policy.inbound, leaves.inbound, options);
   const forward =
-    forwarding === undefined ? undefined : forwardRules(judged, translated(out, judged, options), name, maps);
+    forwarding === undefined
+      ? undefined
+      : forwardRules({ into: judged, out: translated(out, judged, forwarding), name }, maps);
   return node({
     ...maps.objectsOf([inbound, outbound, ...helpers]),
     inbound,

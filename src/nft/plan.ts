@@ -25,7 +25,7 @@ import {
 import { baseName } from './base.ts';
 import { memberBatches, memberSteps } from './member-plan.ts';
 import { isObjectName, type ObjectName } from './names.ts';
-import { printRules } from './print.ts';
+import { printRule } from './print.ts';
 
 /**
  * Three batches, each one transaction, to be loaded in this order; an empty one is left out.
@@ -139,9 +139,14 @@ export const isEmpty = ({ members, stage, flip, collect }: Update): boolean =>
 
 function sameRules(installed: readonly InstalledRule[], desired: readonly Rule[]): boolean {
   if (installed.length !== desired.length) return false;
-  const rules = installed.flatMap((each) => (each.kind === 'known' ? [each.rule] : []));
-  if (rules.length !== desired.length) return false;
-  return rules.every((rule, i) => rule === desired[i]) || printRules(rules) === printRules(desired);
+  return installed.every((each, i) => {
+    const wanted = desired[i];
+    return (
+      each.kind === 'known' &&
+      wanted !== undefined &&
+      (each.rule === wanted || printRule(each.rule) === printRule(wanted))
+    );
+  });
 }
 
 function flipBase(installed: InstalledChain | undefined, desired: BaseChain): Command[] {

@@ -1,6 +1,6 @@
 /** Owns whether this device forwards packets at all, as the kernel's settings tell. */
 import { readdir, readFile } from 'node:fs/promises';
-import type { Forwarding } from '../../nft/compile.ts';
+import type { Forwarding } from '../../nft/base.ts';
 
 export interface Settings {
   read(path: string): Promise<string>;

@@ -1,5 +1,5 @@
 /** Owns the short way of a small batch: over netlink, where all of it can be said so, whatever else the namespace holds. */
-import { hookPriority, type Command, type Hook } from '../../nft/ast.ts';
+import { hookPriority, type Command, type Hook, type Rule } from '../../nft/ast.ts';
 import { ChannelError, type ChannelErrorCode, type NetlinkChannel, type Request } from '../netlink/channel.ts';
 import { attribute, be32, flag, nested, text } from '../netlink/message.ts';
 import { filterRequest, transactFilter } from '../netlink/nf-tables.ts';
@@ -15,6 +15,26 @@ const acceptVerdict = 1;
 const ruleAttribute = { chain: 2, expressions: 4 } as const;
 const objectAttribute = { name: 2, type: 3, data: 4 } as const;
 const counterType = 1;
+
+/** Rules are frozen, and those of base chains stay from one policy to the next: what asks for them is made once. */
+const made = new WeakMap<
+  Rule,
+  { readonly chain: string; readonly table: string | undefined; readonly request: Request }
+>();
+
+function ruleRequest(
+  tableName: Uint8Array,
+  { rule, chain, table }: Extract<Command, { kind: 'addRule' }>,
+): Request | undefined {
+  const before = made.get(rule);
+  if (before?.chain === chain && before.table === table) return before.request;
+  const expressions = ruleExpressions(rule);
+  if (expressions === undefined) return undefined;
+  const [where, list] = [attribute(ruleAttribute.chain, text(chain)), nested(ruleAttribute.expressions, expressions)];
+  const request = filterRequest(messageType.addRule, flag.create | flag.append, tableName, where, list);
+  made.set(rule, { chain, table, request });
+  return request;
+}
 
 /** What asks for the command; nothing where it has no form here. */
 function requestOf(command: Exclude<Command, ElementCommand>): Request | undefined {
@@ -50,13 +70,8 @@ function requestOf(command: Exclude<Command, ElementCommand>): Request | undefin
     }
     case 'flushChain':
       return filterRequest(messageType.deleteRules, 0, table, attribute(ruleAttribute.chain, text(command.name)));
-    case 'addRule': {
-      const expressions = ruleExpressions(command.rule);
-      if (expressions === undefined) return undefined;
-      const chain = attribute(ruleAttribute.chain, text(command.chain));
-      const list = nested(ruleAttribute.expressions, expressions);
-      return filterRequest(messageType.addRule, flag.create | flag.append, table, chain, list);
-    }
+    case 'addRule':
+      return ruleRequest(table, command);
     case 'addMap':
     case 'deleteChain':
     case 'deleteObject':

@@ -33,8 +33,16 @@ export const be32 = (value: number): Uint8Array =>
   Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
 export const le32 = (value: number): Uint8Array => be32(value).toReversed();
 const encoder = new TextEncoder();
-/** A name as the kernel reads it: with a zero at its end. */
-export const text = (value: string): Uint8Array => encoder.encode(`${value}\0`);
+/** A name as the kernel reads it: with a zero at its end. Nearly all are plain letters, and an encoder would be most of the work for these. */
+export function text(value: string): Uint8Array {
+  const bytes = new Uint8Array(value.length + 1);
+  for (let i = 0; i < value.length; i += 1) {
+    const letter = value.charCodeAt(i);
+    if (letter > 0x7f) return encoder.encode(`${value}\0`);
+    bytes[i] = letter;
+  }
+  return bytes;
+}
 
 /** A family of addresses as the kernel numbers it. */
 export const familyNumber = (family: 4 | 6): number => (family === 4 ? 2 : 10);

@@ -1,14 +1,12 @@
 /** Owns the writing of the intent: over the one before, in the same file, at once. */
-import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs';
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync, type Stats } from 'node:fs';
 import { writeWholeFileSync } from '../../node/whole-file.ts';
 
 const mode = 0o600;
 
 /** A file of ours and nobody else's, under no other name: whoever else can write to the directory leads us nowhere. */
-function isOwn(file: number): boolean {
-  const { nlink, uid, mode: found } = fstatSync(file);
-  return found === (constants.S_IFREG | mode) && nlink === 1 && uid === process.geteuid?.();
-}
+const isOwn = ({ nlink, uid, mode: found }: Stats): boolean =>
+  found === (constants.S_IFREG | mode) && nlink === 1 && uid === process.geteuid?.();
 
 /** False where there is no such file that may be written over. */
 function writeOver(path: string, bytes: Uint8Array): boolean {
@@ -19,9 +17,10 @@ function writeOver(path: string, bytes: Uint8Array): boolean {
     return false;
   }
   try {
-    if (!isOwn(file)) return false;
+    const stats = fstatSync(file);
+    if (!isOwn(stats)) return false;
     for (let at = 0; at < bytes.length;) at += writeSync(file, bytes, at, bytes.length - at, at);
-    ftruncateSync(file, bytes.length);
+    if (stats.size > bytes.length) ftruncateSync(file, bytes.length);
     return true;
   } finally {
     closeSync(file);

@@ -1,5 +1,5 @@
 /** Owns the last good policy, saved for the next start: what it holds, its text, and whether a text can be trusted. */
-import { createHash } from 'node:crypto';
+import { sha256Hex } from '../../node/sha256.ts';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
 import { parseRange, printRange } from '../../policy/address.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -41,8 +41,6 @@ export const noLimits: Limits = {
   peersPerRule: Number.POSITIVE_INFINITY,
   selectorsPerGroup: Number.POSITIVE_INFINITY,
 };
-
-const digest = (content: string): string => createHash('sha256').update(content).digest('hex');
 
 const allGroups = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGroup[] => [
   ...groups,
@@ -88,13 +86,13 @@ export function printLastGoodPolicy({ policy, ...rest }: LastGoodPolicy): string
       guardrails: { forbid: guardrails.forbid.map(writeGroup), require: guardrails.require.map(writeGroup) },
     }),
   });
-  return `sha256 ${digest(content)}\n${content}\n`;
+  return `sha256 ${sha256Hex(content)}\n${content}\n`;
 }
 
 export function parseLastGoodPolicy(text: string): LastGoodPolicy {
   const [head = '', content = '', ...rest] = text.split('\n');
   if (rest.length !== 1 || rest[0] !== '') throw new UnusablePolicy('it is not complete');
-  if (head !== `sha256 ${digest(content)}`) throw new UnusablePolicy('its checksum does not match');
+  if (head !== `sha256 ${sha256Hex(content)}`) throw new UnusablePolicy('its checksum does not match');
   const value: unknown = JSON.parse(content);
   const said = isObject(value) ? field(value, 'format') : undefined;
   if (!isObject(value) || (said !== plainFormat && said !== format))
