@@ -48,6 +48,8 @@ export class Channel implements View, StreamOwner, Task {
   readonly #o: ChannelOptions;
   readonly #states: StateReader;
   readonly #live = new LiveStreams();
+  /** The streams that are not live. */
+  readonly #others = new Set<Stream>();
   #ready: Stream[] = [];
   /** Streams whose read failed; they try again with the next tick of the clock. */
   #stalled: Stream[] = [];
@@ -110,6 +112,7 @@ export class Channel implements View, StreamOwner, Task {
   /** Takes a stream in. The channel's log must have reached the head that the stream was promised. */
   add(stream: Stream): void {
     this.streams.add(stream);
+    this.#others.add(stream);
     this.#byUser.add(stream.holder.user, stream);
     this.#o.stats.opened += 1;
     this.#move(stream, 'behind');
@@ -160,11 +163,17 @@ export class Channel implements View, StreamOwner, Task {
     return this.#live.wroteAt(stream);
   }
 
+  /** The streams to look at now: whose time is over, who were silent for long, and all that do not keep up. Of the others nothing is read. */
+  due(now: number): readonly Stream[] {
+    return [...this.#others, ...this.#live.due(now, now - this.#o.settings.heartbeatMs)];
+  }
+
   /** Sends a heartbeat to a stream that rests; one that is busy or blocked needs none. */
   heartbeat(stream: Stream, now: number): void {
     if (stream.state !== 'live' && stream.state !== 'reading') return;
     this.#o.stats.heartbeats += 1;
     if (!stream.heartbeat(now)) this.#move(stream, 'full');
+    else if (stream.state === 'live') this.#live.wrote(stream.slot, now);
   }
 
   say(stream: Stream, line: Buffer, now: number): void {
@@ -176,7 +185,7 @@ export class Channel implements View, StreamOwner, Task {
   #move(stream: Stream, event: StreamEvent): void {
     const from = stream.state;
     const to = stream.step(event);
-    if (from === 'live' && to !== 'live') stream.cursor = this.#cursorAt(this.#live.remove(stream));
+    if (from === 'live' && to !== 'live') this.#removeLive(stream);
     if (to === 'live' && from !== 'live') this.#addLive(stream);
     if (to === 'ready' && (from !== 'ready' || event === 'behind')) {
       this.#ready.push(stream);
@@ -188,6 +197,12 @@ export class Channel implements View, StreamOwner, Task {
     const at = stream.cursor.phase === 'follow' ? stream.cursor.at : 0;
     stream.cursor = this.#cursorAt(at);
     this.#live.add(stream, at);
+    this.#others.delete(stream);
+  }
+
+  #removeLive(stream: Stream): void {
+    stream.cursor = this.#cursorAt(this.#live.remove(stream));
+    this.#others.add(stream);
   }
 
   #onAppend(): void {
@@ -211,6 +226,7 @@ export class Channel implements View, StreamOwner, Task {
   onClosed(stream: Stream): void {
     this.#move(stream, 'close');
     this.streams.delete(stream);
+    this.#others.delete(stream);
     this.#byUser.delete(stream.holder.user, stream);
     this.#o.stats.ended(stream.ended ?? 'left');
     if (this.streams.size === 0) this.idleSince = this.#o.now();

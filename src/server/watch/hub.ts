@@ -279,10 +279,6 @@ export class Hub {
     this.#endThoseOf(this.#rights.fromHeads(heads, this.#o.clock.now()));
   }
 
-  *#all(): Generator<readonly [Channel, Stream], void, undefined> {
-    for (const channel of this.#channels.values()) for (const stream of channel.streams) yield [channel, stream];
-  }
-
   // The clock: one interval for the whole process calls these.
 
   /** Looks whether a hint was lost. To be called every `pollMs`. */
@@ -312,10 +308,10 @@ export class Hub {
     channel.close();
   }
 
-  /** Heartbeats, ages, expiries, stuck readers: looks at a slice of the streams, and goes on where it stopped. True when through. */
+  /** Heartbeats, ages, expiries, stuck readers: looks at a slice of the streams that may be due, and goes on where it stopped. True when through. */
   sweep(): boolean {
     const now = this.#o.clock.now();
-    this.#sweeping ??= this.#all();
+    this.#sweeping ??= eachOf([...this.#channels.values()].map((channel) => [channel, channel.due(now)]));
     for (let left = this.settings.slice; left > 0; left -= 1) {
       const one = this.#sweeping.next();
       if (one.done === true) {
@@ -347,7 +343,13 @@ export class Hub {
 
   close(): void {
     this.#stopHints();
-    for (const [, stream] of this.#all()) stream.sink.destroy();
+    for (const channel of this.#channels.values()) for (const stream of channel.streams) stream.sink.destroy();
     for (const channel of this.#channels.values()) this.#forget(channel);
   }
+}
+
+function* eachOf(
+  due: readonly (readonly [Channel, readonly Stream[]])[],
+): Generator<readonly [Channel, Stream], void, undefined> {
+  for (const [channel, streams] of due) for (const stream of streams) yield [channel, stream];
 }

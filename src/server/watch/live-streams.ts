@@ -18,6 +18,7 @@ export class LiveStreams {
   /** Everything up to here was sent. */
   #revisions = new Float64Array(leastRoom);
   #wroteAt = new Float64Array(leastRoom);
+  #endsAt = new Float64Array(leastRoom);
 
   get length(): number {
     return this.#streams.length;
@@ -32,6 +33,7 @@ export class LiveStreams {
     this.#handles.push(stream.sink.handle);
     this.#revisions[slot] = revision;
     this.#wroteAt[slot] = stream.wroteAt;
+    this.#endsAt[slot] = stream.lastMoment;
   }
 
   /** Gives back up to where the stream was sent everything. */
@@ -48,6 +50,7 @@ export class LiveStreams {
       this.#handles[slot] = handle;
       this.#revisions[slot] = this.revision(last.slot);
       this.#wroteAt[slot] = this.#wroteAt[last.slot] ?? 0;
+      this.#endsAt[slot] = this.#endsAt[last.slot] ?? 0;
       last.slot = slot;
     }
     stream.slot = -1;
@@ -84,9 +87,19 @@ export class LiveStreams {
     return stream.slot < 0 ? stream.wroteAt : Math.max(stream.wroteAt, this.#wroteAt[stream.slot] ?? 0);
   }
 
+  /** The streams whose time is over or that were silent since a moment. */
+  due(now: number, silentSince: number): readonly Stream[] {
+    const due: Stream[] = [];
+    for (const [slot, stream] of this.#streams.entries()) {
+      if ((this.#endsAt[slot] ?? 0) <= now || (this.#wroteAt[slot] ?? 0) <= silentSince) due.push(stream);
+    }
+    return due;
+  }
+
   #makeRoom(size: number): void {
-    const [revisions, wroteAt] = [this.#revisions, this.#wroteAt];
+    const [revisions, wroteAt, endsAt] = [this.#revisions, this.#wroteAt, this.#endsAt];
     (this.#revisions = new Float64Array(size)).set(revisions);
     (this.#wroteAt = new Float64Array(size)).set(wroteAt);
+    (this.#endsAt = new Float64Array(size)).set(endsAt);
   }
 }

@@ -111,6 +111,11 @@ export class Stream {
     this.selection = sharedSelection({ mask: options.reader.mask, format: options.reader.format, newest: false });
   }
 
+  /** When it is to end at the latest: it is old then, or its credential has ended. */
+  get lastMoment(): number {
+    return Math.min(this.endsAt, this.holder.expiresAt ?? Number.POSITIVE_INFINITY);
+  }
+
   get state(): StreamState {
     return this.#state;
   }
