@@ -63,7 +63,9 @@ export async function atRate(peer: Peer, perSecond: number, forMs: number): Prom
   const writes: Promise<unknown>[] = [];
   const began = Date.now();
   for (let sent = 0; Date.now() - began < forMs; await sleep(20)) {
-    for (; sent < ((Date.now() - began) / 1_000) * perSecond; sent += 1) writes.push(peer.write(documentBytes));
+    for (; sent < ((Date.now() - began) / 1_000) * perSecond; sent += 1) {
+      writes.push(peer.offer?.(documentBytes) ?? peer.write(documentBytes));
+    }
   }
   await Promise.all(writes);
   return writes.length;

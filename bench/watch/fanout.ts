@@ -271,11 +271,16 @@ const besides = (of: (name: Name) => Shown, value: (shown: Shown) => number, uni
     .map((name) => `${names[name]} ${figure(value(of(name)))} ${unit}`)
     .join(', ');
 
-/** What the floor costs that must call `write`, as Node must, beside the one that is judged by. */
+/** What the floor costs that must call `write`, as Node must, beside the one that is judged by; and the ratio in turn, which a floor that had the machine in a quick hour does not move. */
 const besideFloor = (of: (name: Name) => Shown): string => {
   const cost = costOf(of('floor-write').warm);
-  if (Number.isNaN(cost)) return '';
-  return `, ${names['floor-write']} ${figure(cost)} µs: ${figure(costOf(of('ours').warm) / cost)} ×`;
+  const turn = costOf(of('ours').turn) / costOf(of('floor').turn);
+  return [
+    Number.isNaN(cost)
+      ? ''
+      : `, ${names['floor-write']} ${figure(cost)} µs: ${figure(costOf(of('ours').warm) / cost)} ×`,
+    Number.isNaN(turn) ? '' : `; in turn ${figure(turn)} ×`,
+  ].join('');
 };
 
 /** By the server's own processor time for a delivery, alone and warm: other programs on the machine cannot flatter it. */

@@ -6,6 +6,7 @@
  * With `write` it calls write(2), which looks at the file and its inode too, as programs must that know no send(2): libuv, and so Node.
  * It accepts that many connections, answers each request with one line, and then takes commands on standard input:
  *   send K SIZE   K documents of SIZE bytes to every socket, in one write each: "sent BEGAN ENDED", absolute nanoseconds
+ *   stamped SIZE STAMP…   the same with documents that were written then: "sent BEGAN ENDED"
  *   run SECONDS K SIZE   the same again and again: "ran WRITES NANOSECONDS"
  */
 #define _GNU_SOURCE
@@ -29,8 +30,8 @@ static uint64_t now(void) {
 }
 
 /* A document as our server frames it: an HTTP chunk with one line, which holds the marker. */
-static size_t document(char *out, int size) {
-  char *p = out + sprintf(out, "%x\r\n{\"type\":\"change\",\"value\":\"@@%016llx", size, (unsigned long long)now());
+static size_t document(char *out, int size, uint64_t stamp) {
+  char *p = out + sprintf(out, "%x\r\n{\"type\":\"change\",\"value\":\"@@%016llx", size, (unsigned long long)stamp);
   char *end = out + 5 + size;
   while (p < end - 3) *p++ = 'x';
   p += sprintf(p, "\"}\n\r\n");
@@ -40,7 +41,18 @@ static size_t document(char *out, int size) {
 static size_t batch(char **out, int count, int size) {
   *out = realloc(*out, (size_t)count * (size_t)(size + 64));
   size_t used = 0;
-  for (int i = 0; i < count; i++) used += document(*out + used, size);
+  for (int i = 0; i < count; i++) used += document(*out + used, size, now());
+  return used;
+}
+
+/* Documents of the moments that are named, in hexadecimal digits. */
+static size_t stamped(char **out, int size, char *moments) {
+  size_t count = 1, used = 0;
+  for (char *at = moments; (at = strchr(at, ' ')); at++) count++;
+  *out = realloc(*out, count * (size_t)(size + 64));
+  for (char *word = strtok(moments, " \n"); word; word = strtok(NULL, " \n")) {
+    used += document(*out + used, size, strtoull(word, NULL, 16));
+  }
   return used;
 }
 
@@ -81,11 +93,13 @@ int main(int argc, char **argv) {
     if (recv(fds[i], in, sizeof in, 0) <= 0) return perror("floor: recv"), 1;
     send(fds[i], head, sizeof head - 1, MSG_NOSIGNAL);
   }
-  char line[256], *bytes = NULL;
-  int count, size, seconds;
+  static char line[1 << 18];
+  char *bytes = NULL;
+  int count, size, seconds, at_stamps;
   while (fgets(line, sizeof line, stdin)) {
-    if (sscanf(line, "send %d %d", &count, &size) == 2) {
-      size_t used = batch(&bytes, count, size);
+    int stamps = sscanf(line, "stamped %d %n", &size, &at_stamps) == 1;
+    if (stamps || sscanf(line, "send %d %d", &count, &size) == 2) {
+      size_t used = stamps ? stamped(&bytes, size, line + at_stamps) : batch(&bytes, count, size);
       uint64_t began = now();
       send_all(fds, n, bytes, used);
       printf("sent %llu %llu\n", (unsigned long long)began, (unsigned long long)now());

@@ -1,7 +1,7 @@
 /** Owns what a peer of the watch benchmark is, a program that pushes one change to many, and the least such program: the floor. */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort, marker, processor, Talker, type Protocol } from './tools.ts';
+import { freePort, marker, nowNs, processor, Talker, type Protocol } from './tools.ts';
 
 /** Moments, in nanoseconds. */
 export interface Written {
@@ -25,6 +25,8 @@ export interface Peer {
   crowd?(): Promise<void>;
   /** Writes so many at once, where that is not just so many writes. */
   burst?(documents: number, bytes: number): Promise<void>;
+  /** Writes one that is due while others may be under way, where that is not just one more write. */
+  offer?(bytes: number): Promise<void>;
   /** Writes one document of about this many bytes. */
   write(bytes: number): Promise<Written>;
   stop(): Promise<void>;
@@ -53,6 +55,16 @@ export async function startFloor(program: string, streams: number, by: 'send' | 
   const port = await freePort();
   const talker = new Talker([program, String(port), String(streams), by], processor.server);
   await talker.hears('listening');
+  const waiting: string[] = [];
+  let round: Promise<void> | undefined;
+  /** What came during a round goes out with the next. */
+  const takeRounds = async (bytes: number): Promise<void> => {
+    while (waiting.length > 0) {
+      talker.say(`stamped ${bytes} ${waiting.splice(0).join(' ')}`);
+      await talker.hears('sent');
+    }
+    round = undefined;
+  };
   return {
     name: by === 'send' ? 'floor (C)' : 'floor by write (C)',
     pid: talker.pid,
@@ -66,6 +78,10 @@ export async function startFloor(program: string, streams: number, by: 'send' | 
       talker.say(`send 1 ${bytes}`);
       const sent = Number((await talker.hears('sent')).split(' ')[1]);
       return { sent, acknowledged: sent };
+    },
+    offer(bytes) {
+      waiting.push(nowNs().toString(16));
+      return (round ??= takeRounds(bytes));
     },
     async burst(documents, bytes) {
       for (let left = documents; left > 0; left -= 50) {
