@@ -35,7 +35,7 @@ export default defineConfig({
         extends: true as const,
         test: {
           name: need,
-          include: [`src/**/*.${need}.test.ts`, `test/**/*.${need}.test.ts`],
+          include: ['src', 'test', 'bench'].map((top) => `${top}/**/*.${need}.test.ts`),
           globalSetup: needsPostgres.has(need) ? ['test/lib/shared-postgres.ts'] : [],
           isolate: !shareProcesses.has(need),
         },

@@ -8,8 +8,6 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import { parseDeviceId, parseGroupId, parseOrganizationId, parseUserId } from '../src/policy/ids.ts';
 import { openDatabase } from '../src/server/database/supervise.ts';
-import { getDevice } from '../src/server/store/devices/statements.ts';
-import { getGroup } from '../src/server/store/groups/statements.ts';
 import { openStore } from '../src/server/store/open.ts';
 import type { Actor } from '../src/server/store/contract/actor.ts';
 import { Api } from '../test/lib/http.ts';
@@ -17,7 +15,7 @@ import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';
 import { httpLoad, type LoadResult } from './lib/http-load.ts';
 import { median, showGoals } from './lib/goals.ts';
-import { asFunction, pgbench, updateCall, updateFunction, updateNote } from './lib/pgbench.ts';
+import { pgbench, readFunctions, updateCall, updateFunction, updateNote } from './lib/pgbench.ts';
 import { table } from './lib/table.ts';
 
 const connections = 64;
@@ -37,9 +35,6 @@ async function cpuOf(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
-
-const membership =
-  'SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) FROM organizations o WHERE o.id = $1';
 
 /** Calls in this process, as many at a time as there are connections. */
 async function inProcess(call: (c: number, n: number) => Promise<unknown>): Promise<number> {
@@ -118,17 +113,7 @@ async function throughput(program: Program): Promise<void> {
         ]);
       }
     }
-    for (const definition of [
-      updateFunction(),
-      asFunction('bench_member', ['uuid', 'uuid'], membership, 'owner uuid, is_member boolean'),
-      asFunction(
-        'bench_device',
-        ['uuid', 'uuid'],
-        getDevice.text,
-        'id uuid, revision bigint, body text, user_id uuid, public_key text, security_groups uuid[]',
-      ),
-      asFunction('bench_group', ['uuid', 'uuid', 'text', 'uuid'], getGroup.text, 'id uuid, revision bigint, body text'),
-    ]) {
+    for (const definition of [updateFunction(), ...readFunctions]) {
       await client.query(definition);
     }
     await client.end();

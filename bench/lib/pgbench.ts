@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { UserId } from '../../src/policy/ids.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
-import { updateDevice } from '../../src/server/store/devices/statements.ts';
+import { getDevice, updateDevice } from '../../src/server/store/devices/statements.ts';
+import { getGroup } from '../../src/server/store/groups/statements.ts';
 import type { AuditNote } from '../../src/server/store/contract/audit.ts';
 
 const run = promisify(execFile);
@@ -14,7 +15,7 @@ const run = promisify(execFile);
  * One of the store's statements as a function, since pgbench reads every colon in a text as a variable. PL/pgSQL keeps
  * the plan for each connection, as the store's prepared statements do.
  */
-export const asFunction = (name: string, types: readonly string[], text: string, answer: string): string =>
+const asFunction = (name: string, types: readonly string[], text: string, answer: string): string =>
   `CREATE FUNCTION ${name} (${types.join(', ')}) RETURNS TABLE (${answer}) LANGUAGE plpgsql AS $bench$
    #variable_conflict use_column
    BEGIN RETURN QUERY ${text}; END $bench$`;
@@ -26,6 +27,21 @@ export const updateFunction = (): string => {
     'refusal text, standing bigint, told boolean, revision bigint, kind text, type text, id uuid, body text, only_for uuid, left_at bigint, identity text';
   return asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row);
 };
+
+const membership =
+  'SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) FROM organizations o WHERE o.id = $1';
+
+/** What a request reads first, as the functions `bench_member`, `bench_device` and `bench_group`. */
+export const readFunctions: readonly string[] = [
+  asFunction('bench_member', ['uuid', 'uuid'], membership, 'owner uuid, is_member boolean'),
+  asFunction(
+    'bench_device',
+    ['uuid', 'uuid'],
+    getDevice.text,
+    'id uuid, revision bigint, body text, user_id uuid, public_key text, security_groups uuid[]',
+  ),
+  asFunction('bench_group', ['uuid', 'uuid', 'text', 'uuid'], getGroup.text, 'id uuid, revision bigint, body text'),
+];
 
 /** What the audit is told of that change, by those sides that go through the store. */
 export const updateNote = (user_id: UserId): AuditNote => ({
