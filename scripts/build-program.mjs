@@ -3,8 +3,10 @@ import { build } from 'esbuild';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { nativeHashes } from './native-hashes.mjs';
+import { oneChunk } from './one-chunk.mjs';
 import { modulesIn } from './packaging/components.mjs';
 import { pgOnNode } from './pg-on-node.mjs';
+import { yamlToWrite } from './yaml-to-write.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 
@@ -34,7 +36,7 @@ export async function buildProgram({ outdir }) {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
     },
     logLevel: 'warning',
-    plugins: [nativeHashes, pgOnNode],
+    plugins: [nativeHashes, pgOnNode, yamlToWrite],
   };
   const parts = partsOfTheDoor();
   // The agent has a beginning of its own: it runs on every device for months, and an eighth of its memory would be for the rest.
@@ -53,6 +55,7 @@ export async function buildProgram({ outdir }) {
         ...common,
         entryPoints,
         splitting: true,
+        plugins: [...common.plugins, ...(isClient(entryPoints) ? [oneChunk(Object.values(entryPoints))] : [])],
         external: [
           // Only `--demo-idp` wants it, and says what to do where it is missing.
           'oidc-provider',
@@ -75,6 +78,9 @@ export function roomsOf(found) {
   const rooms = new Set(entries.map(([, path]) => roomOf(path)));
   return [...rooms].map((room) => Object.fromEntries(entries.filter(([, path]) => roomOf(path) === room)));
 }
+
+/** @param {Readonly<Record<string, string>>} entries of one room */
+const isClient = (entries) => Object.values(entries).some((path) => roomOf(path) === 'src/cli');
 
 /** @param {string} path */
 const roomOf = (path) => /^src\/(?:cli\/(?:agent|lab)\b|\w+)/.exec(path)?.[0];

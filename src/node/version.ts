@@ -1,5 +1,7 @@
 /** Owns the program's version, read from the package that it was built from. */
-import { readFileSync } from 'node:fs';
+
+/** An `import` of it touches all that it exports, which loads as much again. */
+const { readFileSync } = process.getBuiltinModule('node:fs');
 
 /** The same path leads there from `src/node` and from the bundle in `dist`: the nearest package.json above. */
 function find(): string {

@@ -1,5 +1,4 @@
 /** Owns the writing of files that are never seen half: the old one or the new one, whatever happens in between. */
-import { randomBytes } from 'node:crypto';
 import { closeSync, constants, fchmodSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -27,8 +26,9 @@ export interface PreparedFile {
   readonly discard: () => Promise<void>;
 }
 
-// A name that nobody can know, so that nobody can be there before us.
-const passingName = (path: string): string => `${path}.${randomBytes(8).toString('hex')}.new`;
+/** A name that nobody can know, so that nobody can be there before us. Loaded only then: commands that write nothing would wait for it. */
+const passingName = (path: string): string =>
+  `${path}.${process.getBuiltinModule('node:crypto').randomBytes(8).toString('hex')}.new`;
 
 export async function prepareFile(
   path: string,

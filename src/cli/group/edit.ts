@@ -126,7 +126,7 @@ async function inEditor({ terminal, signal }: Session, file: string): Promise<st
 /** Applies the text; undefined when it is in force, otherwise what is wrong with it. */
 async function tryOut(session: Session, group: SecurityGroup, text: string): Promise<readonly string[] | undefined> {
   try {
-    const { readYaml } = await import('../terminal/yaml.ts');
+    const { readYaml } = await import('../terminal/read-yaml.ts');
     let value: unknown;
     try {
       value = readYaml(text);

@@ -5,7 +5,7 @@ import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts
 import type { Direction } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import type { InputDocument } from '../terminal/input-file.ts';
-import type { YamlPath } from '../terminal/yaml.ts';
+import type { YamlPath } from '../terminal/read-yaml.ts';
 import { readSelector, type PeerNames } from './peer-text.ts';
 import { readRuleWords } from './rule-text.ts';
 

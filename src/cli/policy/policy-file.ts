@@ -6,7 +6,7 @@ import { usageError } from '../terminal/exit.ts';
 import type { PeerNames } from '../group/peer-text.ts';
 import { problemLine, readWritten } from '../group/written-group.ts';
 import type { Input, InputDocument } from '../terminal/input-file.ts';
-import type { YamlPath } from '../terminal/yaml.ts';
+import type { YamlPath } from '../terminal/read-yaml.ts';
 
 /** Whose group it is: the default group, one of the organization, or one of the person who applies the file. */
 export type Scope = 'default' | 'organization' | 'me';

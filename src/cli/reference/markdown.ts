@@ -63,7 +63,7 @@ export function writeReference(root: CommandNode): string {
     index.join('\n'),
     '## Options of every client command',
     optionTable(once),
-    'The token comes from `--token-file`, from the variable `RINGFENCE_TOKEN`, or from the profile that `ringfence login` stored\nin `$XDG_CONFIG_HOME/ringfence/profiles.json`. A profile’s token goes to the profile’s own server only.\n\nThings are named by name or id. A name that several things have is refused with the list of them.',
+    'The token comes from `--token-file`, from the variable `RINGFENCE_TOKEN`, or from the profile that `ringfence login` stored\nin `$XDG_CONFIG_HOME/ringfence/profiles.json`. A profile’s token goes to the profile’s own server only.\n\nFrom Node 22 on, what the runtime compiles is kept in `$XDG_CACHE_HOME/ringfence/compile-cache` (else below `~/.cache`), where nobody else can\nwrite; `NODE_DISABLE_COMPILE_CACHE=1` turns that off.\n\nThings are named by name or id. A name that several things have is refused with the list of them.',
     '## Exit codes',
     ['| Code | Meaning |', '| --- | --- |', ...exits].join('\n'),
     '## Commands',

@@ -3,7 +3,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { usageError } from './exit.ts';
 import type { Terminal } from './terminal.ts';
-import type { YamlPath } from './yaml.ts';
+import type { YamlPath } from './read-yaml.ts';
 
 export interface InputDocument {
   readonly file: string;
@@ -44,7 +44,7 @@ async function textsOf(
 /** Every document; empty ones are left out. JSON is YAML too. */
 export async function readInput(path: string, options: InputOptions): Promise<Input> {
   const texts = await textsOf(path, options);
-  const { readAllYaml } = await import('./yaml.ts');
+  const { readAllYaml } = await import('./read-yaml.ts');
   const read = texts.flatMap(([file, text]) => readAllYaml(text).map((document) => ({ file, ...document })));
   return {
     documents: read

@@ -35,7 +35,7 @@ export const toJson = (data: unknown, indent?: number): string =>
   `${visibleJson(JSON.stringify(data, undefined, indent))}\n`;
 
 export async function toYaml(data: unknown): Promise<string> {
-  const { writeYaml } = await import('./yaml.ts');
+  const { writeYaml } = await import('./write-yaml.ts');
   return writeYaml(data);
 }
 

@@ -1,16 +1,5 @@
-/** Owns YAML, in a file of its own so that it is loaded only by commands that read or write it. */
-import { Document, isAlias, isMap, isScalar, isSeq, LineCounter, parse, parseAllDocuments, visit } from 'yaml';
-import { needsQuotes, visibleYaml } from '../../node/visible.ts';
-
-export function writeYaml(data: unknown): string {
-  const document = new Document(data, { aliasDuplicateObjects: false });
-  visit(document, {
-    Scalar(_, scalar) {
-      if (typeof scalar.value === 'string' && needsQuotes(scalar.value)) scalar.type = 'QUOTE_DOUBLE';
-    },
-  });
-  return visibleYaml(document.toString({ lineWidth: 0 }));
-}
+/** Owns the reading of YAML, in a file of its own so that it is loaded only by commands that read it. */
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parse, parseAllDocuments, type Document } from 'yaml';
 
 /** One document; throws an error whose first line says what is wrong and where. */
 export const readYaml = (text: string): unknown => parse(text);

@@ -1,4 +1,5 @@
 /** Owns tables and records for people: rows of text under heads, which fit the terminal where there is one. */
+import { compareNames } from './name-order.ts';
 import { cutTo, widthOf } from './text.ts';
 import { visible } from '../../node/visible.ts';
 import { shortId } from '../../client/words/short-id.ts';
@@ -31,12 +32,8 @@ export const idColumn = <Row>(head: string, idOf: (row: Row) => string, { wide }
   whole: true,
 });
 
-/** Made when two names are compared: it takes as long as many a command. */
-let byName: Intl.Collator | undefined;
-
-/** As a person looks for a name: `web-2` stands before `web-10`. */
 export const sortByName = <T>(things: readonly T[], nameOf: (thing: T) => string): readonly T[] =>
-  things.toSorted((a, b) => (byName ??= new Intl.Collator('en', { numeric: true })).compare(nameOf(a), nameOf(b)));
+  things.toSorted((a, b) => compareNames(nameOf(a), nameOf(b)));
 
 const pad = (text: string, width: number, align: 'right' | undefined): string => {
   const space = ' '.repeat(Math.max(0, width - widthOf(text)));

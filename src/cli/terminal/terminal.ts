@@ -1,6 +1,4 @@
 /** Owns the two ends of the program: what it reads from a person or a pipe, and what it writes to one. */
-import { createInterface } from 'node:readline';
-import { addAbortSignal } from 'node:stream';
 import { usageError } from './exit.ts';
 import { visible } from '../../node/visible.ts';
 import { createScreen, type Paint, type Screen } from './screen.ts';
@@ -9,6 +7,8 @@ export interface TerminalOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly colour: boolean;
 }
+
+// Modules of Node that few commands need are loaded by those: each takes some milliseconds.
 
 /** What a person typed as an answer that means yes. */
 const yes = /^(y|yes)$/i;
@@ -64,6 +64,7 @@ export class Terminal {
   /** Everything that comes in on stdin. */
   async input({ signal }: { readonly signal: AbortSignal }): Promise<string> {
     const chunks: Buffer[] = [];
+    const { addAbortSignal } = process.getBuiltinModule('node:stream');
     for await (const chunk of addAbortSignal(signal, process.stdin)) chunks.push(Buffer.from(chunk as Uint8Array));
     return Buffer.concat(chunks).toString('utf8');
   }
@@ -89,6 +90,7 @@ export class Terminal {
         reject(signal.reason);
         return;
       }
+      const { createInterface } = process.getBuiltinModule('node:readline');
       const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: true });
       const done = (): void => {
         signal.removeEventListener('abort', onAbort);

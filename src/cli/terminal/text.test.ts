@@ -4,7 +4,8 @@ import { idColumn, renderFields, renderTable, sortByName, type Layout } from './
 import { widthOf } from './text.ts';
 import { isVisible, visible, visibleJson } from '../../node/visible.ts';
 import { createScreen } from './screen.ts';
-import { readYaml, writeYaml } from './yaml.ts';
+import { readYaml } from './read-yaml.ts';
+import { writeYaml } from './write-yaml.ts';
 
 const secret = (): string => 'secret';
 const { paint: plain } = createScreen({ colour: false, secret });
