@@ -1,5 +1,5 @@
 /** Proves the lab before it proves anything else: it sees every packet, and it tells accept from drop. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Packet, Transport } from '../../src/policy/packet.ts';
 import { plainShape } from './probe-bytes.ts';
 import { driver, VerdictLab, type ProbeRequest } from './verdict-lab.ts';
@@ -71,6 +71,41 @@ describe('the verdict lab', () => {
   test('with a filter that drops all, every probe arrives and none passes', async () => {
     await lab.load(filter(`iifname "${driver}" drop`, `oifname "${driver}" drop`));
     expect(await lab.probe(everything)).toEqual(everything.map(() => 'drop'));
+  });
+
+  /** Before the filter, which connection tracking is a part of. */
+  const early = (priority: number, rule: string): string => `${none}
+table inet service {
+  chain tracked { type filter hook input priority filter; ct state new accept; }
+  chain early { type filter hook prerouting priority ${priority}; ${rule}; }
+}`;
+  const datagram: Packet = {
+    direction: 'inbound',
+    family: 6,
+    remote: 0xfd7fn << 112n,
+    transport: { kind: 'udp', dport: 53 },
+  };
+
+  test.each([
+    ['the first fragment', -460, 'frag more-fragments 1 drop'],
+    ['the second fragment', -460, 'frag frag-off != 0 drop'],
+    ['what the kernel should have put together', -420, 'frag frag-off != 0 drop'],
+    ['all', -460, 'ip6 dscp 42 drop'],
+  ])('what never comes to the filter is named: %s', async (what, priority, rule) => {
+    const warn = vi.spyOn(console, 'warn').mockReturnValue();
+    onTestFinished(() => warn.mockRestore());
+    await lab.load(early(priority, rule));
+    const shape = { ...plainShape, fragmented: what !== 'all' };
+    await expect(lab.probe([{ packet: datagram, shape }])).rejects.toThrow(`device's filter: ${what} of`);
+    expect(warn).toHaveBeenCalledTimes(2);
+  });
+
+  test('what a machine loses by chance is sent again, and told', async () => {
+    const warn = vi.spyOn(console, 'warn').mockReturnValue();
+    onTestFinished(() => warn.mockRestore());
+    await lab.load(early(-460, 'ip6 dscp 42 numgen inc mod 1000 == 0 drop'));
+    expect(await lab.probe([{ packet: datagram }])).toEqual(['accept']);
+    expect(warn.mock.calls).toEqual([[expect.stringContaining('all of inbound IPv6 from fd7f::')]]);
   });
 
   test('connection tracking takes no probe for a part of a known connection, however often it is sent', async () => {

@@ -28,27 +28,48 @@ const bridge = 'cni0';
 const afterFilter = 100;
 /** Before connection tracking and everything else. */
 const beforeAll = -450;
+/** Just behind the place where connection tracking puts fragments together, which is at -400, and before every filter. */
+const afterReassembly = -390;
 
 /**
- * Notes every probe by its number twice: when it reaches the device's stack, and when it is past the filter.
- * So a packet that the filter dropped differs from one that never came. Other traffic is left alone, so that real
- * connections can run beside the probes.
+ * Notes every probe by its number: when it reaches the device's stack, the second of two fragments apart; when it is whole; and when it is past the filter.
+ * So a packet that the filter dropped differs from one that never came, and from one of which a fragment is missing. A set that the kernel just makes larger
+ * may refuse a number: then the rule ends there, and the next one counts that it did. Other traffic is left alone, so that real connections can run beside the probes.
  */
 const recorder = `
 table inet recorder {
   set arrived { typeof ip id; flags dynamic; size 65535; }
+  set followed { typeof ip id; flags dynamic; size 65535; }
+  set whole { typeof ip id; flags dynamic; size 65535; }
   set passed { typeof ip id; flags dynamic; size 65535; }
+  counter unnoted { }
+  chain count-unnoted {
+    ip dscp ${probeMark} counter name unnoted
+    ip6 dscp ${probeMark} counter name unnoted
+  }
   chain note-arrived {
-    ip dscp ${probeMark} add @arrived { ip id }
-    ip6 dscp ${probeMark} add @arrived { @nh,16,16 }
+    ip dscp ${probeMark} ip frag-off & 0x1fff != 0 add @followed { ip id } return
+    ip6 dscp ${probeMark} frag frag-off != 0 add @followed { @nh,16,16 } return
+    ip dscp ${probeMark} ip frag-off & 0x1fff == 0 add @arrived { ip id } return
+    ip6 dscp ${probeMark} frag frag-off != 0 goto count-unnoted
+    ip6 dscp ${probeMark} add @arrived { @nh,16,16 } return
+    jump count-unnoted
+  }
+  chain note-whole {
+    ip dscp ${probeMark} add @whole { ip id } return
+    ip6 dscp ${probeMark} add @whole { @nh,16,16 } return
+    jump count-unnoted
   }
   chain note-passed {
     ip dscp ${probeMark} add @passed { ip id } drop
     ip6 dscp ${probeMark} add @passed { @nh,16,16 } drop
+    jump count-unnoted
   }
   chain prerouting { type filter hook prerouting priority ${beforeAll}; iifname "${driver}" jump note-arrived; }
+  chain when-whole { type filter hook prerouting priority ${afterReassembly}; iifname "${driver}" jump note-whole; }
   chain input { type filter hook input priority ${afterFilter}; iifname "${driver}" jump note-passed; }
   chain before-output { type filter hook output priority ${beforeAll}; oifname "${driver}" jump note-arrived; }
+  chain output-when-whole { type filter hook output priority ${afterReassembly}; oifname "${driver}" jump note-whole; }
   chain output { type filter hook output priority ${afterFilter}; oifname "${driver}" jump note-passed; }
 }
 `;
@@ -57,6 +78,7 @@ table inet recorder {
 const forwardRecorder = `
 table inet recorder {
   chain prerouting { iifname "${bridge}" jump note-arrived; }
+  chain when-whole { iifname "${bridge}" jump note-whole; }
   chain forward { type filter hook forward priority ${afterFilter}; iifname "${driver}" jump note-passed; }
   chain postrouting { type filter hook postrouting priority 200; oifname "${driver}" iif > 0 jump note-passed; }
 }
@@ -84,14 +106,15 @@ function nearEnd({ family, forwarded }: Packet): bigint {
   return (v4 ? contained4 : contained6) + (forwarded === 'routed' ? 1n : 0n);
 }
 
-const forgetAll = 'flush set inet recorder arrived\nflush set inet recorder passed\n';
+/** In the order in which they are listed. */
+const notes = ['arrived', 'followed', 'whole', 'passed'] as const;
+const forgetAll = notes.map((name) => `flush set inet recorder ${name}\n`).join('');
+/** How often probes are sent before it is a fault that some do not come. */
+const attempts = 3;
 /** Milliseconds for a packet to arrive: a bound, no measure. */
 const longest = 60_000;
 
-interface Noted {
-  readonly arrived: ReadonlySet<number>;
-  readonly passed: ReadonlySet<number>;
-}
+type Notes = { readonly [Name in (typeof notes)[number]]: ReadonlySet<number> };
 
 export interface ProbeRequest {
   readonly packet: Packet;
@@ -104,6 +127,8 @@ export class VerdictLab {
   readonly peer: Namespace;
   readonly #fromPeer: RawSender;
   readonly #fromDevice: RawSender;
+  /** How many notes a set has refused so far. */
+  #unnoted = 0;
   /** Nothing is noted since the last load. */
   #isFresh = false;
   #container: { readonly namespace: Namespace; readonly sender: RawSender } | undefined;
@@ -179,8 +204,21 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
     this.#isFresh = true;
   }
 
-  /** Sends every packet and tells, in the same order, which the device's filter let pass. Throws if one never came. */
+  /**
+   * Sends every packet and tells, in the same order, which the device's filter let pass. What a busy machine lost on the way to the filter, or could not note, says nothing of
+   * the filter: then all are sent again. Throws if that does not help.
+   */
   async probe(requests: readonly ProbeRequest[]): Promise<Verdict[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      const { verdicts, faults } = await this.#probeOnce(requests);
+      if (faults.length === 0) return verdicts;
+      const text = `${faults.length} probes never reached the device's filter: ${faults.slice(0, 5).join('; ')}\n${await this.#kernelCounters()}`;
+      if (attempt === attempts) throw new Error(text);
+      console.warn(text);
+    }
+  }
+
+  async #probeOnce(requests: readonly ProbeRequest[]): Promise<{ verdicts: Verdict[]; faults: string[] }> {
     const probes = requests.map(({ packet, shape = plainShape }, i) => ({
       packet,
       shape,
@@ -197,39 +235,75 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
     await this.#fromDevice.send(sent('outbound'));
     await this.#container?.sender.send(probes.filter(isContained).flatMap(encodeProbe));
     await this.#fromPeer.send([...sent('inbound'), ...encodeProbe({ ...fencePacket, id: fence })]);
-    const { arrived, passed } = await this.#notedUntil(fence);
-    const lost = probes.filter(({ id }) => !arrived.has(id)).map(({ packet }) => packetText(packet));
-    if (lost.length > 0)
-      throw new Error(`${lost.length} probes never reached the device: ${lost.slice(0, 5).join('; ')}`);
-    return probes.map(({ id }) => (passed.has(id) ? 'accept' : 'drop'));
+    const noted = await this.#notedUntil(fence);
+    const faults = probes.flatMap(({ id, packet, shape }) => {
+      const what = missing(noted, id, shape);
+      return what === undefined ? [] : [`${what} of ${packetText(packet)} ${JSON.stringify(shape)}`];
+    });
+    const unnoted = await this.#unnotedSince();
+    if (unnoted > 0) faults.push(`${unnoted} notes, which a set refused`);
+    return { verdicts: probes.map(({ id }) => (noted.passed.has(id) ? 'accept' : 'drop')), faults };
+  }
+
+  /** How many notes were refused since it was last asked. */
+  async #unnotedSince(): Promise<number> {
+    const { stdout } = await runQuickly(this.device, ['nft', '-j', 'list', 'counters', 'table', 'inet', 'recorder']);
+    const listing = JSON.parse(stdout) as { nftables: { counter?: { packets: number } }[] };
+    const packets = listing.nftables.find(({ counter }) => counter !== undefined)?.counter?.packets;
+    if (packets === undefined) throw new Error(`no counter: ${stdout}`);
+    const since = packets - this.#unnoted;
+    this.#unnoted = packets;
+    return since;
+  }
+
+  /** What the kernel counted of its own drops: on the way to the stack, and while it puts fragments together. */
+  async #kernelCounters(): Promise<string> {
+    const files = 'cat /proc/net/softnet_stat; grep -E "Reasm|InDiscards" /proc/net/snmp6; grep ^Ip: /proc/net/snmp';
+    return (await this.device.run(['sh', '-c', files])).stdout;
   }
 
   /**
    * The sender stays on one processor, where packets are handled in order: once the fence is noted, all before it are done. What
-   * arrived is listed first, so a listing with the fence among it holds all that passed.
+   * arrived is listed first, so a listing with the fence among it holds all that came of it.
    */
-  async #notedUntil(fence: number): Promise<Noted> {
+  async #notedUntil(fence: number): Promise<Notes> {
     const until = Date.now() + longest;
     for (;;) {
       const noted = await this.#noted();
-      if (noted.arrived.has(fence)) return noted;
+      // A set that is made larger or smaller meanwhile may leave out a number of its list: nothing leaves it, so both lists together are right.
+      if (noted.arrived.has(fence)) return joined(noted, await this.#noted());
       if (Date.now() > until) throw new Error('the fence packet never reached the device');
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
   }
 
-  async #noted(): Promise<Noted> {
+  async #noted(): Promise<Notes> {
     const { stdout } = await runQuickly(this.device, ['nft', '-j', 'list', 'sets', 'table', 'inet', 'recorder']);
     const listing = JSON.parse(stdout) as { nftables: { set?: { name: string; elem?: number[] } }[] };
     const sets = listing.nftables.flatMap(({ set }) => (set === undefined ? [] : [set]));
-    const [first, second] = sets;
-    if (first?.name !== 'arrived' || second?.name !== 'passed') throw new Error(`not in this order: ${stdout}`);
-    return { arrived: new Set(first.elem), passed: new Set(second.elem) };
+    if (sets.map(({ name }) => name).join() !== notes.join()) throw new Error(`not in this order: ${stdout}`);
+    return notesOf((name) => new Set(sets.find((set) => set.name === name)?.elem));
   }
 
   async close(): Promise<void> {
     await Promise.all([this.device.close(), this.peer.close(), this.#container?.namespace.close()]);
   }
+}
+
+const notesOf = (of: (name: keyof Notes) => ReadonlySet<number>): Notes => ({
+  arrived: of('arrived'),
+  followed: of('followed'),
+  whole: of('whole'),
+  passed: of('passed'),
+});
+
+const joined = (one: Notes, other: Notes): Notes => notesOf((name) => new Set([...one[name], ...other[name]]));
+
+/** What of a probe the filter has not seen, though it was sent. */
+function missing({ arrived, followed, whole }: Notes, id: number, { fragmented }: Shape): string | undefined {
+  if (!arrived.has(id)) return fragmented === true ? 'the first fragment' : 'all';
+  if (fragmented === true && !followed.has(id)) return 'the second fragment';
+  return whole.has(id) ? undefined : 'what the kernel should have put together';
 }
 
 const fencePacket = {
