@@ -4,9 +4,9 @@ import { expect, it } from 'vitest';
 import { clientFamilies } from './client-commands.ts';
 import { addFamilies } from './command-line/family.ts';
 
-const added = (word: string | undefined): readonly string[] => {
+const added = (...args: readonly string[]): readonly string[] => {
   const program = new Command('ringfence');
-  addFamilies(program, clientFamilies, word);
+  addFamilies(program, clientFamilies, args);
   return program.commands.map((command) => command.name());
 };
 
@@ -22,9 +22,20 @@ it('a word of a family brings its family only, any other word and none bring all
   expect(added('group')).toEqual(['group']);
   expect(added('whoami')).toContain('profile');
   expect(added('whoami')).not.toContain('group');
-  const all = added(undefined);
+  const all = added();
   expect(all).toContain('completion');
   expect(new Set(all).size).toBe(all.length);
   expect(added('grup')).toEqual(all);
   expect(added('completion')).toEqual(all);
+});
+
+it('what may follow a half-typed command is asked of its family only, where that is known', () => {
+  expect(added('names', '--', 'group', 'show')).toEqual(['group', 'completion', 'names']);
+  const all = added();
+  expect(added('names', '--', 'grup', 'show')).toEqual(all);
+  expect(added('names', '--', '--org', 'acme', 'group', 'show')).toEqual(all);
+  expect(added('names', '--')).toEqual(all);
+  expect(added('names')).toEqual(all);
+  expect(added('names', 'group')).toEqual(all);
+  expect(added('group', '--', 'names')).toEqual(['group']);
 });

@@ -44,7 +44,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },
   // These describe all commands, so they need all of them.
-  { words: [], add: addCompletionCommands },
+  { words: [], tells: 'names', add: addCompletionCommands },
   { words: [], add: addReferenceCommand },
 ];
 

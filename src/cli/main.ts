@@ -39,7 +39,7 @@ First steps:
   $ ringfence group create web --in https --applies-to label:web
   $ ringfence status                        # is it in force, and where not?`;
 
-function build(word: string | undefined): Command {
+function build(args: readonly string[]): Command {
   const program = new Command('ringfence')
     .description('Security groups for fleets of Linux devices.')
     .version(programVersion, '-v, --version', 'print the version')
@@ -49,7 +49,7 @@ function build(word: string | undefined): Command {
     .addHelpText('after', firstSteps)
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .exitOverride();
-  addFamilies(program, families, word);
+  addFamilies(program, families, args);
   return program;
 }
 
@@ -84,7 +84,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 try {
   if (!(await runIfAgent(process.argv.slice(2)))) {
-    const program = build(process.argv[2]);
+    const program = build(process.argv.slice(2));
     dropRefusals(program, process.env);
     await program.parseAsync(process.argv);
   }

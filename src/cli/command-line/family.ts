@@ -4,11 +4,18 @@ import type { Command } from 'commander';
 export interface Family {
   /** The first words of its commands, all of them or none. */
   readonly words: readonly string[];
+  /** Of a family without words: the command of it that tells of the command line after `--`, which begins with a word of that command's family. */
+  readonly tells?: string;
   readonly add: (program: Command) => void;
 }
 
-/** Adds what the first word needs: its own family, or all where it is no family's, as in help and in a slip of the pen. */
-export function addFamilies(program: Command, families: readonly Family[], word: string | undefined): void {
-  const own = families.filter(({ words }) => word !== undefined && words.includes(word));
-  for (const { add } of own.length > 0 ? own : families) add(program);
+/** Adds what the command line needs: the family of its first word, or all where it is no family's, as in help and in a slip of the pen. */
+export function addFamilies(program: Command, families: readonly Family[], args: readonly string[]): void {
+  const [word, separator, about] = args;
+  const telling = word !== undefined && separator === '--' ? families.filter(({ tells }) => tells === word) : [];
+  const own = familiesOf(families, telling.length > 0 ? about : word);
+  for (const { add } of own.length > 0 ? [...own, ...telling] : families) add(program);
 }
+
+const familiesOf = (families: readonly Family[], word: string | undefined): readonly Family[] =>
+  families.filter(({ words }) => word !== undefined && words.includes(word));
