@@ -1,6 +1,7 @@
 /** Owns the way from a header or a cookie to who is asking. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
 import type { CallerLookups } from '../store/contract/caller-lookups.ts';
+import type { Sight, Subject } from '../store/contract/access.ts';
 import type { EnrollmentKeys } from '../store/contract/enrollment-keys.ts';
 import type { Credential, Timestamp } from '../store/contract/records.ts';
 import { isSignedToken, type Rejected, type VerifyToken } from './oidc.ts';
@@ -45,8 +46,17 @@ export interface Presented {
   readonly session?: string | undefined;
 }
 
-/** Says who the credential stands for at this moment; undefined for none, an unknown, revoked or expired one. */
-export type Authenticate = (presented: Presented) => Promise<Principal | Rejected | undefined>;
+export interface Caller {
+  /** Undefined for no credential, an unknown, revoked or expired one. */
+  readonly principal: Principal | Rejected | undefined;
+  /** What it sees of the subject, where the read that found it told so. */
+  readonly sight?: Sight;
+}
+
+/** Says who the credential stands for at this moment. Who is about to be asked for a subject names it: mostly one read tells both. */
+export type Authenticate = (presented: Presented, subject?: Subject) => Promise<Caller>;
+
+const nobody: Caller = { principal: undefined };
 
 const bearer = /^bearer +([^\s]+) *$/i;
 /** Longer than any credential we know, a signed token included. */
@@ -77,17 +87,25 @@ export function authenticator(
   enrollmentKeys: Pick<EnrollmentKeys, 'authenticate'>,
   { verify, sessions }: { readonly verify?: VerifyToken | undefined; readonly sessions?: BrowserSessions | undefined },
 ): Authenticate {
-  return async ({ authorization, session }) => {
-    if (authorization === undefined)
-      return session === undefined ? undefined : sessions?.authenticate(session, lookups.sessions);
-    if (authorization.length > longest) return undefined;
-    const secret = bearer.exec(authorization)?.[1];
-    if (secret === undefined) return undefined;
-    if (verify !== undefined && isSignedToken(secret)) return await vouchedFor(secret, verify, lookups);
-    const digest = digestOf(secret);
-    if (!isEnrollmentKey(secret)) return await lookups.tokens.authenticate(digest);
+  const ofToken = async (digest: Uint8Array, subject: Subject | undefined): Promise<Caller> => {
+    if (subject === undefined) return { principal: await lookups.tokens.authenticate(digest) };
+    const found = await lookups.tokens.authenticateFor(digest, subject);
+    return found === undefined ? nobody : { principal: found.credential, sight: found.sight };
+  };
+  const ofKey = async (digest: Uint8Array): Promise<Caller> => {
     const key = await enrollmentKeys.authenticate(digest);
-    if (key === undefined) return undefined;
-    return { kind: 'enrollment', key_id: key.id, user_id: key.user_id, organization_id: key.organization_id };
+    if (key === undefined) return nobody;
+    const { id: key_id, user_id, organization_id } = key;
+    return { principal: { kind: 'enrollment', key_id, user_id, organization_id } };
+  };
+  return async ({ authorization, session }, subject) => {
+    if (authorization === undefined)
+      return session === undefined ? nobody : { principal: await sessions?.authenticate(session, lookups.sessions) };
+    if (authorization.length > longest) return nobody;
+    const secret = bearer.exec(authorization)?.[1];
+    if (secret === undefined) return nobody;
+    if (verify !== undefined && isSignedToken(secret)) return { principal: await vouchedFor(secret, verify, lookups) };
+    const digest = digestOf(secret);
+    return isEnrollmentKey(secret) ? ofKey(digest) : ofToken(digest, subject);
   };
 }

@@ -13,6 +13,8 @@ import {
 } from '../../../policy/ids.ts';
 import { groupReader, type Principal } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
+import type { Seen, Sight, Subject } from '../../store/contract/access.ts';
+import type { GroupRecord } from '../../store/contract/records.ts';
 import type { Membership } from '../../store/contract/members.ts';
 import type { Params, PathVariables, Subjects } from '../call.ts';
 import { HttpError, notFound } from '../errors.ts';
@@ -31,19 +33,41 @@ const doors: { readonly [Name in keyof PathVariables]: (text: unknown) => PathVa
 
 const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(doors, name);
 
-/** Every variable of the path through its door; 400 for one that is no id. */
-export function parseVariables(given: Readonly<Record<string, unknown>>): Partial<PathVariables> {
-  const parse = <Name extends keyof PathVariables>(name: Name): Pick<PathVariables, Name> => {
-    try {
-      return { [name]: doors[name](given[name]) } as Pick<PathVariables, Name>;
-    } catch (error) {
-      if (error instanceof NotAnId) throw new HttpError('malformed_path', `The path is malformed: ${error.message}.`);
-      throw error;
-    }
-  };
+/** Every variable of the path through its door; for one that is no id, the answer to whoever may be told. */
+export function parseVariables(given: Readonly<Record<string, unknown>>): Partial<PathVariables> | HttpError {
+  const parse = <Name extends keyof PathVariables>(name: Name): Pick<PathVariables, Name> =>
+    ({ [name]: doors[name](given[name]) }) as Pick<PathVariables, Name>;
   const variables: Partial<PathVariables> = {};
-  for (const name of Object.keys(given)) if (isVariable(name)) Object.assign(variables, parse(name));
+  try {
+    for (const name of Object.keys(given)) if (isVariable(name)) Object.assign(variables, parse(name));
+  } catch (error) {
+    if (error instanceof NotAnId) return new HttpError('malformed_path', `The path is malformed: ${error.message}.`);
+    throw error;
+  }
   return variables;
+}
+
+/** What the path names that can be read together with the credential. */
+export function subjectOf(id: OperationId, variables: Partial<PathVariables> | HttpError): Subject | undefined {
+  const { subject, effect } = operations[id];
+  if (variables instanceof HttpError || variables.org_id === undefined) return undefined;
+  const { org_id: org, sg_id, device_id } = variables;
+  switch (subject) {
+    case 'group':
+    case 'user group':
+    case 'standing or deleted group':
+      return sg_id === undefined ? undefined : { kind: 'group', org, id: sg_id };
+    case 'device':
+      // Of what devices say about themselves the token tells enough, and many come at once.
+      return device_id === undefined || effect === 'report' ? undefined : { kind: 'device', org, id: device_id };
+    case 'enrollment key':
+    case 'token':
+    case 'user':
+    case undefined:
+      return undefined;
+    default:
+      return subject satisfies never;
+  }
 }
 
 /** Whether these are all the variables of the operation's path. */
@@ -60,6 +84,12 @@ function need<Name extends keyof PathVariables>(variables: Partial<PathVariables
   return value;
 }
 
+/** Who asks, by a good credential, and what is known already of what the path names. */
+interface Applicant {
+  readonly principal: Principal;
+  readonly sight: Sight | undefined;
+}
+
 /** What the database says about the path: the caller's place in the organization, and the thing that is named. */
 interface Found {
   readonly membership?: Membership | undefined;
@@ -71,19 +101,26 @@ interface Found {
 /** Reads what the path names, in as few questions as there can be. */
 async function look(
   operation: Operation,
-  principal: Principal,
+  { principal, sight }: Applicant,
   variables: Partial<PathVariables>,
   lookups: Lookups,
 ): Promise<Found> {
   const me = principal.user_id;
   const { org_id } = variables;
   const place = org_id === undefined ? undefined : () => lookups.membership(org_id, me);
+  const groupOf = async (): Promise<Seen<GroupRecord>> =>
+    sight?.group ??
+    lookups.group({
+      org: need(variables, 'org_id'),
+      user: me,
+      id: need(variables, 'sg_id'),
+      reader: groupReader(principal),
+    });
   const { subject } = operation;
   switch (subject) {
     case 'group':
     case 'user group': {
-      const sight = { org: need(variables, 'org_id'), user: me, id: need(variables, 'sg_id') };
-      const { membership, thing } = await lookups.group({ ...sight, reader: groupReader(principal) });
+      const { membership, thing } = await groupOf();
       const hidden = thing === undefined || (subject === 'user group' && thing.user_id === undefined);
       if (hidden) return { membership, subjects: {}, missing: 'group' };
       return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };
@@ -91,7 +128,7 @@ async function look(
     case 'standing or deleted group': {
       const [org, id] = [need(variables, 'org_id'), need(variables, 'sg_id')];
       const reader = groupReader(principal);
-      const { membership, thing } = await lookups.group({ org, user: me, id, reader });
+      const { membership, thing } = await groupOf();
       if (thing !== undefined) return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };
       const deleted = await lookups.store.history.deletedGroup(org, id, reader);
       if (deleted === undefined) return { membership, subjects: {}, missing: 'group' };
@@ -101,7 +138,8 @@ async function look(
       // Of what a device says about itself its token tells enough, and the write whether the device is still there.
       const speaker = principal.kind === 'device' ? principal.device_id : undefined;
       if (operation.effect === 'report' && speaker === variables.device_id) return { subjects: {} };
-      const { membership, thing } = await lookups.device(need(variables, 'org_id'), me, need(variables, 'device_id'));
+      const { membership, thing } =
+        sight?.device ?? (await lookups.device(need(variables, 'org_id'), me, need(variables, 'device_id')));
       if (thing === undefined) return { membership, subjects: {}, missing: 'device' };
       return { membership, subjects: { device: thing.stored, user_id: thing.user_id } };
     }
@@ -160,15 +198,16 @@ function rolesTowards({ subjects }: Found, principal: Principal): Role[] {
  */
 export async function admit(
   id: OperationId,
-  principal: Principal,
+  caller: Applicant,
   variables: Partial<PathVariables>,
   lookups: Lookups,
 ): Promise<Subjects> {
   const operation = operations[id];
+  const { principal } = caller;
   if (principal.kind === 'user' && principal.scope === 'read-only' && operation.effect !== 'read') {
     throw new HttpError('forbidden', 'This token is read-only.');
   }
-  const found = await look(operation, principal, variables, lookups);
+  const found = await look(operation, caller, variables, lookups);
   const roles = placeOf(principal, variables, found);
   if (variables.org_id !== undefined && roles.has('stranger')) throw notFound('organization');
   const best = decideRights(id, roles, { organizationOwned: true, ownDevice: true });

@@ -12,7 +12,7 @@ import { addressOf, subscriberOf, type Addressed } from '../request/address.ts';
 import { sessionCookie } from '../request/cookies.ts';
 import { refuseForgery } from '../request/csrf.ts';
 import { within } from '../request/deadline.ts';
-import { admit, parseVariables } from './admit.ts';
+import { admit, parseVariables, subjectOf } from './admit.ts';
 import type { Lookups } from './lookups.ts';
 import type { RequestLimits } from './request-limits.ts';
 
@@ -50,7 +50,8 @@ async function enter(
     throw unauthenticated(false);
   }
   limits.presented(presented, address);
-  const principal = await lookups.authenticate(presented);
+  const variables = parseVariables(request.params);
+  const { principal, sight } = await lookups.authenticate(presented, subjectOf(id, variables));
   if (principal === undefined || principal.kind === 'rejected') {
     // One that nobody can judge right now has not failed.
     if (principal?.retryAfterSeconds === undefined) limits.failed(address);
@@ -58,8 +59,8 @@ async function enter(
     throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);
   }
   limits.admitted(principal, presented);
-  const variables = parseVariables(request.params);
-  return { principal, variables, subjects: await admit(id, principal, variables, lookups) };
+  if (variables instanceof HttpError) throw variables;
+  return { principal, variables, subjects: await admit(id, { principal, sight }, variables, lookups) };
 }
 
 export class Entrance {

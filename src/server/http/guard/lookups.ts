@@ -1,25 +1,35 @@
 /** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
-import type { Authenticate, Presented } from '../../identity/authenticate.ts';
+import type { Authenticate, Caller, Presented } from '../../identity/authenticate.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
 import type { CallerLookups } from '../../store/contract/caller-lookups.ts';
 import type { GroupReader } from '../../store/contract/groups.ts';
 import type { Membership } from '../../store/contract/members.ts';
-import type { Seen } from '../../store/contract/access.ts';
+import type { Seen, Subject } from '../../store/contract/access.ts';
 import type { Store } from '../../store/contract/store.ts';
 
-interface Sight<Id> {
+interface View<Id> {
   readonly org: OrganizationId;
   readonly user: UserId;
   readonly id: Id;
 }
 
-interface GroupSight extends Sight<GroupId> {
+interface GroupView extends View<GroupId> {
   readonly reader: GroupReader;
 }
 
-const nameOf = <Id extends string>({ org, user, id }: Sight<Id>): string => `${org}/${id}/${user}`;
+const nameOf = <Id extends string>({ org, user, id }: View<Id>): string => `${org}/${id}/${user}`;
+
+interface Question {
+  readonly presented: Presented;
+  readonly subject: Subject | undefined;
+}
+
+function nameOfQuestion({ presented: { authorization, session }, subject }: Question): string {
+  const credential = authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`;
+  return subject === undefined ? credential : `${subject.org}/${subject.id} ${credential}`;
+}
 
 /** Reads that share nothing but their time: those for one key are one, and none waits for another. */
 const each = <Key, Answer>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Answer>): Ask<Key, Answer> =>
@@ -28,37 +38,34 @@ const each = <Key, Answer>(nameOfKey: (key: Key) => string, look: (key: Key) => 
 
 export class Lookups {
   readonly store: Store;
-  readonly #callers: CallerLookups;
-  readonly #principals: Ask<Presented, Awaited<ReturnType<Authenticate>>>;
-  readonly #groups: Ask<GroupSight, Seen<GroupRecord>>;
-  readonly #devices: Ask<Sight<DeviceId>, Seen<DeviceRecord>>;
+  readonly #members: CallerLookups['members'];
+  readonly #callers: Ask<Question, Caller>;
+  readonly #groups: Ask<GroupView, Seen<GroupRecord>>;
+  readonly #devices: Ask<View<DeviceId>, Seen<DeviceRecord>>;
 
   constructor(store: Store, callers: CallerLookups, authenticate: Authenticate) {
     this.store = store;
-    this.#callers = callers;
+    this.#members = callers.members;
     this.#groups = each(
-      (sight) => `${nameOf(sight)}/${sight.reader ?? ''}`,
+      (view) => `${nameOf(view)}/${view.reader ?? ''}`,
       ({ org, id, ...caller }) => store.access.group(org, caller, id),
     );
     this.#devices = each(nameOf, ({ org, user, id }) => store.access.device(org, user, id));
-    this.#principals = each(
-      ({ authorization, session }) =>
-        authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`,
-      authenticate,
-    );
+    this.#callers = each(nameOfQuestion, ({ presented, subject }) => authenticate(presented, subject));
   }
 
-  authenticate(presented: Presented): ReturnType<Authenticate> {
-    return this.#principals.get(presented);
+  /** Who asks, and often at once what it sees of the subject. */
+  authenticate(presented: Presented, subject?: Subject): Promise<Caller> {
+    return this.#callers.get({ presented, subject });
   }
 
   membership(org: OrganizationId, user: UserId): Promise<Membership | undefined> {
-    return this.#callers.members.of(org, user);
+    return this.#members.of(org, user);
   }
 
   /** A group that the reader may see, and the user's place in the organization. */
-  group(sight: GroupSight): Promise<Seen<GroupRecord>> {
-    return this.#groups.get(sight);
+  group(view: GroupView): Promise<Seen<GroupRecord>> {
+    return this.#groups.get(view);
   }
 
   device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Seen<DeviceRecord>> {

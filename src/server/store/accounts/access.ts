@@ -4,44 +4,69 @@ import type { Context } from '../write/context.ts';
 import { stored } from '../write/quick.ts';
 import type { DeviceRecord, GroupRecord, MemberRole } from '../contract/records.ts';
 import { isVisible, roleOf } from '../schema/fragments.ts';
-import { inOrg, statement } from '../postgres/sql.ts';
-import type { Access, Seen } from '../contract/access.ts';
+import { statement, type Statement } from '../postgres/sql.ts';
+import type { Access, Seen, Sight, Subject } from '../contract/access.ts';
 
-interface Row {
+export interface SeenRow {
+  /** Whether the organization exists. */
+  readonly is_there: boolean;
   readonly role: MemberRole | null;
-  readonly id: string | null;
-  readonly user_id: string | null;
+  readonly thing_id: string | null;
+  readonly thing_user_id: string | null;
   readonly revision: number | null;
   readonly body: string | null;
 }
 
-/** Values: organization, user, id; for a group also its reader. No row: no such organization. */
-const look = (thing: string, condition: string): string =>
-  `SELECT ${roleOf('$2', 'o.id')} AS role, t.id, t.user_id, t.revision, t.body
-   FROM organizations o LEFT JOIN ${thing} t ON t.id = $3 AND ${inOrg('t')} ${condition} WHERE o.id = $1`;
+const tables = { device: 'devices', group: 'security_groups' } as const;
 
-const lookAtDevice = statement<Row>('look_at_device', look('devices', ''));
-const lookAtGroup = statement<Row>('look_at_group', look('security_groups', `AND ${isVisible('t', '$4')}`));
+/** Who looks at what, in SQL. `reader`: whose own groups are shown. */
+interface Look {
+  readonly kind: Subject['kind'];
+  readonly org: string;
+  readonly id: string;
+  readonly user: string;
+  readonly reader: string;
+}
 
-function seen<T>(row: Row | undefined): Seen<T> {
-  if (row === undefined) return { membership: undefined, thing: undefined };
-  const { role, id, user_id, revision, body } = row;
+/** The columns of `SeenRow`, and what they are taken from, beside the row that asks. */
+export const look = ({ kind, org, id, user, reader }: Look): { readonly columns: string; readonly from: string } => ({
+  columns: `o.id IS NOT NULL AS is_there, ${roleOf(user, 'o.id')} AS role, s.id AS thing_id, s.user_id AS thing_user_id, s.revision, s.body`,
+  from: `LEFT JOIN organizations o ON o.id = ${org} LEFT JOIN ${tables[kind]} s ON s.id = ${id} AND (s.org_id = ${org}) IS TRUE
+    ${kind === 'group' ? `AND ${isVisible('s', reader)}` : ''}`,
+});
+
+/** Values: organization, user, id, reader. */
+function lookAt(kind: Subject['kind']): Statement<SeenRow> {
+  const { columns, from } = look({ kind, org: 'a.org_id', id: 'a.id', user: 'a.user_id', reader: 'a.reader' });
+  const asked = 'SELECT $1::uuid AS org_id, $2::uuid AS user_id, $3::uuid AS id, $4::uuid AS reader';
+  return statement(`look_at_${kind}`, `SELECT ${columns} FROM (${asked}) AS a ${from}`);
+}
+
+const lookAtDevice = lookAt('device');
+const lookAtGroup = lookAt('group');
+
+function seen<T>(row: SeenRow | undefined): Seen<T> {
+  if (row?.is_there !== true) return { membership: undefined, thing: undefined };
+  const { role, thing_id, thing_user_id, revision, body } = row;
   return {
     membership: { role: role ?? undefined },
     thing:
-      id === null
+      thing_id === null
         ? undefined
         : {
-            user_id: user_id === null ? undefined : parseUserId(user_id),
-            stored: stored<T>({ id, revision: revision ?? 0, body: body ?? '' }),
+            user_id: thing_user_id === null ? undefined : parseUserId(thing_user_id),
+            stored: stored<T>({ id: thing_id, revision: revision ?? 0, body: body ?? '' }),
           },
   };
 }
 
+export const sightOf = (kind: Subject['kind'], row: SeenRow): Sight =>
+  kind === 'group' ? { group: seen<GroupRecord>(row) } : { device: seen<DeviceRecord>(row) };
+
 export function accessIn({ reads }: Context): Access {
   return {
     async device(org, user, id) {
-      const [row] = await reads.run(lookAtDevice, [org, user, id]);
+      const [row] = await reads.run(lookAtDevice, [org, user, id, null]);
       return seen<DeviceRecord>(row);
     },
     async group(org, { user, reader }, id) {

@@ -10,8 +10,10 @@ import type { Runner } from '../postgres/connection.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
 import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts';
 import { noteRevoked } from '../schema/fragments.ts';
-import { pageValues, statement } from '../postgres/sql.ts';
-import type { NewToken, Tokens } from '../contract/tokens.ts';
+import { pageValues, statement, type Statement } from '../postgres/sql.ts';
+import type { Subject } from '../contract/access.ts';
+import { look, sightOf, type SeenRow } from './access.ts';
+import type { Digest, NewToken, Tokens } from '../contract/tokens.ts';
 import type { Patient } from '../contract/caller-lookups.ts';
 
 interface TokenRow {
@@ -30,13 +32,29 @@ const columns = 'id, user_id, org_id, device_id, name, scope, expires_at, last_u
 
 type AuthenticatedRow = TokenRow & { readonly username: string; readonly is_admin: boolean };
 
-/** Values: digests in hexadecimal, now. `n` says which of them, from 1. */
-const authenticate = statement<AuthenticatedRow & { readonly n: number }>(
+/** The tokens of the digests `d.hex` that are good at `$2`. `d.n` says which of them, from 1. */
+const known = (asked: string, sight?: { readonly columns: string; readonly from: string }): string =>
+  `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin ${sight === undefined ? '' : `, ${sight.columns}`}
+   FROM ${asked} JOIN tokens t ON t.digest = decode(d.hex, 'hex') JOIN users u ON u.id = t.user_id ${sight?.from ?? ''}
+   WHERE (t.expires_at IS NULL OR t.expires_at > $2) AND u.removed_at IS NULL`;
+
+type WithNumber<Row> = Row & { readonly n: number };
+
+/** Values: digests in hexadecimal, now. */
+const authenticate = statement<WithNumber<AuthenticatedRow>>(
   'authenticate',
-  `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin
-   FROM unnest($1::text[]) WITH ORDINALITY AS d (hex, n) JOIN tokens t ON t.digest = decode(d.hex, 'hex') JOIN users u ON u.id = t.user_id
-   WHERE (t.expires_at IS NULL OR t.expires_at > $2) AND u.removed_at IS NULL`,
+  known('unnest($1::text[]) WITH ORDINALITY AS d (hex, n)'),
 );
+
+/** Values: digests in hexadecimal, now, an organization for each, a thing in it for each. */
+function authenticateFor(kind: Subject['kind']): Statement<WithNumber<AuthenticatedRow & SeenRow>> {
+  // As `groupReader` has it: a device's token shows nobody's own groups.
+  const reader = '(CASE WHEN t.device_id IS NULL THEN t.user_id END)';
+  const seen = look({ kind, org: 'd.org_id', id: 'd.id', user: 't.user_id', reader });
+  const asked = 'unnest($1::text[], $3::uuid[], $4::uuid[]) WITH ORDINALITY AS d (hex, org_id, id, n)';
+  return statement(`authenticate_for_${kind}`, known(asked, seen));
+}
+const authenticateForEach = { device: authenticateFor('device'), group: authenticateFor('group') } as const;
 
 /** Values: id, digest, user, name, scope, expiry, now. No row: no such user. */
 export const insertToken = statement<TokenRow>(
@@ -116,7 +134,7 @@ function credential(row: AuthenticatedRow): Credential {
   };
 }
 
-const found = (row: TokenRow | undefined): TokenRecord =>
+const existing = (row: TokenRow | undefined): TokenRecord =>
   row === undefined ? refuse({ code: 'not_found', what: 'token' }) : record(row);
 
 /** Uses seen since they were last written down: a request must not cost a write. */
@@ -158,29 +176,66 @@ async function checkCount(tx: Runner, context: Context, user: string): Promise<v
   if (await isFull()) refuse({ code: 'limit_reached', what: 'tokens', limit });
 }
 
+interface Question {
+  readonly hex: string;
+  readonly org: string;
+  readonly id: string;
+}
+
+const hexOf = (digest: Digest): string => Buffer.from(digest).toString('hex');
+
+/** The row of each that was asked about, by its number. */
+function inOrder<Row>(asked: readonly unknown[], rows: readonly WithNumber<Row>[]): readonly (Row | undefined)[] {
+  const byNumber = new Map(rows.map((row) => [row.n, row]));
+  return asked.map((_, index) => byNumber.get(index + 1));
+}
+
 const auditSubject = ({ id }: TokenRecord): AuditSubject => ({ subject_id: id, org_id: null });
 
-export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate'> {
+export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate' | 'authenticateFor'> {
   const { reads, writes, transactions, hints } = context;
   const tellEnded = (id: TokenId): void => hints.tell({ credentials: [id] });
-  const known = new Coalescer<string, AuthenticatedRow | undefined>({
+  const found = new Coalescer<string, AuthenticatedRow | undefined>({
     async read(digests) {
-      const rows = await reads.run(authenticate, [digests, now(context)]);
-      const byNumber = new Map(rows.map((row) => [row.n, row]));
-      return digests.map((_, index) => byNumber.get(index + 1));
+      return inOrder(digests, await reads.run(authenticate, [digests, now(context)]));
     },
   });
   const authenticateBy =
     (ask: Ask<string, AuthenticatedRow | undefined>): Tokens['authenticate'] =>
     async (digest) => {
-      const row = await ask.get(Buffer.from(digest).toString('hex'));
+      const row = await ask.get(hexOf(digest));
       if (row === undefined) return undefined;
       uses.saw(row.id);
       return credential(row);
     };
+  const foundFor = (kind: Subject['kind']) =>
+    new Coalescer<Question, (AuthenticatedRow & SeenRow) | undefined>({
+      nameOf: ({ hex, org, id }) => `${hex}/${org}/${id}`,
+      // A group may be a megabyte: nobody waits for another's.
+      concurrent: true,
+      async read(asked) {
+        const values = [
+          asked.map(({ hex }) => hex),
+          now(context),
+          asked.map(({ org }) => org),
+          asked.map(({ id }) => id),
+        ];
+        return inOrder(asked, await reads.run(authenticateForEach[kind], values));
+      },
+    });
+  const forEach = { device: foundFor('device'), group: foundFor('group') };
+  const authenticateForBy =
+    (patience: 'patient' | 'prompt'): Tokens['authenticateFor'] =>
+    async (digest, { kind, org, id }) => {
+      const row = await forEach[kind][patience].get({ hex: hexOf(digest), org, id });
+      if (row === undefined) return undefined;
+      uses.saw(row.id);
+      return { credential: credential(row), sight: sightOf(kind, row) };
+    };
   return {
-    authenticate: authenticateBy(known.prompt),
-    patient: { authenticate: authenticateBy(known.patient) },
+    authenticate: authenticateBy(found.prompt),
+    authenticateFor: authenticateForBy('prompt'),
+    patient: { authenticate: authenticateBy(found.patient), authenticateFor: authenticateForBy('patient') },
 
     async issue(user, token, audit) {
       const make = async (tx: Runner) => {
@@ -203,18 +258,18 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
     },
 
     async get(id) {
-      return found((await reads.run(getToken, [id]))[0]);
+      return existing((await reads.run(getToken, [id]))[0]);
     },
 
     async rotate(id, digest, audit) {
-      const rotate = async (runner: Runner) => found((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
+      const rotate = async (runner: Runner) => existing((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
       const token = await withAuditEntry(context, audit, rotate, auditSubject);
       tellEnded(token.id);
       return token;
     },
 
     async revoke(id, audit) {
-      const revoke = async (runner: Runner) => found((await runner.run(revokeToken, [id]))[0]);
+      const revoke = async (runner: Runner) => existing((await runner.run(revokeToken, [id]))[0]);
       const token = await withAuditEntry(context, audit, revoke, auditSubject);
       tellEnded(token.id);
       return token;

@@ -12,6 +12,17 @@ export interface Seen<T> {
   readonly thing: { readonly user_id: UserId | undefined; readonly stored: Stored<T> } | undefined;
 }
 
+/** What a path names in an organization. */
+export type Subject =
+  | { readonly kind: 'group'; readonly org: OrganizationId; readonly id: GroupId }
+  | { readonly kind: 'device'; readonly org: OrganizationId; readonly id: DeviceId };
+
+/** What somebody sees of a subject, by its kind. */
+export interface Sight {
+  readonly group?: Seen<GroupRecord>;
+  readonly device?: Seen<DeviceRecord>;
+}
+
 /** What `members.of` and a `get` would say, in one read. */
 export interface Access {
   device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Seen<DeviceRecord>>;

@@ -7,7 +7,7 @@ import type { Users } from './users.ts';
 /** Who is asking, and what they are to an organization. No answer is older than its question. */
 export interface CallerLookups {
   readonly users: Pick<Users, 'forIdentity'>;
-  readonly tokens: Pick<Tokens, 'authenticate'>;
+  readonly tokens: Pick<Tokens, 'authenticate' | 'authenticateFor'>;
   readonly sessions: Pick<Sessions, 'authenticate'>;
   readonly members: Pick<Members, 'of'>;
 }
