@@ -1,7 +1,8 @@
 /** Owns the connections: pipelined lanes for single statements and whole batches, a pool for transactions that must think in between. */
-import { Client, Pool, type ClientConfig, type PoolClient, type QueryResult } from 'pg';
+import { Client, Pool, type ClientConfig, type PoolClient } from 'pg';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError, wasLost } from './failure.ts';
+import { runPrepared, type Querying } from './prepared-query.ts';
 import type { Statement, Value } from './sql.ts';
 import { typeParsers } from './type-parsers.ts';
 
@@ -40,19 +41,14 @@ function checkTexts(values: readonly Value[]): void {
   }
 }
 
-interface Querying {
-  query(config: { name: string; text: string; values: unknown[] }): Promise<QueryResult>;
-}
-
 async function query<Row>(
   client: Querying,
-  { name, text }: Statement<Row>,
+  statement: Statement<Row>,
   values: readonly Value[],
 ): Promise<readonly Row[]> {
   checkTexts(values);
   try {
-    const result = await client.query({ name, text, values: [...values] });
-    return result.rows as Row[];
+    return await runPrepared(client, statement, values);
   } catch (cause) {
     throw toStoreError(cause);
   }

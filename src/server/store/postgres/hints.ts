@@ -8,9 +8,12 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import { clientConfig } from './connection.ts';
+import { runPrepared } from './prepared-query.ts';
+import { statement } from './sql.ts';
 import type { Hint } from '../contract/change-log.ts';
 
 const channel = 'ringfence';
+const notify = statement<never>('notify', `SELECT pg_notify('${channel}', $1)`);
 /** PostgreSQL takes payloads below 8,000 bytes; an entry is at most 80. */
 const maxEntries = 90;
 const retryMs = 500;
@@ -176,7 +179,7 @@ export class Hints {
       while (this.#unsent.size > 0 && !this.#closed) {
         const entries = [...this.#unsent].slice(0, maxEntries);
         for (const entry of entries) this.#unsent.delete(entry);
-        await client.query({ name: 'notify', text: `SELECT pg_notify('${channel}', $1)`, values: [entries.join(' ')] });
+        await runPrepared(client, notify, [entries.join(' ')]);
         await sleep(paceMs);
       }
     } catch (cause) {
