@@ -112,7 +112,8 @@ function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOption
     // Streams, and requests for them, are recorded on their own way.
     if (operation !== 'watchEvents') {
       const [principal, status, ms] = [admitted?.principal, reply.statusCode, reply.elapsedTime];
-      logRequest({ log, metrics }, { id, method, url, operation, principal, status, ms });
+      // Streams are told of a write in this turn of the event loop, and a line in the log wakes whoever reads it: it comes behind them.
+      setImmediate(() => logRequest({ log, metrics }, { id, method, url, operation, principal, status, ms }));
     }
     done();
   });
