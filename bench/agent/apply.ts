@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { systemClock } from '../../src/client/clock.ts';
 import { Enforcer } from '../../src/agent/kernel/enforcer.ts';
 import { RealNft } from '../../src/agent/kernel/real-nft.ts';
+import { NetlinkChannel } from '../../src/agent/netlink/channel.ts';
 import { compile } from '../../src/nft/compile.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
 import { install } from '../../src/nft/plan.ts';
@@ -21,8 +22,10 @@ const where = { interface: parseInterfaceName('rf0'), neighbourDiscovery: true }
 export async function measureApply(): Promise<readonly Goal[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-apply-'));
   const [own, other] = await Promise.all([Namespace.create(), Namespace.create()]);
-  const nft = new RealNft({ clock: systemClock, scratch: folder, prefix: own.inside([]) });
+  const netlink = new NetlinkChannel({ clock: systemClock, prefix: own.inside([]) });
+  const nft = new RealNft({ clock: systemClock, scratch: folder, prefix: own.inside([]), netlink });
   try {
+    netlink.start();
     const rows: (readonly (string | number)[])[] = [];
     let atThousand = 0;
     const goals: Goal[] = [];
@@ -118,7 +121,7 @@ export async function measureApply(): Promise<readonly Goal[]> {
       },
     ];
   } finally {
-    await nft.close();
+    await Promise.all([nft.close(), netlink.close()]);
     await Promise.all([own.close(), other.close()]);
     rmSync(folder, { recursive: true, force: true });
   }

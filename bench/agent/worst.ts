@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Enforcer } from '../../src/agent/kernel/enforcer.ts';
 import { RealNft } from '../../src/agent/kernel/real-nft.ts';
+import { NetlinkChannel } from '../../src/agent/netlink/channel.ts';
 import { heapOptions, keepHeapSmall } from '../../src/agent/host/heap.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import { compile } from '../../src/nft/compile.ts';
@@ -42,8 +43,10 @@ const megabytes = (): number => process.resourceUsage().maxRSS / 1_000;
 /** In a process of its own, with the agent's bounds of its heap, whose memory and time nothing else shares: the policy comes as text, as it does from the server. */
 export async function applyWorst(text: string, prefix: readonly string[]): Promise<Applied> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-worst-'));
-  const nft = new RealNft({ clock: systemClock, scratch: folder, prefix });
+  const netlink = new NetlinkChannel({ clock: systemClock, prefix });
+  const nft = new RealNft({ clock: systemClock, scratch: folder, prefix, netlink });
   try {
+    netlink.start();
     const enforcer = new Enforcer({ nft, random: Math.random });
     const policy = JSON.parse(text) as ReturnType<typeof worstPolicy>;
     const [from, before, meter] = [performance.now(), process.cpuUsage(), new ProcessorMeter(process.pid)];
@@ -58,7 +61,7 @@ export async function applyWorst(text: string, prefix: readonly string[]): Promi
     const verified = performance.now() - from;
     return { inForce, verified, processor, own: (user + system) / 1_000, memory, memoryVerified: megabytes() };
   } finally {
-    await nft.close();
+    await Promise.all([nft.close(), netlink.close()]);
     rmSync(folder, { recursive: true, force: true });
   }
 }

@@ -116,7 +116,8 @@ export async function follow(config: AgentConfig, { version, signal }: { version
   });
   try {
     log('info', 'the agent starts', { version, pid: process.pid, state });
-    // While it comes up, the interfaces are read; if it does not, whoever asks it is told.
+    // While they come up, the interfaces are read; if one does not, whoever asks it is told.
+    netlink.start();
     nft.start().catch(() => {});
     await Promise.all([agent.run({ signal }), reporter.run({ signal }), serverAccess?.run({ signal })]);
     log('info', 'the agent stops; its rules stay in force');

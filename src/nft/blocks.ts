@@ -25,6 +25,37 @@ export const maskOf = (family: Family, length: number): bigint => {
 /** The set in blocks of the largest size that fits all of it; nothing where they would be too many, or the ranges are few. */
 export function blocksOf(ranges: RangeSet, family: Family): Blocks | undefined {
   if (ranges.length < fewest) return undefined;
+  let blocks = known.get(ranges);
+  if (blocks === undefined) {
+    blocks = (family === 4 ? blocksOf4(ranges) : blocksOf6(ranges)) ?? noBlocks;
+    known.set(ranges, blocks);
+  }
+  return blocks === noBlocks ? undefined : blocks;
+}
+
+/** Naming a chain by its content and loading it share the work. */
+const known = new WeakMap<RangeSet, Blocks>();
+const noBlocks: Blocks = { length: 0, firsts: [] };
+
+/** By plain numbers, which take a tenth of the time: most ranges are of this family. */
+function blocksOf4(ranges: RangeSet): Blocks | undefined {
+  let borders = 0;
+  // Behind the last address stands a zero: bits beyond those of an address are left out.
+  for (const { first, last } of ranges) borders |= Number(first) | (Number(last) + 1);
+  const size = (borders & -borders) >>> 0;
+  const most = ranges.length * growth;
+  const firsts: bigint[] = [];
+  for (const { first, last } of ranges) {
+    const from = Number(first);
+    const to = Number(last);
+    if (Math.floor((to - from) / size) >= most - firsts.length) return undefined;
+    firsts.push(first);
+    for (let at = from + size; at <= to; at += size) firsts.push(BigInt(at));
+  }
+  return { length: familyBits(4) - (31 - Math.clz32(size)), firsts };
+}
+
+function blocksOf6(ranges: RangeSet): Blocks | undefined {
   let borders = 0n;
   for (const { first, last } of ranges) borders |= first | (last + 1n);
   const size = borders & -borders;
@@ -34,5 +65,5 @@ export function blocksOf(ranges: RangeSet, family: Family): Blocks | undefined {
     if ((last - first) / size >= BigInt(most - firsts.length)) return undefined;
     for (let at = first; at <= last; at += size) firsts.push(at);
   }
-  return { length: familyBits(family) - (size.toString(2).length - 1), firsts };
+  return { length: familyBits(6) - (size.toString(2).length - 1), firsts };
 }

@@ -3,6 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { createInterface } from 'node:readline';
 import { readFileSync } from 'node:fs';
 import type { ChildProcess } from 'node:child_process';
+import { NetlinkChannel } from '../../src/agent/netlink/channel.ts';
+import { systemClock } from '../../src/client/clock.ts';
 import type { Packet } from '../../src/policy/packet.ts';
 import { runQuickly } from './batch-runner.ts';
 import { connect, hardwareAddress, Namespace } from './netns.ts';
@@ -124,6 +126,8 @@ export interface ProbeRequest {
 /** A device and its peer on one cable. Probes come from any address: the stack's own plausibility checks are off. */
 export class VerdictLab {
   readonly device: Namespace;
+  /** The device's short way to its kernel, as the agent has it. */
+  readonly netlink: NetlinkChannel;
   readonly peer: Namespace;
   readonly #fromPeer: RawSender;
   readonly #fromDevice: RawSender;
@@ -135,6 +139,7 @@ export class VerdictLab {
 
   private constructor(device: Namespace, peer: Namespace) {
     this.device = device;
+    this.netlink = new NetlinkChannel({ clock: systemClock, prefix: device.inside([]) });
     this.peer = peer;
     this.#fromPeer = new RawSender(peer, driver);
     this.#fromDevice = new RawSender(device, driver);
@@ -286,6 +291,7 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
   }
 
   async close(): Promise<void> {
+    await this.netlink.close();
     await Promise.all([this.device.close(), this.peer.close(), this.#container?.namespace.close()]);
   }
 }

@@ -1,4 +1,5 @@
 /** Owns the ways in which a policy under test gets into the kernel: the whole table anew, or an update as the agent makes it. */
+import { changeOverNetlink } from '../../src/agent/kernel/netlink-batch.ts';
 import type { Command, Ruleset } from '../../src/nft/ast.ts';
 import { compile, type CompileOptions } from '../../src/nft/compile.ts';
 import { parseListing, type Installed } from '../../src/nft/listing.ts';
@@ -63,9 +64,11 @@ export async function planFor(lab: VerdictLab, ruleset: Ruleset): Promise<Update
   return planned;
 }
 
-/** One transaction; nothing to do is nothing done. */
+/** One transaction, over netlink as the agent makes it, or through nft where that is left to it; nothing to do is nothing done. */
 export async function load(lab: VerdictLab, commands: readonly Command[]): Promise<void> {
-  if (commands.length > 0) await lab.load(printCommands(commands));
+  if (commands.length === 0) return;
+  lab.netlink.start();
+  if (!(await changeOverNetlink(lab.netlink, commands))) await lab.load(printCommands(commands));
 }
 
 /** From whatever is installed, in steps: stage, flip, collect. */

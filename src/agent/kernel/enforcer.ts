@@ -20,7 +20,7 @@ import { samePolicy } from '../../policy/same.ts';
 import { sameServerAccess } from '../../policy/server-access.ts';
 import { holding, memberUpdate, type Membership } from './member-update.ts';
 import { NftError, type Nft } from './nft.ts';
-import { applyCommands } from './table-model.ts';
+import { outcomeOf } from './table-model.ts';
 import { foreignParts, type TableChange } from './drift.ts';
 
 /** What is to be enforced, and where. */
@@ -72,6 +72,9 @@ export interface Verification extends Inspection {
 export class Unfaithful extends Error {
   readonly code = 'unfaithful';
 }
+
+/** So many commands are worked out in less time than it takes to turn to them. */
+const fewCommands = 64;
 
 /** How often an update is planned anew because what was believed to be installed was not. */
 const attempts = 4;
@@ -298,13 +301,14 @@ export class Enforcer {
 
   async #run(commands: readonly Command[]): Promise<void> {
     if (commands.length === 0) return;
-    await this.#nft.run(commands);
-    if (this.#known === undefined) return;
-    try {
-      this.#known = applyCommands(this.#known, commands);
-    } catch {
-      this.#known = undefined; // The kernel took what our picture of it does not allow: the picture is wrong.
-    }
+    const before = this.#known;
+    // What a long batch leaves is worked out while the kernel takes it.
+    const early = before !== undefined && commands.length > fewCommands;
+    const after = early ? setImmediate().then(() => outcomeOf(before, commands)) : undefined;
+    await Promise.all([this.#nft.run(commands), after]);
+    // Somebody may have been seen at it meanwhile.
+    if (before === undefined || this.#known === undefined) return;
+    this.#known = after === undefined ? outcomeOf(before, commands) : await after;
   }
 
   /** Runs the transactions; false when the kernel refuses one. */

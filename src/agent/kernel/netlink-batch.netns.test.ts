@@ -10,14 +10,18 @@ import {
   accept,
   basesOf,
   goto,
+  makesSet,
+  mapRule,
   rule,
   tableNames,
   targets,
   type Command,
+  type Match,
   type Rule,
   type TableRules,
+  type VerdictMap,
 } from '../../nft/ast.ts';
-import { baseRules, familyMatch, type BaseContent } from '../../nft/base.ts';
+import { baseRules, echo, familyMatch, type BaseContent } from '../../nft/base.ts';
 import { compile } from '../../nft/compile.ts';
 import { parseInterfaceName, parseObjectName, type ObjectName } from '../../nft/names.ts';
 import { canonicalPolicy } from '../../nft/policies.fixture.ts';
@@ -25,9 +29,8 @@ import { printRule } from '../../nft/print.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { ChannelError, NetlinkChannel } from '../netlink/channel.ts';
 import { eachAttribute } from '../netlink/message.ts';
-import { changeOverNetlink } from './netlink-batch.ts';
+import { batchOf, changeOverNetlink } from './netlink-batch.ts';
 import { RealNft } from './real-nft.ts';
-import { ruleExpressions } from './rule-messages.ts';
 
 const [map, inA, inB] = ['peers4', 'in-a', 'in-b'].map((name) => parseObjectName(name));
 if (map === undefined || inA === undefined || inB === undefined) throw new Error('no names');
@@ -112,7 +115,7 @@ const small: readonly Rule[] = eachOnce([
   rule([{ kind: 'protocol', protocol: 17 }], goto(helper), inA),
 ]);
 
-/** Rules of drawn policies that have a form here, each once: so many of each table. */
+/** Rules of drawn policies that make no set, each once: so many of each table. */
 function drawnRules(count: number): readonly Rule[] {
   const policies = fc.sample(canonicalPolicy, { numRuns: 25, seed: 48 });
   const compiled = policies.map((policy) =>
@@ -121,7 +124,7 @@ function drawnRules(count: number): readonly Rule[] {
   const tables = [compiled, compiled.flatMap(({ forward }) => forward ?? [])];
   return tables.flatMap((rulesets: readonly TableRules[]) => {
     const chains = rulesets.flatMap((rules) => [...basesOf(rules), ...rules.helpers]);
-    return eachOnce(chains.flatMap(({ rules }) => rules).filter((each) => ruleExpressions(each))).slice(0, count);
+    return eachOnce(chains.flatMap(({ rules }) => rules).filter((each) => !makesSet(each))).slice(0, count);
   });
 }
 
@@ -219,12 +222,47 @@ describe('rules', () => {
     expect(channel.running).toBe(false);
   });
 
-  test('that make sets, and more than a few, are left to nft', async () => {
-    const ranges = [1n, 3n, 7n].map((address) => ({ first: address, last: address }));
-    const wide = rule([{ kind: 'address', family: 4, side: 'saddr', ranges }], accept);
-    const many = Array.from({ length: 65 }, () => rule([], accept));
-    expect(await expressions(helper)).toEqual([]);
-    for (const rules of [[wide], many]) expect(await changeOverNetlink(channel, load(helper, rules))).toBe(false);
+  test('that no policy makes are left to nft', async () => {
+    const family: Match = { kind: 'family', family: 4 };
+    const tcp: Match = { kind: 'protocol', protocol: 6 };
+    const hop: Match = { kind: 'hopLimit', value: 255 };
+    const port: Match = { kind: 'ports', from: 1, to: 1, transport: 'tcp' };
+    const address: Match = { kind: 'address', family: 4, side: 'saddr', ranges: [{ first: 1n, last: 1n }] };
+    const entries = [{ from: 1, to: 9, verdict: accept }];
+    const byPort: VerdictMap = { kind: 'portMap', transport: 'tcp', entries };
+    const byAddress: VerdictMap = {
+      kind: 'addressMap',
+      family: 4,
+      side: 'saddr',
+      entries: [{ first: 1n, last: 9n, verdict: accept }],
+    };
+    const lost: readonly Rule[] = [
+      ...[address, echo[4]].map((match) => rule([family, match], accept)),
+      ...[port, echo[4], { kind: 'notSyn' } as const].map((match) => rule([tcp, match], accept)),
+      rule([hop], accept),
+      rule([{ kind: 'ports', from: 1, to: 1, original: true }], accept),
+      rule([tcp], byPort),
+      rule([family], byAddress),
+      rule([], { ...byPort, transport: 'th', original: true }),
+      mapRule([family], { family: 4, side: 'saddr', map: helper }, accept),
+    ];
+    expect(await expressions(helper)).toEqual([]); // And the helper runs.
+    for (const each of lost) expect(await changeOverNetlink(channel, load(helper, [each]))).toBe(false);
+  });
+
+  test('are refused whole where the kernel refuses one, however many it complains about', async () => {
+    expect(await expressions(helper)).toEqual([]); // And the helper runs.
+    await nft.run([{ kind: 'addTable' }]);
+    const many = Array.from({ length: 30_000 }, () => rule([], accept));
+    const asked = batchOf([{ kind: 'addChain', name: viaNft }, ...load(helper, many)])?.run(channel);
+    await expect(asked).rejects.toMatchObject({ code: 'refused', errno: 2 });
+    const pid = channel.pid;
+    expect(await changeOverNetlink(channel, [{ kind: 'addChain', name: helper }, ...load(helper, many)])).toBe(true);
+    expect(channel.pid).toBe(pid);
+    const { stdout } = await namespace.run(['nft', 'list', 'chains']);
+    expect(stdout).toContain('helper');
+    expect(stdout).not.toContain('via-nft');
+    expect(await expressions(helper)).toHaveLength(many.length);
   });
 
   test('are added again by nobody where it is not clear whether they were added', async () => {
@@ -234,5 +272,11 @@ describe('rules', () => {
     await expect(added).rejects.toMatchObject({ code: 'interrupted' });
     const replaced = changeOverNetlink(broken, [{ kind: 'flushChain', name: helper }, ...load(helper, small)]);
     expect(await replaced).toBe(false);
+    const rebuilt = [{ kind: 'addTable' }, { kind: 'deleteTable' }, { kind: 'addTable' }] as const;
+    expect(await changeOverNetlink(broken, [...rebuilt, ...load(helper, small)])).toBe(false);
+    const elsewhere = rebuilt.map((command) => ({ ...command, table: 'service-forward' as const }));
+    await expect(changeOverNetlink(broken, [...elsewhere, ...load(helper, small)])).rejects.toMatchObject({
+      code: 'interrupted',
+    });
   });
 });

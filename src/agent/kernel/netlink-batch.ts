@@ -1,82 +1,77 @@
 /** Owns the short way of a small batch: over netlink, where all of it can be said so, whatever else the namespace holds. */
-import { hookPriority, type Command, type Hook, type Rule } from '../../nft/ast.ts';
-import { ChannelError, type ChannelErrorCode, type NetlinkChannel, type Request } from '../netlink/channel.ts';
-import { attribute, be32, flag, nested, text } from '../netlink/message.ts';
-import { filterRequest, transactFilter } from '../netlink/nf-tables.ts';
-import { elementRequests, type ElementChange } from '../netlink/set-elements.ts';
+import { hookPriority, type Command, type Hook } from '../../nft/ast.ts';
+import { ChannelError, type ChannelErrorCode, type NetlinkChannel } from '../netlink/channel.ts';
+import { flag } from '../netlink/message.ts';
+import { FilterBatch } from '../netlink/nf-tables.ts';
+import { writeElements, type ElementChange } from '../netlink/set-elements.ts';
 import { NftError } from './nft.ts';
-import { ruleExpressions } from './rule-messages.ts';
+import { writeRule } from './rule-messages.ts';
+import { writePeerMap } from './set-messages.ts';
 
-const messageType = { addTable: 0, addChain: 3, addRule: 6, deleteRules: 8, addObject: 18 } as const;
 const tableAttribute = { flags: 2 } as const;
 const chainAttribute = { name: 3, hook: 4, policy: 5, type: 7 } as const;
+const hookAttribute = { number: 1, priority: 2 } as const;
 const hookNumber: { readonly [H in Hook]: number } = { input: 1, forward: 2, output: 3, postrouting: 4 };
 const acceptVerdict = 1;
-const ruleAttribute = { chain: 2, expressions: 4 } as const;
+const rulesAttribute = { chain: 2 } as const;
 const objectAttribute = { name: 2, type: 3, data: 4 } as const;
 const counterType = 1;
 
-/** Rules are frozen, and those of base chains stay from one policy to the next: what asks for them is made once. */
-const made = new WeakMap<
-  Rule,
-  { readonly chain: string; readonly table: string | undefined; readonly request: Request }
->();
-
-function ruleRequest(
-  tableName: Uint8Array,
-  { rule, chain, table }: Extract<Command, { kind: 'addRule' }>,
-): Request | undefined {
-  const before = made.get(rule);
-  if (before?.chain === chain && before.table === table) return before.request;
-  const expressions = ruleExpressions(rule);
-  if (expressions === undefined) return undefined;
-  const [where, list] = [attribute(ruleAttribute.chain, text(chain)), nested(ruleAttribute.expressions, expressions)];
-  const request = filterRequest(messageType.addRule, flag.create | flag.append, tableName, where, list);
-  made.set(rule, { chain, table, request });
-  return request;
-}
-
-/** What asks for the command; nothing where it has no form here. */
-function requestOf(command: Exclude<Command, ElementCommand>): Request | undefined {
-  // Of every kind of request, the first attribute is the table's name.
-  const table = attribute(1, text(command.table ?? 'service'));
+/** Asks for the command; false where it has no form here, and then the batch is no good. */
+function write(batch: FilterBatch, command: Command): boolean {
+  const { table = 'service' } = command;
   switch (command.kind) {
     case 'addTable':
       // No flags: one that is there loses those that others gave it, such as `dormant`.
-      return filterRequest(messageType.addTable, flag.create, table, attribute(tableAttribute.flags, be32(0)));
-    case 'addCounter': {
-      const type = attribute(objectAttribute.type, be32(counterType));
-      const data = nested(objectAttribute.data);
-      const object = attribute(objectAttribute.name, text(command.name));
-      return filterRequest(messageType.addObject, flag.create, table, object, type, data);
-    }
+      batch.ask('addTable', flag.create, table);
+      batch.be32(tableAttribute.flags, 0);
+      batch.end();
+      return true;
+    case 'deleteTable':
+      batch.ask('deleteTable', 0, table);
+      batch.end();
+      return true;
+    case 'addCounter':
+      batch.ask('addObject', flag.create, table);
+      batch.name(objectAttribute.name, command.name);
+      batch.be32(objectAttribute.type, counterType);
+      batch.close(batch.open(objectAttribute.data));
+      batch.end();
+      return true;
     case 'addChain':
-      return filterRequest(
-        messageType.addChain,
-        flag.create,
-        table,
-        attribute(chainAttribute.name, text(command.name)),
-      );
+      batch.ask('addChain', flag.create, table);
+      batch.name(chainAttribute.name, command.name);
+      batch.end();
+      return true;
     case 'addBaseChain': {
-      const hook = nested(
-        chainAttribute.hook,
-        attribute(1, be32(hookNumber[command.hook])),
-        attribute(2, be32(hookPriority[command.hook])),
-      );
-      const policy = attribute(chainAttribute.policy, be32(acceptVerdict));
-      const type = attribute(chainAttribute.type, text('filter'));
-      const chain = attribute(chainAttribute.name, text(command.name));
-      return filterRequest(messageType.addChain, flag.create, table, chain, hook, policy, type);
+      batch.ask('addChain', flag.create, table);
+      batch.name(chainAttribute.name, command.name);
+      const hook = batch.open(chainAttribute.hook);
+      batch.be32(hookAttribute.number, hookNumber[command.hook]);
+      batch.be32(hookAttribute.priority, hookPriority[command.hook]);
+      batch.close(hook);
+      batch.be32(chainAttribute.policy, acceptVerdict);
+      batch.name(chainAttribute.type, 'filter');
+      batch.end();
+      return true;
     }
     case 'flushChain':
-      return filterRequest(messageType.deleteRules, 0, table, attribute(ruleAttribute.chain, text(command.name)));
+      batch.ask('deleteRules', 0, table);
+      batch.name(rulesAttribute.chain, command.name);
+      batch.end();
+      return true;
     case 'addRule':
-      return ruleRequest(table, command);
+      return writeRule(batch, table, command.chain, command.rule);
     case 'addMap':
+      writePeerMap(batch, table, command);
+      return true;
+    case 'addElements':
+    case 'deleteElements':
+      for (const change of elementChanges(command)) writeElements(batch, change);
+      return true;
     case 'deleteChain':
     case 'deleteObject':
-    case 'deleteTable':
-      return undefined;
+      return false;
     default:
       return command satisfies never;
   }
@@ -111,35 +106,36 @@ function byCounter(elements: readonly (readonly [bigint, string])[]): ReadonlyMa
   return addresses;
 }
 
-/** More rules than these are worth an `nft`; a message to the kernel has room for so many. */
-const mostRules = 64;
-
-function requestsFor(commands: readonly Command[]): readonly Request[] | undefined {
-  const requests: Request[] = [];
-  let rules = 0;
-  for (const command of commands) {
-    if (isAboutElements(command)) {
-      for (const change of elementChanges(command)) requests.push(...elementRequests(change));
-      continue;
-    }
-    if (command.kind === 'addRule' && ++rules > mostRules) return undefined;
-    const request = requestOf(command);
-    if (request === undefined) return undefined;
-    requests.push(request);
-  }
-  return requests;
+/** The whole batch as messages; nothing where a part of it has no such form. */
+export function batchOf(commands: readonly Command[]): FilterBatch | undefined {
+  const batch = new FilterBatch();
+  return commands.every((command) => write(batch, command)) ? batch : undefined;
 }
 
-/** Whether the batch leaves the same when it is run twice: what adds finds what is there, except a rule, which would stand there twice. */
+/**
+ * Whether the batch leaves the same when it is run twice: what adds finds what is there, except a rule, which would stand there twice unless the
+ * batch itself empties its chain or takes its table away first.
+ */
 function isRepeatable(commands: readonly Command[]): boolean {
-  const flushed = new Set(
-    commands.flatMap((command) => (command.kind === 'flushChain' ? `${command.table} ${command.name}` : [])),
+  const emptied = new Set(
+    commands.flatMap((command) => {
+      const { table = 'service' } = command;
+      if (command.kind === 'flushChain') return [`${table} ${command.name}`];
+      return command.kind === 'deleteTable' ? [table] : [];
+    }),
   );
-  return commands.every((command) => command.kind !== 'addRule' || flushed.has(`${command.table} ${command.chain}`));
+  return commands.every(
+    ({ table = 'service', ...command }) =>
+      command.kind !== 'addRule' || emptied.has(table) || emptied.has(`${table} ${command.chain}`),
+  );
 }
 
 /** After these the kernel may have made the changes all the same. */
 const unclear: ReadonlySet<ChannelErrorCode> = new Set(['interrupted', 'timed_out']);
+
+/** Milliseconds for an answer, and for each byte of a large batch: a hundred times what a quiet machine takes. */
+const patience = 10_000;
+const patiencePerByte = 0.005;
 
 /**
  * Makes the changes over netlink; false where `nft` has to be asked, and then nothing has changed, or all of a batch that may be
@@ -151,10 +147,10 @@ export async function changeOverNetlink(
 ): Promise<boolean> {
   // An nft that runs is sooner done than a helper that has yet to start; with members it grows with their number.
   if (channel === undefined || !(channel.running || commands.every(isAboutElements))) return false;
-  const requests = requestsFor(commands);
-  if (requests === undefined) return false;
+  const batch = batchOf(commands);
+  if (batch === undefined) return false;
   try {
-    await transactFilter(channel, requests);
+    await batch.run(channel, patience + batch.size * patiencePerByte);
     return true;
   } catch (error) {
     if (!(error instanceof ChannelError)) throw error;

@@ -17,7 +17,8 @@ import {
   type Answer,
 } from '../../nft/session.ts';
 import { openFreshFile } from '../../node/whole-file.ts';
-import type { NetlinkChannel } from '../netlink/channel.ts';
+import { ChannelError, type NetlinkChannel } from '../netlink/channel.ts';
+import { isTableAbsent } from '../netlink/nf-tables.ts';
 import { changeOverNetlink } from './netlink-batch.ts';
 import { NftError, type Nft } from './nft.ts';
 import { NftSession } from './nft-session.ts';
@@ -32,7 +33,7 @@ export interface RealNftOptions {
   readonly program?: string;
   /** Milliseconds for one answer, besides what a large batch takes; a minute unless given. */
   readonly patience?: number;
-  /** The short way for members of maps; absent: they go through nft like everything else. */
+  /** The short way for what can be said over netlink; absent: all goes through nft. */
   readonly netlink?: NetlinkChannel;
   /** Lines after which a fresh nft takes over: it keeps every line in memory. 10,000 unless given. */
   readonly lifetime?: number;
@@ -57,6 +58,7 @@ export class RealNft implements Nft {
   readonly #patience: Patience;
   #process: NftSession | undefined;
   #queue: Promise<unknown> = Promise.resolve();
+  #lost = false;
   #closed = false;
 
   constructor(options: RealNftOptions) {
@@ -72,7 +74,7 @@ export class RealNft implements Nft {
 
   run(commands: readonly Command[]): Promise<void> {
     return this.#inTurn(async () => {
-      if (commands.length === 0 || (await changeOverNetlink(this.#options.netlink, commands))) return;
+      if (commands.length === 0 || (await this.#changeOverNetlink(commands))) return;
       const { line, size } = await this.#lineFor(commands);
       const answer = await this.#ask(line, size).catch((error: unknown) => {
         throw size < largeBatch ? error : withSize(error, size);
@@ -85,6 +87,7 @@ export class RealNft implements Nft {
 
   list(table: TableName = 'service', expected?: TableRules): Promise<Installed | undefined> {
     return this.#inTurn(async () => {
+      if (await this.#isAbsent(table)) return undefined;
       const text = await this.#listingText(listLine(table));
       return text === undefined ? undefined : readable(() => parseListingText(text, table, expected));
     });
@@ -112,6 +115,32 @@ export class RealNft implements Nft {
     await this.#queue;
     await this.#process?.end();
     await rm(this.#file, { force: true }).catch(() => {});
+  }
+
+  /** A batch that was lost on the short way may be what the helper cannot carry: the next one takes the long way. */
+  async #changeOverNetlink(commands: readonly Command[]): Promise<boolean> {
+    if (this.#lost) {
+      this.#lost = false;
+      return false;
+    }
+    try {
+      return await changeOverNetlink(this.#options.netlink, commands);
+    } catch (error) {
+      this.#lost = true;
+      throw error;
+    }
+  }
+
+  /** Whether the table is certainly not there; nft would be asked for a listing of nothing. */
+  async #isAbsent(table: TableName): Promise<boolean> {
+    const { netlink } = this.#options;
+    if (netlink?.running !== true) return false;
+    try {
+      return await isTableAbsent(netlink, table);
+    } catch (error) {
+      if (!(error instanceof ChannelError)) throw error;
+      return false;
+    }
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -1,55 +1,35 @@
 /**
- * Owns rules as the kernel takes them over netlink: the conditions that base chains and small policies are made of, in the very
- * expressions that `nft` makes of the same text. What makes a set, or is rare, has no such form here, and `nft` is asked.
+ * Owns rules as the kernel takes them over netlink: every condition that the compiler makes, in the very expressions that `nft` makes of the
+ * same text. What it does not make has no such form here, and `nft` is asked.
  */
-import { protocolNumber, type Match, type Rule, type Verdict } from '../../nft/ast.ts';
+import {
+  protocolNumber,
+  tableNames,
+  type AddressSide,
+  type Match,
+  type Rule,
+  type TableName,
+  type VerdictMap,
+} from '../../nft/ast.ts';
+import { familyBits } from '../../nft/blocks.ts';
+import { prefixLength } from '../../policy/address.ts';
+import type { Range } from '../../policy/range.ts';
 import type { Family } from '../../policy/rule.ts';
-import { attribute, be16, be32, concat, le32, nested, text, u8 } from '../netlink/message.ts';
+import { flag, le32, text } from '../netlink/message.ts';
+import type { FilterBatch } from '../netlink/nf-tables.ts';
+import { ExpressionWriter, noBits } from './expressions.ts';
+import {
+  writeAddressMap,
+  writeAddressSet,
+  writeIcmpSet,
+  writePortMap,
+  writeProtocolMap,
+  type LookUp,
+} from './set-messages.ts';
 
-const listElement = 1;
-const expressionAttribute = { name: 1, data: 2 } as const;
-const dataAttribute = { value: 1, verdict: 2 } as const;
-
-const expression = (name: string, ...data: readonly Uint8Array[]): Uint8Array =>
-  nested(listElement, attribute(expressionAttribute.name, text(name)), nested(expressionAttribute.data, ...data));
-const number = (type: number, value: number): Uint8Array => attribute(type, be32(value));
-const value = (type: number, bytes: Uint8Array): Uint8Array => nested(type, attribute(dataAttribute.value, bytes));
-
-/** Where what is looked at is put, and compared from. */
-const register = 1;
-const verdictRegister = 0;
-
-const metaKey = { iif: 4, iifname: 6, oifname: 7, nfproto: 15, l4proto: 16 } as const;
-const meta = (key: keyof typeof metaKey): Uint8Array =>
-  expression('meta', number(2, metaKey[key]), number(1, register));
-const ctKey = { state: 0, status: 2, destinationPort: 12 } as const;
-const ct = (key: keyof typeof ctKey, ...more: readonly Uint8Array[]): Uint8Array =>
-  expression('ct', number(2, ctKey[key]), number(1, register), ...more);
-/** Of the way of a connection's first packet, before any translation. */
-const originally = attribute(3, u8(0));
-
-const header = { network: 1, transport: 2 } as const;
-const payload = (base: keyof typeof header, offset: number, length: number): Uint8Array =>
-  expression('payload', number(1, register), number(2, header[base]), number(3, offset), number(4, length));
-
-const comparison = { eq: 0, neq: 1, lte: 3, gt: 4, gte: 5 } as const;
-const compare = (how: keyof typeof comparison, bytes: Uint8Array): Uint8Array =>
-  expression('cmp', number(1, register), number(2, comparison[how]), value(3, bytes));
-
-/** Turns a number of the machine into one of the network, which is compared byte by byte. */
-const toNetworkOrder = (length: number): Uint8Array =>
-  expression('byteorder', number(1, register), number(2, register), number(3, 1), number(4, length), number(5, length));
-
-/** Keeps these bits of what is looked at. */
-const mask = (bits: Uint8Array): Uint8Array =>
-  expression(
-    'bitwise',
-    number(1, register),
-    number(2, register),
-    number(3, bits.length),
-    value(4, bits),
-    value(5, new Uint8Array(bits.length)),
-  );
+/** The number of what begins a rule of a table. */
+const rulePart = 0x10_0000;
+const ruleAttribute = { chain: 2, expressions: 4 } as const;
 
 /** The kernel compares whole names, with zeros to their end: a shorter comparison would match what begins so. */
 const interfaceLength = 16;
@@ -59,122 +39,275 @@ const interfaceName = (name: string): Uint8Array => {
   return bytes;
 };
 
-const between = (from: Uint8Array, to: Uint8Array): readonly Uint8Array[] => [compare('gte', from), compare('lte', to)];
 const establishedOrRelated = 0x2 | 0x4;
 const translatedBy = { snat: 0x10, dnat: 0x20 } as const;
 const syn = 0x2;
-const noBits = 0;
-const familyByte = { 4: 2, 6: 10 } as const;
-const isFamily = (family: Family): readonly Uint8Array[] => [meta('nfproto'), compare('eq', u8(familyByte[family]))];
-const isProtocol = (protocol: number): readonly Uint8Array[] => [meta('l4proto'), compare('eq', u8(protocol))];
-const icmpType = payload('transport', 0, 1);
-const destinationPort = payload('transport', 2, 2);
-const hopLimit = payload('network', 7, 1);
-const tcpFlags = payload('transport', 13, 1);
-/** Where a condition before has told the protocol, `nft` does not ask for it again. */
-const knowsProtocol = (before: readonly Match[]): boolean =>
-  before.some(({ kind }) => kind === 'protocol' || kind === 'ports' || kind === 'icmpTypeRange');
+const icmpOf = { 4: protocolNumber.icmp, 6: protocolNumber.icmpv6 } as const;
 
 /** A field that is not looked at would be a condition left out: what is not named before does not compile. */
 const nothingElse = (_rest: Readonly<Record<string, never>>): void => {};
 
-/** The expressions of each kind of condition that has a form here, or nothing. `before` are the conditions that stand before it. */
+// Where a condition before has told the protocol or the family, `nft` does not ask for it again. The compiler makes no such rules.
+const knowsProtocol = (before: readonly Match[]): boolean =>
+  before.some(
+    ({ kind }) => kind === 'protocol' || kind === 'ports' || kind === 'icmpTypes' || kind === 'icmpTypeRange',
+  );
+const knowsFamily = (before: readonly Match[]): boolean =>
+  before.some(
+    ({ kind }) =>
+      kind === 'family' ||
+      kind === 'address' ||
+      kind === 'icmpTypes' ||
+      kind === 'icmpTypeRange' ||
+      kind === 'hopLimit',
+  );
+
+function writeRange(out: ExpressionWriter, family: Family, side: AddressSide, range: Range): boolean {
+  const { first, last } = range;
+  const bits = familyBits(family);
+  const length = first === last ? bits : prefixLength(family, range);
+  if (length === undefined) {
+    out.address(family, side);
+    out.compareAddress('gte', family, first);
+    out.compareAddress('lte', family, last);
+    return true;
+  }
+  if (length === 0) return false;
+  if (length < bits && length % 8 === 0) {
+    // Whole bytes are compared as they are; the rest is not even read.
+    out.address(family, side, length / 8);
+    out.compare('eq', leadingBytes(family, first, length / 8));
+    return true;
+  }
+  if (length === bits) out.address(family, side);
+  else out.block(family, side, length);
+  out.compareAddress('eq', family, first);
+  return true;
+}
+
+function leadingBytes(family: Family, address: bigint, count: number): Uint8Array {
+  const bytes = new Uint8Array(count);
+  let rest = address >> BigInt(familyBits(family) - 8 * count);
+  for (let i = count - 1; i >= 0; i -= 1, rest >>= 8n) bytes[i] = Number(rest & 0xffn);
+  return bytes;
+}
+
+/** The expressions of each kind of condition; false where it has no form here. `before` are the conditions that stand before it, `lookUp` the set that was made for it. */
 const encoders: {
-  readonly [K in Match['kind']]?: (
+  readonly [K in Match['kind']]: (
+    out: ExpressionWriter,
     match: Extract<Match, { kind: K }>,
     before: readonly Match[],
-  ) => readonly Uint8Array[] | undefined;
+    lookUp: LookUp | undefined,
+  ) => boolean;
 } = {
-  interface(match) {
+  interface(out, match) {
     const { kind: _, side, name, ...rest } = match;
     nothingElse(rest);
-    return [meta(side), compare('eq', interfaceName(name))];
+    out.meta(side);
+    out.compare('eq', interfaceName(name));
+    return true;
   },
-  established(match) {
+  established(out, match) {
     const { kind: _, ...rest } = match;
     nothingElse(rest);
-    return [ct('state'), mask(le32(establishedOrRelated)), compare('neq', le32(noBits))];
+    out.ct('state');
+    out.mask(le32(establishedOrRelated));
+    out.compare('neq', le32(0));
+    return true;
   },
-  family(match) {
+  family(out, match) {
     const { kind: _, family, ...rest } = match;
     nothingElse(rest);
-    return isFamily(family);
+    out.isFamily(family);
+    return true;
   },
-  icmpTypeRange(match) {
+  icmpTypes(out, match, before, lookUp) {
+    const { kind: _, family, types, ...rest } = match;
+    nothingElse(rest);
+    const [only] = types;
+    const isKnown = lookUp !== undefined || types.length === 1;
+    if (only === undefined || !isKnown || knowsFamily(before) || knowsProtocol(before)) return false;
+    out.isFamily(family);
+    out.isProtocol(icmpOf[family]);
+    out.payload('transport', 0, 1);
+    if (lookUp !== undefined) out.isInSet(lookUp.set);
+    else out.compareByte('eq', only);
+    return true;
+  },
+  icmpTypeRange(out, match, before) {
     const { kind: _, family, first, last, ...rest } = match;
     nothingElse(rest);
-    if (family === 4) return undefined;
-    return [...isFamily(6), ...isProtocol(protocolNumber.icmpv6), icmpType, ...between(u8(first), u8(last))];
+    if (knowsFamily(before) || knowsProtocol(before)) return false;
+    out.isFamily(family);
+    out.isProtocol(icmpOf[family]);
+    out.payload('transport', 0, 1);
+    out.compareByte('gte', first);
+    out.compareByte('lte', last);
+    return true;
   },
-  hopLimit(match, before) {
+  hopLimit(out, match, before) {
     const { kind: _, value: limit, ...rest } = match;
     nothingElse(rest);
     // Only a packet of IPv6 has one there: where nothing has told so yet, that would have to be asked first.
-    return before.some(({ kind }) => kind === 'icmpTypeRange') ? [hopLimit, compare('eq', u8(limit))] : undefined;
+    if (!before.some((each) => each.kind === 'icmpTypeRange' && each.family === 6)) return false;
+    out.payload('network', 7, 1);
+    out.compareByte('eq', limit);
+    return true;
   },
-  protocol(match) {
+  protocol(out, match) {
     const { kind: _, protocol, ...rest } = match;
     nothingElse(rest);
-    return isProtocol(protocol);
+    out.isProtocol(protocol);
+    return true;
   },
-  ports(match, before) {
+  ports(out, match, before) {
     const { kind: _, from, to, transport, original, ...rest } = match;
     nothingElse(rest);
-    if (knowsProtocol(before) || (original === true && transport === undefined)) return undefined;
-    return [
-      ...(transport === undefined ? [] : isProtocol(protocolNumber[transport])),
-      original === true ? ct('destinationPort', originally) : destinationPort,
-      ...(from === to ? [compare('eq', be16(from))] : between(be16(from), be16(to))),
-    ];
+    if (knowsProtocol(before) || (original === true && transport === undefined)) return false;
+    out.ports(transport, original === true);
+    if (from === to) {
+      out.comparePort('eq', from);
+      return true;
+    }
+    out.comparePort('gte', from);
+    out.comparePort('lte', to);
+    return true;
   },
-  notSyn(match, before) {
+  notSyn(out, match, before) {
     const { kind: _, ...rest } = match;
     nothingElse(rest);
-    if (knowsProtocol(before)) return undefined;
-    return [...isProtocol(protocolNumber.tcp), tcpFlags, mask(u8(syn)), compare('eq', u8(noBits))];
+    if (knowsProtocol(before)) return false;
+    out.isProtocol(protocolNumber.tcp);
+    out.payload('transport', 13, 1);
+    out.mask(Uint8Array.of(syn));
+    out.compareByte('eq', 0);
+    return true;
   },
-  translated(match) {
+  translated(out, match) {
     const { kind: _, by, ...rest } = match;
     nothingElse(rest);
-    return [ct('status'), mask(le32(translatedBy[by])), compare('neq', le32(noBits))];
+    out.ct('status');
+    out.mask(le32(translatedBy[by]));
+    out.compare('neq', le32(0));
+    return true;
   },
-  forwarded(match) {
+  forwarded(out, match) {
     const { kind: _, ...rest } = match;
     nothingElse(rest);
-    return [meta('iif'), toNetworkOrder(4), compare('gt', be32(0))];
+    out.meta('iif');
+    out.toNetworkOrder(4);
+    out.compare('gt', noBits.subarray(0, 4));
+    return true;
+  },
+  address(out, match, before, lookUp) {
+    const { kind: _, family, side, ranges, ...rest } = match;
+    nothingElse(rest);
+    const [only] = ranges;
+    if (only === undefined || knowsFamily(before)) return false;
+    if (lookUp === undefined) return ranges.length === 1 && writeRange(out, family, side, only);
+    if (lookUp.bits === undefined) out.address(family, side);
+    else out.block(family, side, lookUp.bits);
+    out.isInSet(lookUp.set);
+    return true;
   },
 };
 
 /** The compiler keeps the table above right; this look-up is the one step that it cannot follow. */
-function expressionsOf(match: Match, before: readonly Match[]): readonly Uint8Array[] | undefined {
-  const encode = encoders[match.kind] as
-    ((match: Match, before: readonly Match[]) => readonly Uint8Array[] | undefined) | undefined;
-  return encode?.(match, before);
+function writeMatch(
+  out: ExpressionWriter,
+  match: Match,
+  before: readonly Match[],
+  lookUp: LookUp | undefined,
+): boolean {
+  const encode = encoders[match.kind] as (
+    out: ExpressionWriter,
+    match: Match,
+    before: readonly Match[],
+    lookUp: LookUp | undefined,
+  ) => boolean;
+  return encode(out, match, before, lookUp);
 }
 
-const verdictCode = { drop: 0, accept: 1, continue: -1, jump: -3, goto: -4 } as const;
-
-function verdictExpression(verdict: Verdict): Uint8Array {
-  const target = 'chain' in verdict ? [attribute(2, text(verdict.chain))] : [];
-  const code = number(1, verdictCode[verdict.kind]);
-  return expression('immediate', number(1, verdictRegister), nested(2, nested(dataAttribute.verdict, code, ...target)));
+/** Makes the set that a condition needs: nothing where it needs none, false where there is no form for it. */
+function writeSetOf(batch: FilterBatch, table: TableName, match: Match): LookUp | undefined | false {
+  if (match.kind === 'address' && match.ranges.length > 1) return writeAddressSet(batch, table, match) ?? false;
+  if (match.kind === 'icmpTypes' && match.types.length > 1) return writeIcmpSet(batch, table, match) ?? false;
+  return undefined;
 }
 
-const counterObject = 1;
-const count = (counter: string): Uint8Array =>
-  expression('objref', number(1, counterObject), attribute(2, text(counter)));
-
-/** The rule's list of expressions; nothing where one of its parts has no form here. */
-export function ruleExpressions({ matches, counter, counterMap, action, ...rest }: Rule): Uint8Array | undefined {
-  nothingElse(rest);
-  if (counterMap !== undefined || 'entries' in action) return undefined;
-  const parts: Uint8Array[] = [];
-  for (const [i, match] of matches.entries()) {
-    const expressions = expressionsOf(match, matches.slice(0, i));
-    if (expressions === undefined) return undefined;
-    parts.push(...expressions);
+function writeMapOf(batch: FilterBatch, table: TableName, action: VerdictMap): LookUp | undefined {
+  switch (action.kind) {
+    case 'protocolMap':
+      return writeProtocolMap(batch, table, action.entries);
+    case 'portMap':
+      return writePortMap(batch, table, action.entries);
+    case 'addressMap':
+      return writeAddressMap(batch, table, action.family, action.entries);
+    default:
+      return action satisfies never;
   }
-  if (counter !== undefined) parts.push(count(counter));
-  parts.push(verdictExpression(action));
-  return concat(parts);
+}
+
+/** What a map is asked about; false where there is no form for it. */
+function writeMapKey(out: ExpressionWriter, action: VerdictMap, before: readonly Match[]): boolean {
+  switch (action.kind) {
+    case 'protocolMap': {
+      const { kind: _, entries: _entries, ...rest } = action;
+      nothingElse(rest);
+      out.meta('l4proto');
+      return true;
+    }
+    case 'portMap': {
+      const { kind: _, entries: _entries, transport, original, ...rest } = action;
+      nothingElse(rest);
+      if (knowsProtocol(before) || (original === true && transport === 'th')) return false;
+      out.ports(transport === 'th' ? undefined : transport, original === true);
+      return true;
+    }
+    case 'addressMap': {
+      const { kind: _, entries: _entries, family, side, ...rest } = action;
+      nothingElse(rest);
+      if (knowsFamily(before)) return false;
+      out.address(family, side);
+      return true;
+    }
+    default:
+      return action satisfies never;
+  }
+}
+
+const nothing: readonly Match[] = [];
+
+/** Asks for the rule, and before it for the sets that it needs; false where one of its parts has no form here, and then the batch is no good. */
+export function writeRule(batch: FilterBatch, table: TableName, chain: string, rule: Rule): boolean {
+  const { matches, counter, counterMap, action, ...rest } = rule;
+  nothingElse(rest);
+  const lookUps: (LookUp | undefined)[] = [];
+  for (const match of matches) {
+    const lookUp = writeSetOf(batch, table, match);
+    if (lookUp === false) return false;
+    lookUps.push(lookUp);
+  }
+  const map = 'entries' in action ? writeMapOf(batch, table, action) : undefined;
+  batch.beginAgain(rulePart + tableNames.indexOf(table), () => batch.ask('addRule', flag.create | flag.append, table));
+  batch.name(ruleAttribute.chain, chain);
+  const list = batch.open(ruleAttribute.expressions);
+  const out = new ExpressionWriter(batch);
+  for (const [i, match] of matches.entries()) {
+    if (!writeMatch(out, match, i === 0 ? nothing : matches.slice(0, i), lookUps[i])) return false;
+  }
+  if (counterMap !== undefined) {
+    const { family, side, map: peers, ...more } = counterMap;
+    nothingElse(more);
+    if (counter !== undefined || knowsFamily(matches)) return false;
+    out.address(family, side);
+    out.countBy(peers);
+  } else if (counter !== undefined) out.count(counter);
+  if (!('entries' in action)) out.verdict(action);
+  else if (map === undefined || !writeMapKey(out, action, matches)) return false;
+  else out.verdictOf(map.set);
+  batch.close(list);
+  batch.end();
+  return true;
 }

@@ -249,3 +249,12 @@ function applyToTable(installed: Installed | undefined, commands: readonly Comma
   table?.refuseLoops();
   return table && { flagged: table.flagged, chains: table.chains, objects: table.objects };
 }
+
+/** The same of a batch that the kernel took; nothing where our picture of it does not allow that: the picture is wrong. */
+export function outcomeOf(known: InstalledTables, commands: readonly Command[]): InstalledTables | undefined {
+  try {
+    return applyCommands(known, commands);
+  } catch {
+    return undefined;
+  }
+}

@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { FakeClock } from '../../client/fake.fixture.ts';
 import { NetlinkChannel } from './channel.ts';
+import { FilterBatch } from './nf-tables.ts';
 
 const netfilter = 12;
 const request = { type: 0x101, payload: Uint8Array.of(0, 0, 0, 0) };
@@ -99,6 +100,24 @@ describe('a channel', () => {
     expect(await Promise.all(asked)).toMatchObject([{ code: 'interrupted' }]);
   });
 
+  test('can be started before there is anything to ask, and once only', async () => {
+    const { channel } = channelOf(process.execPath, '-e', listsUntilAsked);
+    expect(channel.running).toBe(false);
+    channel.start();
+    const { pid } = channel;
+    channel.start();
+    expect(channel.running).toBe(true);
+    expect(await channel.send(netfilter, [request])).toEqual([0]);
+    expect(channel.pid).toBe(pid);
+    await channel.close();
+    channel.start();
+    expect(channel.pid).toBe(pid);
+    const missing = channelOf('no-such-helper');
+    missing.channel.start();
+    await expect(missing.channel.send(netfilter, [request])).rejects.toMatchObject({ code: 'missing' });
+    missing.channel.start();
+  });
+
   test('that is closed takes no more questions and leaves no helper behind', async () => {
     const { channel } = channelOf('cat');
     await channel.close();
@@ -108,6 +127,6 @@ describe('a channel', () => {
   test('has nothing to ask where there are no requests', async () => {
     const { channel } = channelOf('no-such-helper');
     expect(await channel.send(netfilter, [])).toEqual([]);
-    await channel.transact(netfilter, { begin: request, end: request }, []);
+    await new FilterBatch().run(channel);
   });
 });

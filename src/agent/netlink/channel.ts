@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { endianness } from 'node:os';
 import type { Clock } from '../../client/clock.ts';
 import { helperEnvironment } from '../host/supervised-process.ts';
+import type { Batch } from './batch.ts';
 import { FrameReader, headSize, sealFrame } from './frames.ts';
 import { helperArgv } from './helper-script.ts';
 import { controlType, errorNumber, flag, readMessages, writeMessages, type Message } from './message.ts';
@@ -78,11 +79,14 @@ export class NetlinkChannel {
   /** By their sockets. */
   readonly #listings = new Map<number, Promise<unknown>>();
   #sequence = 0;
+  /** Milliseconds for an answer to what is asked now. */
+  #patience: number;
   #missingUntil = Number.NEGATIVE_INFINITY;
   #closed = false;
 
   constructor(options: ChannelOptions) {
     this.#options = { prefix: [], argv: helperArgv, patience: 10_000, ...options };
+    this.#patience = this.#options.patience;
   }
 
   /** The helper that was started last. */
@@ -93,6 +97,16 @@ export class NetlinkChannel {
   /** Whether the helper runs, so that a question need not wait for its start. */
   get running(): boolean {
     return this.#child !== undefined;
+  }
+
+  /** Starts the helper, so that the first question finds it running. Where it cannot be started, that question tells. */
+  start(): void {
+    if (this.#closed || this.#child !== undefined) return;
+    try {
+      this.#running();
+    } catch (error) {
+      if (!(error instanceof ChannelError)) throw error;
+    }
   }
 
   /** Whether the process, as the kernel names the author of a change, is one of this channel. */
@@ -154,30 +168,28 @@ export class NetlinkChannel {
   }
 
   /**
-   * Sends the requests as one transaction between these two marks. Resolves when the kernel has committed it; rejects with `refused`
-   * where it has not, and then nothing has changed.
+   * Sends the batch, which is one transaction. Resolves when the kernel has committed it; rejects with `refused` where it has not, and then
+   * nothing has changed. `patience`, in milliseconds, is for what a large one takes.
    */
-  transact(protocol: number, marks: { readonly begin: Request; readonly end: Request }, requests: readonly Request[]) {
+  transact(protocol: number, batch: Batch, patience = this.#options.patience): Promise<void> {
     return this.#inTurn(async () => {
-      if (requests.length === 0) return;
-      const first = this.#take(requests.length + 2);
-      const last = first + requests.length;
-      const all = [marks.begin, ...requests, marks.end];
-      const messages = all.map(({ type, flags = 0, payload }, i) => {
-        // What the kernel says of the last request, it says after the commit.
-        const ack = first + i === last ? flag.ack : 0;
-        return { type, flags: flags | flag.request | ack, sequence: first + i, payload };
-      });
+      // Listings that are asked for meanwhile wait for it in the helper.
+      this.#patience = Math.max(patience, this.#options.patience);
+      const first = this.#take(batch.messages);
+      const pieces = batch.seal(protocol, first);
+      const last = first + batch.messages - 2;
       let failed: number | undefined;
-      await this.#ask(protocol, messages, (answers) => {
+      const hear = (answers: readonly Message[]): boolean => {
         for (const answer of answers) {
-          if (answer.type !== controlType.error || answer.sequence < first || answer.sequence > last) continue;
+          if (answer.type !== controlType.error || answer.sequence < first || answer.sequence > last + 1) continue;
           const number = errorNumber(answer);
+          // The kernel tells of errors once it has undone all: of very many, it may tell no more than the first ones.
           if (number !== 0) failed ??= number;
-          if (answer.sequence === last || (answer.sequence === first && number !== 0)) return true;
+          if (number !== 0 || answer.sequence === last) return true;
         }
         return false;
-      });
+      };
+      await this.#put(protocol, pieces, hear).finally(() => (this.#patience = this.#options.patience));
       if (failed !== undefined) throw refusal(failed);
     });
   }
@@ -207,15 +219,22 @@ export class NetlinkChannel {
   }
 
   #ask(socket: number, messages: readonly Message[], hear: Question['hear']): Promise<void> {
+    return this.#put(socket, [sealFrame(writeMessages(messages, headSize), socket)], hear);
+  }
+
+  /** Writes a frame, in these pieces, and waits for its answer. */
+  #put(socket: number, frame: readonly Uint8Array[], hear: Question['hear']): Promise<void> {
     return new Promise((resolve, reject) => {
       try {
         const child = this.#running();
-        const cancel = this.#options.clock.after(this.#options.patience, () => {
+        const cancel = this.#options.clock.after(this.#patience, () => {
           this.#fail(new ChannelError('timed_out', 'the kernel has not answered over netlink'));
           child.kill('SIGKILL');
         });
         this.#questions.set(socket, { hear, resolve, reject, cancel });
-        child.stdin?.write(sealFrame(writeMessages(messages, headSize), socket));
+        if (frame.length > 1) child.stdin?.cork();
+        for (const piece of frame) child.stdin?.write(piece);
+        if (frame.length > 1) child.stdin?.uncork();
       } catch (error) {
         reject(error);
       }

@@ -11,13 +11,16 @@ export interface Frame {
   readonly bytes: Uint8Array;
 }
 
-/** Makes a frame of bytes that stand behind room for its head. */
-export function sealFrame(frame: Uint8Array, socket: number): Uint8Array {
-  const length = frame.length - headSize;
-  for (let i = 0; i < 4; i += 1) frame[i] = length >>> (8 * i);
-  frame[4] = socket;
-  return frame;
+/** Writes the head of a frame of so many bytes into the room before them. */
+export function putFrameHead(bytes: Uint8Array, length: number, socket: number): Uint8Array {
+  for (let i = 0; i < 4; i += 1) bytes[i] = length >>> (8 * i);
+  bytes[4] = socket;
+  return bytes;
 }
+
+/** Makes a frame of bytes that stand behind room for its head. */
+export const sealFrame = (frame: Uint8Array, socket: number): Uint8Array =>
+  putFrameHead(frame, frame.length - headSize, socket);
 
 const nothing = new Uint8Array(0);
 

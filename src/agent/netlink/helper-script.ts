@@ -8,8 +8,10 @@
  * by part, as the kernel gives it, while other sockets have their turn in between. Whoever joins waits for this: each operation more costs a
  * microsecond where a hundred helpers share a machine. It understands nothing of what it carries, ends with its input, and dies with a sentence where a call fails.
  *
- * 16 and 3 are AF_NETLINK and SOCK_RAW; 64 is MSG_DONTWAIT, 11 EAGAIN; 1 and 33, SO_RCVBUFFORCE, so that answers to many requests find room; 270 and 10,
- * NETLINK_CAP_ACK, so that they do not repeat the requests.
+ * 16 and 3 are AF_NETLINK and SOCK_RAW; 64 is MSG_DONTWAIT, 11 EAGAIN; 1 and 33, SO_RCVBUFFORCE, so that answers to many requests find room, and 32, SO_SNDBUFFORCE, so that a
+ * large batch goes out in one write; 270 and 10, NETLINK_CAP_ACK, so that they do not repeat the requests. 105 is ENOBUFS: of very many errors the last
+ * ones found no room, and the first ones are there to be read. What a large batch took of memory
+ * is given back.
  */
 export const helperScript = String.raw`
 use strict;
@@ -20,6 +22,7 @@ sub opened {
   return $sockets{$number} //= do {
     socket(my $socket, 16, 3, $number & 31) or die "no netlink socket $number: $!\n";
     setsockopt($socket, 1, 33, pack('i', 4 << 20));
+    setsockopt($socket, 1, 32, pack('i', 1 << 29));
     setsockopt($socket, 270, 10, pack('i', 1));
     vec($watched, fileno($socket), 1) = 1;
     $socket;
@@ -29,7 +32,7 @@ sub put {
   my $at = 0;
   while ($at < length $_[0]) { $at += syswrite(STDOUT, $_[0], length($_[0]) - $at, $at) || exit 0; }
 }
-sub nothing_left { $! == 11 or die "netlink cannot be read: $!\n"; }
+sub nothing_left { $! == 11 or $! == 105 or die "netlink cannot be read: $!\n"; }
 sub pass_on {
   my ($number, $bytes) = (shift, '');
   while (length $bytes < 1 << 14) {
@@ -54,6 +57,7 @@ while (1) {
     my $socket = $sockets{$number} // opened($number);
     defined syswrite($socket, $input, $length, 5) or die "netlink cannot be written: $!\n";
     substr($input, 0, 5 + $length, '');
+    if ($length > 1 << 20) { my $rest = $input; undef $input; $input = $rest; }
     if ($length > 1 << 10) { pass_on($number); }
     elsif (defined recv($socket, $more, 1 << 20, 64)) { put(pack('VC', length $more, $number) . $more); }
     else { nothing_left(); }

@@ -7,8 +7,6 @@ import {
   attribute,
   be16,
   be32,
-  AttributeWriter,
-  attributeSize,
   eachAttribute,
   readMessages,
   errorNumber,
@@ -51,17 +49,6 @@ describe('a message', () => {
       plain('11000000 1000 0100 feffffff 00000000 ab000000 10000000 1100 0000 02000000 00000000'),
     );
     expect(hexOf(readMessages(written.subarray(3)))).toEqual(hexOf(messages));
-  });
-
-  test('has attributes that are written into one piece of memory as they are one by one', () => {
-    const inner = attributeSize(2) + attributeSize(3);
-    const writer = new AttributeWriter(attributeSize(inner));
-    writer.beginNested(1, inner);
-    writer.begin(2, 2);
-    writer.put(be16(0x1234));
-    writer.name(3, 'rf');
-    expect(hex(writer.bytes)).toBe(hex(nested(1, attribute(2, be16(0x1234)), attribute(3, text('rf')))));
-    for (const name of ['é', 'a\0b']) expect(() => new AttributeWriter(16).name(3, name)).toThrow(RangeError);
   });
 
   test('holds attributes, padded each, some of them nested', () => {

@@ -5,9 +5,9 @@ export const flag = { request: 0x1, ack: 0x4, create: 0x400, append: 0x800, dump
 /** Types of messages that every protocol of netlink has. */
 export const controlType = { error: 2, done: 3 } as const;
 
-const headerSize = 16;
-const attributeHeaderSize = 4;
-const nestedFlag = 0x8000;
+export const headerSize = 16;
+export const attributeHeaderSize = 4;
+export const nestedFlag = 0x8000;
 const typeMask = 0x3fff;
 
 /** Thrown where the kernel's bytes are no netlink messages. */
@@ -71,51 +71,6 @@ function put16(bytes: Uint8Array, at: number, value: number): void {
 function put32(bytes: Uint8Array, at: number, value: number): void {
   put16(bytes, at, value);
   put16(bytes, at + 2, value >>> 16);
-}
-
-/** What an attribute with a payload of so many bytes takes, padded. */
-export const attributeSize = (length: number): number => attributeHeaderSize + aligned(length);
-
-/** Writes attributes into memory of the size that all of them take together: one piece of it, however many they are. */
-export class AttributeWriter {
-  readonly bytes: Uint8Array;
-  #at = 0;
-
-  constructor(size: number) {
-    // Every byte is written below.
-    this.bytes = Buffer.allocUnsafe(size);
-  }
-
-  /** Begins an attribute whose payload, of so many bytes, is written next. */
-  begin(type: number, length: number): void {
-    put16(this.bytes, this.#at, attributeHeaderSize + length);
-    put16(this.bytes, this.#at + 2, type);
-    this.#at += attributeHeaderSize;
-  }
-
-  /** Begins one that holds attributes. */
-  beginNested(type: number, length: number): void {
-    this.begin(type | nestedFlag, length);
-  }
-
-  put(payload: Uint8Array): void {
-    this.bytes.set(payload, this.#at);
-    this.#at += payload.length;
-    while (this.#at < aligned(this.#at)) this.bytes[this.#at++] = 0;
-  }
-
-  /** A name as the kernel reads it, as an attribute of its own. */
-  name(type: number, name: string): void {
-    const { bytes } = this;
-    this.begin(type, name.length + 1);
-    const end = this.#at + aligned(name.length + 1);
-    for (let i = 0; i < name.length; i += 1) {
-      const letter = name.charCodeAt(i);
-      if (letter === 0 || letter > 0x7f) throw new RangeError(`${JSON.stringify(name)} is no name for the kernel`);
-      bytes[this.#at++] = letter;
-    }
-    while (this.#at < end) bytes[this.#at++] = 0;
-  }
 }
 
 /** One attribute, padded. */
