@@ -3,7 +3,7 @@ import { protocolNumber, type AddressSide, type Verdict } from '../../nft/ast.ts
 import { familyBits, maskOf } from '../../nft/blocks.ts';
 import type { Family } from '../../policy/rule.ts';
 import type { FilterBatch } from '../netlink/nf-tables.ts';
-import { writeVerdict } from './set-messages.ts';
+import { verdictCode, writeVerdict } from './set-messages.ts';
 
 const listElement = 1;
 const expressionAttribute = { name: 1, data: 2 } as const;
@@ -184,7 +184,7 @@ export class ExpressionWriter {
 
   verdict(verdict: Verdict): void {
     if ('chain' in verdict) this.#verdict(verdict);
-    else this.#batch.again(part.verdict + verdict.kind.length, () => this.#verdict(verdict));
+    else this.#batch.again(part.verdict + (verdictCode[verdict.kind] & 0xff), () => this.#verdict(verdict));
   }
 
   #verdict(verdict: Verdict): void {
