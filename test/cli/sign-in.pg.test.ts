@@ -47,8 +47,9 @@ function agreeing(login: string, pattern: RegExp, answers: Record<string, string
   return { shown: { pattern, act }, ended: () => ended };
 }
 
-const byCode = /or open (\S+)/;
-const byBrowser = /on this machine:\s+(\S+)/;
+/** To the end of the line: a terminal hands over what it has, which may be half an address. */
+const byCode = /or open (\S+)\s/;
+const byBrowser = /on this machine:\s+(\S+)\s/;
 
 async function signIn(login: string, ...args: readonly string[]): Promise<{ person: Program; outcome: Outcome }> {
   const person = await program.as(login);
