@@ -10,6 +10,9 @@ const heavy = [...needs, 'systemd'].map((need) => `**/*.${need}.test.ts`);
 /** Whose files leave a process as they found it, so that one process runs many of them: to start one and load the program takes longer than most of their tests. */
 const shareProcesses: ReadonlySet<string> = new Set(['pg', 'netns']);
 
+// Tests reach nobody but themselves. Certificates that a workplace adds to every Node cost each of the processes that they start some 100 ms of processor.
+delete process.env['NODE_EXTRA_CA_CERTS'];
+
 export default defineConfig({
   test: {
     // Bounds on what hangs, no measures: a busy machine takes ten times as long as a quiet one.
