@@ -1,12 +1,12 @@
 /** Owns the comparison: ours, the floor and the peers at the same job, one change or many to thousands of streams, alone and in turn. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Goal } from '../lib/goals.ts';
+import { median, type Goal } from '../lib/goals.ts';
 import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
 import { figure, type Cell } from '../lib/table.ts';
 import { atRate, concurrently, documentBytes, openLoad, startOurs, type Bench, type Part } from './bench.ts';
 import { startEtcd } from './etcd.ts';
 import { startNats, startNatsKv } from './nats.ts';
-import { startFloor, type Peer } from './peers.ts';
+import { floors, startFloor, type Peer } from './peers.ts';
 import { inRow, inTurn, noRounds, warmUp, writeCost, type Contender, type Rounds } from './rounds.ts';
 import { nowNs, residentKb, type Load } from './tools.ts';
 
@@ -23,6 +23,8 @@ interface Shown {
   cold: Rounds;
   warm: Rounds;
   asleep: Rounds;
+  /** The warm ones once more for each pass over those that are judged by each other, one right after the other: between two passes a machine may change, within one hardly. */
+  readonly passes: Rounds[];
   /** In turn with others that run beside it. */
   turn: Rounds;
   deliveries: number;
@@ -34,8 +36,9 @@ interface Shown {
 }
 
 const names = {
-  floor: 'floor (C)',
-  'floor-write': 'floor by write (C)',
+  floor: floors.send,
+  'floor-write': floors.write,
+  'floor-node': floors.node,
   ours: 'Ringfence',
   nats: 'NATS core',
   kv: 'NATS KV',
@@ -47,6 +50,7 @@ type Name = keyof typeof names;
 const starters: Readonly<Record<Name, (bench: Bench, streams: number) => Promise<Peer>>> = {
   floor: (bench, streams) => startFloor(bench.floor, streams),
   'floor-write': (bench, streams) => startFloor(bench.floor, streams, 'write'),
+  'floor-node': (bench, streams) => startFloor(bench.floor, streams, 'node'),
   ours: (bench) => startOurs(bench),
   nats: () => startNats(),
   kv: (bench) => startNatsKv(bench.folder),
@@ -123,6 +127,7 @@ const nothingYet = (name: Name): Shown => ({
   cold: noRounds,
   warm: noRounds,
   asleep: noRounds,
+  passes: [],
   turn: noRounds,
   deliveries: Number.NaN,
   lagRate: Number.NaN,
@@ -147,6 +152,7 @@ async function alone(bench: Bench, name: Name, { streams, sustained }: Wanted): 
     await warmUp(peer, load);
     await inRow(contender, bounds.warmUp);
     shown.warm = await inRow(contender, bounds.warm);
+    shown.passes.push(shown.warm);
     await load.awake(false);
     shown.asleep = await inRow(contender, bounds.asleep);
     await load.awake(true);
@@ -158,6 +164,27 @@ async function alone(bench: Bench, name: Name, { streams, sustained }: Wanted): 
     await peer?.stop();
   }
   return shown;
+}
+
+/** One more look at a contender that has the machine to itself, warm: enough to be judged by. */
+async function onceMore(bench: Bench, name: Name, { streams }: Wanted, shown: Shown): Promise<void> {
+  let peer: Peer | undefined;
+  let load: Load | undefined;
+  try {
+    peer = await starters[name](bench, streams);
+    const contender = await opened(bench, peer, streams);
+    load = contender.load;
+    await load.awake(true);
+    await warmUp(peer, load);
+    await inRow(contender, bounds.warmUp);
+    shown.passes.push(await inRow(contender, bounds.warm));
+  } catch (error) {
+    shown.passes.push(noRounds);
+    console.log(`${streams} streams: ${names[name]} gave up: ${reasonOf(error)}`);
+  } finally {
+    await load?.stop();
+    await peer?.stop();
+  }
 }
 
 /** Those that are still while they are idle, side by side. */
@@ -200,10 +227,15 @@ export interface Wanted {
   readonly who: readonly Name[];
   /** Those of them that are measured in turn too: they are still when they are idle. */
   readonly turns: readonly Name[];
+  /** Those that are judged by the median of several passes. */
+  readonly judged?: readonly Name[];
   /** Deliveries per second; absent: not measured. */
   readonly sustained?: number;
   readonly goals: (of: (name: Name) => Shown) => readonly Goal[];
 }
+
+/** Over those that are judged by each other. */
+const passes = 3;
 
 const costOf = ({ user, system }: Rounds): number => user + system;
 
@@ -241,6 +273,10 @@ export async function fanOut(bench: Bench, wanted: Wanted): Promise<Part> {
   const [who, turns] = [wanted.who.filter(isAsked), wanted.turns.filter(isAsked)];
   const all = new Map<Name, Shown>();
   for (const name of who) all.set(name, await alone(bench, name, wanted));
+  for (let pass = 1; pass < passes && wanted.judged !== undefined; pass += 1) {
+    for (const name of wanted.judged.filter(isAsked))
+      await onceMore(bench, name, wanted, all.get(name) ?? nothingYet(name));
+  }
   if (turns.length > 1) await together(bench, turns, wanted, all);
   for (const { name, trouble } of all.values()) {
     if (trouble !== undefined) console.log(`${streams} streams: ${name} gave up: ${trouble}`);
@@ -271,14 +307,25 @@ const besides = (of: (name: Name) => Shown, value: (shown: Shown) => number, uni
     .map((name) => `${names[name]} ${figure(value(of(name)))} ${unit}`)
     .join(', ');
 
-/** What the floor costs that must call `write`, as Node must, beside the one that is judged by; and the ratio in turn, which a floor that had the machine in a quick hour does not move. */
+/** What a delivery costs ours ÷ what it costs another: the median of what each pass says. */
+const ratioTo = (of: (name: Name) => Shown, name: Name): number => {
+  const others = of(name).passes;
+  return median(
+    of('ours')
+      .passes.slice(0, others.length)
+      .map((ours, pass) => costOf(ours) / costOf(others[pass] ?? noRounds)),
+  );
+};
+
+const allOf = (shown: Shown): string => shown.passes.map((rounds) => figure(costOf(rounds))).join(', ');
+
+/** Beside the floor by which ours is judged: what it costs where `write` must be called, as Node must, and the least on Node; and the ratio in turn. */
 const besideFloor = (of: (name: Name) => Shown): string => {
-  const cost = costOf(of('floor-write').warm);
   const turn = costOf(of('ours').turn) / costOf(of('floor').turn);
   return [
-    Number.isNaN(cost)
-      ? ''
-      : `, ${names['floor-write']} ${figure(cost)} µs: ${figure(costOf(of('ours').warm) / cost)} ×`,
+    ...(['floor-write', 'floor-node'] as const)
+      .filter((name) => of(name).passes.length > 0)
+      .map((name) => `; ${names[name]} ${allOf(of(name))} µs: ${figure(ratioTo(of, name))} ×`),
     Number.isNaN(turn) ? '' : `; in turn ${figure(turn)} ×`,
   ].join('');
 };
@@ -291,17 +338,18 @@ const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<R
       atMost(
         `processor time of a delivery to ${count}, ÷ ${names[name]}`,
         goal,
-        costOf(of('ours').warm) / costOf(of(name).warm),
+        ratioTo(of, name),
         '×',
-        `${figure(costOf(of('ours').warm))} and ${figure(costOf(of(name).warm))} µs${name === 'floor' ? besideFloor(of) : ''}`,
+        `${allOf(of('ours'))} and ${allOf(of(name))} µs${name === 'floor' ? besideFloor(of) : ''}`,
       ),
     );
 
 export const fanOuts = {
   '1k': {
     streams: 1_000,
-    who: ['floor', 'floor-write', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'floor-write', 'ours', 'nats'],
+    who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
+    turns: ['floor', 'floor-write', 'floor-node', 'ours', 'nats'],
+    judged: ['floor', 'floor-node', 'ours', 'nats'],
     sustained: 2e6,
     goals: (of) => [
       ...ratios('1k', of, { floor: 1.5, etcd: 0.35, nats: 0.6 }),
@@ -316,8 +364,9 @@ export const fanOuts = {
   },
   '10k': {
     streams: 10_000,
-    who: ['floor', 'floor-write', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'floor-write', 'ours', 'nats'],
+    who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
+    turns: ['floor', 'floor-write', 'floor-node', 'ours', 'nats'],
+    judged: ['floor', 'floor-node', 'ours', 'nats'],
     sustained: 1.5e6,
     goals: (of) => [
       ...ratios('10k', of, { floor: 1.3, etcd: 0.25, nats: 0.5 }),
@@ -346,5 +395,10 @@ export const fanOuts = {
       atMost('resident memory of an idle stream', 10, of('ours').kbPerStream, 'KB'),
     ],
   },
-  '19k': { streams: 19_000, who: ['floor', 'floor-write', 'ours', 'nats', 'etcd'], turns: [], goals: () => [] },
+  '19k': {
+    streams: 19_000,
+    who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'etcd'],
+    turns: [],
+    goals: () => [],
+  },
 } satisfies Readonly<Record<string, Wanted>>;

@@ -1,7 +1,8 @@
 /** Owns what a peer of the watch benchmark is, a program that pushes one change to many, and the least such program: the floor. */
 import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort, marker, nowNs, processor, Talker, type Protocol } from './tools.ts';
+import { freePort, marker, nowNs, processor, root, Talker, type Protocol } from './tools.ts';
 
 /** Moments, in nanoseconds. */
 export interface Written {
@@ -50,10 +51,13 @@ export async function reached(port: number, program: Talker): Promise<Socket> {
   }
 }
 
-/** The least there is: a C program that writes the same bytes to every socket, by `send` or, as libuv and so Node must, by `write`. */
-export async function startFloor(program: string, streams: number, by: 'send' | 'write' = 'send'): Promise<Peer> {
+/** What is under all: a C program that writes the same bytes to every socket, by `send` or, as libuv and so Node must, by `write`; and the least that does it on Node. */
+export const floors = { send: 'floor (C)', write: 'floor by write (C)', node: 'floor of Node' } as const;
+
+export async function startFloor(program: string, streams: number, by: keyof typeof floors = 'send'): Promise<Peer> {
   const port = await freePort();
-  const talker = new Talker([program, String(port), String(streams), by], processor.server);
+  const command = by === 'node' ? [process.execPath, join(root, 'bench/watch/floor.mjs')] : [program];
+  const talker = new Talker([...command, String(port), String(streams), by], processor.server);
   await talker.hears('listening');
   const waiting: string[] = [];
   let round: Promise<void> | undefined;
@@ -66,7 +70,7 @@ export async function startFloor(program: string, streams: number, by: 'send' | 
     round = undefined;
   };
   return {
-    name: by === 'send' ? 'floor (C)' : 'floor by write (C)',
+    name: floors[by],
     pid: talker.pid,
     isFloor: true,
     protocol: 'http',
