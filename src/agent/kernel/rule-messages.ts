@@ -3,6 +3,7 @@
  * same text. What it does not make has no such form here, and `nft` is asked.
  */
 import {
+  makesSet,
   protocolNumber,
   tableNames,
   type AddressSide,
@@ -11,6 +12,7 @@ import {
   type TableName,
   type VerdictMap,
 } from '../../nft/ast.ts';
+import { baseName } from '../../nft/base.ts';
 import { familyBits } from '../../nft/blocks.ts';
 import { prefixLength } from '../../policy/address.ts';
 import type { Range } from '../../policy/range.ts';
@@ -279,8 +281,29 @@ function writeMapKey(out: ExpressionWriter, action: VerdictMap, before: readonly
 
 const nothing: readonly Match[] = [];
 
+const bases: ReadonlySet<string> = new Set(
+  tableNames.flatMap((table) => (['inbound', 'outbound'] as const).map((direction) => baseName({ table, direction }))),
+);
+/** Rules are frozen, and those of base chains stay from one policy to the next, and for a repair: what asks for them is written once. */
+const written = new WeakMap<
+  Rule,
+  { readonly table: TableName; readonly chain: string; readonly message: Uint8Array }
+>();
+
 /** Asks for the rule, and before it for the sets that it needs; false where one of its parts has no form here, and then the batch is no good. */
 export function writeRule(batch: FilterBatch, table: TableName, chain: string, rule: Rule): boolean {
+  if (!bases.has(chain) || makesSet(rule)) return writeAnew(batch, table, chain, rule);
+  const before = written.get(rule);
+  if (before?.chain === chain && before.table === table) {
+    batch.repeat(before.message);
+    return true;
+  }
+  if (!writeAnew(batch, table, chain, rule)) return false;
+  written.set(rule, { table, chain, message: batch.last });
+  return true;
+}
+
+function writeAnew(batch: FilterBatch, table: TableName, chain: string, rule: Rule): boolean {
   const { matches, counter, counterMap, action, ...rest } = rule;
   nothingElse(rest);
   const lookUps: (LookUp | undefined)[] = [];

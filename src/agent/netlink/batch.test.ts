@@ -88,6 +88,22 @@ describe('a batch', () => {
     expect(found.map((message) => hex(message.payload))).toEqual([payload(5), payload(6)]);
   });
 
+  test('writes a whole message again, whatever was written between', () => {
+    const [batch, other] = [new Batch(), new Batch()];
+    fill(batch, 0x100, 5);
+    fill(batch, 0x101, 1_900);
+    const kept = batch.last;
+    fill(batch, 0x102, 7);
+    batch.repeat(kept);
+    fill(batch, 0x103, 8);
+    for (const [type, filling] of [[0x100, 5] as const, [0x101, 1_900] as const]) fill(other, type, filling);
+    fill(other, 0x102, 7);
+    fill(other, 0x101, 1_900);
+    fill(other, 0x103, 8);
+    expect([batch.messages, batch.size]).toEqual([other.messages, other.size]);
+    expect(hex(concat(batch.seal(12, 9)))).toBe(hex(concat(other.seal(12, 9))));
+  });
+
   test('refuses names that the kernel would read otherwise, and attributes that are too long', () => {
     const batch = new Batch();
     batch.begin(0x100, 0);

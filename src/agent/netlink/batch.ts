@@ -27,6 +27,8 @@ export class Batch {
   /** Where the message that is being written begins, and where its next byte goes. */
   #start = headSize;
   #at = headSize;
+  /** Where the message that was ended last begins. */
+  #begun = headSize;
   readonly #full: Buffer[] = [];
   readonly #parts = new Map<number, Uint8Array>();
   #messages = 0;
@@ -61,7 +63,20 @@ export class Batch {
     this.#put32(this.#start, this.length);
     this.#size += this.length;
     this.#messages += 1;
+    this.#begun = this.#start;
     this.#start = this.#at;
+  }
+
+  /** The message that was ended last, to be written again. Good until the batch is sealed. */
+  get last(): Uint8Array {
+    return Uint8Array.from(this.#bytes.subarray(this.#begun, this.#at));
+  }
+
+  /** Writes a whole message again. */
+  repeat(message: Uint8Array): void {
+    this.#start = this.#at;
+    this.raw(message);
+    this.end();
   }
 
   /** Bytes as they are, padded. */
