@@ -6,7 +6,7 @@ import { compile } from './compile.ts';
 import { parseListing, type Installed } from './listing.ts';
 import { listingOf } from './listing.fixture.ts';
 import { parseInterfaceName, parseObjectName } from './names.ts';
-import { install, isEmpty, isSmall, plan, rebuild, remove, type Update } from './plan.ts';
+import { install, isEmpty, isSmall, plan, rebuild, remove, resetBases, type Update } from './plan.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, written } from './policies.fixture.ts';
 import { defaultInboundRules } from '../policy/rule.ts';
 import { printCommands } from './print.ts';
@@ -36,6 +36,36 @@ function update(before: Installed | undefined, desired: Ruleset): Update {
 const shown = (commands: readonly Command[]): string =>
   printCommands(commands).replaceAll(/([0-9a-f]{4})[0-9a-f]{28}/g, '$1');
 const kinds = (commands: readonly Command[]): readonly string[] => commands.map(({ kind }) => kind);
+
+describe('a reset of base chains', () => {
+  const judging = compile(policyOf([written('tcp', 22, 22)], []), { ...options, forwarding: 'on' });
+  const emptied = (names: readonly string[]): readonly string[] =>
+    resetBases(judging, new Set(names)).flatMap((command) => (command.kind === 'flushChain' ? command.name : []));
+
+  test('attaches, empties and fills those that are named, and makes no set', () => {
+    const commands = resetBases(ssh, new Set(['service-inbound']));
+    expect(commands.filter((command) => command.kind === 'addRule' && makesSet(command.rule))).toEqual([]);
+    expect(printCommands(commands)).toBe(`add table inet service
+add chain inet service service-inbound { type filter hook input priority filter; policy accept; }
+flush chain inet service service-inbound
+${printCommands(install(ssh).filter((command) => command.kind === 'addRule' && command.chain === 'service-inbound'))}`);
+  });
+
+  test('leaves the other table alone', () => {
+    const commands = resetBases(judging, new Set(['service-forward-outbound']));
+    expect(new Set(commands.map(({ table }) => table))).toEqual(new Set(['service-forward']));
+    expect(emptied(['service-forward-outbound'])).toEqual(['service-forward-outbound']);
+  });
+
+  test.each([
+    ['nothing is named', []],
+    ['what is named is no base chain', ['strange']],
+    ['something else is named besides', ['service-inbound', 'strange']],
+  ])('turns all of both tables where %s', (_, names) => {
+    const all = ['service-inbound', 'service-outbound', 'service-forward-inbound', 'service-forward-outbound'];
+    expect(emptied(names)).toEqual(all);
+  });
+});
 
 describe('a plan', () => {
   test('from no table loads helper chains first, where no packet comes, then both base chains at once', () => {

@@ -119,6 +119,31 @@ export const rebuild = (desired: Ruleset, tables: ReadonlySet<TableName> = new S
   ...install(desired, tables),
 ];
 
+const resetBase = ({ name, hook, rules }: BaseChain): Command[] => [
+  // Adding a chain that is there sets its policy.
+  { kind: 'addBaseChain', name, hook },
+  { kind: 'flushChain', name },
+  ...addRules(name, rules),
+];
+
+/**
+ * Turns these base chains to their rules, whatever they hold, where all else is sound. Names that are no base chain's tell of something else: then
+ * all of them are turned, as where there is no name.
+ */
+export function resetBases(desired: Ruleset, chains: ReadonlySet<string>): readonly Command[] {
+  const tables = tableNames.flatMap((table) => {
+    const rules = rulesOfTable(desired, table);
+    return rules === undefined ? [] : [{ table, bases: basesOf(rules) }];
+  });
+  const names = new Set<string>(tables.flatMap(({ bases }) => bases.map(({ name }) => name)));
+  const isMeant = chains.size > 0 && [...chains].every((name) => names.has(name)) ? chains : names;
+  return tables.flatMap(({ table, bases }) => {
+    const commands = bases.filter(({ name }) => isMeant.has(name)).flatMap(resetBase);
+    // Adding the table where it is does no harm, and clears flags such as `dormant`.
+    return commands.length === 0 ? [] : about(table, [{ kind: 'addTable' }, ...commands]);
+  });
+}
+
 /** So many commands keep the kernel hardly longer than the turn alone does, and have room in one message to it. */
 const fewCommands = 64;
 const makesNoSet = (command: Command): boolean =>

@@ -130,6 +130,27 @@ describe('forwarded connections', () => {
     },
   );
 
+  test('keep their rules, and so do all other chains, while a repair turns the one that was changed', async () => {
+    const { nft, enforcer } = start();
+    await enforcer.apply(web);
+    const emptied: string[] = [];
+    const run = nft.run.bind(nft);
+    nft.run = (commands) => {
+      for (const command of commands) if (command.kind === 'flushChain') emptied.push(command.name);
+      return run(commands);
+    };
+    nft.tamper((table) => {
+      const chain = table?.chains.get('service-inbound');
+      if (table === undefined || chain === undefined) throw new Error('there is no such chain');
+      const rules = [{ kind: 'foreign' as const, json: '{"accept":null}' }, ...chain.rules];
+      return { ...table, chains: new Map(table.chains).set(chain.name, { ...chain, rules }) };
+    });
+    await enforcer.repair({ tables: new Set(), chains: new Set(['service-inbound']) });
+    expect(emptied).toEqual(['service-inbound']);
+    expect(nft.seen.at(-1)).toEqual([web.policy, judged(web)]);
+    expect((await enforcer.inspect()).findings).toEqual([]);
+  });
+
   test('are left alone where that is asked for, where everything passes, and after the rules are taken away', async () => {
     const { nft, enforcer } = start();
     await enforcer.apply(web);

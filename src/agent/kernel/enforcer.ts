@@ -13,7 +13,7 @@ import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile.t
 import { decompile, type Decompiled } from '../../nft/decompile.ts';
 import type { Installed, InstalledTables } from '../../nft/listing.ts';
 import type { Finding } from '../../nft/read-chain.ts';
-import { isSmall, plan, rebuild, remove, rulesOfTable, type Update } from '../../nft/plan.ts';
+import { isSmall, plan, rebuild, remove, resetBases, rulesOfTable, type Update } from '../../nft/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same.ts';
@@ -205,8 +205,8 @@ export class Enforcer {
   }
 
   /**
-   * Undoes at once what somebody else may have done, without reading the kernel first: turns the base chains to the rules that
-   * should be in force. An `inspect` must follow; it finds what this could not see.
+   * Undoes at once what somebody else may have done, without reading the kernel first: turns the base chains that were changed to the
+   * rules that should be in force. An `inspect` must follow; it finds what this could not see.
    */
   async repair(change: TableChange): Promise<void> {
     this.#known = undefined;
@@ -218,10 +218,10 @@ export class Enforcer {
       // What hangs below a base chain was changed in place: new chains take their place, under new names.
       this.#reSalt();
       const renamed = compileTarget(target, this.#salt);
-      if (await this.#attempt(pessimistic(renamed, 'gone'))) this.#inForce = { target, ruleset: renamed };
+      if (await this.#attempt(withNewHelpers(renamed))) this.#inForce = { target, ruleset: renamed };
       return;
     }
-    if (!whole && (await this.#attempt(pessimistic(ruleset, 'sound')))) return;
+    if (!whole && (await this.#attempt({ stage: [], flip: resetBases(ruleset, change.chains) }))) return;
     // A table that was deleted may be there again: an inspection can come before the monitor's word. To add to it would double its rules.
     if (whole && (await this.#attempt({ stage: [], flip: rebuild(ruleset, change.tables) }))) return;
     await this.#nft.run(rebuild(ruleset));
@@ -373,26 +373,16 @@ function readBack(
   return isSame ? own.policy : undefined;
 }
 
-/** The update that helps whatever the base chains hold, as long as the counters and, where they are sound, the helpers are there. */
-function pessimistic(ruleset: Ruleset, helpers: 'sound' | 'gone'): Pick<Update, 'stage' | 'flip'> {
+/** The update that helps whatever the chains hold, as long as the counters are there: the names of the helpers are new. */
+function withNewHelpers(ruleset: Ruleset): Pick<Update, 'stage' | 'flip'> {
   const suspect = (rules: TableRules): Installed => {
     const bases = basesOf(rules).map(({ name, hook }) => ({
       name,
       attachment: { type: 'filter', hook, priority: hookPriority[hook], policy: 'unknown' },
       rules: [{ kind: 'foreign' as const, json: 'unknown' }],
     }));
-    const sound = (helpers === 'sound' ? rules.helpers : []).map((helper) => ({
-      name: helper.name,
-      rules: helper.rules.map((rule) => ({ kind: 'known' as const, rule })),
-    }));
-    const chains = new Map([...bases, ...sound].map((chain) => [chain.name as string, chain]));
-    const counters = rules.counters.map((name) => ({ object: 'counter', name }));
-    const maps = (helpers === 'sound' ? (rules.maps ?? []) : []).map(({ name, family, elements }) => ({
-      object: 'map',
-      name,
-      members: { family, elements },
-    }));
-    return { flagged: true, chains, objects: [...counters, ...maps] };
+    const chains = new Map(bases.map((chain) => [chain.name as string, chain]));
+    return { flagged: true, chains, objects: rules.counters.map((name) => ({ object: 'counter', name })) };
   };
   const update = plan(suspect(ruleset), ruleset, ruleset.forward && suspect(ruleset.forward));
   if (update.kind === 'tampered') throw new Error('chains of our own making cannot differ from themselves');
