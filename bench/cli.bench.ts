@@ -1,6 +1,6 @@
 /**
  * Measures how long a person waits for the command line: help, and first answers of a local server, with the runtime that the packages bring along, by which goals are judged, and with this machine's;
- * each beside that runtime starting for nothing.
+ * each beside that runtime starting for nothing, and asking the server once and writing nothing.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -36,6 +36,13 @@ async function installOurs(): Promise<string> {
   await copyFile(join(root, 'bin/ringfence'), program);
   return program;
 }
+
+/** The least that an answer can take on Node: one request, its body read as JSON. */
+const ask = `const { RINGFENCE_SERVER: url, RINGFENCE_TOKEN: token } = process.env;
+require('node:http').get(url + '/api/users/me', { headers: { authorization: 'Bearer ' + token } }, (answer) => {
+  let text = '';
+  answer.setEncoding('utf8').on('data', (part) => (text += part)).on('end', () => JSON.parse(text));
+});`;
 
 interface Job {
   readonly name: string;
@@ -74,6 +81,7 @@ try {
   });
   const jobs: readonly Job[] = [
     { name: 'node -e 0 (floor)', args: ['-e', '0'] },
+    { name: 'one request by node:http (floor)', args: ['-e', ask] },
     ours('--help', 80),
     ours('group allow --help', 80),
     ours('whoami', 120),
@@ -95,7 +103,8 @@ try {
   console.log(
     `Milliseconds, ${rounds} runs each, turn by turn. On a busy machine the floor grows too: look at the ratio.\n`,
   );
-  const floorOf = (timed: readonly { readonly times: readonly number[] }[]): number => median(timed[0]?.times ?? []);
+  const floorOf = (timed: readonly { readonly times: readonly number[] }[], index = 0): number =>
+    median(timed[index]?.times ?? []);
   for (const { runtime: node, timed } of runtimes) {
     const floor = floorOf(timed);
     console.log(
@@ -121,7 +130,7 @@ try {
                   goal,
                   measured: median(times),
                   unit: 'ms',
-                  beside: `node -e 0: ${figure(floorOf(timed))} ms`,
+                  beside: `node -e 0: ${figure(floorOf(timed))} ms; one request by node:http: ${figure(floorOf(timed, 1))}`,
                 },
               ],
         ),
