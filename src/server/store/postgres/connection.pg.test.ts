@@ -1,7 +1,8 @@
-/** Proves that connections which are closed on purpose are not told of as lost. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+/** Proves when a lane sends, that it opens anew what was lost, and that connections which are closed on purpose are not told of as lost. */
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startOwnPostgres, type OwnPostgres } from '../../../../test/lib/postgres.ts';
-import { Transactions } from './connection.ts';
+import { Lane, Transactions } from './connection.ts';
 import { statement } from './sql.ts';
 
 let postgres: OwnPostgres;
@@ -10,13 +11,52 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
+const ownPid = statement<{ pid: number }>('own_pid', 'SELECT pg_backend_pid() AS pid');
+
+async function openLane(): Promise<Lane> {
+  const lane = new Lane({ url: await postgres.freshUrl(), onWarning: () => {} });
+  onTestFinished(() => lane.close());
+  return lane;
+}
+
+test('a lane that is open sends a statement before it gives back the promise of its rows', async () => {
+  const lane = await openLane();
+  await lane.run(ownPid, []);
+  const query = vi.spyOn(Client.prototype, 'query');
+  onTestFinished(() => query.mockRestore());
+  const answer = lane.run(ownPid, []);
+  expect(query).toHaveBeenCalledTimes(1);
+  expect(lane.inFlight).toBe(1);
+  await answer;
+  expect(lane.inFlight).toBe(0);
+});
+
+test('a text with a NUL is refused, and counts as nothing that is under way', async () => {
+  const lane = await openLane();
+  const echo = statement<{ text: string }>('lane_echo', 'SELECT $1::text AS text');
+  await lane.run(echo, ['a']);
+  await expect(lane.run(echo, ['a\0'])).rejects.toMatchObject({ code: 'invalid_text' });
+  expect(lane.inFlight).toBe(0);
+  expect(await lane.run(echo, ['b'])).toEqual([{ text: 'b' }]);
+});
+
+test('a lane whose connection was lost fails what was under way as unavailable, and opens another', async () => {
+  const lane = await openLane();
+  const [before] = await lane.run(ownPid, []);
+  const end = statement<never>('end_own_backend', 'SELECT pg_terminate_backend(pg_backend_pid())');
+  await expect(lane.run(end, [])).rejects.toMatchObject({ code: 'unavailable' });
+  expect(lane.inFlight).toBe(0);
+  // The farewell comes before the end of the connection.
+  const [after] = await vi.waitFor(() => lane.run(ownPid, []));
+  expect(after?.pid).not.toBe(before?.pid);
+});
+
 test('a database that shuts down right behind its last client says nothing that would be a warning', async () => {
   const warnings: string[] = [];
   const transactions = new Transactions(1, {
     url: await postgres.freshUrl(),
     onWarning: (message) => warnings.push(message),
   });
-  const ownPid = statement<{ pid: number }>('own_pid', 'SELECT pg_backend_pid() AS pid');
   const [backend] = await transactions.run((tx) => tx.run(ownPid, []));
   if (backend === undefined) throw new Error('no backend');
   // It hears of the shutdown before it has read the farewell.

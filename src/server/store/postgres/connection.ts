@@ -2,7 +2,7 @@
 import { Client, Pool, type ClientConfig, type PoolClient } from 'pg';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError, wasLost } from './failure.ts';
-import { runPrepared, type Querying } from './prepared-query.ts';
+import { runPrepared, sendPrepared, type Querying } from './prepared-query.ts';
 import type { Statement, Value } from './sql.ts';
 import { typeParsers } from './type-parsers.ts';
 
@@ -58,6 +58,8 @@ async function query<Row>(
 export class Lane implements Runner {
   readonly #options: ConnectionOptions;
   #client: Promise<Client> | undefined;
+  /** The same, once it is open. */
+  #open: Client | undefined;
   inFlight = 0;
 
   constructor(options: ConnectionOptions) {
@@ -65,19 +67,23 @@ export class Lane implements Runner {
   }
 
   /** The open connection, opening it first if need be. A lost one is forgotten at once, so that the next caller opens another. */
-  #open(): Promise<Client> {
+  #opened(): Promise<Client> {
     if (this.#client !== undefined) return this.#client;
     const client = new Client({ ...clientConfig(this.#options.url), pipeline: true });
     const forget = (cause?: unknown): void => {
       if (this.#client === opening) {
         this.#client = undefined;
+        this.#open = undefined;
         if (cause !== undefined) this.#options.onWarning('a database connection was lost', cause);
       }
     };
     client.on('error', forget);
     client.on('end', () => forget());
     const opening = client.connect().then(
-      () => client,
+      () => {
+        if (this.#client === opening) this.#open = client;
+        return client;
+      },
       (cause: unknown) => {
         forget();
         throw toStoreError(cause);
@@ -91,14 +97,25 @@ export class Lane implements Runner {
   async use<T>(send: (client: Client) => Promise<T>): Promise<T> {
     this.inFlight += 1;
     try {
-      return await send(await this.#open());
+      return await send(await this.#opened());
     } finally {
       this.inFlight -= 1;
     }
   }
 
+  /** On an open connection it is sent before this returns, and answered in the turn in which its rows come. */
   run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
-    return this.use((client) => query(client, statement, values));
+    const client = this.#open;
+    if (client === undefined) return this.use((opened) => query(opened, statement, values));
+    return new Promise((resolve, reject) => {
+      checkTexts(values);
+      this.inFlight += 1;
+      sendPrepared(client, statement, values, (cause, result) => {
+        this.inFlight -= 1;
+        if (cause === null) resolve(result.rows as readonly Row[]);
+        else reject(toStoreError(cause));
+      });
+    });
   }
 
   /**
@@ -127,6 +144,7 @@ export class Lane implements Runner {
   async close(): Promise<void> {
     const client = await this.#client?.catch(() => undefined);
     this.#client = undefined;
+    this.#open = undefined;
     await client?.end().catch(() => {});
   }
 }

@@ -1,7 +1,8 @@
 /** Proves that prepared statements are described once for each connection, and that rows are read right all the same. */
 import type { EventEmitter } from 'node:events';
+import type { Writable } from 'node:stream';
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { clientConfig } from './connection.ts';
 import { runPrepared } from './prepared-query.ts';
@@ -13,15 +14,16 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
-/** A connection, and how often PostgreSQL has told it columns. */
+/** A connection, how often PostgreSQL has told it columns, and in how many pieces it was sent something. */
 async function connected(pipeline: boolean) {
   const client = new Client({ ...clientConfig(await postgres.emptyUrl()), pipeline });
   await client.connect();
   onTestFinished(() => client.end());
   let told = 0;
-  const { connection } = client as unknown as { readonly connection: EventEmitter };
+  const { connection } = client as unknown as { readonly connection: EventEmitter & { readonly stream: Writable } };
   connection.on('rowDescription', () => (told += 1));
-  return { client, told: () => told };
+  const written = vi.spyOn(connection.stream, 'write');
+  return { client, told: () => told, written: () => written.mock.calls.length };
 }
 
 const echo = statement<{ n: number; text: string | null; at: string; list: string[] }>(
@@ -39,6 +41,14 @@ test.each([true, false])('columns are told once, whatever the rows are (pipeline
   expect(await runPrepared(client, echo, [8, null, 1])).toEqual([row(8, null)]);
   expect(await runPrepared(client, echo, [9, 'y', 0])).toEqual([]);
   expect(told()).toBe(1);
+});
+
+test('a statement that is known goes to PostgreSQL in one piece', async () => {
+  const { client, written } = await connected(true);
+  await runPrepared(client, echo, [7, 'x', 1]);
+  const before = written();
+  expect(await runPrepared(client, echo, [8, 'y', 1])).toEqual([row(8, 'y')]);
+  expect(written() - before).toBe(1);
 });
 
 test('statements that are sent before the first is answered get their own rows', async () => {

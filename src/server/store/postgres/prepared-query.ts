@@ -15,15 +15,17 @@ interface Columns {
 /** The driver's connection, as far as its queries use it and we know of it. */
 interface Connection {
   describe(config: object): void;
+  _send(message: Buffer): void;
 }
 
-type Done = (error: Error | null, result: { readonly rows: readonly unknown[] }) => void;
+export type Done = (error: Error | null, result: { readonly rows: readonly unknown[] }) => void;
 
 /** What the driver's own query is made of, which its types do not tell: `prepared-query.pg.test.ts` holds it to that. */
 interface DriverQuery {
   name: string;
   _result: Columns;
   _accumulateRows: boolean;
+  submit(connection: Connection): Error | null;
   prepare(connection: Connection): void;
   handleRowDescription(message: object): void;
 }
@@ -33,8 +35,9 @@ const DriverQuery = Query as unknown as new (text: string, values: readonly unkn
 interface Acquaintance {
   /** By statement. */
   readonly columns: Map<string, Columns>;
-  /** The same connection, on which nothing is asked about columns. */
+  /** The same connection, on which nothing is asked about columns, and which keeps what is to be sent in `messages`. */
   readonly silent: Connection;
+  readonly messages: Buffer[];
 }
 
 const acquaintances = new WeakMap<Connection, Acquaintance>();
@@ -42,8 +45,12 @@ const acquaintances = new WeakMap<Connection, Acquaintance>();
 function acquaintanceOf(connection: Connection): Acquaintance {
   const known = acquaintances.get(connection);
   if (known !== undefined) return known;
-  const silent = Object.assign(Object.create(connection) as Connection, { describe: () => {} });
-  const made = { columns: new Map<string, Columns>(), silent };
+  const messages: Buffer[] = [];
+  const silent = Object.assign(Object.create(connection) as Connection, {
+    describe: () => {},
+    _send: (message: Buffer) => void messages.push(message),
+  });
+  const made = { columns: new Map<string, Columns>(), silent, messages };
   acquaintances.set(connection, made);
   return made;
 }
@@ -57,17 +64,21 @@ class PreparedQuery extends DriverQuery {
     this.name = name;
   }
 
-  override prepare(connection: Connection): void {
+  /** In one piece, where the driver has the kernel gather its messages. */
+  override submit(connection: Connection): Error | null {
     const acquaintance = acquaintanceOf(connection);
     const columns = acquaintance.columns.get(this.name);
     if (columns === undefined) {
       this.#acquaintance = acquaintance;
-      super.prepare(connection);
-      return;
+      return super.submit(connection);
     }
     Object.assign(this._result, columns);
     this._accumulateRows = true;
-    super.prepare(acquaintance.silent);
+    const { silent, messages } = acquaintance;
+    this.prepare(silent);
+    connection._send(Buffer.concat(messages));
+    messages.length = 0;
+    return null;
   }
 
   override handleRowDescription(message: object): void {
@@ -84,6 +95,15 @@ export interface Querying {
   query(query: unknown): unknown;
 }
 
+export function sendPrepared(
+  client: Querying,
+  statement: Statement<unknown>,
+  values: readonly Value[],
+  done: Done,
+): void {
+  client.query(new PreparedQuery(statement, values, done));
+}
+
 export const runPrepared = <Row>(
   client: Querying,
   statement: Statement<Row>,
@@ -91,5 +111,5 @@ export const runPrepared = <Row>(
 ): Promise<readonly Row[]> =>
   new Promise((resolve, reject) => {
     const done: Done = (error, result) => (error === null ? resolve(result.rows as readonly Row[]) : reject(error));
-    client.query(new PreparedQuery(statement, values, done));
+    sendPrepared(client, statement, values, done);
   });

@@ -42,6 +42,8 @@ export type Item = Readonly<Record<string, Exclude<Value, Buffer>>>;
 
 /** PostgreSQL holds no NUL, and UTF-8 no half of a surrogate pair: one such text must not fail the set that it is in. */
 function clean(given: string): string {
+  // eslint-disable-next-line no-control-regex -- it is looked for
+  if (!/[\0\uD800-\uDFFF]/.test(given)) return given;
   if (given.includes('\0')) throw new StoreError({ code: 'invalid_text' });
   return /\p{Surrogate}/u.test(given) ? Buffer.from(given).toString() : given;
 }
@@ -66,6 +68,13 @@ export interface QuickOperation {
   readonly many: Statement<QuickRow>;
 }
 
+/** What the `one` form of an operation takes. */
+export function oneValues(org: string, { columns }: QuickOperation, item: Item): Value[] {
+  const values: Value[] = [org];
+  for (const column of columns) values.push(item[column] ?? null);
+  return values;
+}
+
 /** Runs an operation for one item. No row: the organization does not exist, or changed between the reading and the lock. */
 export async function runOne(
   runner: Runner,
@@ -73,7 +82,7 @@ export async function runOne(
   operation: QuickOperation,
   item: Item,
 ): Promise<QuickRow | undefined> {
-  const [row] = await runner.run(operation.one, [org, ...operation.columns.map((column) => item[column] ?? null)]);
+  const [row] = await runner.run(operation.one, oneValues(org, operation, item));
   return row;
 }
 
@@ -197,17 +206,29 @@ export function readRow<T>(row: QuickRow, what: 'device' | 'group', quotas: Quot
   }
 }
 
-/** A record from its row; the object is parsed when first asked for. */
-export function stored<T>(row: { readonly id: string; readonly revision: number; readonly body: string }): Stored<T> {
-  const json = withRevision(row.body, row.revision);
-  let record: T | undefined;
-  return {
-    id: row.id,
-    revision: row.revision,
-    json,
-    get record() {
-      record ??= JSON.parse(json) as T;
-      return record;
-    },
-  };
+interface BodyRow {
+  readonly id: string;
+  readonly revision: number;
+  readonly body: string;
 }
+
+class StoredRow<T> implements Stored<T> {
+  readonly id: string;
+  readonly revision: number;
+  readonly json: string;
+  #record: T | undefined;
+
+  constructor({ id, revision, body }: BodyRow) {
+    this.id = id;
+    this.revision = revision;
+    this.json = withRevision(body, revision);
+  }
+
+  get record(): T {
+    this.#record ??= JSON.parse(this.json) as T;
+    return this.#record;
+  }
+}
+
+/** A record from its row; the object is parsed when first asked for. */
+export const stored = <T>(row: BodyRow): Stored<T> => new StoredRow(row);

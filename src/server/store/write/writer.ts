@@ -20,7 +20,7 @@ import type { Lane, Lanes, Runner, Transactions } from '../postgres/connection.t
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
-import { loggedBy, runOne, type QuickRow, type QuickWrite } from './quick.ts';
+import { loggedBy, oneValues, type QuickRow, type QuickWrite } from './quick.ts';
 import { statement } from '../postgres/sql.ts';
 import { inWaves, setValues, type QuickSet } from './waves.ts';
 
@@ -144,7 +144,11 @@ export class Writer {
       if (queue.loops === 1 && queue.waiting.length >= enoughForSecond) void this.#drainToo(org, queue);
       queue.inFlight += 1;
       queue.thinking = !batch.every(isQuick);
-      const { outcomes, logged } = await this.#attempt(org, queue.lane, batch);
+      const [only] = batch;
+      const { outcomes, logged } =
+        batch.length === 1 && only !== undefined
+          ? await this.#alone(org, queue.lane, only.write)
+          : await this.#attempt(org, queue.lane, batch);
       queue.inFlight -= 1;
       if (outcomes.some(({ ok }) => ok)) this.#committed(org, logged);
       batch.forEach(({ resolve, reject }, index) => {
@@ -171,11 +175,6 @@ export class Writer {
 
   /** Never rejects: every write gets its own outcome, in their order. */
   async #attempt(org: OrganizationId, lane: Lane, batch: readonly Pending[]): Promise<Attempt> {
-    const [only] = batch;
-    if (batch.length === 1 && only !== undefined) {
-      const { outcome, logged } = await this.#alone(org, lane, only.write);
-      return { outcomes: [outcome], logged };
-    }
     const writes = batch.map(({ write }) => write);
     try {
       const together = await this.#together(org, lane, writes);
@@ -188,25 +187,25 @@ export class Writer {
       return { outcomes: writes.map(() => ({ ok: false, cause })) };
     }
     const outcomes: Outcome[] = [];
-    for (const write of writes) outcomes.push((await this.#alone(org, lane, write)).outcome);
+    for (const write of writes) outcomes.push(...(await this.#alone(org, lane, write)).outcomes);
     return { outcomes };
   }
 
-  async #alone(
-    org: OrganizationId,
-    lane: Lane,
-    write: Write<unknown>,
-  ): Promise<{ readonly outcome: Outcome; readonly logged?: LogEntries }> {
+  /** Never rejects either. What is quick is sent before this returns. */
+  async #alone(org: OrganizationId, lane: Lane, write: Write<unknown>): Promise<Attempt> {
     try {
       if (write.kind === 'quick') {
-        const row = await runOne(lane, org, write.operation, write.item);
+        const [row] = await lane.run(write.operation.one, oneValues(org, write.operation, write.item));
         // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
-        if (row !== undefined) return { outcome: decoded(write, row), logged: loggedIn([row]) };
+        if (row !== undefined) {
+          const entry = loggedBy(row);
+          return { outcomes: [decoded(write, row)], logged: entry === undefined ? [] : [entry] };
+        }
       }
       const outcomes = await this.#interleaved(org, [write]);
-      return { outcome: outcomes?.get(write) ?? unforeseen() };
+      return { outcomes: [outcomes?.get(write) ?? unforeseen()] };
     } catch (cause) {
-      return { outcome: { ok: false, cause } };
+      return { outcomes: [{ ok: false, cause }] };
     }
   }
 
