@@ -135,7 +135,7 @@ export async function replicas(bench: Bench): Promise<Part> {
     other.place = place;
     const { load } = await openLoad(bench, other, 100);
     const cut =
-      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~* '^(LISTEN|SELECT pg_notify|NOTIFY)' AND pid <> pg_backend_pid()";
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~* '(LISTEN|pg_notify|pg_try_advisory_lock)' AND pid <> pg_backend_pid()";
     const killing =
       hints === 'dead' ? setInterval(() => void bench.database.ask(cut, databaseUrl).catch(() => {}), 20) : undefined;
     await sleep(500);

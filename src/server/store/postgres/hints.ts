@@ -8,6 +8,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import { clientConfig } from './connection.ts';
+import { greeting, listen, OtherServers } from './other-servers.ts';
 import { runPrepared } from './prepared-query.ts';
 import { statement } from './sql.ts';
 import type { Hint } from '../contract/change-log.ts';
@@ -90,7 +91,11 @@ export class Hints {
   readonly #url: string;
   readonly #onWarning: (message: string, cause: unknown) => void;
   readonly #listeners = new Set<(hint: Hint) => void>();
-  /** Entries waiting to be sent; a set, because an organization's tenth change needs no tenth hint. */
+  readonly #others = new OtherServers();
+  /**
+   * Entries waiting to be sent; a set, because an organization's tenth change needs no tenth hint. While nobody else listens, the last of
+   * them wait for whoever begins to: it may have begun before this process hears of it.
+   */
   readonly #unsent = new Set<string>();
   #client: Client | undefined;
   #sending = false;
@@ -116,6 +121,7 @@ export class Hints {
   tell(hint: Partial<Hint>): void {
     const whole = { ...empty(), ...hint };
     this.#deliver(whole);
+    if (this.#others.none && this.#unsent.size >= maxEntries) this.#unsent.clear();
     for (const entry of encode(whole)) this.#unsent.add(entry);
     void this.#send();
   }
@@ -124,6 +130,7 @@ export class Hints {
     clearTimeout(this.#retry);
     for (let wait = 0; this.#sending && wait < 50; wait += 1) await new Promise((resolve) => setTimeout(resolve, 10));
     this.#closed = true;
+    this.#others.end();
     await this.#client?.end().catch(() => {});
   }
 
@@ -138,7 +145,10 @@ export class Hints {
     const client = new Client({ ...config, options, statement_timeout: 10_000 });
     const lost = (cause?: unknown): void => {
       if (this.#closed || this.#retry !== undefined) return;
-      if (this.#client === client) this.#client = undefined;
+      if (this.#client === client) {
+        this.#client = undefined;
+        this.#others.end();
+      }
       if (cause !== undefined) this.#onWarning('the connection for hints was lost', cause);
       this.#retry = setTimeout(() => {
         this.#retry = undefined;
@@ -150,16 +160,21 @@ export class Hints {
     client.on('end', () => lost());
     client.on('notification', ({ payload, processId }) => {
       // Our own come back too; they were delivered when they were told.
-      if (payload !== undefined && processId !== ownPid) this.#deliver(decodeHint(payload));
+      if (payload === undefined || processId === ownPid) return;
+      this.#others.hear();
+      if (payload === greeting) void this.#send();
+      else this.#deliver(decodeHint(payload));
     });
     let ownPid = -1;
     try {
       await client.connect();
-      const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-      ownPid = rows[0]?.pid ?? -1;
-      await client.query(`LISTEN ${channel}`);
-      if (this.#closed) await client.end();
-      else this.#client = client;
+      ownPid = await listen(client, channel);
+      if (this.#closed) {
+        await client.end();
+        return;
+      }
+      this.#client = client;
+      this.#others.begin(client);
     } catch (cause) {
       await client.end().catch(() => {});
       lost(cause);
@@ -171,12 +186,12 @@ export class Hints {
   /** One NOTIFY in flight, and a pause behind it; what gathers meanwhile goes with the next. */
   async #send(): Promise<void> {
     const client = this.#client;
-    if (this.#sending || client === undefined) return;
+    if (this.#sending || client === undefined || this.#others.none) return;
     this.#sending = true;
     try {
       // Whoever was just answered may go on first, and all that is told in this moment goes together.
       await setImmediate();
-      while (this.#unsent.size > 0 && !this.#closed) {
+      while (this.#unsent.size > 0 && !this.#closed && !this.#others.none) {
         const entries = [...this.#unsent].slice(0, maxEntries);
         for (const entry of entries) this.#unsent.delete(entry);
         await runPrepared(client, notify, [entries.join(' ')]);
