@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
 import { watch } from '../../src/client/watch.ts';
-import { startAsUnit } from '../lib/agent-as-unit.ts';
+import { installedDoor, startAsUnit } from '../lib/agent-as-unit.ts';
 import { figure, table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
@@ -29,7 +29,7 @@ export interface LiveOptions {
 }
 
 export async function measureLive({ program, folder }: LiveOptions): Promise<readonly Goal[]> {
-  const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [process.execPath, program] });
+  const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [process.execPath, installedDoor(program)] });
   const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', folder));
   try {
     await startAsUnit(lab);

@@ -6,7 +6,7 @@ import { connect as connectTo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
-import { startAsUnit } from '../lib/agent-as-unit.ts';
+import { installedDoor, startAsUnit } from '../lib/agent-as-unit.ts';
 import { httpLoad, type LoadResult } from '../lib/http-load.ts';
 import type { Goal } from '../lib/goals.ts';
 import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
@@ -105,7 +105,7 @@ export async function measureChurn(program: string): Promise<readonly Goal[]> {
   const lab = await Lab.open({
     devices: 1,
     tunnel: 'veth',
-    program: [process.execPath, program],
+    program: [process.execPath, installedDoor(program)],
     serverArguments: ['--rate-limit', '0', '--log-level', 'error'],
   });
   try {
