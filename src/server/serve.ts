@@ -26,6 +26,7 @@ import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
 import type { ServerConfig } from './options/config.ts';
 import { Census } from './convergence/census.ts';
 import { keepPresence } from './presence/service.ts';
+import type { Siblings } from './siblings.ts';
 import { StartError } from './start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
@@ -58,6 +59,8 @@ export interface Surroundings {
   readonly others?: () => Promise<readonly Measures[]>;
   /** Counts the streams of all processes of the server; absent where there is one process. */
   readonly streams?: StreamCounter;
+  /** The server's other processes; absent where there is one. */
+  readonly siblings?: Siblings;
 }
 
 export interface RunningServer {
@@ -142,6 +145,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
         auditRetentionMs: config.keepAudit * day,
         historyRetentionMs: config.keepHistory * day,
         ...connectionsOf(around.processes ?? 1),
+        siblings: around.siblings,
         onWarning: (message, cause) => log.warn({ err: cause }, message),
       });
     } catch (error) {

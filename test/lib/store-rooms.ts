@@ -9,11 +9,11 @@ export const storeRooms: Rooms = {
     why: 'what may be asked of the store, and what is promised; the rest of the server knows nothing else of it',
   },
   'server/store/postgres': {
-    may: ['server/store/contract', 'policy'],
+    may: ['server/store/contract', 'server', 'policy'],
     npm: ['pg'],
     node: true,
     sql: true,
-    why: 'connections, statements and failures; it knows no table',
+    why: 'connections, statements, failures and hints; it knows no table',
   },
   'server/store/schema': {
     may: ['server/store/postgres', 'server/store/contract'],

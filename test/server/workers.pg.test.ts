@@ -162,6 +162,47 @@ test('streams on different workers see what is written through any, lose nothing
   expect(last.filter((pid) => alive(pid))).toEqual([]);
 });
 
+test('what is written through one worker is told to the other without a read of the log, also while the first process is frozen', async () => {
+  const run = start('--workers', '2');
+  const url = await run.url();
+  const admin = new Api(url, token);
+  await serving(admin, 2);
+  const { id: org } = await admin.expect(201, 'POST', '/api/organizations', { name: 'acme' });
+  const workers = workersOf(run);
+  const told = ['tail'];
+  const make = async (name: string): Promise<void> => {
+    const made = await admin.expect(201, 'POST', `/api/organizations/${org}/devices`, { public_key: name });
+    told.push(`change ${made.revision}`);
+  };
+  const watching: EventStream[] = [];
+  for (const worker of workers) {
+    const stream = new EventStream(url, token, org, [{ kind: 'device' }]);
+    streams.push(stream);
+    watching.push(await withOnly(worker, workers, () => stream.tail()));
+  }
+  const arrived = async (): Promise<void> => {
+    for (const stream of watching) expect((await stream.count(told.length)).told).toEqual(told);
+  };
+  const before = await measured(admin, 'ringfence_watch_log_reads_total');
+  for (let i = 0; i < 60; i += 1) await make(`device ${i}`);
+  await arrived();
+  // One a write where it is read. A look at the heads that falls between a commit and the telling of it reads too.
+  expect((await measured(admin, 'ringfence_watch_log_reads_total')) - before).toBeLessThan(30);
+
+  const first = run.child.pid ?? 0;
+  try {
+    await freeze(first);
+    for (let i = 0; i < 5; i += 1) await make(`while it is frozen ${i}`);
+    await arrived();
+  } finally {
+    process.kill(first, 'SIGCONT');
+  }
+  await make('afterwards');
+  await arrived();
+  admin.close();
+  expect(await run.stop()).toMatchObject({ code: 0 });
+});
+
 test('whoever comes while a worker is frozen is answered, also when that worker is killed then', async () => {
   const run = start('--workers', '3');
   const url = await run.url();

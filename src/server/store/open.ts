@@ -47,7 +47,11 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const reads = new Lanes(options.readConnections ?? 2, { ...connection, again: true });
   const writes = new Lanes(options.writeConnections ?? 16, connection);
   const transactions = new Transactions(options.transactionConnections ?? 4, connection);
-  const hints = new Hints(options.url, onWarning);
+  const newId = idMaker({ clock, random });
+  const hints = new Hints({
+    ...connection,
+    siblings: options.siblings && { way: options.siblings, name: newId() },
+  });
   const writer = new Writer({
     lanes: writes,
     transactions,
@@ -63,7 +67,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     writer,
     hints,
     clock,
-    newId: idMaker({ clock, random }),
+    newId,
   };
   const uses = new UseLog(context);
   await hints.start();

@@ -55,6 +55,21 @@ describe('a transaction of this process', () => {
     expect(t.db.reads.changes).toBe(changes);
   });
 
+  test('that is told of again, or after the log was read, costs no read', async () => {
+    const t = make();
+    const sink = await t.watch(device);
+    for (let i = 0; i < 3; i += 1) t.db.create('device');
+    t.db.tell(0, 2);
+    await t.hint();
+    const { changes } = t.db.reads;
+    t.db.tell(0, 2);
+    t.db.tell(0, 1);
+    t.db.tell(2, 3);
+    await loopTurns();
+    expect(t.db.reads.changes).toBe(changes);
+    expect(seen(sink)).toEqual(['tail', 'change 1', 'change 2', 'change 3']);
+  });
+
   test('waits for what another server wrote before it', async () => {
     const t = make();
     const sink = await t.watch(device);

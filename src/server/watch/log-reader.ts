@@ -44,11 +44,13 @@ export class LogReader {
   }
 
   /**
-   * Takes what a transaction of this process has logged, whole, if that is what comes next: then it is what a read would bring, without one.
-   * False when it is not, because others wrote before: it is to be read, in its place.
+   * Takes what a transaction of this server has logged, whole, if that is what comes next: then it is what a read would bring, without one.
+   * What was taken or read already needs nothing. False otherwise, because others wrote before: it is to be read, in its place.
    */
   take(entries: readonly Entry[]): boolean {
-    if (!continues(this.#o.ring.head, entries)) return false;
+    const { head } = this.#o.ring;
+    if ((entries.at(-1)?.revision ?? 0) <= head) return true;
+    if (!continues(head, entries)) return false;
     this.#append(entries);
     return true;
   }

@@ -20,7 +20,9 @@ export type ToWorker =
   /** What the other workers measure, as this worker requested. */
   | { readonly type: 'others-measured'; readonly request: number; readonly measures: readonly Measures[] }
   /** Which of the claimed streams were counted (null), and which bound stands in the way of the others. */
-  | { readonly type: 'streams-counted'; readonly request: number; readonly bounds: readonly (StreamBound | null)[] };
+  | { readonly type: 'streams-counted'; readonly request: number; readonly bounds: readonly (StreamBound | null)[] }
+  /** Comes with a socket, whose other end another worker has. */
+  | { readonly type: 'sibling' };
 
 /** From a worker to the primary process. */
 export type FromWorker =

@@ -7,6 +7,7 @@ import { StartError } from '../start-error.ts';
 import { StreamCounts, type StreamBound, type StreamClaim, type StreamLimits } from '../stream-places.ts';
 import { mustPause, pauseMs, type Load } from './balance.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
+import { socketPair } from './socket-pair.ts';
 
 export interface WorkerPoolOptions {
   readonly count: number;
@@ -138,6 +139,7 @@ export class WorkerPool {
         break;
       case 'ready':
         worker.ready = true;
+        for (const other of this.#workers) if (other !== worker && other.ready) void this.#link(worker, other);
         if (!this.#serving) this.#onFirstReady(message.url);
         break;
       case 'failed':
@@ -173,6 +175,21 @@ export class WorkerPool {
     this.#onServing(url);
     if (this.#stopping) return;
     for (let number = 2; number <= this.#o.count; number += 1) this.#start(number, 0);
+  }
+
+  // How workers tell each other of commits: past this process.
+
+  async #link(...two: readonly [PooledWorker, PooledWorker]): Promise<void> {
+    try {
+      const ends = await socketPair();
+      ends.forEach((socket, index) => {
+        const child = two[index]?.child;
+        if (child?.isConnected() === true) child.send({ type: 'sibling' } satisfies ToWorker, socket, () => {});
+        else socket.destroy();
+      });
+    } catch (error) {
+      this.#o.log.warn({ err: error }, 'workers cannot tell each other of changes directly: the database does');
+    }
   }
 
   // Which workers take connections.

@@ -1,10 +1,12 @@
 /** Owns a worker's side of the pool: the messages that it takes from the primary process, and its reports. */
 import cluster from 'node:cluster';
+import { Socket } from 'node:net';
 import type { Gate } from '../http/listener/gate.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { pauseMs, reportMs } from './balance.ts';
 import type { StreamBound, StreamClaim, StreamCounter } from '../stream-places.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
+import { SiblingLinks } from './sibling-links.ts';
 
 export class WorkerProcess {
   /** Which worker this is, from 1. */
@@ -15,6 +17,8 @@ export class WorkerProcess {
   readonly stop: Promise<void>;
   /** Measures this process. */
   measure: () => Promise<Measures> = () => Promise.resolve([]);
+  /** The other workers. */
+  readonly siblings = new SiblingLinks();
   readonly #requests = new Map<number, (measures: readonly Measures[]) => void>();
   readonly #counting = new Map<number, (bounds: readonly (StreamBound | undefined)[]) => void>();
   #endedStreams: StreamClaim[] = [];
@@ -34,7 +38,7 @@ export class WorkerProcess {
     let stop: () => void = () => {};
     this.task = new Promise((resolve) => (serve = resolve));
     this.stop = new Promise((resolve) => (stop = resolve));
-    process.on('message', (message: ToWorker) => {
+    process.on('message', (message: ToWorker, handle: unknown) => {
       switch (message.type) {
         case 'serve':
           serve(message.task);
@@ -55,6 +59,9 @@ export class WorkerProcess {
         case 'streams-counted':
           this.#counting.get(message.request)?.(message.bounds.map((bound) => bound ?? undefined));
           this.#counting.delete(message.request);
+          break;
+        case 'sibling':
+          if (handle instanceof Socket) this.siblings.add(handle);
           break;
         default:
           message satisfies never;
@@ -124,6 +131,7 @@ export class WorkerProcess {
 
   /** No more messages: the process may end. */
   disconnect(): void {
+    this.siblings.close();
     if (process.connected) process.disconnect();
   }
 

@@ -55,7 +55,7 @@ export interface Hint {
   /** Organizations with news. */
   readonly organizations: readonly OrganizationId[];
   /**
-   * Of those, what a transaction of this process has logged, as `readChanges` will give it: all of that transaction, ascending. Not of every
+   * Of those, what a transaction of this server has logged, as `readChanges` will give it: all of that transaction, ascending. Not of every
    * transaction, and never of another server's.
    */
   readonly logged: readonly { readonly organization_id: OrganizationId; readonly entries: readonly Entry[] }[];
@@ -97,7 +97,7 @@ export interface ChangeLog {
    * `revision` as that view shows them.
    */
   readState(org: OrganizationId, query: StateQuery): Promise<readonly Entry[]>;
-  /** Called for every commit of this process at once, and of other servers through the database. Returns what ends it. */
+  /** Called for every commit of this process at once, of this server's others soon, and of other servers through the database. Returns what ends it. */
   onHint(listener: (hint: Hint) => void): () => void;
   /** Forgets superseded log rows and deletions past their retention. Safe to run anywhere, any time; one server does it, the others pass. */
   compact(): Promise<void>;

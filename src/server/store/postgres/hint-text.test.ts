@@ -1,6 +1,6 @@
 /** Proves that hints of this and of later versions are read. */
 import { expect, test } from 'vitest';
-import { decodeHint } from './hints.ts';
+import { decodeHint } from './hint-text.ts';
 
 const [a, b] = ['00000000-0000-4000-8000-00000000000a', '00000000-0000-4000-8000-00000000000b'];
 

@@ -1,0 +1,44 @@
+/** Owns a way between the processes of one server in memory: what goes over it is copied as JSON, late, or lost. */
+import type { Siblings } from '../../siblings.ts';
+
+export class MemoryWay implements Siblings {
+  readonly #others: MemoryWay[] = [];
+  #listener: (message: unknown) => void = () => {};
+  /** Sent, and not heard by the others yet. */
+  #underWay: string[] = [];
+  /** How many characters were sent, each time. */
+  readonly sizes: number[] = [];
+  /** The others hear at once. */
+  isQuick = true;
+  /** What is sent is lost. */
+  isCut = false;
+
+  static pair(): readonly [MemoryWay, MemoryWay] {
+    const [one, other] = [new MemoryWay(), new MemoryWay()];
+    one.#others.push(other);
+    other.#others.push(one);
+    return [one, other];
+  }
+
+  send(message: unknown): void {
+    this.sizes.push(JSON.stringify(message).length);
+    if (!this.isCut) this.#underWay.push(JSON.stringify(message));
+    if (this.isQuick) this.arrive();
+  }
+
+  listen(listener: (message: unknown) => void): void {
+    this.#listener = listener;
+  }
+
+  /** So many of the messages under way arrive. */
+  arrive(count = this.#underWay.length): void {
+    for (const message of this.#underWay.splice(0, count)) {
+      for (const other of this.#others) other.#listener(JSON.parse(message));
+    }
+  }
+
+  /** So many of the messages under way are lost. */
+  lose(count: number): void {
+    this.#underWay.splice(0, count);
+  }
+}
