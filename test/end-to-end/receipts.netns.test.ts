@@ -68,7 +68,7 @@ test(
     const [dead, frozen] = [new Set<number>(), new Set<number>()];
     /** What each device let in when its agent last could hear of a change. */
     const held = new Map<number, string>();
-    const asText = (number: number): string => [...new Set(intended(number))].toSorted().join();
+    const asText = (number: number): string => ports.filter((port) => intended(number).includes(port)).join();
     /**
      * Devices that are away and should let in something else than they do. One whose policy has come to the same again may be counted or not: a worker
      * that has not seen the changes happen goes by the digest of its rules, and its packets are judged then.
