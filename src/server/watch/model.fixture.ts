@@ -2,6 +2,7 @@
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
 import type { Ended, Entry, Heads, Hint, StateQuery } from '../store/contract/change-log.ts';
+import { emptyHint } from '../store/postgres/hint-text.ts';
 import { departed } from './frame.ts';
 import type { Source } from './source.ts';
 
@@ -81,18 +82,7 @@ export class ModelDatabase implements Source {
   }
 
   hint(hint: Partial<Hint> = { organizations: [modelOrg] }): void {
-    const whole: Hint = {
-      organizations: [],
-      logged: [],
-      credentials: [],
-      removed_members: [],
-      deleted_organizations: [],
-      receipts: [],
-      awaited_organizations: [],
-      prompted_organizations: [],
-      prompted_devices: [],
-      ...hint,
-    };
+    const whole: Hint = { ...emptyHint(), ...hint };
     for (const listener of this.#listeners) listener(whole);
   }
 
