@@ -199,7 +199,7 @@ describe('each status', () => {
     }
   });
 
-  test('408, 400 and 431 of requests that are no HTTP are problems too', async () => {
+  test('400 and 431 of requests that are no HTTP are problems too', async () => {
     const { hostname, port } = new URL(stage.server.url);
     const exchange = (bytes: string): Promise<string> =>
       new Promise((resolve, reject) => {

@@ -1,14 +1,10 @@
 /** Owns the HTTP application: one Fastify with its hooks, its one error edge and every route. */
-import { randomUUID } from 'node:crypto';
-import type { Socket } from 'node:net';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { errors, problemContentType } from '../../api/codes.ts';
 import { signInPaths } from '../../api/sign-in.ts';
 import type { Authenticate } from '../identity/authenticate.ts';
 import { takeBodies, type BodyLimits } from './request/body.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
-import { HttpError, problemBody } from './errors.ts';
 import { commonHeaders } from './headers.ts';
 import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';
@@ -26,6 +22,7 @@ import { addressOf, subscriberOf } from './request/address.ts';
 import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
 import { BareConnections } from './listener/bare-connections.ts';
+import { answerUnreadable, arrivalMs } from './listener/unreadable-request.ts';
 import { answerBefore } from './listener/before-framework.ts';
 import type { Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
@@ -65,26 +62,6 @@ const pages = [
   signInPaths.signIn.path,
   signInPaths.finishSignIn.path,
 ];
-
-/** Answers a request that Node itself could not read; there is no request object yet. */
-function answerBroken(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const code =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? 'headers_too_large'
-      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? 'request_timeout'
-        : 'malformed_request';
-  const [status, title] = errors[code];
-  const body = JSON.stringify(
-    problemBody(new HttpError(code, 'The request cannot be read as HTTP.'), { path: '/', id: randomUUID() }),
-  );
-  const head = `HTTP/1.1 ${status} ${title}\r\nContent-Type: ${problemContentType}\r\nConnection: close\r\n`;
-  socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
-}
 
 function addCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id);
@@ -142,8 +119,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
     logger: false,
     routerOptions: { maxParamLength: 1000 },
-    // How long a request may take to arrive; the answer may take longer.
-    requestTimeout: 60_000,
+    requestTimeout: arrivalMs,
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     genReqId: ({ headers }) => requestIdOf(headers),
@@ -152,7 +128,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
       addCommonHeaders(request, reply);
       answerError(error, request, reply, log);
     },
-    clientErrorHandler: answerBroken,
+    clientErrorHandler: answerUnreadable,
     // Bodies are read by our own schemas, and answers written by JSON.stringify. Its compilers would only be loaded.
     schemaController: { compilersFactory: { buildValidator: noSchema, buildSerializer: noSchema } },
   });

@@ -1,0 +1,39 @@
+/** Owns the answer to what Node itself cannot read as a request: there is no request object yet, only a socket. */
+import { randomUUID } from 'node:crypto';
+import { maxHeaderSize } from 'node:http';
+import type { Socket } from 'node:net';
+import { errors, problemContentType, type ErrorCode } from '../../../api/codes.ts';
+import { HttpError, problemBody } from '../errors.ts';
+
+/** How long a request may take to arrive; the answer may take longer. */
+export const arrivalMs = 60_000;
+
+interface Reason {
+  readonly code: ErrorCode;
+  readonly detail: string;
+}
+
+const malformed: Reason = { code: 'malformed_request', detail: 'The request cannot be read as HTTP.' };
+/** By Node's name for it. */
+const reasons: Readonly<Record<string, Reason>> = {
+  HPE_HEADER_OVERFLOW: {
+    code: 'headers_too_large',
+    detail: `The headers of a request may have ${maxHeaderSize} bytes together.`,
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    code: 'request_timeout',
+    detail: `The request did not arrive whole within ${arrivalMs / 1000} seconds.`,
+  },
+};
+
+export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const { code, detail } = reasons[error.code ?? ''] ?? malformed;
+  const [status, title] = errors[code];
+  const body = JSON.stringify(problemBody(new HttpError(code, detail), { path: '/', id: randomUUID() }));
+  const head = `HTTP/1.1 ${status} ${title}\r\nContent-Type: ${problemContentType}\r\nConnection: close\r\n`;
+  socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+}
