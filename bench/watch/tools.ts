@@ -1,5 +1,6 @@
 /** Owns the tools of the benchmarks of stream and agent: C programs built on demand, processes pinned to processors, lines read from them. */
 import { spawn, spawnSync, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
@@ -160,7 +161,8 @@ export class Load {
     readonly ready?: string;
   }): Promise<{ readonly load: Load; readonly ns: number }> {
     const { program, folder, protocol, port, streams, request, ready = '' } = options;
-    const file = join(folder, `request-${protocol}-${port}`);
+    // One for each: several begin at once, and whoever wrote it again would take it from under another that reads.
+    const file = join(folder, `request-${randomUUID()}`);
     writeFileSync(file, request);
     const command = [program, protocol, '127.0.0.1', String(port), String(streams), file, ready];
     const talker = new Talker(command, processor.load);
