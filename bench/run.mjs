@@ -1,13 +1,15 @@
 /**
  * Runs the benchmarks, all or those named: `npm run bench`, `npm run bench -- compile watch`, `npm run bench -- --list`.
  * Of a long one, parts can be named: `npm run bench -- watch:listing,replicas`. One that fails leaves the others to run; the end is a table of all goals.
+ * With `--patience MINUTES` it waits until the machine is quiet, and what the host of a virtual machine has robbed is measured again; for so long.
  */
 import { build } from 'esbuild';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { arch, cpus, loadavg, release, type } from 'node:os';
 import { basename, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
 import { nativeHashes } from '../scripts/native-hashes.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -62,12 +64,66 @@ async function bundled(file) {
   return outfile;
 }
 
-const args = process.argv.slice(2);
-if (args.includes('--list')) {
+/**
+ * Runs one benchmark, or some of its parts. Each time has a file of goals of its own.
+ * @param {string} name
+ * @param {readonly string[]} parts
+ */
+async function measure(name, parts) {
+  console.log(`\n# ${name}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`);
+  const program = programs.get(name) ?? (await bundled(`${name}.bench.ts`));
+  programs.set(name, program);
+  const began = Date.now();
+  const stolen = stolenSince();
+  const own = join(goals, name);
+  mkdirSync(own, { recursive: true });
+  const { status } = spawnSync(process.execPath, ['--expose-gc', '--enable-source-maps', program, ...parts], {
+    stdio: 'inherit',
+    timeout: patienceMs,
+    env: { ...environment, RINGFENCE_BENCH_GOALS: join(own, String(readdirSync(own).length)) },
+  });
+  const seconds = Math.round((Date.now() - began) / 1_000);
+  console.log(`\n(${name}: ${seconds} s, ${(stolen() * 100).toFixed(1)} % of the processors stolen)`);
+  return status === 0;
+}
+
+/**
+ * Measures again what the host has robbed, part by part, whenever the machine is quiet, until a time.
+ * @param {number} until
+ */
+async function measureRobbed(until) {
+  for (let robbed = robbedParts(goals); robbed.length > 0; robbed = robbedParts(goals)) {
+    const names = robbed.map(([name, part]) => (part === '' ? name : `${name}:${part}`));
+    console.log(`\nThe host took too much of the processors from: ${names.join(', ')}. Waiting for quiet.`);
+    for (const [name, part] of robbed) {
+      if (!(await quietBefore(until))) return;
+      await measure(name, part === '' ? [] : [part]);
+    }
+  }
+}
+
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+/** @type {typeof import('./lib/summary.ts')} */
+const { quietBefore, robbedParts, showSummary, stolenSince } = await import(
+  pathToFileURL(await bundled('lib/summary.ts')).href
+);
+const { values: options, positionals } = parseArgs({
+  options: { list: { type: 'boolean' }, patience: { type: 'string', default: '0' } },
+  allowPositionals: true,
+});
+const goals = join(folder, 'goals');
+/** @type {Map<string, string>} */
+const programs = new Map();
+if (options.list === true) {
   for (const file of files) console.log(nameOf(file));
 } else {
-  const asked = partsOf(args);
+  const asked = partsOf(positionals);
   const chosen = choose([...asked.keys()]);
+  const minutes = Number(options.patience);
+  if (!(minutes >= 0)) {
+    process.stderr.write('bench: --patience takes a number of minutes\n');
+    process.exit(2);
+  }
   const [load = 0] = loadavg();
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'} (${arch()}), ${type()} ${release()}`;
   console.log(
@@ -75,23 +131,14 @@ if (args.includes('--list')) {
   );
   /** @type {string[]} */
   const failed = [];
-  const goals = join(folder, 'goals');
   mkdirSync(goals, { recursive: true });
+  const until = Date.now() + minutes * 60_000;
   for (const file of chosen) {
-    console.log(`\n# ${nameOf(file)}`);
-    const program = await bundled(file);
-    const parts = asked.get(nameOf(file)) ?? [];
-    const began = Date.now();
-    const { status } = spawnSync(process.execPath, ['--expose-gc', '--enable-source-maps', program, ...parts], {
-      stdio: 'inherit',
-      timeout: patienceMs,
-      env: { ...environment, RINGFENCE_BENCH_GOALS: join(goals, nameOf(file)) },
-    });
-    if (status !== 0) failed.push(nameOf(file));
-    console.log(`\n(${nameOf(file)}: ${Math.round((Date.now() - began) / 1_000)} s)`);
+    await quietBefore(until);
+    if (!(await measure(nameOf(file), asked.get(nameOf(file)) ?? []))) failed.push(nameOf(file));
   }
-  spawnSync(process.execPath, [await bundled('lib/summary.ts'), goals], { stdio: 'inherit' });
-  rmSync(folder, { recursive: true, force: true });
+  if (minutes > 0) await measureRobbed(until);
+  showSummary(goals);
   if (failed.length > 0) {
     process.stderr.write(`bench: failed: ${failed.join(', ')}\n`);
     process.exitCode = 1;
