@@ -22,7 +22,7 @@ import { addressOf, subscriberOf } from './request/address.ts';
 import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
 import { BareConnections } from './listener/bare-connections.ts';
-import { answerUnreadable, arrivalMs } from './listener/unreadable-request.ts';
+import { answerUnreadable, arrivalMs } from './unreadable-request.ts';
 import { answerBefore } from './listener/before-framework.ts';
 import type { Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';

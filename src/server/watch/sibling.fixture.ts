@@ -47,7 +47,7 @@ export class ModelSibling {
   /** The next NOTIFY arrives, or is lost. */
   notice({ isLost }: { readonly isLost: boolean }): void {
     const payload = this.#notices.shift();
-    if (payload === undefined || isLost || this.#here.hasHeard(payload)) return;
+    if (payload === undefined || isLost || this.#here.hasReceived(payload)) return;
     this.#db.hint(decodeHint(payload));
   }
 }

@@ -117,7 +117,7 @@ export class Hints {
       this.#others.hear();
       if (payload === greeting) void this.#send();
       // So was what the siblings told us.
-      else if (this.#siblings?.hasHeard(payload) !== true) this.#deliver(decodeHint(payload));
+      else if (this.#siblings?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
     });
     let ownPid = -1;
     try {

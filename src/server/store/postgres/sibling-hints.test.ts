@@ -75,7 +75,7 @@ describe('what a process tells the others of its server', () => {
     // News of the organization come first, so that whatever entries are left are read in their place.
     expect(t.heard[0]).toStrictEqual(decodeHint(`o${org}`));
     expect(t.heard.at(-1)).toStrictEqual(decodeHint(`c${user}`));
-    expect(t.other.hasHeard(t.one.markFrom(1))).toBe(true);
+    expect(t.other.hasReceived(t.one.markFrom(1))).toBe(true);
     t.tell([entry(4_001)]);
     t.turn();
     expect(revisions(t.heard).at(-1)).toEqual([4_001]);
@@ -95,11 +95,11 @@ describe('what a process tells the others of its server', () => {
     for (let n = 0; n < 10_000; n += 1) t.one.tell([`c${idOf(n)}`], []);
     t.turn();
     expect(t.heard.length).toBeLessThan(7_000);
-    expect(t.other.hasHeard(t.one.markFrom(2))).toBe(false);
+    expect(t.other.hasReceived(t.one.markFrom(2))).toBe(false);
     // From here on it goes on.
     const next = t.tell();
     t.turn();
-    expect(t.other.hasHeard(t.one.markFrom(next))).toBe(true);
+    expect(t.other.hasReceived(t.one.markFrom(next))).toBe(true);
   });
 });
 
@@ -108,20 +108,20 @@ describe('a NOTIFY', () => {
     const t = pair();
     const mark = (first: number): string => t.one.markFrom(first);
     const first = t.tell();
-    expect(t.other.hasHeard(`${mark(first)} o${org}`)).toBe(false);
+    expect(t.other.hasReceived(`${mark(first)} o${org}`)).toBe(false);
     t.turn();
-    expect(t.other.hasHeard(`${mark(first)} o${org}`)).toBe(true);
-    expect(t.other.hasHeard(mark(first))).toBe(true);
-    expect(t.one.hasHeard(mark(first))).toBe(false);
-    expect(t.other.hasHeard(mark(first).replace(source, idOf(7)))).toBe(false);
+    expect(t.other.hasReceived(`${mark(first)} o${org}`)).toBe(true);
+    expect(t.other.hasReceived(mark(first))).toBe(true);
+    expect(t.one.hasReceived(mark(first))).toBe(false);
+    expect(t.other.hasReceived(mark(first).replace(source, idOf(7)))).toBe(false);
     for (const strange of ['', `o${org}`, `${mark(first)}0`, `${mark(first)}x`, `x${mark(first)}`, `s${source}/1`]) {
-      expect([strange, t.other.hasHeard(strange)]).toEqual([strange, false]);
+      expect([strange, t.other.hasReceived(strange)]).toEqual([strange, false]);
     }
     const second = t.tell();
-    expect(t.other.hasHeard(mark(first))).toBe(false);
+    expect(t.other.hasReceived(mark(first))).toBe(false);
     t.turn();
-    expect(t.other.hasHeard(mark(second))).toBe(true);
-    expect(t.other.hasHeard(mark(first))).toBe(true);
+    expect(t.other.hasReceived(mark(second))).toBe(true);
+    expect(t.other.hasReceived(mark(first))).toBe(true);
   });
 
   test('that holds what was lost is not passed over, whatever was heard since', () => {
@@ -133,15 +133,15 @@ describe('a NOTIFY', () => {
     const heard = t.tell();
     t.turn();
     expect(t.heard).toHaveLength(1);
-    expect(t.other.hasHeard(t.one.markFrom(lost))).toBe(false);
-    expect(t.other.hasHeard(t.one.markFrom(heard))).toBe(true);
+    expect(t.other.hasReceived(t.one.markFrom(lost))).toBe(false);
+    expect(t.other.hasReceived(t.one.markFrom(heard))).toBe(true);
     t.here.isCut = true;
     t.tell();
     t.turn();
     t.here.isCut = false;
     t.tell();
     t.turn();
-    expect(t.other.hasHeard(t.one.markFrom(heard))).toBe(false);
+    expect(t.other.hasReceived(t.one.markFrom(heard))).toBe(false);
   });
 
   test('of a process that was not heard of for long is not passed over: few are remembered', () => {
@@ -149,7 +149,7 @@ describe('a NOTIFY', () => {
     const other = new SiblingHints({ siblings: there, source: idOf(101), deliver: () => {} });
     const message = (n: number) => ({ source: idOf(n), after: 0, through: 1, hints: [] });
     for (let n = 1_000; n < 1_070; n += 1) here.send(message(n));
-    const remembered = Array.from({ length: 70 }, (_, n) => other.hasHeard(`s${idOf(1_000 + n)}/1/1`));
+    const remembered = Array.from({ length: 70 }, (_, n) => other.hasReceived(`s${idOf(1_000 + n)}/1/1`));
     expect(remembered.indexOf(true)).toBe(6);
     expect(remembered.lastIndexOf(false)).toBe(5);
   });
@@ -160,7 +160,7 @@ describe('a message', () => {
     source,
     after: 3,
     through: 4,
-    hints: [{ news: `o${org}`, logged: [{ organization_id: org, entries: [JSON.parse(JSON.stringify(entry(5)))] }] }],
+    hints: [{ text: `o${org}`, logged: [{ organization_id: org, entries: [JSON.parse(JSON.stringify(entry(5)))] }] }],
   });
   const withEntry = (more: object) => {
     const message = good();
@@ -184,10 +184,10 @@ describe('a message', () => {
     ['a half', { ...good(), through: 4.5 }],
     ['no hints', { ...good(), hints: {} }],
     ['a hint that is none', { ...good(), hints: [5] }],
-    ['news that are no text', { ...good(), hints: [{ news: 5, logged: [] }] }],
-    ['nothing logged', { ...good(), hints: [{ news: '' }] }],
-    ['no organization', { ...good(), hints: [{ news: '', logged: [{ organization_id: 'x', entries: [] }] }] }],
-    ['no entries', { ...good(), hints: [{ news: '', logged: [{ organization_id: org }] }] }],
+    ['a hint that is no text', { ...good(), hints: [{ text: 5, logged: [] }] }],
+    ['nothing logged', { ...good(), hints: [{ text: '' }] }],
+    ['no organization', { ...good(), hints: [{ text: '', logged: [{ organization_id: 'x', entries: [] }] }] }],
+    ['no entries', { ...good(), hints: [{ text: '', logged: [{ organization_id: org }] }] }],
     ['an unknown kind', withEntry({ kind: 'toString' })],
     ['an unknown type', withEntry({ type: 'made' })],
     ['no revision', withEntry({ revision: null })],
@@ -206,6 +206,6 @@ describe('a message', () => {
     const other = new SiblingHints({ siblings: there, source, deliver: (hint) => heard.push(hint) });
     here.send({ ...good(), source: idOf(7), through: 3.5 });
     expect(heard).toEqual([]);
-    expect(other.hasHeard(`s${idOf(7)}/4/4`)).toBe(false);
+    expect(other.hasReceived(`s${idOf(7)}/4/4`)).toBe(false);
   });
 });

@@ -2,20 +2,20 @@
  * Owns the hints between the processes of one server: each tells the others what it tells itself, entries of the log included, without
  * the database.
  *
- * Every hint has a number. A NOTIFY says which hints it holds, so that whoever has heard those here passes it over; what was lost here is
- * heard there. What waits to be sent is bounded: entries are left out first, for they can be read, and then all of it.
+ * Every hint has a number. A NOTIFY says which hints it holds, so that whoever has received those here passes it over; what was lost here is
+ * received there. What waits to be sent is bounded: entries are left out first, for they can be read, and then all of it.
  */
 import type { Siblings } from '../../siblings.ts';
 import type { Hint } from '../contract/change-log.ts';
-import { readMessage, type Message, type Told } from './sibling-message.ts';
+import { readMessage, type EncodedHint, type SiblingMessage } from './sibling-message.ts';
 
 /** In characters: beyond it a message goes without entries, and what is half of it without any is not sent at all. */
 const mostSize = 256 * 1024;
 /** Processes that end are replaced, under another name: so many names are remembered. */
 const mostSources = 64;
 
-/** Which hints of another process were heard here: all from one number to another. */
-interface Heard {
+/** Which hints of another process were received here: all from one number to another. */
+interface ReceivedRange {
   readonly from: number;
   readonly through: number;
 }
@@ -29,8 +29,8 @@ export interface SiblingHintsOptions {
   readonly defer?: (run: () => void) => void;
 }
 
-const sizeOf = ({ news, logged }: Told): number => {
-  let size = news.length;
+const sizeOf = ({ text, logged }: EncodedHint): number => {
+  let size = text.length;
   for (const { entries } of logged) {
     for (const { json, identity = '' } of entries) size += json.length + identity.length + 160;
   }
@@ -39,12 +39,12 @@ const sizeOf = ({ news, logged }: Told): number => {
 
 export class SiblingHints {
   readonly #o: SiblingHintsOptions;
-  readonly #heard = new Map<string, Heard>();
+  readonly #received = new Map<string, ReceivedRange>();
   readonly #defer: (run: () => void) => void;
-  #waiting: Told[] = [];
+  #unsent: EncodedHint[] = [];
   #size = 0;
-  #told = 0;
-  #sent = 0;
+  #lastNumber = 0;
+  #sentThrough = 0;
 
   constructor(options: SiblingHintsOptions) {
     this.#o = options;
@@ -54,42 +54,42 @@ export class SiblingHints {
 
   /** Tells them soon: whoever was just answered and the streams of this process come first, and all that is told in this moment goes together. Gives its number. */
   tell(entries: readonly string[], logged: Hint['logged']): number {
-    const told = { news: entries.join(' '), logged };
-    this.#told += 1;
-    if (this.#told - 1 === this.#sent) this.#defer(() => this.#send());
-    this.#waiting.push(told);
-    this.#size += sizeOf(told);
+    const hint: EncodedHint = { text: entries.join(' '), logged };
+    this.#lastNumber += 1;
+    if (this.#lastNumber - 1 === this.#sentThrough) this.#defer(() => this.#send());
+    this.#unsent.push(hint);
+    this.#size += sizeOf(hint);
     if (this.#size > mostSize) this.#shrink();
-    return this.#told;
+    return this.#lastNumber;
   }
 
   /** For a NOTIFY that holds hints from one number up to the last that was told. */
   markFrom(first: number): string {
-    return `s${this.#o.source}/${first}/${this.#told}`;
+    return `s${this.#o.source}/${first}/${this.#lastNumber}`;
   }
 
-  /** Whether all that a NOTIFY holds was heard of here. */
-  hasHeard(payload: string): boolean {
+  /** Whether all that a NOTIFY holds was received here. */
+  hasReceived(payload: string): boolean {
     const [, source = '', first, last] = /^s([0-9a-f-]{36})\/(\d{1,15})\/(\d{1,15})(?: |$)/.exec(payload) ?? [];
-    const heard = this.#heard.get(source);
-    return heard !== undefined && heard.from <= Number(first) && Number(last) <= heard.through;
+    const range = this.#received.get(source);
+    return range !== undefined && range.from <= Number(first) && Number(last) <= range.through;
   }
 
   #send(): void {
     const { siblings, source } = this.#o;
-    const hints = this.#waiting;
-    const message: Message = { source, after: this.#sent, through: this.#told, hints };
-    [this.#waiting, this.#size, this.#sent] = [[], 0, this.#told];
+    const hints = this.#unsent;
+    const message: SiblingMessage = { source, after: this.#sentThrough, through: this.#lastNumber, hints };
+    [this.#unsent, this.#size, this.#sentThrough] = [[], 0, this.#lastNumber];
     if (hints.length > 0) siblings.send(message);
   }
 
-  /** Much is told at once: each piece of news once, and without entries. What is too much even so is lost here. */
+  /** Much is told at once: each hint's text once, and without entries of the log. What is too much even so is lost here. */
   #shrink(): void {
-    const news = [...new Set(this.#waiting.flatMap((told) => told.news.split(' ')))].join(' ');
-    const isTooMuch = news.length > mostSize / 2;
-    this.#waiting = isTooMuch ? [] : [{ news, logged: [] }];
-    this.#size = isTooMuch ? 0 : news.length;
-    if (isTooMuch) this.#sent = this.#told;
+    const text = [...new Set(this.#unsent.flatMap((hint) => hint.text.split(' ')))].join(' ');
+    const isTooMuch = text.length > mostSize / 2;
+    this.#unsent = isTooMuch ? [] : [{ text, logged: [] }];
+    this.#size = isTooMuch ? 0 : text.length;
+    if (isTooMuch) this.#sentThrough = this.#lastNumber;
   }
 
   /** A message that cannot be read is as good as lost. */
@@ -98,12 +98,12 @@ export class SiblingHints {
     if (message === undefined) return;
     const { source, after, through } = message;
     for (const hint of message.hints) this.#o.deliver(hint);
-    const known = this.#heard.get(source);
-    this.#heard.delete(source);
-    this.#heard.set(source, { from: known?.through === after ? known.from : after + 1, through });
-    for (const oldest of this.#heard.keys()) {
-      if (this.#heard.size <= mostSources) break;
-      this.#heard.delete(oldest);
+    const known = this.#received.get(source);
+    this.#received.delete(source);
+    this.#received.set(source, { from: known?.through === after ? known.from : after + 1, through });
+    for (const oldest of this.#received.keys()) {
+      if (this.#received.size <= mostSources) break;
+      this.#received.delete(oldest);
     }
   }
 }

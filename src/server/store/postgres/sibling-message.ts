@@ -4,13 +4,13 @@ import type { Entry, Hint } from '../contract/change-log.ts';
 import { decodeHint } from './hint-text.ts';
 
 /** A hint as it goes from process to process. */
-export interface Told {
-  /** The hint as text. */
-  readonly news: string;
+export interface EncodedHint {
+  /** By `encodeHint`. */
+  readonly text: string;
   readonly logged: Hint['logged'];
 }
 
-export interface Message<T = Told> {
+export interface SiblingMessage<T = EncodedHint> {
   /** Tells one process from all others, on every server. */
   readonly source: string;
   /** It holds the hints after this number, up to and including the other. */
@@ -47,10 +47,10 @@ function readEntry(value: unknown): Entry {
   };
 }
 
-function readTold(value: unknown): Hint {
-  const { news, logged } = record(value);
+function readHint(value: unknown): Hint {
+  const { text: encoded, logged } = record(value);
   return {
-    ...decodeHint(text(news)),
+    ...decodeHint(text(encoded)),
     logged: list(logged).map((one) => {
       const { organization_id, entries } = record(one);
       return { organization_id: parseOrganizationId(text(organization_id)), entries: list(entries).map(readEntry) };
@@ -59,14 +59,14 @@ function readTold(value: unknown): Hint {
 }
 
 /** Undefined when it cannot be read. */
-export function readMessage(value: unknown): Message<Hint> | undefined {
+export function readMessage(value: unknown): SiblingMessage<Hint> | undefined {
   try {
     const { source, after, through, hints } = record(value);
     return {
       source: isUuid(source) ? source : broken(),
       after: count(after),
       through: count(through),
-      hints: list(hints).map(readTold),
+      hints: list(hints).map(readHint),
     };
   } catch {
     return undefined;

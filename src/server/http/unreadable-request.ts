@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
-import { errors, problemContentType, type ErrorCode } from '../../../api/codes.ts';
-import { HttpError, problemBody } from '../errors.ts';
+import { errors, problemContentType, type ErrorCode } from '../../api/codes.ts';
+import { HttpError, problemBody } from './errors.ts';
 
 /** How long a request may take to arrive; the answer may take longer. */
 export const arrivalMs = 60_000;
