@@ -73,7 +73,7 @@ const rooms: Rooms = {
     why: 'the port and its certificate; it knows nothing of what is served',
   },
   'server/http': {
-    may: ['server/store/contract', 'server/convergence', 'server/identity', 'server', 'api', 'policy'],
+    may: ['node', 'server/store/contract', 'server/convergence', 'server/identity', 'server', 'api', 'policy'],
     npm: service,
     node: true,
     why: 'what a request is to a handler, and how failures are answered: all rooms of HTTP share it',

@@ -1,8 +1,8 @@
 /** Owns the answer to what Node itself cannot read as a request: there is no request object yet, only a socket. */
 import { randomUUID } from 'node:crypto';
-import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import { errors, problemContentType, type ErrorCode } from '../../api/codes.ts';
+import { maxHeaderSize } from '../../node/http.ts';
 import { HttpError, problemBody } from './errors.ts';
 
 /** How long a request may take to arrive; the answer may take longer. */
