@@ -5,7 +5,7 @@ import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openStore } from '../store/open.ts';
 import { problemOf } from '../store/store.fixture.ts';
 import type { Store } from '../store/contract/store.ts';
@@ -24,9 +24,11 @@ afterAll(() => rm(made, { recursive: true, force: true }));
 
 let dir: string;
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'rf-db-'));
+  const own = await mkdtemp(join(tmpdir(), 'rf-db-'));
+  dir = own;
+  // Last of all: an `afterEach` would come before what tests do when they have finished, while a database still writes there.
+  onTestFinished(() => rm(own, { recursive: true, force: true }));
 });
-afterEach(() => rm(dir, { recursive: true, force: true }));
 
 /** Stopped at the end of the test, whatever happens. */
 async function open(options: Partial<DatabaseOptions> = {}): Promise<Database> {
