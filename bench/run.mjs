@@ -97,16 +97,17 @@ async function measureRobbed(until) {
     console.log(`\nThe host took too much of the processors from: ${names.join(', ')}. Waiting for quiet.`);
     for (const [name, part] of robbed) {
       if (!(await quietBefore(until))) return;
-      await measure(name, part === '' ? [] : [part]);
+      if (!(await measure(name, part === '' ? [] : [part]))) failed.add(name);
     }
   }
 }
 
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+const imported = async (/** @type {string} */ file) => import(pathToFileURL(await bundled(file)).href);
+/** @type {typeof import('./lib/stolen.ts')} */
+const { quietBefore, stolenSince } = await imported('lib/stolen.ts');
 /** @type {typeof import('./lib/summary.ts')} */
-const { quietBefore, robbedParts, showSummary, stolenSince } = await import(
-  pathToFileURL(await bundled('lib/summary.ts')).href
-);
+const { robbedParts, showSummary } = await imported('lib/summary.ts');
 const { values: options, positionals } = parseArgs({
   options: { list: { type: 'boolean' }, patience: { type: 'string', default: '0' } },
   allowPositionals: true,
@@ -114,6 +115,8 @@ const { values: options, positionals } = parseArgs({
 const goals = join(folder, 'goals');
 /** @type {Map<string, string>} */
 const programs = new Map();
+/** @type {Set<string>} */
+const failed = new Set();
 if (options.list === true) {
   for (const file of files) console.log(nameOf(file));
 } else {
@@ -129,18 +132,16 @@ if (options.list === true) {
   console.log(
     `Node ${process.versions.node}, ${machine}, load ${load.toFixed(1)}${load > 1 ? ': busy, trust ratios only' : ''}`,
   );
-  /** @type {string[]} */
-  const failed = [];
   mkdirSync(goals, { recursive: true });
   const until = Date.now() + minutes * 60_000;
   for (const file of chosen) {
     await quietBefore(until);
-    if (!(await measure(nameOf(file), asked.get(nameOf(file)) ?? []))) failed.push(nameOf(file));
+    if (!(await measure(nameOf(file), asked.get(nameOf(file)) ?? []))) failed.add(nameOf(file));
   }
   if (minutes > 0) await measureRobbed(until);
   showSummary(goals);
-  if (failed.length > 0) {
-    process.stderr.write(`bench: failed: ${failed.join(', ')}\n`);
+  if (failed.size > 0) {
+    process.stderr.write(`bench: failed: ${[...failed].join(', ')}\n`);
     process.exitCode = 1;
   }
 }

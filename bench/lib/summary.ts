@@ -4,8 +4,6 @@ import { join } from 'node:path';
 import { leastStolen, readGoals, summary, type GatheredGoal } from './goals.ts';
 import { robbedShare } from './stolen.ts';
 
-export { quietBefore, stolenSince } from './stolen.ts';
-
 function gathered(folder: string): ReadonlyMap<string, readonly GatheredGoal[]> {
   const goalsOf = (name: string): readonly GatheredGoal[] => {
     const files = readdirSync(join(folder, name)).toSorted();
