@@ -6,7 +6,15 @@ import { TimeSlices } from './time-slices.ts';
 class Loop {
   now = 0;
   #due: (() => void)[] = [];
-  readonly slices = new TimeSlices({ monotonic: () => this.now, defer: (run) => this.#due.push(run) });
+  readonly slices: TimeSlices;
+
+  constructor(looked: () => void = () => {}) {
+    const monotonic = (): number => {
+      looked();
+      return this.now;
+    };
+    this.slices = new TimeSlices({ monotonic, defer: (run) => this.#due.push(run) });
+  }
 
   async turn(): Promise<void> {
     const due = this.#due;
@@ -91,4 +99,29 @@ test('while others are served between the slices, these are a quarter as long', 
   for (const servedForMs of [0, 0.1, 1, 1, 0.3, 0, 1, 0]) await turn(servedForMs);
   expect(counts).toEqual([8, 8, 2, 2, 2, 8, 2, 8]);
   await walk;
+});
+
+test('small pieces cost few looks at the clock; as soon as they grow, it is looked at after each', async () => {
+  let looks = 0;
+  const loop = new Loop(() => (looks += 1));
+  const done: number[] = [];
+  const walk = loop.slices.each(
+    Array.from({ length: 1_000 }, (_, i) => i),
+    (item) => {
+      done.push(item);
+      loop.now += item < 900 ? 0.001 : 0.5;
+    },
+  );
+  await loop.turn();
+  expect(looks).toBeLessThan(done.length / 4);
+  const most: number[] = [];
+  while (done.length < 1_000) {
+    const before = loop.now;
+    await loop.turn();
+    most.push(loop.now - before);
+  }
+  await walk;
+  // Once more than a slice: a handful that was begun as small ones.
+  expect(most.filter((ms) => ms > 2.5)).toHaveLength(1);
+  expect(Math.max(...most)).toBeLessThan(9);
 });

@@ -13,6 +13,9 @@ const sliceMs = 2;
 const shortSliceMs = 0.5;
 /** A turn of the event loop between two slices that took longer than this has served others. */
 const idleTurnMs = 0.2;
+/** Small pieces are done by the handful, because a look at the clock takes as long as some of them: up to so long, and so many. */
+const handfulMs = 0.05;
+const mostPieces = 16;
 
 /**
  * Walks over whole fleets ask between two small pieces of work. However many of them there are, a turn of the event loop holds one slice,
@@ -43,11 +46,22 @@ export class TimeSlices {
 
   /** Does something with each, a slice in each turn. What is added or taken away meanwhile does not count. */
   async each<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
+    let handful = 1;
+    let done = 0;
+    let begun = 0;
     const all = [...items];
     for (const item of all) {
-      const next = this.next();
-      if (next !== undefined) await next;
+      if (done === 0) {
+        const next = this.next();
+        if (next !== undefined) await next;
+        begun = this.#o.monotonic();
+      }
       work(item);
+      done += 1;
+      if (done < handful) continue;
+      done = 0;
+      const tookMs = this.#o.monotonic() - begun;
+      handful = tookMs > handfulMs ? Math.max(1, handful >> 1) : Math.min(mostPieces, 2 * handful);
     }
   }
 

@@ -21,6 +21,8 @@ export interface StateOptions extends Pick<ExpectedDigestsOptions, 'digester' | 
 const rows = { device: 500, 'security-groups': 16 } as const satisfies Partial<Record<Projection, number>>;
 const entriesAtOnce = 64;
 
+type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
+
 /** What a device is judged by, as it was at one moment. */
 export interface Known {
   readonly device: ModelDevice;
@@ -134,21 +136,25 @@ export class OrganizationState {
   #standing(at: { revision: number; head: number }, { device, receipt }: Known, seen: Seen | undefined): Standing {
     const { id, hostname, touches } = device;
     const online = isOnline(receipt, seen);
-    const verdict = verdictOf({ ...at, touches, receipt, online, digestOf: (key) => this.#digests.get(key) });
+    const { revision, head } = at;
+    const verdict = verdictOf({ revision, head, touches, receipt, online, digestOf: (key) => this.#digests.get(key) });
     const lastSeen = later(seen?.last_seen_at, receipt?.reported_at);
-    return {
+    // Whole fleets: with a receipt, a literal of spreads takes V8 twenty times as long.
+    const standing: Writable<Standing> = {
       device_id: id,
       hostname,
-      ...verdict,
+      in_force: verdict.in_force,
       online: seen?.online ?? false,
-      ...(lastSeen !== undefined && { last_seen_at: lastSeen }),
-      ...(receipt && {
-        ...(receipt.revision !== undefined && { revision: receipt.revision }),
-        ...(receipt.observed !== undefined && { observed_revision: receipt.observed }),
-        reported_at: receipt.reported_at,
-        status: receipt.status,
-      }),
     };
+    if (verdict.code !== undefined) standing.code = verdict.code;
+    if (verdict.detail !== undefined) standing.detail = verdict.detail;
+    if (lastSeen !== undefined) standing.last_seen_at = lastSeen;
+    if (receipt === undefined) return standing;
+    if (receipt.revision !== undefined) standing.revision = receipt.revision;
+    if (receipt.observed !== undefined) standing.observed_revision = receipt.observed;
+    standing.reported_at = receipt.reported_at;
+    standing.status = receipt.status;
+    return standing;
   }
 
   /** Works out the digests that judging these devices takes. False: something changed meanwhile, and some are not known. */

@@ -290,6 +290,8 @@ export class PolicyModel {
     if (device.touches.at(-1)?.key === key) return;
     // One that came while the log was followed was touched then, and not before.
     const touch = revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };
-    this.devices.set(id, { ...device, touches: this.#touchLists.after(device.touches, touch) });
+    const { hostname, list, identity, cohort } = device;
+    const touches = this.#touchLists.after(device.touches, touch);
+    this.devices.set(id, { id, hostname, list, identity, cohort, revision: device.revision, touches });
   }
 }

@@ -83,9 +83,9 @@ export function verdictOf(question: Question): Verdict {
 
 /** Up to which revision the device has everything in force, of all that are known; -1: nothing, or nobody knows. It is `yes` for these and for no other. */
 export function inForceUpTo(question: Omit<Question, 'revision' | 'online'>): number {
-  const { touches, receipt } = question;
+  const { head, touches, receipt, digestOf } = question;
   // Whether it is connected tells apart what a device lacks, never what it has.
-  if (verdictOf({ ...question, revision: 0, online: undefined }).in_force !== 'yes') return -1;
+  if (verdictOf({ revision: 0, head, touches, receipt, online: undefined, digestOf }).in_force !== 'yes') return -1;
   const reflected = Math.max(receipt?.revision ?? -1, touches[0]?.revision ?? -1);
   const next = touches.find((touch) => touch.revision > reflected);
   return next === undefined ? Number.POSITIVE_INFINITY : next.revision - 1;
