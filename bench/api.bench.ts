@@ -207,7 +207,7 @@ async function throughput(program: Program): Promise<void> {
     await server.stop();
   } finally {
     await database.stop();
-    await rm(dir, { recursive: true, force: true });
+    await rm(dir, { recursive: true, force: true, maxRetries: 20 });
   }
 }
 

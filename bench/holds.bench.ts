@@ -281,5 +281,5 @@ try {
 } finally {
   client.disconnect();
   await database.stop();
-  await rm(data, { recursive: true, force: true });
+  await rm(data, { recursive: true, force: true, maxRetries: 20 });
 }

@@ -123,5 +123,5 @@ try {
   agent.destroy();
   await database.stop();
   await program.close();
-  await rm(dir, { recursive: true, force: true });
+  await rm(dir, { recursive: true, force: true, maxRetries: 20 });
 }

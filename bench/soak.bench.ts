@@ -247,5 +247,6 @@ try {
   if (!well) process.exitCode = 1;
 } finally {
   await program.close();
-  await rm(dir, { recursive: true, force: true });
+  // After a failure PostgreSQL is still ending: what it writes meanwhile must not hide why.
+  await rm(dir, { recursive: true, force: true, maxRetries: 20 });
 }

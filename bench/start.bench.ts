@@ -31,7 +31,7 @@ async function initdb(): Promise<void> {
     const launch = await launcher(dir, account);
     await makeCluster(dir, { programs: await findPrograms({}), account, launch });
   } finally {
-    await rm(dir, { recursive: true, force: true });
+    await rm(dir, { recursive: true, force: true, maxRetries: 20 });
   }
 }
 
@@ -47,7 +47,7 @@ try {
       times[name]?.push(performance.now() - started);
       await server.stop();
     }
-    await rm(dir, { recursive: true, force: true });
+    await rm(dir, { recursive: true, force: true, maxRetries: 20 });
     times['initdb']?.push(await timed(initdb));
     times['node']?.push(await timed(() => run(process.execPath, ['-e', '0'])));
   }

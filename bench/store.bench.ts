@@ -214,5 +214,5 @@ try {
   await Promise.all(clients.map((client) => client.end()));
   await store.close();
   await database.stop();
-  await rm(dir, { recursive: true, force: true });
+  await rm(dir, { recursive: true, force: true, maxRetries: 20 });
 }

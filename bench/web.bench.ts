@@ -378,5 +378,5 @@ try {
 } finally {
   await browser.close();
   await program.close();
-  await rm(data, { recursive: true, force: true });
+  await rm(data, { recursive: true, force: true, maxRetries: 20 });
 }

@@ -98,10 +98,12 @@ export class OrganizationState {
     take: (standing: Standing) => void,
   ): Promise<void> {
     // All by what is known at this moment: the one's word is never held against what another moment knows.
-    const known = ids.flatMap((id): Known | readonly never[] => {
-      const device = this.devices.get(id);
-      return device === undefined ? [] : { device, receipt: this.#receipts.get(id) };
-    });
+    const { devices } = this;
+    const known: Known[] = [];
+    for (const id of ids) {
+      const device = devices.get(id);
+      if (device !== undefined) known.push({ device, receipt: this.#receipts.get(id) });
+    }
     const { head } = this;
     await this.workOutDigests(revision, known);
     await this.#slices.each(known, (one) => take(this.#standing({ revision, head }, one, seen.get(one.device.id))));
