@@ -1,5 +1,8 @@
 /** Proves that the channel survives its helper: absent, ending, silent or talking nonsense. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { FakeClock } from '../../client/fake.fixture.ts';
 import { NetlinkChannel } from './channel.ts';
 import { FilterBatch } from './nf-tables.ts';
@@ -71,6 +74,34 @@ describe('a channel', () => {
       await clock.advance(10_000);
       expect(await asked).toMatchObject({ code: 'timed_out' });
     }
+  });
+
+  test('asks nobody else before a helper that it gave up has ended, and then another', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'rf-channel-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    // A process that holds its output open, so that it does not count as ended before that one has.
+    const script = 'tail -f /dev/null & echo $! > "$1/new"; mv "$1/new" "$1/$$"; exec cat > /dev/null';
+    const { channel, clock } = channelOf('sh', '-c', script, 'sh', folder);
+    const holder = (): Promise<string> => vi.waitFor(() => readFile(join(folder, String(channel.pid)), 'utf8'), 10_000);
+    const ask = (): Promise<unknown> => channel.send(netfilter, [request]).catch((error: unknown) => error);
+    const first = ask();
+    const firstHolder = await holder();
+    await clock.advance(10_000);
+    expect(await first).toMatchObject({ message: 'the kernel has not answered over netlink' });
+    const given = channel.pid;
+    const second = ask();
+    await clock.advance(9_000);
+    channel.start();
+    expect(channel.pid).toBe(given);
+    process.kill(Number(firstHolder));
+    await vi.waitFor(() => expect(channel.pid).not.toBe(given), 10_000);
+    const secondHolder = await holder();
+    await clock.advance(10_000);
+    expect(await second).toMatchObject({ message: 'the kernel has not answered over netlink' });
+    const third = ask();
+    await clock.advance(10_000);
+    expect(await third).toMatchObject({ message: 'the netlink helper that did not answer does not end' });
+    process.kill(Number(secondHolder));
   });
 
   test('refuses bytes that are no messages', async () => {

@@ -73,6 +73,8 @@ export class NetlinkChannel {
   #child: ChildProcess | undefined;
   #pid: number | undefined;
   #ended: Promise<void> = Promise.resolve();
+  /** The end of one that was given up and has not ended yet. */
+  #leaving: Promise<void> | undefined;
   /** Those that are open, by their sockets. */
   readonly #questions = new Map<number, Question>();
   #requests: Promise<unknown> = Promise.resolve();
@@ -101,7 +103,7 @@ export class NetlinkChannel {
 
   /** Starts the helper, so that the first question finds it running. Where it cannot be started, that question tells. */
   start(): void {
-    if (this.#closed || this.#child !== undefined) return;
+    if (this.#closed || this.#child !== undefined || this.#leaving !== undefined) return;
     try {
       this.#running();
     } catch (error) {
@@ -224,12 +226,31 @@ export class NetlinkChannel {
 
   /** Writes a frame, in these pieces, and waits for its answer. */
   #put(socket: number, frame: readonly Uint8Array[], hear: Question['hear']): Promise<void> {
+    const leaving = this.#leaving;
+    return leaving === undefined
+      ? this.#write(socket, frame, hear)
+      : this.#inPatience(leaving).then(() => this.#write(socket, frame, hear));
+  }
+
+  /** Nobody else is asked before one that was given up has ended: what it asked for last may still come into force. */
+  #inPatience(end: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.#options.clock.after(this.#patience, () =>
+        reject(new ChannelError('timed_out', 'the netlink helper that did not answer does not end')),
+      );
+      void end.then(() => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  #write(socket: number, frame: readonly Uint8Array[], hear: Question['hear']): Promise<void> {
     return new Promise((resolve, reject) => {
       try {
         const child = this.#running();
         const cancel = this.#options.clock.after(this.#patience, () => {
-          this.#fail(new ChannelError('timed_out', 'the kernel has not answered over netlink'));
-          child.kill('SIGKILL');
+          this.#giveUp(child, new ChannelError('timed_out', 'the kernel has not answered over netlink'));
         });
         this.#questions.set(socket, { hear, resolve, reject, cancel });
         if (frame.length > 1) child.stdin?.cork();
@@ -267,6 +288,7 @@ export class NetlinkChannel {
     this.#ended = new Promise((resolve) => {
       const end = (code: ChannelErrorCode, why: string): void => {
         if (this.#child === child) this.#child = undefined;
+        this.#leaving = undefined;
         if (code === 'missing') this.#missingUntil = clock.now() + restartAfter;
         this.#fail(new ChannelError(code, why));
         resolve();
@@ -283,6 +305,7 @@ export class NetlinkChannel {
   }
 
   #hear(child: ChildProcess, frames: FrameReader, chunk: Uint8Array): void {
+    if (this.#child !== child) return;
     let asked = Number.NaN;
     try {
       for (const { socket, bytes } of frames.push(chunk)) {
@@ -292,7 +315,7 @@ export class NetlinkChannel {
     } catch (error) {
       // What is left of the answer is not waited for: a new helper has a new socket.
       this.#settle(asked)?.reject(error);
-      child.kill('SIGKILL');
+      this.#giveUp(child, new ChannelError('interrupted', 'the netlink helper gave what is no answer'));
     }
   }
 
@@ -301,6 +324,16 @@ export class NetlinkChannel {
     this.#questions.delete(socket);
     question?.cancel();
     return question;
+  }
+
+  /** The next question is for another helper, once this one has ended. */
+  #giveUp(child: ChildProcess, error: ChannelError): void {
+    if (this.#child === child) {
+      this.#child = undefined;
+      this.#leaving = this.#ended;
+    }
+    child.kill('SIGKILL');
+    this.#fail(error);
   }
 
   /** All that are open: there is one helper for all of them. */
