@@ -476,6 +476,8 @@ describe('addresses', () => {
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups` });
     const rows = page.getByRole('region', { name: "The organization's" }).getByRole('listitem');
     await expectShown(rows.first());
+    // How devices stand comes after the groups.
+    await expectShown(rows.first().getByText('in force'));
     const [first, second, third] = await rows.allInnerTexts();
     expect(first).toMatch(/database.*tcp 5432 ←.*10\.1\.0\.0\/16.*everything goes out.*0 of 1 in force/s);
     expect(second).toMatch(/mail.*not in use/s);
