@@ -73,8 +73,8 @@ export class NetlinkChannel {
   #child: ChildProcess | undefined;
   #pid: number | undefined;
   #ended: Promise<void> = Promise.resolve();
-  /** The end of one that was given up and has not ended yet. */
-  #leaving: Promise<void> | undefined;
+  /** The end of a helper that was given up, while it has not ended. */
+  #formerEnd: Promise<void> | undefined;
   /** Those that are open, by their sockets. */
   readonly #questions = new Map<number, Question>();
   #requests: Promise<unknown> = Promise.resolve();
@@ -103,7 +103,7 @@ export class NetlinkChannel {
 
   /** Starts the helper, so that the first question finds it running. Where it cannot be started, that question tells. */
   start(): void {
-    if (this.#closed || this.#child !== undefined || this.#leaving !== undefined) return;
+    if (this.#closed || this.#child !== undefined || this.#formerEnd !== undefined) return;
     try {
       this.#running();
     } catch (error) {
@@ -226,14 +226,14 @@ export class NetlinkChannel {
 
   /** Writes a frame, in these pieces, and waits for its answer. */
   #put(socket: number, frame: readonly Uint8Array[], hear: Question['hear']): Promise<void> {
-    const leaving = this.#leaving;
-    return leaving === undefined
+    const former = this.#formerEnd;
+    return former === undefined
       ? this.#write(socket, frame, hear)
-      : this.#inPatience(leaving).then(() => this.#write(socket, frame, hear));
+      : this.#waitForEnd(former).then(() => this.#write(socket, frame, hear));
   }
 
   /** Nobody else is asked before one that was given up has ended: what it asked for last may still come into force. */
-  #inPatience(end: Promise<void>): Promise<void> {
+  #waitForEnd(end: Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       const cancel = this.#options.clock.after(this.#patience, () =>
         reject(new ChannelError('timed_out', 'the netlink helper that did not answer does not end')),
@@ -288,7 +288,7 @@ export class NetlinkChannel {
     this.#ended = new Promise((resolve) => {
       const end = (code: ChannelErrorCode, why: string): void => {
         if (this.#child === child) this.#child = undefined;
-        this.#leaving = undefined;
+        this.#formerEnd = undefined;
         if (code === 'missing') this.#missingUntil = clock.now() + restartAfter;
         this.#fail(new ChannelError(code, why));
         resolve();
@@ -330,7 +330,7 @@ export class NetlinkChannel {
   #giveUp(child: ChildProcess, error: ChannelError): void {
     if (this.#child === child) {
       this.#child = undefined;
-      this.#leaving = this.#ended;
+      this.#formerEnd = this.#ended;
     }
     child.kill('SIGKILL');
     this.#fail(error);
