@@ -316,6 +316,8 @@ export function makesSet({ matches, action }: Rule): boolean {
 
 /** The chains that a rule sends packets to. */
 export function targets({ action }: Rule): readonly ObjectName[] {
-  const verdicts = 'entries' in action ? action.entries.map((entry) => entry.verdict) : [action];
-  return verdicts.flatMap((verdict) => ('chain' in verdict ? [verdict.chain] : []));
+  if (!('entries' in action)) return 'chain' in action ? [action.chain] : [];
+  const chains: ObjectName[] = [];
+  for (const { verdict } of action.entries) if ('chain' in verdict) chains.push(verdict.chain);
+  return chains;
 }

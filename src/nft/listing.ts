@@ -121,50 +121,64 @@ function installedRule(json: JsonObject): InstalledRule {
 export function parseListing(value: unknown, table: TableName = 'service'): Installed | undefined {
   const entries = isObject(value) ? field(value, 'nftables') : undefined;
   if (!Array.isArray(entries)) throw new NoListing('the value is no JSON listing of nft');
-  return parseEntries(entries as readonly unknown[], table);
+  const reader = new TableReader(table);
+  for (const entry of entries as readonly unknown[]) reader.add(entry);
+  return reader.installed;
 }
 
+type ReadChain = InstalledChain & { attachment?: Attachment; rules: InstalledRule[] };
+
 /**
- * The same from the entries of a listing, one after the other. A rule that reads as the one in `expected` at its place is
+ * Reads a table of ours out of the entries of a listing, one after the other. A rule that reads as the one in `expected` at its place is
  * that one, the same object: what is as it should be takes no memory.
  */
-export function parseEntries(
-  entries: Iterable<unknown>,
-  table: TableName = 'service',
-  expected?: TableRules,
-): Installed | undefined {
-  const own = new Map(
-    expected && [...expected.helpers, ...basesOf(expected)].map(({ name, rules }) => [name as string, rules]),
-  );
-  const shared = (each: InstalledRule, wanted: Rule | undefined): InstalledRule =>
-    each.kind === 'known' && wanted !== undefined && printRule(each.rule) === printRule(wanted)
-      ? { kind: 'known', rule: wanted }
-      : each;
-  let found = false;
-  let flagged = false;
-  const objects: InstalledObject[] = [];
-  const chains = new Map<string, { name: string; attachment?: Attachment; rules: InstalledRule[] }>();
-  const chainNamed = (name: string): { name: string; attachment?: Attachment; rules: InstalledRule[] } => {
-    const chain = chains.get(name) ?? { name, rules: [] };
-    chains.set(name, chain);
-    return chain;
-  };
-  for (const entry of entries) {
-    if (!isObject(entry)) continue;
+export class TableReader {
+  readonly #table: TableName;
+  readonly #expected: ReadonlyMap<string, readonly Rule[]>;
+  readonly #chains = new Map<string, ReadChain>();
+  readonly #objects: InstalledObject[] = [];
+  #found = false;
+  #flagged = false;
+
+  constructor(table: TableName, expected?: TableRules) {
+    this.#table = table;
+    this.#expected = new Map(
+      expected && [...expected.helpers, ...basesOf(expected)].map(({ name, rules }) => [name as string, rules]),
+    );
+  }
+
+  add(entry: unknown): void {
+    if (!isObject(entry)) return;
     for (const [kind, content] of Object.entries(entry)) {
       if (!isObject(content) || text(content, 'family') !== tableFamily) continue;
-      if (text(content, kind === 'table' ? 'name' : 'table') !== table) continue;
-      found = true;
-      if (kind === 'table') flagged = field(content, 'flags') !== undefined;
+      if (text(content, kind === 'table' ? 'name' : 'table') !== this.#table) continue;
+      this.#found = true;
+      if (kind === 'table') this.#flagged = field(content, 'flags') !== undefined;
       else if (kind === 'rule') {
-        const { name, rules } = chainNamed(text(content, 'chain'));
-        rules.push(shared(installedRule(content), own.get(name)?.[rules.length]));
+        const { name, rules } = this.#chainNamed(text(content, 'chain'));
+        rules.push(shared(installedRule(content), this.#expected.get(name)?.[rules.length]));
       } else if (kind === 'chain') {
-        const chain = chainNamed(text(content, 'name'));
+        const chain = this.#chainNamed(text(content, 'name'));
         const attached = attachmentOf(content);
         if (attached !== undefined) chain.attachment = attached;
-      } else objects.push({ object: kind, name: text(content, 'name'), ...(kind === 'map' && membersOf(content)) });
+      } else
+        this.#objects.push({ object: kind, name: text(content, 'name'), ...(kind === 'map' && membersOf(content)) });
     }
   }
-  return found ? { flagged, chains, objects } : undefined;
+
+  /** The table; nothing where no entry was about it. */
+  get installed(): Installed | undefined {
+    return this.#found ? { flagged: this.#flagged, chains: this.#chains, objects: this.#objects } : undefined;
+  }
+
+  #chainNamed(name: string): ReadChain {
+    const chain = this.#chains.get(name) ?? { name, rules: [] };
+    this.#chains.set(name, chain);
+    return chain;
+  }
 }
+
+const shared = (each: InstalledRule, wanted: Rule | undefined): InstalledRule =>
+  each.kind === 'known' && wanted !== undefined && printRule(each.rule) === printRule(wanted)
+    ? { kind: 'known', rule: wanted }
+    : each;

@@ -28,7 +28,7 @@ import { isObjectName, type ObjectName } from './names.ts';
 import { printRule } from './print.ts';
 
 /**
- * Three batches, each one transaction, to be loaded in this order; an empty one is left out.
+ * Three batches, each one transaction (`stage` may be several: `stageBatches`), to be loaded in this order; an empty one is left out.
  * One transaction would not do, unless the update `isSmall`: the contents of new sets become visible a moment after the
  * rules that use them, and permitted packets would be lost in between.
  */
@@ -157,6 +157,24 @@ const makesNoSet = (command: Command): boolean =>
  */
 export const isSmall = ({ stage, flip }: Pick<Update, 'stage' | 'flip'>): boolean =>
   stage.length + flip.length <= fewCommands && stage.every(makesNoSet) && flip.every(makesNoSet);
+
+/** Commands of one transaction, about: the kernel goes through all of a transaction for each set of it that a rule takes. */
+const manyCommands = 2_048;
+
+/**
+ * The new parts as several transactions, where they are many. No packet comes to any of them yet, and none is left half: each chain is loaded whole,
+ * after those that it leads to.
+ */
+export function stageBatches(stage: readonly Command[]): readonly (readonly Command[])[] {
+  const batches: (readonly Command[])[] = [];
+  let from = 0;
+  for (const [at, { kind }] of stage.entries()) {
+    if (at - from < manyCommands || kind !== 'addChain') continue;
+    batches.push(stage.slice(from, at));
+    from = at;
+  }
+  return from < stage.length ? [...batches, stage.slice(from)] : batches;
+}
 
 /** Whether there is nothing to do. */
 export const isEmpty = ({ members, stage, flip, collect }: Update): boolean =>

@@ -13,6 +13,9 @@ export const countersLine = (table: TableName): string => `list counters table $
 export const markLine = 'describe udp dport';
 export const isMark = (line: string): boolean => line.includes('datatype inet_service');
 
+/** What a listing begins with: it is one line. */
+export const listingStart = '{"nftables"';
+
 /** A line reads a file as one transaction. Paths that nft would read otherwise than we mean are refused. */
 export function includeLine(path: string): string {
   if (!/^\/[A-Za-z0-9_./+=@%,-]+$/.test(path)) throw new TypeError(`nft cannot include ${JSON.stringify(path)}`);
@@ -43,6 +46,6 @@ export function readAnswer(lines: readonly string[]): Answer {
     if (/Operation not permitted|Permission denied/.test(detail)) return { kind: 'not_permitted', detail };
     return { kind: detail.includes('No such file or directory') ? 'absent' : 'refused', detail };
   }
-  const json = lines.find((line) => line.startsWith('{"nftables"'));
+  const json = lines.find((line) => line.startsWith(listingStart));
   return json === undefined ? { kind: 'done' } : { kind: 'done', json };
 }

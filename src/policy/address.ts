@@ -201,20 +201,22 @@ export function parseRange(written: string): FamilyRange | AddressFault {
   return { family: first.family, first: first.value, last: last.value };
 }
 
+/** The eight groups of the address that is being printed: a policy may hold a hundred thousand, and each would leave an array behind. */
+const printed = new DataView(new ArrayBuffer(16));
+
 function printIPv6(value: bigint): string {
-  // Four steps with big integers, then plain numbers: a policy may hold a hundred thousand of these.
-  const groups: number[] = [];
-  for (let shift = 96n; shift >= 0n; shift -= 32n) {
-    const word = Number(BigInt.asUintN(32, value >> shift));
-    groups.push(word >>> 16, word & 0xffff);
-  }
+  printed.setBigUint64(0, value >> 64n);
+  // Of this, the lower half is taken.
+  printed.setBigUint64(8, value);
   let start = -1;
   let end = -1;
   for (let from = 0; from < 8; from += 1) {
     let to = from;
-    while (to < 8 && groups[to] === 0) to += 1;
+    while (to < 8 && printed.getUint16(2 * to) === 0) to += 1;
     // A lone zero is written out; of equally long runs the first is shortened.
-    if (to - from > Math.max(1, end - start)) [start, end] = [from, to];
+    if (to - from <= Math.max(1, end - start)) continue;
+    start = from;
+    end = to;
   }
   let text = '';
   for (let index = 0; index < 8; index += 1) {
@@ -222,8 +224,8 @@ function printIPv6(value: bigint): string {
       text += '::';
       index = end - 1;
     } else {
-      const group = (groups[index] ?? 0).toString(16);
-      text += index === 0 || index === end ? group : `:${group}`;
+      if (index !== 0 && index !== end) text += ':';
+      text += printed.getUint16(2 * index).toString(16);
     }
   }
   return text;

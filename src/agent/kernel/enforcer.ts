@@ -13,7 +13,7 @@ import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile.t
 import { decompile, type Decompiled } from '../../nft/decompile.ts';
 import type { Installed, InstalledTables } from '../../nft/listing.ts';
 import type { Finding } from '../../nft/read-chain.ts';
-import { isSmall, plan, rebuild, remove, resetBases, rulesOfTable, type Update } from '../../nft/plan.ts';
+import { isSmall, plan, rebuild, remove, resetBases, rulesOfTable, stageBatches, type Update } from '../../nft/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same.ts';
@@ -130,7 +130,7 @@ export class Enforcer {
           before?.atOnce();
           await this.#run([...update.stage, ...update.flip]);
         } else {
-          const staging = this.#run(update.stage);
+          const staging = this.#run(update.stage, stageBatches(update.stage));
           const beforeFlip = before?.whileStaging();
           await staging;
           await this.#options.failpoint?.('staged');
@@ -299,13 +299,17 @@ export class Enforcer {
     this.#salt = Math.floor(this.#options.random() * 2 ** 52).toString(36);
   }
 
-  async #run(commands: readonly Command[]): Promise<void> {
+  /** Runs the commands, as one transaction unless told. */
+  async #run(commands: readonly Command[], batches: readonly (readonly Command[])[] = [commands]): Promise<void> {
     if (commands.length === 0) return;
     const before = this.#known;
     // What a long batch leaves is worked out while the kernel takes it.
     const early = before !== undefined && commands.length > fewCommands;
     const after = early ? setImmediate().then(() => outcomeOf(before, commands)) : undefined;
-    await Promise.all([this.#nft.run(commands), after]);
+    const inOrder = async (): Promise<void> => {
+      for (const batch of batches) await this.#nft.run(batch);
+    };
+    await Promise.all([inOrder(), after]);
     // Somebody may have been seen at it meanwhile.
     if (before === undefined || this.#known === undefined) return;
     this.#known = after === undefined ? outcomeOf(before, commands) : await after;

@@ -1,7 +1,7 @@
 /** Owns one running `nft -i`: a line goes in, its answer comes out, and the process is never left behind. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
-import { isMark, markLine } from '../../nft/session.ts';
+import { isMark, listingStart, markLine } from '../../nft/session.ts';
 import { NftError } from './nft.ts';
 import { helperEnvironment } from '../host/supervised-process.ts';
 
@@ -13,6 +13,7 @@ export interface NftSessionOptions {
 }
 
 interface Question {
+  readonly listing: ((part: string) => void) | undefined;
   readonly resolve: (lines: readonly string[]) => void;
   readonly reject: (error: NftError) => void;
   readonly cancel: () => void;
@@ -29,6 +30,8 @@ export class NftSession {
   #question: Question | undefined;
   #lines: string[] = [];
   #partial: string[] = [];
+  /** Whether what comes of this line is given on as it comes. */
+  #listing = false;
   #dead: NftError | undefined;
   #asked = 0;
 
@@ -67,9 +70,9 @@ export class NftSession {
 
   /**
    * The lines that answer this line, or `timed_out` after so many milliseconds. One question at a time; the line is short, so that the kernel takes it whole: nft
-   * would run the beginning of a line whose end never comes.
+   * would run the beginning of a line whose end never comes. `listing` is given what is listed, part by part as it comes, which is then no line of the answer.
    */
-  ask(line: string, patience: number): Promise<readonly string[]> {
+  ask(line: string, patience: number, listing?: (part: string) => void): Promise<readonly string[]> {
     return new Promise((resolve, reject) => {
       if (this.#dead !== undefined) {
         reject(this.#dead);
@@ -81,7 +84,7 @@ export class NftSession {
         this.#die(new NftError('timed_out', `${program} has not answered for ${Math.round(patience / 1_000)} s`));
         this.#child.kill('SIGKILL');
       });
-      this.#question = { resolve, reject, cancel };
+      this.#question = { listing, resolve, reject, cancel };
       this.#child.stdin?.write(`${line}\n${markLine}\n`);
     });
   }
@@ -95,16 +98,34 @@ export class NftSession {
   }
 
   #hear(text: string): void {
-    // A listing is one line of megabytes: its parts are joined once, when the end of the line has come.
     const parts = text.split('\n');
     const rest = parts.pop() ?? '';
     for (const part of parts) {
-      const line = this.#partial.length === 0 ? part : this.#partial.join('') + part;
-      this.#partial = [];
-      if (!isMark(line.slice(0, 200))) this.#lines.push(line);
-      else this.#answer();
+      this.#take(part);
+      this.#endLine();
     }
-    if (rest !== '') this.#partial.push(rest);
+    this.#take(rest);
+  }
+
+  #take(part: string): void {
+    if (part === '') return;
+    this.#partial.push(part);
+    const listing = this.#question?.listing;
+    if (listing === undefined) return;
+    this.#listing ||= this.#partial.join('').startsWith(listingStart);
+    if (!this.#listing) return;
+    for (const each of this.#partial) listing(each);
+    this.#partial = [];
+  }
+
+  #endLine(): void {
+    // A line of megabytes that nobody reads as it comes is joined once.
+    const [line, listing] = [this.#partial.join(''), this.#listing];
+    this.#partial = [];
+    this.#listing = false;
+    if (listing) return;
+    if (isMark(line.slice(0, 200))) this.#answer();
+    else this.#lines.push(line);
   }
 
   #answer(): void {

@@ -3,7 +3,7 @@ import { mkdir, rm, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../client/clock.ts';
 import { tableNames, type Command, type TableName, type TableRules } from '../../nft/ast.ts';
-import { parseListingText } from '../../nft/listing-text.ts';
+import { ListingReader } from '../../nft/listing-text.ts';
 import { NoListing, type Installed } from '../../nft/listing.ts';
 import { printParts } from '../../nft/print.ts';
 import { parseReadings, type Reading } from '../../nft/reading.ts';
@@ -76,7 +76,7 @@ export class RealNft implements Nft {
     return this.#inTurn(async () => {
       if (commands.length === 0 || (await this.#changeOverNetlink(commands))) return;
       const { line, size } = await this.#lineFor(commands);
-      const answer = await this.#ask(line, size).catch((error: unknown) => {
+      const answer = await this.#ask(line, { size }).catch((error: unknown) => {
         throw size < largeBatch ? error : withSize(error, size);
       });
       if (answer.kind === 'done') return;
@@ -88,8 +88,9 @@ export class RealNft implements Nft {
   list(table: TableName = 'service', expected?: TableRules): Promise<Installed | undefined> {
     return this.#inTurn(async () => {
       if (await this.#isAbsent(table)) return undefined;
-      const text = await this.#listingText(listLine(table));
-      return text === undefined ? undefined : readable(() => parseListingText(text, table, expected));
+      const reader = new ListingReader(table, expected);
+      const answer = await this.#ask(listLine(table), { listing: reader });
+      return isListed(answer) ? readable(() => reader.end()) : undefined;
     });
   }
 
@@ -150,15 +151,19 @@ export class RealNft implements Nft {
     return result;
   }
 
-  /** `size` is that of the batch which the line leads to. */
-  async #ask(line: string, size?: number): Promise<Answer> {
+  /** `size` is that of the batch which the line leads to; `listing` reads what is listed as it comes, and the answer has it not. */
+  async #ask(
+    line: string,
+    { size, listing }: { readonly size?: number; readonly listing?: ListingReader } = {},
+  ): Promise<Answer> {
     const session = await this.#running();
     try {
-      const answer = readAnswer(await session.ask(line, this.#patience.for(size)));
+      const hear = listing && ((part: string): void => listing.push(part));
+      const answer = readAnswer(await session.ask(line, this.#patience.for(size), hear));
       this.#patience.reset();
       // 50,000 rules leave it with 250 MB for good: the next question goes to a fresh one.
       const listed = answer.kind === 'done' ? (answer.json?.length ?? 0) : 0;
-      if (Math.max(size ?? 0, listed) >= this.#options.heavy) await session.end();
+      if (Math.max(size ?? 0, listing?.length ?? listed) >= this.#options.heavy) await session.end();
       return answer;
     } catch (error) {
       if (error instanceof NftError && error.code === 'timed_out') this.#patience.grow();
@@ -168,16 +173,8 @@ export class RealNft implements Nft {
 
   /** What the line lists; nothing where our table is not there. */
   async #listing(line: string): Promise<unknown> {
-    const text = await this.#listingText(line);
-    return text === undefined ? undefined : readable(() => JSON.parse(text) as unknown);
-  }
-
-  async #listingText(line: string): Promise<string | undefined> {
     const answer = await this.#ask(line);
-    if (answer.kind === 'absent') return undefined;
-    if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
-    if (answer.kind === 'refused') throw new NftError('unreadable', `nft did not list the table: ${answer.detail}`);
-    return answer.json ?? '';
+    return isListed(answer) ? readable(() => JSON.parse(answer.json ?? '') as unknown) : undefined;
   }
 
   async #running(): Promise<NftSession> {
@@ -228,6 +225,13 @@ export class RealNft implements Nft {
       return create();
     }
   }
+}
+
+/** Whether nft has listed; false where our table is not there. */
+function isListed(answer: Answer): answer is Extract<Answer, { kind: 'done' }> {
+  if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
+  if (answer.kind === 'refused') throw new NftError('unreadable', `nft did not list the table: ${answer.detail}`);
+  return answer.kind === 'done';
 }
 
 function readable<T>(read: () => T): T {

@@ -81,12 +81,15 @@ class Table {
 
   append(name: string, rule: InstalledRule): void {
     const draft = this.#draft(name);
-    for (const target of targetsOf([rule])) {
-      if (this.find(target).attachment !== undefined) refuse('Operation not supported');
+    if (rule.kind === 'known') {
+      for (const target of targets(rule.rule)) {
+        if (this.find(target).attachment !== undefined) refuse('Operation not supported');
+        this.#uses.set(target, (this.#uses.get(target) ?? 0) + 1);
+      }
+      const { counter, counterMap } = rule.rule;
+      if (counter !== undefined && !this.#has('counter', counter)) refuse(noSuchFile);
+      if (counterMap !== undefined && !this.#has('map', counterMap.map)) refuse(noSuchFile);
     }
-    for (const counter of countersIn([rule])) if (!this.#has('counter', counter)) refuse(noSuchFile);
-    for (const map of mapsIn([rule])) if (!this.#has('map', map)) refuse(noSuchFile);
-    this.#count([rule], 1);
     draft.rules.push(rule);
   }
 
