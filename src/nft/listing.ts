@@ -126,7 +126,7 @@ export function parseListing(value: unknown, table: TableName = 'service'): Inst
   return reader.installed;
 }
 
-type ReadChain = InstalledChain & { attachment?: Attachment; rules: InstalledRule[] };
+type PartialChain = InstalledChain & { attachment?: Attachment; rules: InstalledRule[] };
 
 /**
  * Reads a table of ours out of the entries of a listing, one after the other. A rule that reads as the one in `expected` at its place is
@@ -135,7 +135,7 @@ type ReadChain = InstalledChain & { attachment?: Attachment; rules: InstalledRul
 export class TableReader {
   readonly #table: TableName;
   readonly #expected: ReadonlyMap<string, readonly Rule[]>;
-  readonly #chains = new Map<string, ReadChain>();
+  readonly #chains = new Map<string, PartialChain>();
   readonly #objects: InstalledObject[] = [];
   #found = false;
   #flagged = false;
@@ -171,7 +171,7 @@ export class TableReader {
     return this.#found ? { flagged: this.#flagged, chains: this.#chains, objects: this.#objects } : undefined;
   }
 
-  #chainNamed(name: string): ReadChain {
+  #chainNamed(name: string): PartialChain {
     const chain = this.#chains.get(name) ?? { name, rules: [] };
     this.#chains.set(name, chain);
     return chain;

@@ -202,17 +202,17 @@ export function parseRange(written: string): FamilyRange | AddressFault {
 }
 
 /** The eight groups of the address that is being printed: a policy may hold a hundred thousand, and each would leave an array behind. */
-const printed = new DataView(new ArrayBuffer(16));
+const groups = new DataView(new ArrayBuffer(16));
 
 function printIPv6(value: bigint): string {
-  printed.setBigUint64(0, value >> 64n);
+  groups.setBigUint64(0, value >> 64n);
   // Of this, the lower half is taken.
-  printed.setBigUint64(8, value);
+  groups.setBigUint64(8, value);
   let start = -1;
   let end = -1;
   for (let from = 0; from < 8; from += 1) {
     let to = from;
-    while (to < 8 && printed.getUint16(2 * to) === 0) to += 1;
+    while (to < 8 && groups.getUint16(2 * to) === 0) to += 1;
     // A lone zero is written out; of equally long runs the first is shortened.
     if (to - from <= Math.max(1, end - start)) continue;
     start = from;
@@ -225,7 +225,7 @@ function printIPv6(value: bigint): string {
       index = end - 1;
     } else {
       if (index !== 0 && index !== end) text += ':';
-      text += printed.getUint16(2 * index).toString(16);
+      text += groups.getUint16(2 * index).toString(16);
     }
   }
   return text;

@@ -31,7 +31,7 @@ export class NftSession {
   #lines: string[] = [];
   #partial: string[] = [];
   /** Whether what comes of this line is given on as it comes. */
-  #listing = false;
+  #isListing = false;
   #dead: NftError | undefined;
   #asked = 0;
 
@@ -112,18 +112,18 @@ export class NftSession {
     this.#partial.push(part);
     const listing = this.#question?.listing;
     if (listing === undefined) return;
-    this.#listing ||= this.#partial.join('').startsWith(listingStart);
-    if (!this.#listing) return;
+    this.#isListing ||= this.#partial.join('').startsWith(listingStart);
+    if (!this.#isListing) return;
     for (const each of this.#partial) listing(each);
     this.#partial = [];
   }
 
   #endLine(): void {
     // A line of megabytes that nobody reads as it comes is joined once.
-    const [line, listing] = [this.#partial.join(''), this.#listing];
+    const [line, isListing] = [this.#partial.join(''), this.#isListing];
     this.#partial = [];
-    this.#listing = false;
-    if (listing) return;
+    this.#isListing = false;
+    if (isListing) return;
     if (isMark(line.slice(0, 200))) this.#answer();
     else this.#lines.push(line);
   }
