@@ -7,7 +7,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { measureApply } from './agent/apply.ts';
+import { applySizes, measureApply, sizesArgument } from './agent/apply.ts';
 import { measureLive } from './agent/live.ts';
 import { measureForwarded } from './agent/forwarded.ts';
 import { measurePackets } from './agent/packets.ts';
@@ -44,4 +44,5 @@ async function measure(named: readonly string[]): Promise<void> {
 
 const [first, ...rest] = process.argv.slice(2);
 if (first === applyArgument) await applyFromInput(rest);
+else if (first === sizesArgument) await applySizes(rest);
 else await measure(first === undefined ? (process.env['RINGFENCE_BENCH_AGENT']?.split(',') ?? []) : [first, ...rest]);

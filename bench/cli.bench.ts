@@ -4,11 +4,12 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { runtime, runtimeVersion } from '../scripts/packaging/runtime.mjs';
+import { runtimeVersion } from '../scripts/packaging/runtime.mjs';
 import { median, showGoals } from './lib/goals.ts';
+import { shippedRuntime } from './lib/shipped-runtime.ts';
 import { figure, table } from './lib/table.ts';
 import { buildOurs, root } from './watch/tools.ts';
 
@@ -72,8 +73,7 @@ try {
   const env = { HOME: home, RINGFENCE_SERVER: url, RINGFENCE_TOKEN: token };
   // A list of one has nothing to put in order.
   await time(process.execPath, [program, 'group', 'create', 'web', '--in', 'https'], env);
-  const packaged = join(folder, 'node');
-  await writeFile(packaged, runtime(process.arch === 'arm64' ? 'arm64' : 'amd64').program, { mode: 0o755 });
+  const packaged = shippedRuntime(folder);
   const ours = (command: string, goal: number): Job => ({
     name: `ringfence ${command}`,
     args: [program, ...command.split(' ')],

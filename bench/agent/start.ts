@@ -2,14 +2,13 @@
  * Owns the measure of the agent's start with a saved policy: until it is in force, until systemd is told, and memory at rest, with the
  * packaged runtime and with this machine's, beside the same runtime starting for nothing.
  */
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runtime, runtimeVersion } from '../../scripts/packaging/runtime.mjs';
+import { runtimeVersion } from '../../scripts/packaging/runtime.mjs';
 import { heapEnvironment } from '../../src/agent/host/heap.ts';
 import { StateFolder } from '../../src/agent/state/state-folder.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
@@ -18,6 +17,7 @@ import { parseGroupId } from '../../src/policy/ids.ts';
 import { Namespace } from '../../test/lib/netns.ts';
 import { median, type Goal } from '../lib/goals.ts';
 import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
+import { shippedRuntime } from '../lib/shipped-runtime.ts';
 import { figure, table } from '../lib/table.ts';
 import { buildOurs, compile, residentKb, root } from '../watch/tools.ts';
 import { flips, now, Witness } from './witness.ts';
@@ -92,16 +92,6 @@ function layOut(folder: string): string {
   cpSync(join(root, 'bin/ringfence'), join(folder, 'bin/ringfence'));
   writeFileSync(join(folder, 'package.json'), '{"name": "ringfence", "version": "0.0.0", "type": "module"}\n');
   return join(folder, 'bin/ringfence');
-}
-
-function packagedRuntime(folder: string): string {
-  const file = join(folder, 'node');
-  writeFileSync(file, runtime(process.arch === 'arm64' ? 'arm64' : 'amd64').program);
-  chmodSync(file, 0o755);
-  // As after a boot: of a file that was just written, the kernel maps 20 MB more than of one that it read.
-  execFileSync('sync', [file]);
-  execFileSync('dd', [`if=${file}`, 'of=/dev/null', 'iflag=nocache', 'count=0', 'status=none']);
-  return file;
 }
 
 async function savePolicy(state: string): Promise<void> {
@@ -191,7 +181,7 @@ export async function measureStart(): Promise<readonly Goal[]> {
       program: layOut(folder),
       state,
     };
-    const own = packagedRuntime(folder);
+    const own = shippedRuntime(folder);
     const heap = heapEnvironment;
     const cache = { NODE_COMPILE_CACHE: join(folder, 'cache') };
     const ways: readonly Way[] = [

@@ -1,13 +1,11 @@
-/** Owns the measure of the worst policies that the limits admit: time to be in force and memory, each in a process of its own, beside `nft -f`. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+/** Owns the measure of the worst policies that the limits admit: time to be in force and memory, each in a process of its own on the packaged runtime, beside `nft -f`. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Enforcer } from '../../src/agent/kernel/enforcer.ts';
 import { RealNft } from '../../src/agent/kernel/real-nft.ts';
 import { NetlinkChannel } from '../../src/agent/netlink/channel.ts';
-import { heapOptions, keepHeapSmall } from '../../src/agent/host/heap.ts';
+import { keepHeapSmall } from '../../src/agent/host/heap.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import { compile } from '../../src/nft/compile.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
@@ -17,6 +15,7 @@ import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { worstPolicy, worstShapes } from '../../src/policy/worst-policies.fixture.ts';
 import { Namespace } from '../../test/lib/netns.ts';
 import { childTimes, ProcessorMeter, sumOf } from '../lib/processor-time.ts';
+import { askOnShipped, shippedRuntime } from '../lib/shipped-runtime.ts';
 import { figure, table } from '../lib/table.ts';
 import type { Goal } from '../lib/goals.ts';
 import { loadOf } from './load.ts';
@@ -38,7 +37,8 @@ interface Applied {
   readonly memoryVerified: number;
 }
 
-const megabytes = (): number => process.resourceUsage().maxRSS / 1_000;
+/** The most so far. Not what `process.resourceUsage` says: that counts what the process had before it became this program, which was its parent's. */
+const megabytes = (): number => Number(/VmHWM:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]) / 1_000;
 
 /** In a process of its own, with the agent's bounds of its heap, whose memory and time nothing else shares: the policy comes as text, as it does from the server. */
 export async function applyWorst(text: string, prefix: readonly string[]): Promise<Applied> {
@@ -74,19 +74,6 @@ export async function applyFromInput(prefix: readonly string[]): Promise<void> {
   console.log(JSON.stringify(await applyWorst(text, prefix)));
 }
 
-async function applyElsewhere(text: string, namespace: Namespace): Promise<Applied> {
-  const [program = ''] = process.argv.slice(1);
-  const child = spawn(process.execPath, [heapOptions, program, applyArgument, ...namespace.inside([])], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  child.stdin.end(text);
-  let answer = '';
-  child.stdout.setEncoding('utf8').on('data', (part: string) => (answer += part));
-  const [code] = (await once(child, 'close')) as [number | null];
-  if (code !== 0) throw new Error(`applying a policy failed with ${code}`);
-  return JSON.parse(answer) as Applied;
-}
-
 const rangesIn = (policy: ReturnType<typeof worstPolicy>): number =>
   policy.groups
     .flatMap(({ inbound, outbound }) => [...inbound, ...outbound])
@@ -96,6 +83,7 @@ export async function measureWorst(): Promise<readonly Goal[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-worst-'));
   const [own, other] = await Promise.all([Namespace.create(), Namespace.create()]);
   try {
+    const node = shippedRuntime(folder);
     const rows: (readonly (string | number)[])[] = [];
     const goals: Goal[] = [];
     for (const [name, shape] of Object.entries(worstShapes)) {
@@ -109,7 +97,7 @@ export async function measureWorst(): Promise<readonly Goal[]> {
       const loaded = performance.now() - from;
       const loadedProcessor = childTimes(stdout);
       await own.run(['nft', 'flush', 'ruleset']);
-      const applied = await applyElsewhere(JSON.stringify(policy), own);
+      const applied = (await askOnShipped(node, [applyArgument, ...own.inside([])], JSON.stringify(policy))) as Applied;
       const { chains, rules, sets, ranges, hosts, entries } = loadOf(ruleset);
       rows.push([
         name,
