@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runtimeVersion } from '../../scripts/packaging/runtime.mjs';
-import { keepHeapSmall } from '../../src/agent/host/heap.ts';
+import { tuneRuntime } from '../../src/agent/host/runtime.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import { Enforcer } from '../../src/agent/kernel/enforcer.ts';
 import { RealNft } from '../../src/agent/kernel/real-nft.ts';
@@ -70,7 +70,7 @@ interface Places {
 
 /** The other side of `sizesArgument`: of each size so many times, in this order. */
 export async function applySizes(sizes: readonly string[]): Promise<void> {
-  keepHeapSmall();
+  tuneRuntime();
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-apply-'));
   const [own, other] = await Promise.all([Namespace.create(), Namespace.create()]);
   const netlink = new NetlinkChannel({ clock: systemClock, prefix: own.inside([]) });

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runtimeVersion } from '../../scripts/packaging/runtime.mjs';
-import { heapEnvironment } from '../../src/agent/host/heap.ts';
+import { heapEnvironment } from '../../src/agent/host/runtime.ts';
 import { StateFolder } from '../../src/agent/state/state-folder.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
 import { written } from '../../src/nft/policies.fixture.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Enforcer } from '../../src/agent/kernel/enforcer.ts';
 import { RealNft } from '../../src/agent/kernel/real-nft.ts';
 import { NetlinkChannel } from '../../src/agent/netlink/channel.ts';
-import { keepHeapSmall } from '../../src/agent/host/heap.ts';
+import { tuneRuntime } from '../../src/agent/host/runtime.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import { compile } from '../../src/nft/compile.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
@@ -68,7 +68,7 @@ export async function applyWorst(text: string, prefix: readonly string[]): Promi
 
 /** The other side of `applyArgument`: reads the policy from the input and tells what it took. */
 export async function applyFromInput(prefix: readonly string[]): Promise<void> {
-  keepHeapSmall();
+  tuneRuntime();
   let text = '';
   for await (const part of process.stdin.setEncoding('utf8')) text += String(part);
   console.log(JSON.stringify(await applyWorst(text, prefix)));

@@ -2,7 +2,7 @@
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { root } from '../watch/tools.ts';
-import { heapEnvironment } from '../../src/agent/host/heap.ts';
+import { heapEnvironment } from '../../src/agent/host/runtime.ts';
 import type { Lab } from '../../src/cli/lab/lab.ts';
 
 /** The door of a program that was built into `dist`, where an installation has it: through it the agent begins without the other commands. */

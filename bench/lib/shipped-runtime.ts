@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { runtime } from '../../scripts/packaging/runtime.mjs';
-import { heapEnvironment } from '../../src/agent/host/heap.ts';
+import { heapEnvironment } from '../../src/agent/host/runtime.ts';
 
 /** Puts it into the folder; answers with its path. */
 export function shippedRuntime(folder: string): string {

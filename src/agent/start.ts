@@ -2,7 +2,7 @@
 import { readCommandLine, WrongCommandLine } from '../node/command-line.ts';
 import { visible } from '../node/visible.ts';
 import { programVersion } from '../node/version.ts';
-import { keepHeapSmall } from './host/heap.ts';
+import { tuneRuntime } from './host/runtime.ts';
 import { runAgent } from './main.ts';
 import { agentOptions, runsAgent, type AgentValues } from './options.ts';
 
@@ -14,7 +14,7 @@ export const readAgentValues = (args: readonly string[], env: NodeJS.ProcessEnv)
 /** Runs the agent if that is what the command line says; false where it says anything else. */
 export async function startAgent(args: readonly string[]): Promise<boolean> {
   if (!runsAgent(args)) return false;
-  keepHeapSmall();
+  tuneRuntime();
   try {
     process.exitCode = await runAgent(readAgentValues(args, process.env), { version: programVersion });
   } catch (error) {

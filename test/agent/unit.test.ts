@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { nativeHashes } from '../../scripts/native-hashes.mjs';
-import { heapEnvironment } from '../../src/agent/host/heap.ts';
+import { heapEnvironment } from '../../src/agent/host/runtime.ts';
 import { agentOptions } from '../../src/agent/options.ts';
 import { serverOptions } from '../../src/server/options/server-options.ts';
 

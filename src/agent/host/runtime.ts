@@ -1,16 +1,22 @@
 /** Owns how V8 runs for the agent: it stays on small devices for good. */
 import { setFlagsFromString } from 'node:v8';
 
+/** From this version on, V8 has a compiler between its quick one and its thorough one (Maglev). */
+const withMiddleCompiler = 13;
+
 /**
  * After a collection, V8 lets the heap grow by several times before the next. A large policy is mostly kept, so that buys
  * hardly any time. Its younger half has a bound that must be given at the start: see the unit.
  *
+ * The thorough compiler is left out where there is another: what it makes of an agent's few milliseconds of work does not pay for its own time and memory.
+ *
  * Under another option than its own, V8 does not take the code that Node's modules bring along, and compiles them anew: so what the first policy
  * needs is loaded before.
  */
-export function keepHeapSmall(): void {
+export function tuneRuntime(): void {
   process.getBuiltinModule('node:crypto');
   setFlagsFromString('--heap-growing-percent=30');
+  if (Number.parseInt(process.versions.v8, 10) >= withMiddleCompiler) setFlagsFromString('--no-turbofan');
 }
 
 /** What the unit starts the agent's runtime with, besides. */
