@@ -14,7 +14,7 @@ import { parseInterfaceName } from '../../src/nft/names.ts';
 import { install } from '../../src/nft/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';
 import { Namespace } from '../../test/lib/netns.ts';
-import { childTimes, ProcessorMeter, sumOf } from '../lib/processor-time.ts';
+import { childTimes, spentBy } from '../lib/processor-time.ts';
 import { askOnShipped, shippedRuntime } from '../lib/shipped-runtime.ts';
 import { figure, table } from '../lib/table.ts';
 import { median, type Goal } from '../lib/goals.ts';
@@ -40,15 +40,14 @@ async function applySize(count: number, times: number, { nft, other, file }: Pla
   const fromNothing: number[] = [];
   const changed: number[] = [];
   const loaded: number[] = [];
-  const meter = new ProcessorMeter(process.pid);
-  let loadedProcessor = 0;
+  let [processor, loadedProcessor] = [0, 0];
   for (let run = 0; run < times; run++) {
     const enforcer = new Enforcer({ nft, random: Math.random });
     const target = { policy: policyOfSize(count), ...where };
     const text = printCommands(install(compile(target.policy, { ...where, salt: '' })));
-    meter.start();
-    fromNothing.push(await timed(() => enforcer.apply(target)));
-    meter.stop();
+    processor += await spentBy(async () => {
+      fromNothing.push(await timed(() => enforcer.apply(target)));
+    });
     const other1 = { policy: policyOfSize(count, run + 1), ...where };
     changed.push(await timed(() => enforcer.apply(other1)));
     await enforcer.remove();
@@ -58,8 +57,8 @@ async function applySize(count: number, times: number, { nft, other, file }: Pla
     await other.run(['nft', 'flush', 'ruleset']);
     loadedProcessor += childTimes((await other.run(['bash', '-c', 'nft -f "$0" && times', file])).stdout);
   }
-  const processor = sumOf(meter.total) / 1_000 / times;
-  return { count, fromNothing, changed, loaded, processor, loadedProcessor: loadedProcessor / times };
+  const [ours, theirs] = [processor / 1_000 / times, loadedProcessor / times];
+  return { count, fromNothing, changed, loaded, processor: ours, loadedProcessor: theirs };
 }
 
 interface Places {

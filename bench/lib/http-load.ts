@@ -16,59 +16,137 @@ export interface LoadOptions {
   readonly seconds: number;
   readonly token: string;
   /** The request number `n` of connection `c`. */
-  readonly request: (
-    c: number,
-    n: number,
-  ) => { readonly method: string; readonly path: string; readonly body?: string };
+  readonly request: (c: number, n: number) => LeanRequest;
 }
 
 const headEnd = Buffer.from('\r\n\r\n');
 
-/** Sends on one connection until told to stop; each answer's time in milliseconds goes to `times`. */
-function drive(
+export interface LeanRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: string;
+}
+
+export interface LeanAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** A connection that is asked one thing at a time. */
+export class LeanConnection {
+  readonly #socket: Socket;
+  readonly #head: string;
+  #buffered: Buffer = Buffer.alloc(0);
+  #resolve: (answer: LeanAnswer) => void = () => {};
+  #reject: (error: Error) => void = () => {};
+  #over: Error | undefined;
+
+  /** What is asked before it is connected waits in the socket. */
+  constructor({ url, token }: { readonly url: string; readonly token: string }) {
+    const { hostname, port, host } = new URL(url);
+    this.#head = ` HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${token}\r\n`;
+    this.#socket = connect({ host: hostname, port: Number(port), noDelay: true });
+    this.#socket.on('data', (chunk: Buffer) => this.#read(chunk));
+    this.#socket.on('error', (error) => this.#end(error));
+    this.#socket.on('close', () => this.#end(new Error(`${host} closed the connection`)));
+  }
+
+  ask({ method, path, body = '' }: LeanRequest): Promise<LeanAnswer> {
+    const type = body === '' ? '' : `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n`;
+    return new Promise((resolve, reject) => {
+      if (this.#over !== undefined) {
+        reject(this.#over);
+        return;
+      }
+      this.#resolve = resolve;
+      this.#reject = reject;
+      this.#socket.write(`${method} ${path}${this.#head}${type}\r\n${body}`);
+    });
+  }
+
+  get isOver(): boolean {
+    return this.#over !== undefined;
+  }
+
+  close(): void {
+    this.#socket.end();
+  }
+
+  #read(chunk: Buffer): void {
+    this.#buffered = this.#buffered.length === 0 ? chunk : Buffer.concat([this.#buffered, chunk]);
+    const end = this.#buffered.indexOf(headEnd);
+    if (end < 0) return;
+    const head = this.#buffered.toString('latin1', 0, end);
+    const from = end + headEnd.length;
+    const to = from + Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0);
+    if (this.#buffered.length < to) return;
+    const body = this.#buffered.toString('utf8', from, to);
+    this.#buffered = this.#buffered.subarray(to);
+    this.#resolve({ status: Number(head.slice(9, 12)), body });
+  }
+
+  #end(error: Error): void {
+    this.#over ??= error;
+    this.#reject(this.#over);
+  }
+}
+
+/** As many connections as are needed, up to so many; what is asked while all are busy waits for one. */
+export class LeanClient {
+  readonly #to: { readonly url: string; readonly token: string };
+  readonly #most: number;
+  readonly #idle: LeanConnection[] = [];
+  readonly #waiting: (() => void)[] = [];
+  #busy = 0;
+
+  constructor(to: { readonly url: string; readonly token: string }, most: number) {
+    this.#to = to;
+    this.#most = most;
+  }
+
+  async ask(request: LeanRequest): Promise<LeanAnswer> {
+    if (this.#busy === this.#most) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#busy += 1;
+    const connection = this.#open();
+    try {
+      return await connection.ask(request);
+    } finally {
+      this.#idle.push(connection);
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#busy -= 1;
+      else next();
+    }
+  }
+
+  /** One that the server still holds: those that were idle for long are closed by it. */
+  #open(): LeanConnection {
+    for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
+      if (!idle.isOver) return idle;
+    }
+    return new LeanConnection(this.#to);
+  }
+
+  close(): void {
+    for (const connection of this.#idle) connection.close();
+  }
+}
+
+/** Asks on one connection until told to stop; each answer's time in milliseconds goes to `times`. */
+async function drive(
   options: LoadOptions,
   c: number,
   stopAt: number,
   times: number[],
   statuses: Map<number, number>,
 ): Promise<void> {
-  const { hostname, port, host } = new URL(options.url);
-  return new Promise((resolve, reject) => {
-    const socket: Socket = connect({ host: hostname, port: Number(port), noDelay: true });
-    let buffered: Buffer = Buffer.alloc(0);
-    let sentAt = 0;
-    let n = 0;
-    const next = (): void => {
-      if (performance.now() >= stopAt) {
-        socket.end();
-        resolve();
-        return;
-      }
-      const { method, path, body = '' } = options.request(c, n);
-      n += 1;
-      sentAt = performance.now();
-      const type =
-        body === '' ? '' : `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n`;
-      socket.write(
-        `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${options.token}\r\n${type}\r\n${body}`,
-      );
-    };
-    socket.on('connect', next);
-    socket.on('error', reject);
-    socket.on('data', (chunk: Buffer) => {
-      buffered = buffered.length === 0 ? chunk : Buffer.concat([buffered, chunk]);
-      const end = buffered.indexOf(headEnd);
-      if (end < 0) return;
-      const head = buffered.toString('latin1', 0, end);
-      const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0);
-      if (buffered.length < end + 4 + length) return;
-      buffered = buffered.subarray(end + 4 + length);
-      times.push(performance.now() - sentAt);
-      const status = Number(head.slice(9, 12));
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      next();
-    });
-  });
+  const connection = new LeanConnection(options);
+  for (let n = 0; performance.now() < stopAt; n += 1) {
+    const sentAt = performance.now();
+    const { status } = await connection.ask(options.request(c, n));
+    times.push(performance.now() - sentAt);
+    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  }
+  connection.close();
 }
 
 export async function httpLoad(options: LoadOptions): Promise<LoadResult> {

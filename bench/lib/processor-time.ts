@@ -94,6 +94,17 @@ export class ProcessorMeter {
   }
 }
 
+/** Microseconds that this process and its children run while they do some work: reading the accounts is no part of it. */
+export async function spentBy(work: () => Promise<unknown>): Promise<number> {
+  const children = treeOf(process.pid).slice(1);
+  const ofChildren = (): number => children.reduce((sum, pid) => sum + ranFor(pid), 0);
+  const before = ofChildren();
+  const from = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(from);
+  return user + system + ofChildren() - before;
+}
+
 export const sumOf = ({ user, system }: ProcessorTime): number => user + system;
 
 /** Milliseconds of the processor that a shell's children took, from what its `times` prints: its own, then theirs. */

@@ -13,7 +13,7 @@ import { nowNs, residentKb, type Load } from './tools.ts';
 /** What one contender showed; what it could not show stays NaN. */
 interface Shown {
   readonly name: string;
-  /** Once for each pass: streams a second, and microseconds of the server's processors for each. */
+  /** Each time it was opened: streams a second, and microseconds of the server's processors for each. */
   readonly openings: { readonly perSecond: number; readonly cost: number }[];
   /** Microseconds of its processors for a write while nobody listens, which is no part of a delivery. */
   writeCost: number;
@@ -22,10 +22,8 @@ interface Shown {
   cold: Rounds;
   warm: Rounds;
   asleep: Rounds;
-  /** The warm ones once more for each pass over those that are judged by each other, one right after the other: between two passes a machine may change, within one hardly. */
-  readonly passes: Rounds[];
-  /** In turn with others that run beside it. */
-  turn: Rounds;
+  /** In turn with others that run beside it: between two turns of the same round a machine hardly changes, between two measurements alone it may. */
+  turns: readonly Rounds[];
   deliveries: number;
   lagRate: number;
   lag50: number;
@@ -62,6 +60,8 @@ const bounds = {
   warmUp: { most: 12, least: 4, forMs: 3_000 },
   warm: { most: 25, least: 5, forMs: 4_000 },
   asleep: { most: 10, least: 4, forMs: 2_000 },
+  firstTurns: { most: 1, least: 1, forMs: 0 },
+  turns: { most: 30, least: 10, forMs: 20_000 },
 } as const;
 const burstSeconds = 1.5;
 /** What is delivered per second while lag is looked at: this part of what was possible, and not more than the goal asks for. */
@@ -124,8 +124,7 @@ const nothingYet = (name: Name): Shown => ({
   cold: noRounds,
   warm: noRounds,
   asleep: noRounds,
-  passes: [],
-  turn: noRounds,
+  turns: [],
   deliveries: Number.NaN,
   lagRate: Number.NaN,
   lag50: Number.NaN,
@@ -149,7 +148,6 @@ async function alone(bench: Bench, name: Name, { streams, sustained }: Wanted): 
     await warmUp(peer, load);
     await inRow(contender, bounds.warmUp);
     shown.warm = await inRow(contender, bounds.warm);
-    shown.passes.push(shown.warm);
     await load.awake(false);
     shown.asleep = await inRow(contender, bounds.asleep);
     await load.awake(true);
@@ -163,20 +161,14 @@ async function alone(bench: Bench, name: Name, { streams, sustained }: Wanted): 
   return shown;
 }
 
-/** One more look at a contender that has the machine to itself, warm: enough to be judged by. */
-async function onceMore(bench: Bench, name: Name, { streams }: Wanted, shown: Shown): Promise<void> {
+/** Its streams open once more, in a server that has the machine to itself. */
+async function openOnceMore(bench: Bench, name: Name, { streams }: Wanted, shown: Shown): Promise<void> {
   let peer: Peer | undefined;
   let load: Load | undefined;
   try {
     peer = await starters[name](bench, streams);
-    const contender = await opened(bench, peer, streams, shown);
-    load = contender.load;
-    await load.awake(true);
-    await warmUp(peer, load);
-    await inRow(contender, bounds.warmUp);
-    shown.passes.push(await inRow(contender, bounds.warm));
+    ({ load } = await opened(bench, peer, streams, shown));
   } catch (error) {
-    shown.passes.push(noRounds);
     console.log(`${streams} streams: ${names[name]} gave up: ${reasonOf(error)}`);
   } finally {
     await load?.stop();
@@ -203,11 +195,11 @@ async function together(
       await warmUp(peer, contender.load);
       await contender.load.awake(false);
     }
-    await inTurn(contenders, bounds.warmUp);
-    const rounds = await inTurn(contenders, bounds.warm);
+    await inTurn(contenders, bounds.firstTurns);
+    const turns = await inTurn(contenders, bounds.turns);
     for (const [index, name] of who.entries()) {
       const shown = all.get(name);
-      if (shown !== undefined) shown.turn = rounds[index] ?? noRounds;
+      if (shown !== undefined) shown.turns = turns[index] ?? [];
     }
   } catch (error) {
     console.log(`${streams} streams: ${who.join(', ')} in turn gave up: ${reasonOf(error)}`);
@@ -224,15 +216,15 @@ export interface Wanted {
   readonly who: readonly Name[];
   /** Those of them that are measured in turn too: they are still when they are idle. */
   readonly turns: readonly Name[];
-  /** Those that are judged by the median of several passes. */
-  readonly judged?: readonly Name[];
+  /** Those whose streams open several times, one contender after the other: what counts is the median. */
+  readonly openings?: readonly Name[];
   /** Deliveries per second; absent: not measured. */
   readonly sustained?: number;
   readonly goals: (of: (name: Name) => Shown) => readonly Goal[];
 }
 
-/** Over those that are judged by each other. */
-const passes = 3;
+/** How often streams open where that is judged. */
+const openingTimes = 5;
 
 const costOf = ({ user, system }: Rounds): number => user + system;
 const openingCost = ({ openings }: Shown): number => median(openings.map(({ cost }) => cost));
@@ -245,12 +237,12 @@ const columns: readonly (readonly [string, (shown: Shown) => Cell])[] = [
   ['worst', ({ warm }) => cell(warm.worst)],
   ['from the answer', ({ warm }) => cell(warm.afterAnswer)],
   ['receiver asleep', ({ asleep }) => cell(asleep.last)],
-  ['in turn', ({ turn }) => cell(turn.last)],
+  ['in turn', ({ turns }) => cell(median(turns.map(({ last }) => last)))],
   ['µs a delivery: user', ({ warm }) => cell(warm.user)],
   ['system', ({ warm }) => cell(warm.system)],
   ['cold', ({ cold }) => cell(costOf(cold))],
   ['asleep', ({ asleep }) => cell(costOf(asleep))],
-  ['in turn', ({ turn }) => cell(costOf(turn))],
+  ['in turn', ({ turns }) => cell(median(turns.map(costOf)))],
   ['µs a write', ({ writeCost: cost }) => cell(cost)],
   ['opened/s', ({ openings }) => cell(median(openings.map(({ perSecond }) => perSecond)))],
   ['µs a stream', (shown) => cell(openingCost(shown))],
@@ -272,9 +264,10 @@ export async function fanOut(bench: Bench, wanted: Wanted): Promise<Part> {
   const [who, turns] = [wanted.who.filter(isAsked), wanted.turns.filter(isAsked)];
   const all = new Map<Name, Shown>();
   for (const name of who) all.set(name, await alone(bench, name, wanted));
-  for (let pass = 1; pass < passes && wanted.judged !== undefined; pass += 1) {
-    for (const name of wanted.judged.filter(isAsked))
-      await onceMore(bench, name, wanted, all.get(name) ?? nothingYet(name));
+  for (let time = 1; time < openingTimes; time += 1) {
+    for (const [name, shown] of all) {
+      if (wanted.openings?.includes(name)) await openOnceMore(bench, name, wanted, shown);
+    }
   }
   if (turns.length > 1) await together(bench, turns, wanted, all);
   for (const { name, trouble } of all.values()) {
@@ -306,30 +299,33 @@ const besides = (of: (name: Name) => Shown, value: (shown: Shown) => number, uni
     .map((name) => `${names[name]} ${figure(value(of(name)))} ${unit}`)
     .join(', ');
 
-/** What a delivery costs ours ÷ what it costs another: the median of what each pass says. */
+/** What a delivery costs ours ÷ what it costs another: in turn the median of what each pair of turns says, and alone where the other takes no turns. */
 const ratioTo = (of: (name: Name) => Shown, name: Name): number => {
-  const others = of(name).passes;
-  return median(
-    of('ours')
-      .passes.slice(0, others.length)
-      .map((ours, pass) => costOf(ours) / costOf(others[pass] ?? noRounds)),
-  );
+  const [ours, other] = [of('ours'), of(name)];
+  if (other.turns.length === 0) return costOf(ours.warm) / costOf(other.warm);
+  return median(ours.turns.map((rounds, turn) => costOf(rounds) / costOf(other.turns[turn] ?? noRounds)));
 };
 
-const allOf = (shown: Shown): string => shown.passes.map((rounds) => figure(costOf(rounds))).join(', ');
-
-/** Beside the floor by which ours is judged: what it costs where `write` must be called, as Node must, and the least on Node; and the ratio in turn. */
-const besideFloor = (of: (name: Name) => Shown): string => {
-  const turn = costOf(of('ours').turn) / costOf(of('floor').turn);
-  return [
-    ...(['floor-write', 'floor-node'] as const)
-      .filter((name) => of(name).passes.length > 0)
-      .map((name) => `; ${names[name]} ${allOf(of(name))} µs: ${figure(ratioTo(of, name))} ×`),
-    Number.isNaN(turn) ? '' : `; in turn ${figure(turn)} ×`,
-  ].join('');
+/** The ratio of two that had the machine to themselves, where the judged one is that of turns. */
+const aloneTo = (of: (name: Name) => Shown, name: Name): string => {
+  const ratio = costOf(of('ours').warm) / costOf(of(name).warm);
+  return of(name).turns.length === 0 ? '' : `; alone ${figure(ratio)} ×`;
 };
 
-/** By the server's own processor time for a delivery, alone and warm: other programs on the machine cannot flatter it. */
+/** Microseconds for a delivery, of several in the same regime: those of turns if all took turns. */
+const costsOf = (...shown: readonly Shown[]): string[] => {
+  const inTurns = shown.every(({ turns }) => turns.length > 0);
+  return shown.map(({ turns, warm }) => figure(inTurns ? median(turns.map(costOf)) : costOf(warm)));
+};
+
+/** Beside the floor by which ours is judged: what it costs where `write` must be called, as Node must, and the least on Node. */
+const besideFloor = (of: (name: Name) => Shown): string =>
+  (['floor-write', 'floor-node'] as const)
+    .filter((name) => of(name).turns.length > 0)
+    .map((name) => `; ${names[name]} ${costsOf(of(name)).join()} µs: ${figure(ratioTo(of, name))} ×`)
+    .join('');
+
+/** By the server's own processor time for a delivery, warm: other programs on the machine cannot flatter it. */
 const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<Record<Name, number>>>): Goal[] =>
   (Object.entries(by) as [Name, number][])
     .filter(([name]) => isAsked(name))
@@ -339,7 +335,7 @@ const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<R
         goal,
         ratioTo(of, name),
         '×',
-        `${allOf(of('ours'))} and ${allOf(of(name))} µs${name === 'floor' ? besideFloor(of) : ''}`,
+        `${costsOf(of('ours'), of(name)).join(' and ')} µs${aloneTo(of, name)}${name === 'floor' ? besideFloor(of) : ''}`,
       ),
     );
 
@@ -347,8 +343,7 @@ export const fanOuts = {
   '1k': {
     streams: 1_000,
     who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'floor-write', 'floor-node', 'ours', 'nats'],
-    judged: ['floor', 'floor-node', 'ours', 'nats'],
+    turns: ['floor', 'ours', 'nats', 'floor-node', 'floor-write'],
     sustained: 2e6,
     goals: (of) => [
       ...ratios('1k', of, { floor: 1.5, etcd: 0.35, nats: 0.6 }),
@@ -364,8 +359,8 @@ export const fanOuts = {
   '10k': {
     streams: 10_000,
     who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'floor-write', 'floor-node', 'ours', 'nats'],
-    judged: ['floor', 'floor-node', 'ours', 'nats'],
+    turns: ['floor', 'ours', 'nats', 'floor-node', 'floor-write'],
+    openings: ['ours', 'nats'],
     sustained: 1.5e6,
     goals: (of) => [
       ...ratios('10k', of, { floor: 1.3, etcd: 0.25, nats: 0.5 }),

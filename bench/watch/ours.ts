@@ -1,12 +1,12 @@
 /** Owns our side of the watch benchmark: a real server process on a real PostgreSQL, written to through its API. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { Agent, request as send } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { parseDeviceId, parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
+import { LeanClient } from '../lib/http-load.ts';
 import { payload, type Peer, type Written } from './peers.ts';
 import { freePort, nowNs, processor, processorSeconds, Talker } from './tools.ts';
 
@@ -26,8 +26,9 @@ export class Ours implements Peer {
   readonly port: number;
   readonly databaseUrl: string;
   readonly #server: Talker;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 128 });
   readonly writers = 128;
+  /** Writers share the processors with the server: what a request costs them is no part of it, so they are lean. */
+  readonly #client: LeanClient;
   place: Place = { org: '', user: '', device: '' };
   /** What writes go to, in turn. */
   #devices: readonly string[] = [];
@@ -37,6 +38,7 @@ export class Ours implements Peer {
     this.#server = parts.server;
     this.port = parts.port;
     this.databaseUrl = parts.databaseUrl;
+    this.#client = new LeanClient({ url: `http://127.0.0.1:${parts.port}`, token: adminToken }, this.writers);
   }
 
   static async start(options: {
@@ -123,25 +125,11 @@ export class Ours implements Peer {
     this.#devices = await Promise.all(Array.from({ length: this.writers }, make));
   }
 
-  ask(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
-    const text = body === undefined ? '' : JSON.stringify(body);
-    return new Promise((resolve, reject) => {
-      const headers = {
-        Authorization: `Bearer ${adminToken}`,
-        ...(text === '' ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
-      };
-      const options = { host: '127.0.0.1', port: this.port, method, path, headers, agent: this.#agent };
-      send(options, (answer) => {
-        let all = '';
-        answer.on('data', (chunk: Buffer) => (all += chunk.toString()));
-        answer.on('end', () => {
-          if ((answer.statusCode ?? 500) < 300) resolve(JSON.parse(all) as Record<string, unknown>);
-          else reject(new Error(`${method} ${path}: ${answer.statusCode} ${all}`));
-        });
-      })
-        .on('error', reject)
-        .end(text);
-    });
+  async ask(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
+    const asked = { method, path, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+    const answer = await this.#client.ask(asked);
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.body}`);
+    return JSON.parse(answer.body) as Record<string, unknown>;
   }
 
   /** The organization's head. */
@@ -229,13 +217,13 @@ export class Ours implements Peer {
   }
 
   async stop(): Promise<void> {
-    this.#agent.destroy();
+    this.#client.close();
     await this.#server.stop('SIGKILL');
   }
 
   /** As an operator stops it; a profiled one writes its profile then. */
   async quit(): Promise<void> {
-    this.#agent.destroy();
+    this.#client.close();
     await this.#server.stop('SIGTERM');
   }
 }

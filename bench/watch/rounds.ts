@@ -113,6 +113,8 @@ export interface Bounds {
   readonly forMs: number;
 }
 
+const exactly = (rounds: number): Bounds => ({ most: rounds, least: rounds, forMs: 0 });
+
 /** Rounds in a row. */
 export async function inRow(contender: Contender, { most, least, forMs }: Bounds): Promise<Rounds> {
   const taker = new RoundTaker(contender);
@@ -124,20 +126,27 @@ export async function inRow(contender: Contender, { most, least, forMs }: Bounds
   return taker.shown;
 }
 
-/** Rounds in turn, so that a machine that is slower for a while is so for all. Only the generator of whose turn it is does not sleep. */
+/** Rounds that one contender takes before the next one has its turn. */
+const turn = { uncounted: 1, counted: 2 };
+
+/**
+ * Turns of some rounds each, so that a machine that is slower for a while is so for all; gives each contender's turns in
+ * their order. A turn's first round is not counted: the others were in the caches before it. Only the generator of whose
+ * turn it is does not sleep.
+ */
 export async function inTurn(
   contenders: readonly Contender[],
   { most, least, forMs }: Bounds,
-): Promise<readonly Rounds[]> {
-  const takers = contenders.map((contender) => new RoundTaker(contender));
+): Promise<readonly (readonly Rounds[])[]> {
+  const turns = contenders.map((): Rounds[] => []);
   const until = Date.now() + forMs * contenders.length;
   for (let i = 0; i < most && (i < least || Date.now() < until); i += 1) {
-    for (const [index, { load }] of contenders.entries()) {
-      await load.awake(true);
-      await takers[index]?.take();
-      await load.awake(false);
-      await sleep(pause);
+    for (const [index, contender] of contenders.entries()) {
+      await contender.load.awake(true);
+      await inRow(contender, exactly(turn.uncounted));
+      turns[index]?.push(await inRow(contender, exactly(turn.counted)));
+      await contender.load.awake(false);
     }
   }
-  return takers.map(({ shown }) => shown);
+  return turns;
 }
