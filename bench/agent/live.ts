@@ -1,10 +1,11 @@
-/** Owns what is measured on a real agent that follows a real server: from the API's answer to the kernel, drift, memory, idle time. */
+/** Owns what is measured on a real agent that follows a real server, both on the packaged runtime: from the API's answer to the kernel, drift, memory, idle time. */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
 import { watch } from '../../src/client/watch.ts';
 import { installedDoor, startAsUnit } from '../lib/agent-as-unit.ts';
+import { shippedRuntime } from '../lib/shipped-runtime.ts';
 import { figure, table } from '../lib/table.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
@@ -29,7 +30,7 @@ export interface LiveOptions {
 }
 
 export async function measureLive({ program, folder }: LiveOptions): Promise<readonly Goal[]> {
-  const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [process.execPath, installedDoor(program)] });
+  const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [shippedRuntime(folder), installedDoor(program)] });
   const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', folder));
   try {
     await startAsUnit(lab);

@@ -22,14 +22,20 @@ interface Shown {
   cold: Rounds;
   warm: Rounds;
   asleep: Rounds;
-  /** In turn with others that run beside it: between two turns of the same round a machine hardly changes, between two measurements alone it may. */
-  turns: readonly Rounds[];
+  /** In turn with ours, which runs beside it: between the two turns of a pair a machine hardly changes, between two measurements alone it may. */
+  turns: readonly Turns[];
   deliveries: number;
   lagRate: number;
   lag50: number;
   lag99: number;
   /** Why there is no more to show. */
   trouble: string | undefined;
+}
+
+/** One turn of a contender, and the turn of ours right after it. */
+interface Turns {
+  readonly its: Rounds;
+  readonly ours: Rounds;
 }
 
 const names = {
@@ -61,7 +67,7 @@ const bounds = {
   warm: { most: 25, least: 5, forMs: 4_000 },
   asleep: { most: 10, least: 4, forMs: 2_000 },
   firstTurns: { most: 1, least: 1, forMs: 0 },
-  turns: { most: 30, least: 10, forMs: 20_000 },
+  turns: { most: 40, least: 10, forMs: 20_000 },
 } as const;
 const burstSeconds = 1.5;
 /** What is delivered per second while lag is looked at: this part of what was possible, and not more than the goal asks for. */
@@ -176,18 +182,13 @@ async function openOnceMore(bench: Bench, name: Name, { streams }: Wanted, shown
   }
 }
 
-/** Those that are still while they are idle, side by side. */
-async function together(
-  bench: Bench,
-  who: readonly Name[],
-  { streams }: Wanted,
-  all: ReadonlyMap<Name, Shown>,
-): Promise<void> {
+/** Ours and one that is still while it is idle, side by side, and nobody else: what is beside them takes their caches from them. */
+async function together(bench: Bench, name: Name, { streams }: Wanted, shown: Shown): Promise<void> {
   const peers: Peer[] = [];
   const contenders: Contender[] = [];
   try {
-    for (const name of who) {
-      const peer = await starters[name](bench, streams);
+    for (const one of [name, 'ours'] as const) {
+      const peer = await starters[one](bench, streams);
       peers.push(peer);
       const contender = await opened(bench, peer, streams);
       contenders.push(contender);
@@ -196,13 +197,10 @@ async function together(
       await contender.load.awake(false);
     }
     await inTurn(contenders, bounds.firstTurns);
-    const turns = await inTurn(contenders, bounds.turns);
-    for (const [index, name] of who.entries()) {
-      const shown = all.get(name);
-      if (shown !== undefined) shown.turns = turns[index] ?? [];
-    }
+    const [its = [], ours = []] = await inTurn(contenders, bounds.turns);
+    shown.turns = its.map((rounds, turn) => ({ its: rounds, ours: ours[turn] ?? noRounds }));
   } catch (error) {
-    console.log(`${streams} streams: ${who.join(', ')} in turn gave up: ${reasonOf(error)}`);
+    console.log(`${streams} streams: ${names[name]} and ours in turn gave up: ${reasonOf(error)}`);
   } finally {
     for (const { load } of contenders) await load.stop();
     for (const peer of peers) await peer.stop();
@@ -214,7 +212,7 @@ const cell = (value: number): Cell => (Number.isNaN(value) ? '–' : value);
 export interface Wanted {
   readonly streams: number;
   readonly who: readonly Name[];
-  /** Those of them that are measured in turn too: they are still when they are idle. */
+  /** Those of them that are measured in turn with ours too: they are still when they are idle. */
   readonly turns: readonly Name[];
   /** Those whose streams open several times, one contender after the other: what counts is the median. */
   readonly openings?: readonly Name[];
@@ -227,6 +225,8 @@ export interface Wanted {
 const openingTimes = 5;
 
 const costOf = ({ user, system }: Rounds): number => user + system;
+const costInTurn = (turns: readonly Turns[], whose: keyof Turns): number =>
+  median(turns.map((turn) => costOf(turn[whose])));
 const openingCost = ({ openings }: Shown): number => median(openings.map(({ cost }) => cost));
 const openingCosts = ({ openings }: Shown): string => openings.map(({ cost }) => figure(cost)).join(', ');
 
@@ -237,12 +237,14 @@ const columns: readonly (readonly [string, (shown: Shown) => Cell])[] = [
   ['worst', ({ warm }) => cell(warm.worst)],
   ['from the answer', ({ warm }) => cell(warm.afterAnswer)],
   ['receiver asleep', ({ asleep }) => cell(asleep.last)],
-  ['in turn', ({ turns }) => cell(median(turns.map(({ last }) => last)))],
+  ['in turn', ({ turns }) => cell(median(turns.map(({ its }) => its.last)))],
+  ['ours then', ({ turns }) => cell(median(turns.map(({ ours }) => ours.last)))],
   ['µs a delivery: user', ({ warm }) => cell(warm.user)],
   ['system', ({ warm }) => cell(warm.system)],
   ['cold', ({ cold }) => cell(costOf(cold))],
   ['asleep', ({ asleep }) => cell(costOf(asleep))],
-  ['in turn', ({ turns }) => cell(median(turns.map(costOf)))],
+  ['in turn', ({ turns }) => cell(costInTurn(turns, 'its'))],
+  ['ours then', ({ turns }) => cell(costInTurn(turns, 'ours'))],
   ['µs a write', ({ writeCost: cost }) => cell(cost)],
   ['opened/s', ({ openings }) => cell(median(openings.map(({ perSecond }) => perSecond)))],
   ['µs a stream', (shown) => cell(openingCost(shown))],
@@ -269,7 +271,7 @@ export async function fanOut(bench: Bench, wanted: Wanted): Promise<Part> {
       if (wanted.openings?.includes(name)) await openOnceMore(bench, name, wanted, shown);
     }
   }
-  if (turns.length > 1) await together(bench, turns, wanted, all);
+  for (const name of turns) await together(bench, name, wanted, all.get(name) ?? nothingYet(name));
   for (const { name, trouble } of all.values()) {
     if (trouble !== undefined) console.log(`${streams} streams: ${name} gave up: ${trouble}`);
   }
@@ -301,29 +303,26 @@ const besides = (of: (name: Name) => Shown, value: (shown: Shown) => number, uni
 
 /** What a delivery costs ours ÷ what it costs another: in turn the median of what each pair of turns says, and alone where the other takes no turns. */
 const ratioTo = (of: (name: Name) => Shown, name: Name): number => {
-  const [ours, other] = [of('ours'), of(name)];
-  if (other.turns.length === 0) return costOf(ours.warm) / costOf(other.warm);
-  return median(ours.turns.map((rounds, turn) => costOf(rounds) / costOf(other.turns[turn] ?? noRounds)));
+  const { turns, warm } = of(name);
+  if (turns.length === 0) return costOf(of('ours').warm) / costOf(warm);
+  return median(turns.map(({ its, ours }) => costOf(ours) / costOf(its)));
 };
 
-/** The ratio of two that had the machine to themselves, where the judged one is that of turns. */
-const aloneTo = (of: (name: Name) => Shown, name: Name): string => {
-  const ratio = costOf(of('ours').warm) / costOf(of(name).warm);
-  return of(name).turns.length === 0 ? '' : `; alone ${figure(ratio)} ×`;
+/** Microseconds for a delivery, ours and another's, as they are judged; then alone. */
+const costsShown = (of: (name: Name) => Shown, name: Name): string => {
+  const { turns, warm } = of(name);
+  const apart = [costOf(of('ours').warm), costOf(warm)].map((cost) => figure(cost)).join(' and ');
+  if (turns.length === 0) return `${apart} µs`;
+  const inTurns = [costInTurn(turns, 'ours'), costInTurn(turns, 'its')].map((cost) => figure(cost)).join(' and ');
+  return `${inTurns} µs; alone ${apart} µs: ${figure(costOf(of('ours').warm) / costOf(warm))} ×`;
 };
 
-/** Microseconds for a delivery, of several in the same regime: those of turns if all took turns. */
-const costsOf = (...shown: readonly Shown[]): string[] => {
-  const inTurns = shown.every(({ turns }) => turns.length > 0);
-  return shown.map(({ turns, warm }) => figure(inTurns ? median(turns.map(costOf)) : costOf(warm)));
+/** Beside the floor by which ours is judged: the least on Node. */
+const besideFloor = (of: (name: Name) => Shown): string => {
+  const { name, turns } = of('floor-node');
+  if (turns.length === 0) return '';
+  return `; ${name} ${figure(costInTurn(turns, 'its'))} µs: ${figure(ratioTo(of, 'floor-node'))} ×`;
 };
-
-/** Beside the floor by which ours is judged: what it costs where `write` must be called, as Node must, and the least on Node. */
-const besideFloor = (of: (name: Name) => Shown): string =>
-  (['floor-write', 'floor-node'] as const)
-    .filter((name) => of(name).turns.length > 0)
-    .map((name) => `; ${names[name]} ${costsOf(of(name)).join()} µs: ${figure(ratioTo(of, name))} ×`)
-    .join('');
 
 /** By the server's own processor time for a delivery, warm: other programs on the machine cannot flatter it. */
 const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<Record<Name, number>>>): Goal[] =>
@@ -335,7 +334,7 @@ const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<R
         goal,
         ratioTo(of, name),
         '×',
-        `${costsOf(of('ours'), of(name)).join(' and ')} µs${aloneTo(of, name)}${name === 'floor' ? besideFloor(of) : ''}`,
+        `${costsShown(of, name)}${name === 'floor' ? besideFloor(of) : ''}`,
       ),
     );
 
@@ -343,7 +342,7 @@ export const fanOuts = {
   '1k': {
     streams: 1_000,
     who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'ours', 'nats', 'floor-node', 'floor-write'],
+    turns: ['floor', 'nats', 'floor-node'],
     sustained: 2e6,
     goals: (of) => [
       ...ratios('1k', of, { floor: 1.5, etcd: 0.35, nats: 0.6 }),
@@ -359,7 +358,7 @@ export const fanOuts = {
   '10k': {
     streams: 10_000,
     who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'ours', 'nats', 'floor-node', 'floor-write'],
+    turns: ['floor', 'nats', 'floor-node'],
     openings: ['ours', 'nats'],
     sustained: 1.5e6,
     goals: (of) => [
