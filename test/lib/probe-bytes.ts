@@ -62,9 +62,10 @@ export function encodeProbe(probe: Probe): Buffer[] {
   const write = packet.family === 4 ? ipv4 : ipv6;
   const ends = { source, destination };
   if (shape.fragmented !== true) return [write(probe, ends, payload)];
+  const of = (fragmentedPackets += 1);
   return [
-    write(probe, ends, payload.subarray(0, fragmentUnit), { offset: 0, more: true }),
-    write(probe, ends, payload.subarray(fragmentUnit), { offset: 1, more: false }),
+    write(probe, ends, payload.subarray(0, fragmentUnit), { of, offset: 0, more: true }),
+    write(probe, ends, payload.subarray(fragmentUnit), { of, offset: 1, more: false }),
   ];
 }
 
@@ -76,7 +77,12 @@ interface Ends {
   readonly destination: Buffer;
 }
 
+/** So far. */
+let fragmentedPackets = 0;
+
 interface Fragment {
+  /** The packet it is of, unlike every other: what an earlier one left behind is kept by the kernel for a minute, and keeps later ones of the same number from being put together. */
+  readonly of: number;
   readonly offset: number;
   readonly more: boolean;
 }
@@ -114,7 +120,7 @@ function ipv6({ id, shape, packet }: Probe, ends: Ends, payload: Buffer, fragmen
     const bytes = Buffer.alloc(8);
     bytes.writeUInt8(shape.options ? destinationOptions : next, 0);
     bytes.writeUInt16BE(((fragment.offset === 0 ? 0 : fragment.offset + before) << 3) | (fragment.more ? 1 : 0), 2);
-    bytes.writeUInt32BE(id, 4);
+    bytes.writeUInt32BE(fragment.of, 4);
     extensions.unshift(bytes);
     next = fragmentHeader;
   }
