@@ -77,11 +77,11 @@ interface Ends {
   readonly destination: Buffer;
 }
 
-/** So far. */
+/** How many this process has made so far. */
 let fragmentedPackets = 0;
 
 interface Fragment {
-  /** The packet it is of, unlike every other: what an earlier one left behind is kept by the kernel for a minute, and keeps later ones of the same number from being put together. */
+  /** The number of its packet, which no other has: of packets with the number of an earlier one, the kernel did not put all together. */
   readonly of: number;
   readonly offset: number;
   readonly more: boolean;
