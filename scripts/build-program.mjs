@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url';
 import { nativeHashes } from './native-hashes.mjs';
 import { oneChunk } from './one-chunk.mjs';
 import { modulesIn } from './packaging/components.mjs';
-import { pgOnNode } from './pg-on-node.mjs';
 import { yamlToWrite } from './yaml-to-write.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
@@ -36,7 +35,7 @@ export async function buildProgram({ outdir }) {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
     },
     logLevel: 'warning',
-    plugins: [nativeHashes, pgOnNode, yamlToWrite],
+    plugins: [nativeHashes, yamlToWrite],
   };
   const parts = partsOfTheDoor();
   // The agent has a beginning of its own: it runs on every device for months, and an eighth of its memory would be for the rest.

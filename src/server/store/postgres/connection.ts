@@ -1,8 +1,7 @@
 /** Owns the connections: pipelined lanes for single statements and whole batches, a pool for transactions that must think in between. */
-import { Client, Pool, type ClientConfig, type PoolClient } from 'pg';
+import { Client, Pool, type ClientBase, type ClientConfig, type PoolClient } from 'pg';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError, wasLost } from './failure.ts';
-import { runPrepared, sendPrepared, type Querying } from './prepared-query.ts';
 import type { Statement, Value } from './sql.ts';
 import { typeParsers } from './type-parsers.ts';
 
@@ -41,8 +40,32 @@ function checkTexts(values: readonly Value[]): void {
   }
 }
 
+type Done = (error: Error | null | undefined, result: { readonly rows: readonly unknown[] }) => void;
+
+/** Sends the statement before this returns. `done` runs in the turn in which the rows arrive, which a promise would delay. */
+function sendPrepared(
+  { name, text }: Statement<unknown>,
+  values: readonly Value[],
+  client: ClientBase,
+  done: Done,
+): void {
+  client.query({ name, text, values: [...values] }, done);
+}
+
+/** Runs a statement on one connection, which prepares it on first use. */
+export const runPrepared = <Row>(
+  client: ClientBase,
+  statement: Statement<Row>,
+  values: readonly Value[],
+): Promise<readonly Row[]> =>
+  new Promise((resolve, reject) => {
+    sendPrepared(statement, values, client, (error, result) =>
+      error == null ? resolve(result.rows as readonly Row[]) : reject(error),
+    );
+  });
+
 async function query<Row>(
-  client: Querying,
+  client: ClientBase,
   statement: Statement<Row>,
   values: readonly Value[],
 ): Promise<readonly Row[]> {
@@ -110,9 +133,9 @@ export class Lane implements Runner {
     return new Promise((resolve, reject) => {
       checkTexts(values);
       this.inFlight += 1;
-      sendPrepared(client, statement, values, (cause, result) => {
+      sendPrepared(statement, values, client, (cause, result) => {
         this.inFlight -= 1;
-        if (cause === null) resolve(result.rows as readonly Row[]);
+        if (cause == null) resolve(result.rows as readonly Row[]);
         else reject(toStoreError(cause));
       });
     });

@@ -6,13 +6,11 @@
  * connection of its own, it costs writers nothing. It may be lost with that connection: nothing depends on it but speed.
  */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
+import { Client, type QueryResult } from 'pg';
 import type { Siblings } from '../../siblings.ts';
 import type { Hint } from '../contract/change-log.ts';
-import { clientConfig } from './connection.ts';
+import { clientConfig, runPrepared } from './connection.ts';
 import { decodeHint, emptyHint, encodeHint } from './hint-text.ts';
-import { greeting, listen, OtherServers } from './other-servers.ts';
-import { runPrepared } from './prepared-query.ts';
 import { SiblingHints } from './sibling-hints.ts';
 import { statement } from './sql.ts';
 
@@ -23,6 +21,14 @@ const maxEntries = 90;
 const retryMs = 500;
 /** Between two NOTIFYs: each wakes every server, and takes from the writers' processor time. The first of a burst goes at once. */
 const paceMs = 5;
+
+/** Begins to listen. Returns the number of its own backend, which a pooler hides from the driver. */
+async function listen(client: Client): Promise<number> {
+  const results = await client.query<{ pid: number }>(`SELECT pg_backend_pid() AS pid; LISTEN ${channel}`);
+  // Of several statements, the driver returns an array.
+  const [first] = results as unknown as readonly QueryResult<{ pid: number }>[];
+  return first?.rows[0]?.pid ?? -1;
+}
 
 export interface HintsOptions {
   readonly url: string;
@@ -35,11 +41,7 @@ export class Hints {
   readonly #o: HintsOptions;
   readonly #siblings: SiblingHints | undefined;
   readonly #listeners = new Set<(hint: Hint) => void>();
-  readonly #others = new OtherServers();
-  /**
-   * Entries waiting to be sent; a set, because an organization's tenth change needs no tenth hint. While nobody else listens, the last of
-   * them wait for whoever begins to: it may have begun before this process hears of it.
-   */
+  /** Entries waiting to be sent; a set, because an organization's tenth change needs no tenth hint. */
   readonly #unsent = new Set<string>();
   /** The siblings' number of the first of them. */
   #unsentFrom = 0;
@@ -73,7 +75,6 @@ export class Hints {
     const entries = encodeHint(whole);
     if (entries.length === 0) return;
     const number = this.#siblings?.tell(entries, whole.logged) ?? 0;
-    if (this.#others.none && this.#unsent.size >= maxEntries) this.#unsent.clear();
     if (this.#unsent.size === 0) this.#unsentFrom = number;
     for (const entry of entries) this.#unsent.add(entry);
     void this.#send();
@@ -83,7 +84,6 @@ export class Hints {
     clearTimeout(this.#retry);
     for (let wait = 0; this.#sending && wait < 50; wait += 1) await new Promise((resolve) => setTimeout(resolve, 10));
     this.#closed = true;
-    this.#others.end();
     await this.#client?.end().catch(() => {});
   }
 
@@ -98,10 +98,7 @@ export class Hints {
     const client = new Client({ ...config, options, statement_timeout: 10_000 });
     const lost = (cause?: unknown): void => {
       if (this.#closed || this.#retry !== undefined) return;
-      if (this.#client === client) {
-        this.#client = undefined;
-        this.#others.end();
-      }
+      if (this.#client === client) this.#client = undefined;
       if (cause !== undefined) this.#o.onWarning('the connection for hints was lost', cause);
       this.#retry = setTimeout(() => {
         this.#retry = undefined;
@@ -114,21 +111,18 @@ export class Hints {
     client.on('notification', ({ payload, processId }) => {
       // Our own come back too; they were delivered when they were told.
       if (payload === undefined || processId === ownPid) return;
-      this.#others.hear();
-      if (payload === greeting) void this.#send();
-      // So was what the siblings told us.
-      else if (this.#siblings?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
+      // The siblings' hints arrived directly, without the database.
+      if (this.#siblings?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
     });
     let ownPid = -1;
     try {
       await client.connect();
-      ownPid = await listen(client, channel);
+      ownPid = await listen(client);
       if (this.#closed) {
         await client.end();
         return;
       }
       this.#client = client;
-      this.#others.begin(client);
     } catch (cause) {
       await client.end().catch(() => {});
       lost(cause);
@@ -140,12 +134,12 @@ export class Hints {
   /** One NOTIFY in flight, and a pause behind it; what gathers meanwhile goes with the next. */
   async #send(): Promise<void> {
     const client = this.#client;
-    if (this.#sending || client === undefined || this.#others.none) return;
+    if (this.#sending || client === undefined) return;
     this.#sending = true;
     try {
       // Whoever was just answered may go on first, and all that is told in this moment goes together.
       await setImmediate();
-      while (this.#unsent.size > 0 && !this.#closed && !this.#others.none) {
+      while (this.#unsent.size > 0 && !this.#closed) {
         const entries = [...this.#unsent].slice(0, maxEntries);
         for (const entry of entries) this.#unsent.delete(entry);
         if (this.#siblings !== undefined) entries.unshift(this.#siblings.markFrom(this.#unsentFrom));
