@@ -14,16 +14,13 @@ import type { Metrics } from './observe/metrics.ts';
 import { RequestLimits, type RequestLimitOptions } from './guard/request-limits.ts';
 import { registerOperations } from './routes.ts';
 import type { StreamHandler } from './handlers/events.ts';
-import { StreamRequests } from './handlers/stream-requests.ts';
 import { registerSignIn, type SignInRouteOptions } from './handlers/sign-in.ts';
 import { problemAnswer } from './observe/problem-answer.ts';
 import { logRequest } from './observe/request-log.ts';
 import { addressOf, subscriberOf } from './request/address.ts';
 import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
-import { BareConnections } from './listener/bare-connections.ts';
 import { answerUnreadable, arrivalMs } from './unreadable-request.ts';
-import { answerBefore } from './listener/before-framework.ts';
 import type { Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
 import { unknownRoute } from './pages/unknown.ts';
@@ -86,12 +83,9 @@ function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOption
   app.addHook('onResponse', (request, reply, done) => {
     const { id, method, url, admitted } = request;
     const { operation } = request.routeOptions.config;
-    // Streams, and requests for them, are recorded on their own way.
-    if (operation !== 'watchEvents') {
-      const [principal, status, ms] = [admitted?.principal, reply.statusCode, reply.elapsedTime];
-      // Streams are told of a write in this turn of the event loop, and a line in the log wakes whoever reads it: it comes behind them.
-      setImmediate(() => logRequest({ log, metrics }, { id, method, url, operation, principal, status, ms }));
-    }
+    const [principal, status, ms] = [admitted?.principal, reply.statusCode, reply.elapsedTime];
+    // The hub sends a write to its streams in this turn of the event loop; the log line, which wakes its reader, comes after that.
+    setImmediate(() => logRequest({ log, metrics }, { id, method, url, operation, principal, status, ms }));
     done();
   });
 }
@@ -144,7 +138,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   registerHealth(app, options.health, options.metrics);
   registerDocs(app);
   registerUi(app, findAssets());
-  const { stream, answerTimeoutMs, bodyLimits, metrics, health } = options;
+  const { stream, answerTimeoutMs, metrics } = options;
   const { store } = services;
   const entrance = new Entrance({
     lookups: {
@@ -156,12 +150,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     answerTimeoutMs,
     publicUrl: options.signIn.browser?.publicUrl,
   });
-  const behindProxies = trustedProxies.length > 0;
-  const streams = new StreamRequests({ entrance, stream, bodyLimits, log, metrics, health, behindProxies });
-  registerOperations(app, { services, entrance, streams, answerTimeoutMs });
+  registerOperations(app, { services, entrance, stream, log, metrics, answerTimeoutMs });
   registerSignIn(app, { ...options.signIn, store: services.store, log });
-  answerBefore(app.server, (request, response) => streams.take(request, response));
-  // With TLS, only Node can read what comes first.
-  if (tls === undefined) BareConnections.of(app.server, (bytes, connection) => streams.takeFirst(bytes, connection));
   return app;
 }

@@ -16,11 +16,10 @@ import { groupHandlers } from './handlers/groups.ts';
 import { historyHandlers } from './handlers/history.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { overviewHandlers } from './handlers/overview.ts';
-import type { StreamRequests } from './handlers/stream-requests.ts';
+import { streamRoute, type StreamRouteOptions } from './handlers/stream-route.ts';
 import { userHandlers } from './handlers/users.ts';
 import { webhookHandlers } from './handlers/webhooks.ts';
 import { auditEntryOf } from './observe/audit-entry.ts';
-import { addressOf } from './request/address.ts';
 import { parseIfMatch } from './request/conditions.ts';
 import { within } from './request/deadline.ts';
 import { parseQuery } from './request/paging.ts';
@@ -42,11 +41,9 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...webhookHandlers,
 };
 
-export interface RouteOptions {
+export interface RouteOptions extends StreamRouteOptions {
   readonly services: Services;
   readonly entrance: Entrance;
-  /** Answers the stream operation, which takes the socket over. */
-  readonly streams: StreamRequests;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
 }
@@ -132,30 +129,20 @@ function goneSignal({ raw }: FastifyReply): AbortSignal {
 /** Registers every operation under every path it answers on. */
 export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
   app.decorateRequest('admitted', undefined);
-  const { entrance, streams } = options;
+  const { entrance } = options;
   for (const id of operationIds) {
     const guard = async (request: FastifyRequest): Promise<void> => {
       request.admitted = await entrance.admit(id, request, request.params as Record<string, unknown>);
     };
-    // Of streams the framework sees only what is written in an unusual way, and hands it on before it does anything of its own.
-    const handOn = (request: FastifyRequest, reply: FastifyReply, _done: () => void): void => {
-      reply.hijack();
-      const params = request.params as Record<string, unknown>;
-      streams.answerFound({ id: request.id, ip: addressOf(request), params }, request.raw, reply.raw);
-    };
-    const handler = id === 'watchEvents' ? unreachable : answerer(id, options);
+    const handler = id === 'watchEvents' ? streamRoute(options, admittedOf) : answerer(id, options);
     for (const path of pathsOf(id)) {
       app.route({
         method: operations[id].method,
         url: path.replace(/\{(\w+)\}/g, ':$1'),
         config: { operation: id },
-        onRequest: id === 'watchEvents' ? handOn : guard,
+        onRequest: guard,
         handler,
       });
     }
   }
 }
-
-const unreachable = (request: FastifyRequest): never => {
-  throw new Error(`${request.url} was not handed on`);
-};

@@ -22,6 +22,13 @@ async function answerTo(bytes: string, waitMs = 60_000): Promise<{ readonly head
 test.each([
   ['no HTTP', 'NONSENSE\r\n\r\n', 400, 'malformed_request', 'The request cannot be read as HTTP.'],
   [
+    'a header line without a colon',
+    'POST / HTTP/1.1\r\nHost: x\r\nAccept\r\n\r\n',
+    400,
+    'malformed_request',
+    'The request cannot be read as HTTP.',
+  ],
+  [
     'too large a head',
     `GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${'x'.repeat(maxHeaderSize)}\r\n\r\n`,
     431,
@@ -36,6 +43,7 @@ test.each([
 });
 
 test.each([
+  ['anything', ''],
   ['a head', 'POST / HTTP/1.1\r\nHost: x\r\n'],
   ['a body', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf'],
 ])('%s that does not arrive whole', async (_what, bytes) => {

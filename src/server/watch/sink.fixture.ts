@@ -2,10 +2,35 @@
 import { Socket } from 'node:net';
 import { watchKinds, type WatchKind } from '../../api/kinds.ts';
 import { printOf, type Received } from './checker.fixture.ts';
-import { canBeBare } from './connection/bare-sink.ts';
-import type { Handle } from './connection/direct.ts';
+import { directHandle, learn, type Handle } from './connection/direct.ts';
 import type { ConnectedSink } from './hub.ts';
 import type { Stream } from './stream.ts';
+
+/** Looks like what Node has under a socket, as far as one write needs it. */
+class MuteHandle {
+  writeBuffer(): number {
+    return 0;
+  }
+  readStart(): number {
+    return 0;
+  }
+  readStop(): number {
+    return 0;
+  }
+  close(closed?: () => void): void {
+    if (closed !== undefined) setImmediate(closed);
+  }
+}
+
+/** Direct writes are learned from one ordinary write; this one goes nowhere. */
+function requireDirectWrites(): void {
+  const socket = new Socket({ handle: new MuteHandle() } as object).on('error', () => {});
+  learn(socket);
+  socket.write(Buffer.from('x'));
+  const isLearned = directHandle(socket) !== undefined;
+  socket.destroy();
+  if (!isLearned) throw new Error('this Node has no direct write');
+}
 
 export class FakeSink implements ConnectedSink {
   stream: Stream | undefined;
@@ -22,8 +47,7 @@ export class FakeSink implements ConnectedSink {
   /** `bare`: what streams are sent while they follow goes past the sink. */
   constructor({ bare = false } = {}) {
     const handle: Handle = { writeBuffer: (request, bytes) => this.#writePast(request, bytes) };
-    const connection = { handle, isOver: false, listener: undefined, destroy: () => {}, toSocket: () => new Socket() };
-    if (bare && !canBeBare(connection)) throw new Error('this Node has no direct write');
+    if (bare) requireDirectWrites();
     this.handle = bare ? handle : undefined;
   }
 

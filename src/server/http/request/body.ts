@@ -1,6 +1,6 @@
 /** Owns the taking of bodies: only where an operation has one, only JSON, and no more bytes than that operation may need. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { limits } from '../../../api/limits.ts';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
@@ -91,14 +91,6 @@ function wholeBody(body: IncomingMessage, bounds: JsonBounds): Buffer {
   return bytes;
 }
 
-/** A body of JSON for the operation that is here already. */
-export function jsonIn(id: OperationId, bytes: Buffer, bounds: BodyLimits): unknown {
-  const limit = bounds[operations[id].bodySize ?? 'plain'];
-  if (bytes.length > limit) throw tooLarge(limit);
-  new JsonScan(bounds.json).push(bytes);
-  return parseJson(bytes);
-}
-
 const nothing = Buffer.alloc(0);
 
 const tooLarge = (limit: number): HttpError =>
@@ -106,12 +98,6 @@ const tooLarge = (limit: number): HttpError =>
 
 const isJson = (type: string | undefined): boolean =>
   type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
-
-/** Whether anything was sent that calls for a type. */
-export const hasBody = (headers: IncomingHttpHeaders): boolean =>
-  headers['content-type'] !== undefined ||
-  headers['transfer-encoding'] !== undefined ||
-  (headers['content-length'] !== undefined && headers['content-length'] !== '0');
 
 /** The body of a request for the operation, parsed; undefined for an empty one, and where the operation takes none, which stays unread. */
 export async function readJson(

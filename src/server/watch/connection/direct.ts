@@ -46,7 +46,7 @@ export function learn(socket: Socket): void {
 }
 
 /** Whether this, which Node has under a socket, can be written to directly. */
-export const isHandle = (handle: object): handle is Handle =>
+const isHandle = (handle: object): handle is Handle =>
   requestClass !== undefined && 'writeBuffer' in handle && typeof handle.writeBuffer === 'function';
 
 /** The handle for direct writes to this socket, if there is one. */

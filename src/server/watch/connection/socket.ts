@@ -14,7 +14,7 @@ type StreamSocket = Socket & { [streamOf]?: Stream };
 /** Up to this many bytes one copied buffer is quicker than several. */
 const small = 8_192;
 const sizeOf = (parts: readonly Buffer[]): number => parts.reduce((sum, part) => sum + part.length, 0);
-export const joined = (parts: readonly Buffer[]): Buffer | undefined =>
+const joined = (parts: readonly Buffer[]): Buffer | undefined =>
   parts.length < 8 && sizeOf(parts) < small ? Buffer.concat(parts) : undefined;
 
 /** Written after bytes that the kernel did not take at once: it is through when they are. */
@@ -130,16 +130,11 @@ class SocketSink implements ConnectedSink {
   }
 }
 
-/** Makes a socket a stream's own. */
-export function streamSocket(socket: Socket): ConnectedSink {
-  // Whatever the client still sends is not listened to, but its end is.
-  socket.on('close', onClose).on('end', onEnd).on('error', ignore).resume();
-  return new SocketSink(socket);
-}
-
 /** Makes a request's connection a stream's own. */
 export function takeOver(request: IncomingMessage, response: ServerResponse): ConnectedSink {
   const { socket } = request;
   detach(socket, response);
-  return streamSocket(socket);
+  // Whatever the client still sends is not listened to, but its end is.
+  socket.on('close', onClose).on('end', onEnd).on('error', ignore).resume();
+  return new SocketSink(socket);
 }

@@ -1,0 +1,46 @@
+/** Owns the way from a Fastify request for a stream to the stream: the framework reads, admits and refuses it like every other request. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ConnectedSink } from '../../watch/hub.ts';
+import { takeOver } from '../../watch/connection/socket.ts';
+import type { Admitted } from '../call.ts';
+import { areParamsOf } from '../guard/admit.ts';
+import type { Log } from '../observe/log.ts';
+import type { Metrics } from '../observe/metrics.ts';
+import { problemAnswer } from '../observe/problem-answer.ts';
+import { logRequest } from '../observe/request-log.ts';
+import type { StreamHandler } from './events.ts';
+
+const operation = 'watchEvents';
+
+export interface StreamRouteOptions {
+  readonly stream: StreamHandler;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** The route's handler. `admittedOf` gives the caller that the guard let in. */
+export function streamRoute({ stream, log, metrics }: StreamRouteOptions, admittedOf: (r: FastifyRequest) => Admitted) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const { id, method, url, raw, body, headers } = request;
+    const admitted = admittedOf(request);
+    const { principal, variables: params } = admitted;
+    if (!areParamsOf(operation, params)) throw new Error(`${url} lacks variables of ${operation}`);
+    const accept = (): ConnectedSink => {
+      reply.hijack();
+      // The framework records answers only, and a stream is none.
+      logRequest({ log, metrics }, { id, method, url, operation, principal, status: 200, ms: reply.elapsedTime });
+      return takeOver(raw, reply.raw);
+    };
+    const chunked = raw.httpVersionMajor > 1 || raw.httpVersionMinor >= 1;
+    const { elapsedTime: elapsedMs } = reply;
+    try {
+      await stream({ admitted, params, id, body, elapsedMs, prefer: headers['prefer'], chunked, accept });
+    } catch (failure) {
+      if (!reply.sent) throw failure;
+      // The head of the answer may be sent already: all that is left is to log the failure and to end the connection.
+      problemAnswer(failure, request, log);
+      raw.socket.destroy();
+    }
+    return reply;
+  };
+}
