@@ -1,34 +1,43 @@
 /** Owns the names that a shell offers while a person types: asked of the server, quickly or not at all. */
+import { wordsFor, type Named } from '../session/find-one.ts';
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
 import { isVisible } from '../../node/visible.ts';
 import type { CommandNode } from '../command-line/tree.ts';
 import { candidatesAfter, type NameKind } from './candidates.ts';
-import { allDevices, deviceName } from '../lookup/device.ts';
-import { allGroups } from '../lookup/group.ts';
+import { allDevices, namesOfDevice } from '../lookup/device.ts';
+import { allGroups, namesOfGroup } from '../lookup/group.ts';
 
 /** Whoever presses a key does not wait longer than this for a server that is away. */
 const patience = 1_500;
 
-const unnamed = ({ id, name }: { readonly id: string; readonly name: string }): string => name || id;
+/** Words that commands understand: a name that could mean something else is offered as an id. */
+const wordsOf = <T>(things: readonly T[], read: (thing: T) => Named): readonly string[] =>
+  things.map(wordsFor(things, read));
+const nameAndId = ({ id, name }: { readonly id: string; readonly name: string }): Named => ({ id, names: [name] });
 
 const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly string[]> } = {
-  device: async (session) => (await allDevices(session)).map(deviceName),
+  device: async (session) => wordsOf(await allDevices(session), namesOfDevice),
   label: async (session) => (await allDevices(session)).flatMap(({ labels = [] }) => labels),
-  group: async (session) => (await allGroups(session)).map(({ group_name }) => group_name),
-  org: async (session) => (await (await session.client()).organizations.list({ signal: session.signal })).map(unnamed),
-  token: async (session) => (await (await session.client()).tokens.list({ signal: session.signal })).map(unnamed),
+  group: async (session) => wordsOf(await allGroups(session), namesOfGroup),
+  org: async (session) =>
+    wordsOf(await (await session.client()).organizations.list({ signal: session.signal }), nameAndId),
+  token: async (session) => wordsOf(await (await session.client()).tokens.list({ signal: session.signal }), nameAndId),
   key: async (session) => {
     const client = await session.client();
-    return (await client.enrollmentKeys.list(await session.organization(), { signal: session.signal })).map(unnamed);
+    const keys = await client.enrollmentKeys.list(await session.organization(), { signal: session.signal });
+    return wordsOf(keys, nameAndId);
   },
   member: async (session) => {
     const client = await session.client();
     const members = await client.members.list(await session.organization(), { signal: session.signal });
-    return members.map(({ username }) => username);
+    return wordsOf(members, ({ user_id, username }) => ({ id: user_id, names: [username] }));
   },
   user: async (session) =>
-    (await (await session.client()).users.list({ signal: session.signal })).map(({ username }) => username),
+    wordsOf(await (await session.client()).users.list({ signal: session.signal }), ({ id, username }) => ({
+      id,
+      names: [username],
+    })),
   profile: async ({ profilesFile }) => Object.keys((await readProfiles(profilesFile)).profiles),
 };
 

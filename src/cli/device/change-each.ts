@@ -3,7 +3,7 @@ import type { Device } from '../../api/device.ts';
 import { allDevices, deviceName, pickDevices, pickLabelled, type Devices } from '../lookup/device.ts';
 import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
-import { usageError } from '../terminal/exit.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
 import { visible } from '../../node/visible.ts';
 
@@ -74,7 +74,12 @@ export async function changeList(
       device,
       () => client.devices.get(device.organization_id, device.id, { signal }),
       async (newest) => {
-        const { organization_id, id, revision, [field]: now = [] } = newest;
+        const { organization_id, id, revision, hostname, [field]: now = [] } = newest;
+        // The person chose it by a name that it had then.
+        if (hostname !== device.hostname) {
+          const names = `${visible(deviceName(device))} is called ${visible(deviceName(newest))} now`;
+          throw new CliError('conflict', `device ${id} was renamed meanwhile: ${names}; nothing was changed on it`);
+        }
         const list = listAfter(way, now, named);
         const after = isSorted ? list.toSorted() : list;
         if (after.join() === now.join()) return undefined;

@@ -2,7 +2,7 @@
 import type { Device } from '../../api/device.ts';
 import type { Peer, Selector } from '../../policy/rule.ts';
 import { isVisible } from '../../node/visible.ts';
-import { allDevices, pickDevice } from '../lookup/device.ts';
+import { allDevices, deviceWords, pickDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabel } from '../terminal/label.ts';
@@ -26,16 +26,15 @@ export const noNames: PeerNames = {
 const plainName = /^[^\s,+]+$/;
 
 export function peerNames(devices: readonly Device[]): PeerNames {
-  const counts = new Map<string, number>();
-  for (const { hostname } of devices) counts.set(hostname, (counts.get(hostname) ?? 0) + 1);
+  const wordFor = deviceWords(devices);
   const byId = new Map(devices.map((device) => [device.id as string, device]));
   return {
     idOf: (text) => pickDevice(devices, text).id,
     nameOf: (id) => {
       const device = byId.get(id);
       if (device === undefined) return undefined;
-      const { hostname } = device;
-      return counts.get(hostname) === 1 && plainName.test(hostname) && isVisible(hostname) ? hostname : id;
+      const word = wordFor(device);
+      return plainName.test(word) && isVisible(word) ? word : id;
     },
   };
 }

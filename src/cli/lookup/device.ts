@@ -1,6 +1,6 @@
 /** Owns the finding of devices by what people call them: host name, public key, tunnel address or id. */
 import type { Device } from '../../api/device.ts';
-import { findOne } from '../session/find-one.ts';
+import { findOne, wordsFor, type Named } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { visible } from '../../node/visible.ts';
@@ -11,11 +11,18 @@ export async function allDevices(session: Session): Promise<readonly Device[]> {
   return client.devices.list(await session.organization(), { signal: session.signal });
 }
 
+export const namesOfDevice = ({ id, hostname, public_key, tunnel_ip, user_id }: Device): Named => ({
+  id,
+  names: [hostname, public_key, tunnel_ip],
+  note: `device of user ${user_id}`,
+});
+
 export const pickDevice = (devices: readonly Device[], text: string): Device =>
-  findOne('device', text, devices, ({ id, hostname, public_key, tunnel_ip }) => ({
-    id,
-    names: [hostname, public_key, tunnel_ip].filter((name) => name !== ''),
-  }));
+  findOne('device', text, devices, namesOfDevice);
+
+/** Tells by which word commands and files find a device: its host name where that means nothing else, otherwise its id. */
+export const deviceWords = (devices: readonly Device[]): ((device: Device) => string) =>
+  wordsFor(devices, namesOfDevice);
 
 export async function findDevice(session: Session, text: string): Promise<Device> {
   return pickDevice(await allDevices(session), text);

@@ -1,24 +1,24 @@
 /** Owns the finding of groups by what people call them. */
 import type { SecurityGroup } from '../../api/group.ts';
-import { findOne, type Named } from '../session/find-one.ts';
+import { findOne, namedLine, type Named } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
+import { visible } from '../../node/visible.ts';
 
 export async function allGroups(session: Session): Promise<readonly SecurityGroup[]> {
   const client = await session.client();
   return client.groups.list(await session.organization(), { signal: session.signal });
 }
 
-/** `default` also means the organization's default group, unless another one is called so. */
-export function groupNamer(groups: readonly SecurityGroup[]): (group: SecurityGroup) => Named {
-  const taken = groups.some(({ group_name, is_default }) => group_name === 'default' && is_default !== true);
-  return ({ id, group_name, is_default }) => ({
-    id,
-    names: is_default === true && !taken && group_name !== 'default' ? [group_name, 'default'] : [group_name],
-  });
-}
+/** `default` also means the organization's default group: where another group is called so, the word is ambiguous. */
+export const namesOfGroup = ({ id, group_name, is_default, user_id }: SecurityGroup): Named => ({
+  id,
+  names: is_default === true && group_name !== 'default' ? [group_name, 'default'] : [group_name],
+  note: user_id === undefined ? 'group of the organization' : `group of user ${user_id}`,
+});
 
 export const pickGroup = (groups: readonly SecurityGroup[], text: string): SecurityGroup =>
-  findOne('group', text, groups, groupNamer(groups));
+  findOne('group', text, groups, namesOfGroup);
 
 export async function findGroup(session: Session, text: string): Promise<SecurityGroup> {
   return pickGroup(await allGroups(session), text);
@@ -27,6 +27,16 @@ export async function findGroup(session: Session, text: string): Promise<Securit
 /** Ids of groups named in any mix of words with and without commas, each once. */
 export async function groupIds(session: Session, texts: readonly string[]): Promise<readonly string[]> {
   const groups = await allGroups(session);
-  const wanted = texts.flatMap((text) => text.split(',')).filter((text) => text.trim() !== '');
+  const wanted = texts.flatMap((text) => splitNames(groups, text)).filter((text) => text.trim() !== '');
   return [...new Set(wanted.map((text) => pickGroup(groups, text).id))];
+}
+
+/** A comma separates names; a group whose name has one is named by its id. */
+function splitNames(groups: readonly SecurityGroup[], text: string): readonly string[] {
+  const same = text.includes(',') ? groups.filter(({ group_name }) => group_name === text.trim()) : [];
+  if (same.length === 0) return text.split(',');
+  throw usageError(
+    `${visible(text)} is ambiguous: it is the name of a group, and names with a comma between; use ids:`,
+    same.map((group) => namedLine(namesOfGroup(group))),
+  );
 }

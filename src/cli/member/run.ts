@@ -1,7 +1,8 @@
 /** Owns what the member commands do. */
 import type { Member, RemovedMember } from '../../api/organization.ts';
 import { isUuid } from '../../policy/ids.ts';
-import { findOne } from '../session/find-one.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { couldMean, findOne, isPartOfId, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
@@ -52,13 +53,38 @@ export async function show(session: Session, text: string): Promise<void> {
 export async function add(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const organization = await session.organization();
-  const body = isUuid(text) ? { user_id: text } : { username: text };
+  const body = isUuid(text) ? { user_id: text } : { username: await clearUsername(session, text) };
   const member = await client.members.add(organization, body, { signal: session.signal });
   await session.print({
     data: member,
     ids: [member.user_id],
     table: `Added ${member.username} to the organization.`,
   });
+}
+
+/** The username, unless it could also be part of the id of another user that this person may see. */
+async function clearUsername(session: Session, text: string): Promise<string> {
+  if (!isPartOfId(text)) return text;
+  const users = await knownUsers(session);
+  const others = users.filter(({ id, username }) => username !== text && couldMean(id, text));
+  if (others.length === 0) return text;
+  throw usageError(
+    `${text} is ambiguous: it may be a username, and is part of the id of another user; give the id of the one you mean:`,
+    users
+      .filter((user) => user.username === text || others.includes(user))
+      .map(({ id, username }) => namedLine({ id, names: [username] })),
+  );
+}
+
+/** Every user for an administrator, the members for all others. */
+async function knownUsers(session: Session): Promise<readonly { readonly id: string; readonly username: string }[]> {
+  const client = await session.client();
+  try {
+    return await client.users.list({ signal: session.signal });
+  } catch (error) {
+    if (!(error instanceof RingfenceError) || error.status !== 403) throw error;
+    return (await all(session)).map(({ user_id, username }) => ({ id: user_id, username }));
+  }
 }
 
 export async function setRole(session: Session, text: string, role: string): Promise<void> {

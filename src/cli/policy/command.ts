@@ -4,6 +4,7 @@ import type { DiffOptions } from './diff.ts';
 import type { ExplainOptions } from './explain-ends.ts';
 import type { NftOptions } from './nft.ts';
 import type { ApplyOptions } from './apply.ts';
+import type { ExportOptions } from './export.ts';
 import { commandsOf, repeated } from '../command-line/client-command.ts';
 import { forceOption } from '../group/command.ts';
 
@@ -16,7 +17,7 @@ const addExplain = commandsOf(() => import('./explain.ts'));
 const fileFormat =
   'A file is YAML or JSON, with one document or several: `groups` (each with `name`, `description`, `inbound`, ' +
   '`outbound`, `applies_to` as in `group create --applies-to`, `guardrail`; `default: true` for the default group, `owner: me` for one of your own) and `devices` (each with ' +
-  '`device`, `groups` and `labels`; what it does not name stays as it is). Rules are written as in `group allow`, or as records of the API. A group is taken ' +
+  '`device`, `groups` and `labels`; what it does not name stays as it is; with `id` it is the device with this id, whatever is called so). Rules are written as in `group allow`, or as records of the API. A group is taken ' +
   'whole: a direction that a file does not name has no rules. Applying a file twice changes nothing the second time.';
 
 const fileOptions = (): readonly Option[] => [
@@ -60,14 +61,22 @@ export function addPolicyCommands(program: Command): void {
     },
     (run, session, { args, options }) => run.diff(session, args, options),
   );
-  addExport(
+  addExport<ExportOptions>(
     program,
     {
       usage: 'export',
       summary: 'print groups and devices as a file that `apply` reads',
-      examples: ['ringfence export > backup.yaml', 'ringfence export -o json'],
+      about:
+        'A device is written with its id, so that the file always means this device, whatever another one is called later. ' +
+        'With --names-only it is written by name, for another organization.',
+      options: [new Option('--names-only', 'write devices by name, without their ids')],
+      examples: [
+        'ringfence export > backup.yaml',
+        'ringfence export -o json',
+        'ringfence export --names-only > new.yaml',
+      ],
     },
-    (run, session) => run.exportPolicy(session),
+    (run, session, { options }) => run.exportPolicy(session, options),
   );
   addNft<NftOptions>(
     program,

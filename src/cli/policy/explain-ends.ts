@@ -2,7 +2,8 @@
 import type { Device } from '../../api/device.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
-import { deviceName, pickDevice } from '../lookup/device.ts';
+import { deviceName, namesOfDevice, pickDevice } from '../lookup/device.ts';
+import { namedLine } from '../session/find-one.ts';
 import { usageError } from '../terminal/exit.ts';
 
 export interface ExplainOptions {
@@ -88,7 +89,20 @@ interface FoundEnd {
 function readEnd(text: string, devices: readonly Device[]): FoundEnd {
   const address = parseAddress(text);
   if (!('fault' in address)) {
-    const device = devices.find((one) => deviceIdentity(one).addresses.some((own) => isSame(own, address)));
+    // A host name may look like an address too.
+    const meant = devices.filter(
+      (one) => one.hostname === text || deviceIdentity(one).addresses.some((own) => isSame(own, address)),
+    );
+    const [device, second] = meant;
+    if (second !== undefined) {
+      throw usageError(
+        `${text} is ambiguous: ${meant.length} devices have this address or are called so; name the one you mean by its id:`,
+        meant.map((one) => namedLine(namesOfDevice(one))),
+      );
+    }
+    if (device !== undefined && !deviceIdentity(device).addresses.some((own) => isSame(own, address))) {
+      throw usageError(`${text} is ambiguous: it is an address, and the name of the device ${device.id}`);
+    }
     return { name: device === undefined ? text : deviceName(device), address, device };
   }
   const device = pickDevice(devices, text);

@@ -1,15 +1,20 @@
 /** Owns the writing of a policy file from what the server has. */
 import type { SecurityGroup } from '../../api/group.ts';
-import { allDevices } from '../lookup/device.ts';
-import { allGroups } from '../lookup/group.ts';
+import { allDevices, deviceWords } from '../lookup/device.ts';
+import { allGroups, namesOfGroup } from '../lookup/group.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { writeGroup } from '../group/text.ts';
+import { wordsFor } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { toYaml } from '../terminal/output.ts';
 import type { Scope } from './policy-file.ts';
 
+export interface ExportOptions {
+  readonly namesOnly?: boolean;
+}
+
 /** What `apply` would read as what is there: the organization's groups and mine, and the devices that have any. */
-export async function exportPolicy(session: Session): Promise<void> {
+export async function exportPolicy(session: Session, { namesOnly }: ExportOptions): Promise<void> {
   const client = await session.client();
   const [groups, devices, me] = await Promise.all([
     allGroups(session),
@@ -18,24 +23,25 @@ export async function exportPolicy(session: Session): Promise<void> {
   ]);
   const mine = groups.filter(({ user_id }) => user_id === undefined || user_id === me.id);
   const names = countBy(mine, ({ group_name }) => group_name);
-  const hosts = countBy(devices, ({ hostname }) => hostname);
+  const wordFor = deviceWords(devices);
+  const groupWord = wordsFor(groups, namesOfGroup);
   const groupName = (id: string): string => {
     const group = mine.find((one) => one.id === id);
-    return group === undefined || (names.get(group.group_name) ?? 0) > 1 ? id : group.group_name;
+    return group === undefined ? id : groupWord(group);
   };
   const policy = {
     groups: mine.map((group) => exportGroup(group, names.get(group.group_name) ?? 0, peerNames(devices))),
-    devices: devices.flatMap(({ id, hostname, security_groups = [], labels = [] }) =>
-      security_groups.length + labels.length === 0
-        ? []
-        : [
-            {
-              device: hosts.get(hostname) === 1 && hostname !== '' ? hostname : id,
-              ...(labels.length > 0 && { labels }),
-              groups: security_groups.map(groupName),
-            },
-          ],
-    ),
+    devices: devices.flatMap((device) => {
+      const { id, hostname, security_groups = [], labels = [] } = device;
+      if (security_groups.length + labels.length === 0) return [];
+      return [
+        {
+          ...(namesOnly === true ? { device: wordFor(device) } : { device: hostname || id, id }),
+          ...(labels.length > 0 && { labels }),
+          groups: security_groups.map(groupName),
+        },
+      ];
+    }),
   };
   const text = await toYaml(policy);
   return session.print({ data: policy, ids: mine.map(({ id }) => id), table: () => text });

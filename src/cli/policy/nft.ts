@@ -14,10 +14,11 @@ import { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { resolvePolicy } from '../../policy/fleet/resolve.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
+import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
+import { allDevices, deviceName, namesOfDevice } from '../lookup/device.ts';
 import { allReports } from '../lookup/device-report.ts';
-import { allGroups, pickGroup } from '../lookup/group.ts';
+import { allGroups, namesOfGroup } from '../lookup/group.ts';
 
 export const fleetOf = (devices: readonly Device[]): Fleet => new Fleet(devices.map(deviceIdentity));
 
@@ -74,32 +75,18 @@ function policyNamed(
   groups: readonly SecurityGroup[],
   devices: readonly Device[],
 ): { readonly what: string; readonly policy: EffectivePolicy; readonly device?: Device } {
-  const device = attempt(() => pickDevice(devices, text));
-  const group = attempt(() => pickGroup(groups, text));
-  if (!(device instanceof CliError) && !(group instanceof CliError)) {
-    throw usageError(`a device and a group are called ${text}; name the one you mean by its id:`, [
-      `${device.id}  device`,
-      `${group.id}  group`,
-    ]);
-  }
-  if (!(device instanceof CliError))
+  const found = findOne(
+    'device or group',
+    text,
+    [...devices.map((device) => ({ device })), ...groups.map((group) => ({ group }))],
+    (one) => ('device' in one ? namesOfDevice(one.device) : namesOfGroup(one.group)),
+  );
+  if ('device' in found) {
+    const { device } = found;
     return { what: `device ${deviceName(device)}`, policy: knownPolicy(device, groups, fleetOf(devices)), device };
-  if (!(group instanceof CliError)) {
-    const source = group.is_default === true ? 'default' : 'list';
-    const policy = resolvePolicy({ source, groups: [groupFromRecord(group)] }, fleetOf(devices));
-    return { what: `group ${group.group_name}`, policy };
   }
-  // An ambiguous name is worth more words than an unknown one.
-  if (device.exit === 'usage') throw device;
-  if (group.exit === 'usage') throw group;
-  throw new CliError('notFound', `no device and no group is called ${text}`, [device.message, group.message]);
-}
-
-function attempt<T>(find: () => T): T | CliError {
-  try {
-    return find();
-  } catch (error) {
-    if (error instanceof CliError) return error;
-    throw error;
-  }
+  const { group } = found;
+  const source = group.is_default === true ? 'default' : 'list';
+  const policy = resolvePolicy({ source, groups: [groupFromRecord(group)] }, fleetOf(devices));
+  return { what: `group ${group.group_name}`, policy };
 }

@@ -2,8 +2,10 @@
 import type { Device } from '../../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
-import { pickDevice } from '../lookup/device.ts';
-import { pickGroup } from '../lookup/group.ts';
+import { isUuid } from '../../policy/ids.ts';
+import { namesOfDevice, pickDevice } from '../lookup/device.ts';
+import { namesOfGroup, pickGroup } from '../lookup/group.ts';
+import { couldMean, namedLine } from '../session/find-one.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { selectorsInWords } from '../group/text.ts';
@@ -69,15 +71,36 @@ export function planPolicy(desired: Desired, actual: Actual, { prune }: { readon
   const devices = desired.devices.flatMap(
     (device) => attempt(device, () => deviceStep(device, desired, found, actual), faults) ?? [],
   );
+  faults.push(...sameDeviceTwice(desired, actual));
   const [fault] = faults;
   if (fault !== undefined) {
     throw new CliError(
       fault.exit,
-      'the files name what is not here:',
+      faults.every(({ exit }) => exit === 'notFound')
+        ? 'the files name what is not here:'
+        : 'the files cannot be applied as they are:',
       faults.flatMap(({ message, details }) => [message, ...details]),
     );
   }
   return [...groups, ...devices, ...(prune ? pruneSteps(desired, found, actual) : [])];
+}
+
+/** Entries that name one device by different words, so that each would undo the other. */
+function sameDeviceTwice(desired: Desired, actual: Actual): readonly CliError[] {
+  const first = new Map<string, string>();
+  return desired.devices.flatMap((entry) => {
+    const device = attempt(entry, () => findDevice(entry, actual), []);
+    if (device === undefined) return [];
+    const before = first.get(device.id);
+    first.set(device.id, before ?? entry.where);
+    return before === undefined
+      ? []
+      : [
+          usageError(
+            `${entry.where}: ${visible(entry.device)} is the device ${device.id}, which is in ${before} already`,
+          ),
+        ];
+  });
 }
 
 /** Goes on after a name that nothing has, so that all of them are told at once. */
@@ -96,9 +119,17 @@ function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: Actual): S
   if (scope === 'default') return inScope[0];
   const byId = inScope.find((group) => group.id === id);
   if (byId !== undefined) return byId;
-  const [only, second] = inScope.filter(({ group_name }) => group_name === name);
+  const same = inScope.filter(({ group_name }) => group_name === name);
+  const [only, second] = same;
   if (second !== undefined)
-    throw usageError(`several groups are called ${visible(name)}; add the \`id\` of the one you mean`);
+    throw usageError(
+      `${same.length} groups are called ${visible(name)}; add the \`id\` of the one you mean:`,
+      same.map((group) => namedLine(namesOfGroup(group))),
+    );
+  if (only !== undefined && id !== undefined)
+    throw usageError(
+      `no group has the id ${id}; the group that is called ${visible(name)} is another one, ${only.id}: correct the \`id\`, or remove it`,
+    );
   return only;
 }
 
@@ -180,7 +211,7 @@ function deviceStep(
   found: ReadonlyMap<DesiredGroup, SecurityGroup | undefined>,
   actual: Actual,
 ): readonly Step[] {
-  const device = pickDevice(actual.devices, desired.device);
+  const device = findDevice(desired, actual);
   const now = (device.security_groups ?? []).map((id): GroupReference => ({ id }));
   const groups =
     desired.groups === undefined
@@ -209,6 +240,20 @@ function deviceStep(
   ];
 }
 
+/** By its id where the file has one: then a name stands for nothing. */
+function findDevice({ id, device: name }: DesiredDevice, { devices }: Actual): Device {
+  if (id === undefined) return pickDevice(devices, name);
+  const found = devices.find((device) => device.id === id);
+  if (found !== undefined) return found;
+  const same = devices.filter(({ hostname }) => hostname === name);
+  const more = same.length === 0 ? '' : `; what is called ${visible(name)} now is another device:`;
+  throw new CliError(
+    'notFound',
+    `no device has the id ${id}${more}`,
+    same.map((device) => namedLine(namesOfDevice(device))),
+  );
+}
+
 function labelLines(now: readonly string[], then: readonly string[] | undefined): readonly Line[] {
   if (then === undefined) return [];
   return [
@@ -226,8 +271,14 @@ function reference(
 ): GroupReference {
   const named = policy.groups.filter((group) => group.scope !== 'default' && group.name === name);
   const [only, second] = named;
-  if (only === undefined || second !== undefined) return { id: pickGroup(groups, name).id };
+  if (only === undefined || second !== undefined || isUuid(name)) return { id: pickGroup(groups, name).id };
   const group = found.get(only);
+  const others = groups.filter(({ id }) => id !== group?.id && couldMean(id, name));
+  if (others.length > 0)
+    throw usageError(
+      `${visible(name)} is ambiguous: it is the name of a group in the files and part of the id of another; write the id of the one you mean:`,
+      [...(group === undefined ? [] : [group]), ...others].map((one) => namedLine(namesOfGroup(one))),
+    );
   return group === undefined ? { scope: only.scope, name } : { id: group.id };
 }
 

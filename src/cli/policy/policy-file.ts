@@ -1,5 +1,6 @@
 /** Owns policy files: which groups and devices they name, and what they say about them. */
 import type { GroupInput } from '../../policy/group.ts';
+import { isUuid } from '../../policy/ids.ts';
 import { isObject, type JsonObject } from '../../policy/json.ts';
 import { parseLabel } from '../../policy/label.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -27,8 +28,10 @@ export interface DesiredGroup {
 
 export interface DesiredDevice {
   readonly where: string;
-  /** Host name or id. */
+  /** Host name or id; where `id` is given, what the file calls it. */
   readonly device: string;
+  /** The one device that the file means, whatever it is called now. */
+  readonly id?: string;
   /** Names or ids; none means that the default group applies. Absent: as they are. */
   readonly groups?: readonly string[];
   /** Absent: as they are. */
@@ -80,7 +83,7 @@ export function readPolicy({ documents, faults }: Input, names: PeerNames): Desi
   }
   problems.push(
     ...twice(groups, ({ scope, name, id }) => `${scope} group ${id ?? name}`),
-    ...twice(devices, ({ device }) => `device ${device}`),
+    ...twice(devices, ({ id, device }) => `device ${id ?? device}`),
   );
   if (problems.length > 0) throw usageError('the policy is not valid:', problems);
   return { groups, devices };
@@ -125,10 +128,11 @@ function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[],
 }
 
 function readDeviceEntry({ value, where, report }: Entry, devices: DesiredDevice[]): void {
-  if (!isObject(value)) return report([], 'a device is a mapping with `device`, `groups` and `labels`');
-  const { device, groups, labels, ...rest } = value;
+  if (!isObject(value)) return report([], 'a device is a mapping with `device`, `id`, `groups` and `labels`');
+  const { id, device = id, groups, labels, ...rest } = value;
   for (const name of Object.keys(rest))
-    report([name], `there is no field \`${name}\` here; known: device, groups, labels`);
+    report([name], `there is no field \`${name}\` here; known: device, id, groups, labels`);
+  if (id !== undefined && !isUuid(id)) return report(['id'], '`id` must be the full id of a device');
   if (typeof device !== 'string' || device === '') return report(['device'], '`device` must be a host name or an id');
   // A file that says nothing but the device means the default group; one that says only labels means only these.
   const names = groups ?? (labels === undefined ? [] : undefined);
@@ -141,6 +145,7 @@ function readDeviceEntry({ value, where, report }: Entry, devices: DesiredDevice
   devices.push({
     where,
     device,
+    ...(id !== undefined && { id: id.toLowerCase() }),
     ...(names !== undefined && { groups: names }),
     ...(labels !== undefined && { labels: [...new Set(labels)].toSorted() }),
   });

@@ -1,42 +1,88 @@
-/** Owns how a thing is found by what a person calls it: its id, or a name that only one has. */
+/** Owns how a thing is found by what a person calls it: its full id, the end of its id, or a name; never by a word that could mean two things. */
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { nearest } from '../../node/nearest.ts';
 import { visible } from '../../node/visible.ts';
 
-/** As tables show an id: its last eight digits, or more of them. */
-const isEndOf = (id: string, text: string): boolean => /^[0-9a-f-]{8,}$/i.test(text) && id.endsWith(text.toLowerCase());
-
 export interface Named {
   readonly id: string;
-  /** What it is called, most telling first. */
+  /** What it is called, most telling first; an empty one is none. People choose these, so they may look like anything. */
   readonly names: readonly string[];
+  /** What tells it from another one of the same name. */
+  readonly note?: string;
 }
 
-/** The one thing that the text means. `what` is its kind in words, for the messages. */
+/** At least as many digits as tables show of an id. */
+export const isPartOfId = (text: string): boolean => /^[0-9a-f-]{8,}$/i.test(text);
+const endsWith = (id: string, text: string): boolean => isPartOfId(text) && id.endsWith(text.toLowerCase());
+/** Whether a person who writes the text may mean the thing with this id. */
+export const couldMean = (id: string, text: string): boolean =>
+  endsWith(id, text) || (isPartOfId(text) && id.startsWith(text.toLowerCase()));
+
+/**
+ * The one thing that the text means. `what` is its kind in words, for the messages.
+ *
+ * A full id is always an id, never a name. A word that is the name of one thing and part of the id of another is refused, as is a name
+ * that two things have: the message shows the full ids.
+ */
 export function findOne<T>(what: string, text: string, things: readonly T[], read: (thing: T) => Named): T {
   const given = text.trim();
   if (given === '') throw usageError(`no ${what} given: use its name or id`);
   const named = things.map((thing) => ({ thing, ...read(thing) }));
-  const byId = named.find(({ id }) => id === given.toLowerCase());
-  if (byId !== undefined) return byId.thing;
-  const byName = named.filter(({ names }) => names.includes(given));
-  const found = byName.length > 0 ? byName : named.filter(({ id }) => isEndOf(id, given));
+  const called = named.filter(({ names }) => names.includes(given));
+  if (isUuid(given)) {
+    const byId = named.find(({ id }) => id === given.toLowerCase());
+    if (byId !== undefined) return byId.thing;
+    const message = `no ${what} has the id ${given}`;
+    if (called.length === 0) throw new CliError('notFound', message);
+    throw new CliError('notFound', `${message}; a ${what} is called so, name it by its id:`, called.map(namedLine));
+  }
+  const found =
+    called.length > 0
+      ? named.filter((one) => called.includes(one) || couldMean(one.id, given))
+      : named.filter(({ id }) => endsWith(id, given));
   const [only, second] = found;
   if (only !== undefined && second === undefined) return only.thing;
   if (second !== undefined) {
-    throw usageError(
-      `${found.length} ${what}s are called ${visible(given)}; name the one you mean by its id:`,
-      found.map(({ id, names }) => `${id}  ${visible(names.join('  '))}`),
-    );
+    const why =
+      called.length === found.length
+        ? `${found.length} ${what}s are called ${visible(given)}`
+        : called.length > 0
+          ? `${visible(given)} is ambiguous: it is the name of one ${what} and part of the id of another`
+          : `${found.length} ${what}s have an id that ends with ${visible(given)}`;
+    throw usageError(`${why}; name the one you mean by its id:`, found.map(namedLine));
   }
   const near = nearest(
     given,
     named.flatMap(({ names }) => names.filter((name) => name !== '')),
   );
   const hint = near === undefined ? '' : `; did you mean ${visible(near)}?`;
-  throw new CliError(
-    'notFound',
-    `no ${what} ${isUuid(given) ? `has the id ${given}` : `is called ${visible(given)}`}${hint}`,
-  );
+  throw new CliError('notFound', `no ${what} is called ${visible(given)}${hint}`);
+}
+
+/** A thing in a message that asks which one is meant. */
+export const namedLine = ({ id, names, note = '' }: Named): string =>
+  [id, ...names, note]
+    .filter((part) => part !== '')
+    .map(visible)
+    .join('  ');
+
+/** Tells by which word `findOne` finds a thing among these: its first name where that means nothing else, otherwise its id. */
+export function wordsFor<T>(things: readonly T[], read: (thing: T) => Named): (thing: T) => string {
+  const named = things.map(read);
+  const owners = new Map<string, Set<string>>();
+  for (const { id, names } of named) {
+    for (const name of names) owners.set(name, (owners.get(name) ?? new Set()).add(id));
+  }
+  const isClear = (id: string, name: string): boolean =>
+    name !== '' &&
+    name === name.trim() &&
+    !isUuid(name) &&
+    owners.get(name)?.size === 1 &&
+    !(isPartOfId(name) && named.some((other) => other.id !== id && couldMean(other.id, name)));
+  return (thing) => {
+    const { id, names } = read(thing);
+    const [name = ''] = names;
+    return isClear(id, name) ? name : id;
+  };
 }
