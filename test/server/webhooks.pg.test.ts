@@ -1,12 +1,13 @@
 /** Proves alerts end to end: a real server tells a real receiver, once each, through failures, restarts and several servers (reference 4.9). */
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { alertEvents } from '../../src/api/alerts/events.ts';
 import { makeWorld, query } from '../../src/server/store/store.fixture.ts';
 import type { Json } from '../lib/http.ts';
 import {
+  newPerson,
   newPlace,
   startPostgres,
   startTestServer,
@@ -265,6 +266,63 @@ test('a receiver that never answers delays the alerts of its own organization on
   await until(() => received.filter(({ json }) => json.type === 'device.failed').length === 6);
   expect(received.every(({ json }) => json.data.organization_id === honest.org)).toBe(true);
   expect(hanging).toBeLessThanOrEqual(4);
+});
+
+/** A receiver of raw connections that answers as the path of the request says: whatever keeps a delivery open. */
+async function startHostile() {
+  const sockets = new Set<Socket>();
+  const counts = { taken: 0 };
+  const texts: Readonly<Record<string, string>> = {
+    switch: 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
+    interim: 'HTTP/1.1 100 Continue\r\n\r\n',
+    headers: 'HTTP/1.1 200 OK\r\nx: ',
+    silent: '',
+  };
+  const server = createTcpServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    socket.once('data', (head: Buffer) => {
+      counts.taken += 1;
+      socket.write(texts[/^POST \/(\w+)/.exec(head.toString())?.[1] ?? ''] ?? '');
+      socket.on('data', () => {});
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { counts, kinds: Object.keys(texts), port: String((server.address() as AddressInfo).port) };
+}
+
+test('one user with many organizations, whose receivers switch protocols or never answer, stops the alerts of nobody else and no shutdown', async () => {
+  const hostile = await startHostile();
+  const hostOf = (port: string) => ({ kind: 'exact', scheme: 'http:', host: '127.0.0.1', port }) as const;
+  const server = await start({
+    webhookHosts: [hostOf(where.split(':')[1] ?? ''), hostOf(hostile.port)],
+    // No deadline ends them: others get their share all the same.
+    webhooks: { ...quick, slowMs: 50, timeoutMs: 3_600_000, leaseMs: 7_200_000 },
+  });
+  const attacker = await newPerson(server, 'attacker');
+  // More deliveries than a process has places, each organization within its own share.
+  const organizations = Array.from({ length: 20 }, (_, n) => hostile.kinds[n % hostile.kinds.length]);
+  for (const kind of organizations) {
+    const { id } = await attacker.api.expect(201, 'POST', '/api/organizations', { name: 'evil' });
+    const base = `/api/organizations/${id}`;
+    const url = `http://127.0.0.1:${hostile.port}/${kind}`;
+    const hook = await attacker.api.expect(201, 'POST', `${base}/webhooks`, { url, events: ['device.failed'] });
+    const tests = Array.from({ length: 4 }, () =>
+      attacker.api.expect(200, 'POST', `${base}/webhooks/${hook.id}/test`, undefined),
+    );
+    await Promise.all(tests);
+  }
+  await until(() => hostile.counts.taken >= 64);
+  const honest = await newPlace(server);
+  const hook = await makeHook(honest);
+  const { id } = await honest.owner.api.expect(200, 'POST', `${honest.base}/webhooks/${hook.id}/test`);
+  await until(() => received.length > 0);
+  expect(received.map(({ headers }) => headers['webhook-id'])).toEqual([id]);
+  await stop(server);
 });
 
 test('only owners have them, within the hosts that the operator allows', async () => {

@@ -1,7 +1,7 @@
 /** Proves one attempt to deliver against a real HTTP server: what arrives, what counts as taken, and where nothing is ever sent. */
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readWebhookHost } from '../webhook-hosts.ts';
 import { send, type Address } from './send.ts';
 
@@ -71,6 +71,101 @@ describe('an attempt', () => {
     server?.close();
     await new Promise((resolve) => server?.on('close', resolve));
     expect(await attempt(`http://${where}/`, [`http://${where}`])).toBe('not_connected');
+  });
+});
+
+/** A receiver that does what it likes with a connection. `closed` counts the connections that have ended. */
+async function hostileReceiver(does: (socket: Socket) => void) {
+  const sockets = new Set<Socket>();
+  const state = {
+    where: '',
+    opened: 0,
+    closed: 0,
+    /** Reads again, so that it notices the end. */
+    resume: () => sockets.forEach((socket) => socket.resume()),
+  };
+  const listening = createTcpServer({ allowHalfOpen: true }, (socket) => {
+    state.opened += 1;
+    sockets.add(socket);
+    socket.on('error', () => {});
+    // A peer that is gone shows as the end of what it sends, or as an error; either way its side is closed.
+    socket.on('end', () => socket.destroy());
+    socket.on('close', () => (state.closed += 1));
+    does(socket);
+  });
+  await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    listening.close();
+  });
+  state.where = `127.0.0.1:${(listening.address() as AddressInfo).port}`;
+  return state;
+}
+
+/** Sends it once a request has begun to come, and again until the connection is gone. */
+const again =
+  (text: string, first = '') =>
+  (socket: Socket): void => {
+    socket.once('data', () => {
+      socket.write(first);
+      const timer = setInterval(() => socket.write(text), 1);
+      socket.on('close', () => clearInterval(timer));
+    });
+    socket.resume();
+  };
+const once =
+  (text: string, then: (socket: Socket) => void = () => {}) =>
+  (socket: Socket): void => {
+    socket.once('data', () => socket.write(text, () => then(socket)));
+  };
+
+describe('an attempt at a hostile receiver ends, and so does its connection', () => {
+  const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n';
+  it.each<[string, (socket: Socket) => void, string | undefined, string?]>([
+    ['switches protocols', once(switching), 'status_101'],
+    ['switches protocols and talks on', again('x', switching), 'status_101'],
+    ['switches protocols without naming one', once('HTTP/1.1 101 Switching Protocols\r\n\r\n'), 'status_101'],
+    ['sends interim answers for ever', again('HTTP/1.1 103 Early Hints\r\n\r\n'), 'bad_answer'],
+    ['asks to go on for ever', again('HTTP/1.1 100 Continue\r\n\r\n'), 'bad_answer'],
+    ['sends headers for ever', again(`x: ${'y'.repeat(1_000)}\r\n`, 'HTTP/1.1 200 OK\r\n'), 'not_connected'],
+    ['drips headers', again('x', 'HTTP/1.1 200 OK\r\nx: '), 'timeout'],
+    ['sends half of a header', once('HTTP/1.1 200 OK\r\nx'), 'timeout'],
+    ['ends its side without an answer', once('', (socket) => socket.end()), 'not_connected'],
+    ['ends its side in a header', once('HTTP/1.1 200 OK\r\nx', (socket) => socket.end()), 'not_connected'],
+    ['never reads', (socket) => socket.pause(), 'timeout'],
+    ['resets the connection', (socket) => socket.resetAndDestroy(), 'not_connected'],
+    ['drips a body', again('1\r\nx\r\n', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'), undefined],
+    ['speaks no HTTP', once('hello\r\n\r\n'), 'not_connected'],
+    ['never begins a TLS handshake', (socket) => socket.resume(), 'timeout', 'https'],
+    ['drips a TLS handshake', again('\u0016\u0003\u0003\u0000\u007a'), 'not_connected', 'https'],
+    ['ends its side of a TLS handshake', (socket) => socket.resume().end(), 'not_connected', 'https'],
+  ])('that %s', async (_, does, outcome, scheme = 'http') => {
+    const state = await hostileReceiver(does);
+    const url = `${scheme}://${state.where}/`;
+    const hosts = [readWebhookHost(scheme === 'http' ? `http://${state.where}` : state.where)];
+    // Long enough for every outcome but `timeout` to come first.
+    const timeoutMs = outcome === 'timeout' ? 100 : 60_000;
+    expect(await send(message(url), { hosts, timeoutMs })).toBe(outcome);
+    state.resume();
+    await expect.poll(() => [state.opened, state.closed], { timeout: 60_000 }).toEqual([1, 1]);
+  });
+
+  it('when the process stops, at once', async () => {
+    const state = await hostileReceiver((socket) => void socket.pause());
+    const stopped = new AbortController();
+    const hosts = [readWebhookHost(`http://${state.where}`)];
+    const sending = send(message(`http://${state.where}/`), { hosts, timeoutMs: 3_600_000, signal: stopped.signal });
+    await expect.poll(() => state.opened, { timeout: 60_000 }).toBe(1);
+    stopped.abort();
+    expect(await sending).toBe('timeout');
+    const late = send(message(`http://${state.where}/`), { hosts, timeoutMs: 3_600_000, signal: stopped.signal });
+    expect(await late).toBe('timeout');
+  });
+
+  it('when a name server never answers', async () => {
+    const hosts = [readWebhookHost('a.example.com')];
+    const never = () => new Promise<readonly Address[]>(() => {});
+    expect(await send(message('https://a.example.com/'), { hosts, timeoutMs: 50, lookup: never })).toBe('timeout');
   });
 });
 

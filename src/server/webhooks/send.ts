@@ -1,6 +1,6 @@
 /**
  * Owns one attempt to deliver: the address is resolved, judged and then connected to, so that no second look-up can lead elsewhere. No redirect is
- * followed, nothing of the answer but its status is looked at, and the whole takes no longer than it may.
+ * followed, and nothing of the answer but its status is looked at. The attempt ends on time by a timer of its own, whatever the HTTP client does.
  */
 import { lookup as systemLookup } from 'node:dns/promises';
 import type { RequestOptions } from 'node:http';
@@ -19,6 +19,7 @@ export type Failure =
   | 'not_connected'
   | 'timeout'
   | 'redirect'
+  | 'bad_answer'
   | `status_${number}`;
 
 export interface Address {
@@ -60,25 +61,46 @@ async function addressOf(url: URL, { hosts, lookup = findAll }: SendOptions): Pr
   return first;
 }
 
-/** Undefined when the receiver took it. Never rejects. */
+/** Interim answers (1xx) that a receiver may send before its answer. */
+const mostInterim = 16;
+
+/** Undefined when the receiver took it. Never rejects, and never takes longer than it may: the timer here settles the attempt, not the HTTP client. */
 export async function send(message: Message, options: SendOptions): Promise<Failure | undefined> {
   const url = URL.canParse(message.url) ? new URL(message.url) : undefined;
   if (url === undefined) return 'host_not_allowed';
-  const patience = AbortSignal.timeout(options.timeoutMs);
-  const signal = options.signal === undefined ? patience : AbortSignal.any([patience, options.signal]);
-  const address = await Promise.race([
-    addressOf(url, options),
-    new Promise<Failure>((resolve) => signal.addEventListener('abort', () => resolve('timeout'), { once: true })),
-  ]);
+  const { signal: stopped, timeoutMs } = options;
+  const over = new AbortController();
+  let expire = (): void => {};
+  const expired = new Promise<Failure>((resolve) => (expire = () => resolve('timeout')));
+  const timer = setTimeout(expire, timeoutMs);
+  stopped?.addEventListener('abort', expire, { once: true });
+  if (stopped?.aborted === true) expire();
+  try {
+    return await Promise.race([attempt(url, message, options, over.signal), expired]);
+  } finally {
+    clearTimeout(timer);
+    stopped?.removeEventListener('abort', expire);
+    // Closes whatever connection the attempt still has.
+    over.abort();
+  }
+}
+
+async function attempt(
+  url: URL,
+  message: Message,
+  options: SendOptions,
+  over: AbortSignal,
+): Promise<Failure | undefined> {
+  const address = await addressOf(url, options);
   if (typeof address === 'string') return address;
-  return post(url, address, message, signal);
+  return over.aborted ? 'timeout' : post(url, address, message, over);
 }
 
 function post(
   url: URL,
   { address, family }: Address,
   message: Message,
-  signal: AbortSignal,
+  over: AbortSignal,
 ): Promise<Failure | undefined> {
   const pinned: LookupFunction = (_host, { all }, answer) =>
     all === true ? answer(null, [{ address, family }]) : answer(null, address, family);
@@ -86,7 +108,7 @@ function post(
     method: 'POST',
     agent: false,
     lookup: pinned,
-    signal,
+    signal: over,
     headers: {
       'content-type': 'application/json; charset=utf-8',
       'content-length': String(Buffer.byteLength(message.body)),
@@ -96,12 +118,25 @@ function post(
   };
   return new Promise((resolve) => {
     const request = url.protocol === 'https:' ? secureRequest(url, settings) : plainRequest(url, settings);
-    request.on('response', (response) => {
-      const status = response.statusCode ?? 0;
-      resolve(outcomeOf(status));
-      response.destroy();
+    const end = (outcome: Failure | undefined): void => {
+      resolve(outcome);
+      request.destroy();
+    };
+    let interim = 0;
+    request.on('information', () => {
+      interim += 1;
+      if (interim > mostInterim) end('bad_answer');
     });
-    request.on('error', () => resolve(signal.aborted ? 'timeout' : 'not_connected'));
+    request.on('response', ({ statusCode = 0 }) => end(outcomeOf(statusCode)));
+    // The receiver wants to speak another protocol. The socket is no longer the request's, so it is closed here.
+    request.on('upgrade', ({ statusCode = 101 }, socket) => {
+      socket.on('error', () => {});
+      socket.destroy();
+      end(outcomeOf(statusCode));
+    });
+    request.on('error', () => end('not_connected'));
+    // The last event of every exchange, also of one that has neither an answer nor an error.
+    request.on('close', () => end('not_connected'));
     request.end(message.body);
   });
 }

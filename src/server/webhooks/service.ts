@@ -5,11 +5,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counter } from 'prom-client';
 import type { Convergence } from '../convergence/contract.ts';
-import type { OrganizationId, WebhookId } from '../../policy/ids.ts';
+import type { WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
 import { conditionsOf } from './conditions.ts';
+import { Lanes } from './lanes.ts';
 import type { WebhookHost } from '../webhook-hosts.ts';
 import { send, type SendOptions } from './send.ts';
 import { signedHeaders } from './sign.ts';
@@ -37,6 +38,8 @@ export interface WebhookSettings {
   /** How often this process looks for something to do. */
   readonly workEveryMs: number;
   readonly timeoutMs: number;
+  /** An attempt that takes longer gives its place to others. */
+  readonly slowMs: number;
   /** Longer than an attempt may take: nobody else takes it up meanwhile. */
   readonly leaseMs: number;
   readonly firstRetryMs: number;
@@ -50,6 +53,7 @@ export const webhookSettings: WebhookSettings = {
   settleMs: 60_000,
   workEveryMs: 1_000,
   timeoutMs: 10_000,
+  slowMs: 1_000,
   leaseMs: 60_000,
   firstRetryMs: 5_000,
   longestRetryMs: 3_600_000,
@@ -62,9 +66,9 @@ export interface WebhookService {
   close(): Promise<void>;
 }
 
-/** Deliveries that one process has in hand at a time, and those of one organization: a receiver that hangs costs its own organization's turn. */
-const most = 64;
-const mostOfOrganization = 4;
+/** Deliveries that one process has in flight at a time in each lane, and those of one organization: a receiver that hangs costs its own organization's turn. */
+const laneSettings = { places: 64, slowForMs: 600_000 };
+const mostOfOrganization = { prompt: 4, slow: 1 };
 const page = 5_000;
 /** Whoever looked at a webhook so lately has its organization's state at hand. */
 const ownMs = 45_000;
@@ -146,13 +150,11 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     }
   }
 
-  async function deliver({ id, url, secret, body, attempt, created_at }: ClaimedDelivery): Promise<void> {
+  async function deliver(delivery: ClaimedDelivery, signal: AbortSignal): Promise<void> {
+    const { id, url, secret, body, attempt, created_at } = delivery;
     const headers = signedHeaders(secret, { id, body }, Math.floor(clock() / 1000));
     const { lookup } = options;
-    const failure = await send(
-      { url, body, headers },
-      { hosts, timeoutMs: settings.timeoutMs, signal: stopped.signal, lookup },
-    );
+    const failure = await send({ url, body, headers }, { hosts, timeoutMs: settings.timeoutMs, signal, lookup });
     if (failure === undefined) {
       options.outcomes.inc({ outcome: 'delivered' });
       return store.webhooks.delivered(id);
@@ -167,31 +169,46 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
   const rest = (): Promise<void> =>
     sleep(settings.workEveryMs, undefined, { signal: stopped.signal, ref: false }).catch(() => {});
 
-  /** Under way, by organization. */
-  const flying = new Map<OrganizationId, Promise<unknown>>();
-  let inHand = 0;
+  const lanes = new Lanes(laneSettings);
+  const flying = new Set<Promise<void>>();
 
-  /** Begins what is due. An organization gets its next deliveries when those that it has under way are over; nobody else waits for them. */
+  /** Sends the deliveries of one organization. An organization gets its next ones when these are over; others do not wait for them. */
+  function begin(lane: 'prompt' | 'slow', own: readonly [ClaimedDelivery, ...ClaimedDelivery[]]): void {
+    const cut = new AbortController();
+    const signal = AbortSignal.any([stopped.signal, cut.signal]);
+    const batch = { organization: own[0].organization_id, size: own.length, cut: () => cut.abort() };
+    lanes.begin(lane, batch);
+    const slow = setTimeout(() => lanes.becomeSlow(batch, clock()), settings.slowMs);
+    const work = Promise.allSettled(own.map((delivery) => deliver(delivery, signal))).then((outcomes) => {
+      clearTimeout(slow);
+      lanes.end(batch);
+      flying.delete(work);
+      const failed = outcomes.find(({ status }) => status === 'rejected');
+      if (failed !== undefined) warn((failed as PromiseRejectedResult).reason);
+    });
+    flying.add(work);
+  }
+
+  /** Begins what is due in the lane; gives how many deliveries that are. */
+  async function fill(lane: 'prompt' | 'slow'): Promise<number> {
+    const [limit, perOrganization] = [lanes.freePlaces(lane), mostOfOrganization[lane]];
+    const [slow, busy] = [lanes.slowOrganizations(clock()), lanes.busyOrganizations()];
+    if (limit === 0 || (lane === 'slow' && slow.length === 0)) return 0;
+    const among = lane === 'slow' ? { without: busy, among: slow } : { without: [...busy, ...slow] };
+    const claimed = await store.webhooks.claimDeliveries({ limit, perOrganization, ...among }, settings.leaseMs);
+    for (const org of new Set(claimed.map(({ organization_id }) => organization_id))) {
+      const [first, ...more] = claimed.filter(({ organization_id }) => organization_id === org);
+      if (first !== undefined) begin(lane, [first, ...more]);
+    }
+    return claimed.length;
+  }
+
   async function deliverAll(): Promise<void> {
-    while (!stopped.signal.aborted && inHand < most) {
-      const claimed = await store.webhooks.claimDeliveries(
-        { limit: most - inHand, perOrganization: mostOfOrganization, without: [...flying.keys()] },
-        settings.leaseMs,
-      );
-      if (claimed.length === 0) break;
-      for (const org of new Set(claimed.map(({ organization_id }) => organization_id))) {
-        const own = claimed.filter(({ organization_id }) => organization_id === org);
-        inHand += own.length;
-        const work = Promise.allSettled(own.map((delivery) => deliver(delivery))).then((outcomes) => {
-          inHand -= own.length;
-          flying.delete(org);
-          const failed = outcomes.find(({ status }) => status === 'rejected');
-          if (failed !== undefined) warn((failed as PromiseRejectedResult).reason);
-        });
-        flying.set(org, work);
-      }
+    while (!stopped.signal.aborted) {
+      const begun = (await fill('prompt')) + (await fill('slow'));
+      if (begun === 0) break;
       // The next ones of the quickest are due; and whatever falls due meanwhile waits for nobody.
-      await Promise.race([...flying.values(), rest()]);
+      await Promise.race([...flying, rest()]);
     }
   }
 
@@ -212,7 +229,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     async close() {
       stopped.abort();
       await working;
-      await Promise.all(flying.values());
+      await Promise.all(flying);
     },
   };
 }

@@ -52,11 +52,12 @@ export interface ClaimedDelivery {
   readonly created_at: Timestamp;
 }
 
-/** How many deliveries a process takes: of all, and of each organization but those that get none. */
+/** How many deliveries a process takes: of all, and of each organization but those that get none; `among` names the only ones that get any. */
 export interface DeliveryShare {
   readonly limit: number;
   readonly perOrganization: number;
   readonly without: readonly OrganizationId[];
+  readonly among?: readonly OrganizationId[];
 }
 
 /** A webhook to be looked at. */

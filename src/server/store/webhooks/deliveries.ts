@@ -54,7 +54,7 @@ const listDeliveries = statement<DeliveryRow>(
    WHERE d.webhook_id = $2 AND ${inOrg('d')} AND d.id < $3 ORDER BY d.id DESC LIMIT $4`,
 );
 /**
- * Values: now, until when they are taken, how many, how many of each organization, organizations that get none. Organizations are walked one by one
+ * Values: now, until when they are taken, how many, how many of each organization, organizations that get none, and the only ones that get any (null: all). Organizations are walked one by one
  * through the index, however much one of them has waiting, and which of them go first is chance: nobody's receiver stands in the way of others for long.
  */
 const claim = statement<{
@@ -73,7 +73,7 @@ const claim = statement<{
      SELECT (SELECT d.org_id FROM webhook_deliveries d WHERE d.state = 'pending' AND d.org_id > o.org_id ORDER BY d.org_id LIMIT 1)
      FROM orgs o WHERE o.org_id IS NOT NULL),
    due AS MATERIALIZED (
-     SELECT next.id FROM (SELECT org_id FROM orgs WHERE org_id IS NOT NULL AND org_id <> ALL ($5::uuid[]) ORDER BY random()) AS o
+     SELECT next.id FROM (SELECT org_id FROM orgs WHERE org_id IS NOT NULL AND org_id <> ALL ($5::uuid[]) AND ($6::uuid[] IS NULL OR org_id = ANY ($6::uuid[])) ORDER BY random()) AS o
        CROSS JOIN LATERAL (
          SELECT d.id FROM webhook_deliveries d WHERE d.org_id = o.org_id AND d.state = 'pending' AND d.next_at <= $1
          ORDER BY d.next_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS next
@@ -120,8 +120,8 @@ export function deliveriesIn(context: Context): Part {
       return rows.map((row) => record(row));
     },
 
-    async claimDeliveries({ limit, perOrganization, without }, leaseMs) {
-      const rows = await writes.run(claim, [now(context), inMs(leaseMs), limit, perOrganization, without]);
+    async claimDeliveries({ limit, perOrganization, without, among = null }, leaseMs) {
+      const rows = await writes.run(claim, [now(context), inMs(leaseMs), limit, perOrganization, without, among]);
       return rows.map(({ attempts, org_id, ...delivery }) => ({
         ...delivery,
         organization_id: parseOrganizationId(org_id),
