@@ -2,20 +2,25 @@
  * Measures the change stream end to end: from a write's acknowledgement by the API to its arrival at the last of thousands of
  * streams, beside etcd and NATS doing the same job and a C program that only writes the bytes. Not the speed of the API itself.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { first } from '../test/lib/certificates.ts';
 import type { Goal } from './lib/goals.ts';
 import { measureParts } from './lib/parts.ts';
 import { table } from './lib/table.ts';
 import type { Bench, Part } from './watch/bench.ts';
-import { fanOut, fanOuts } from './watch/fanout.ts';
+import { fanOut } from './watch/fanout.ts';
+import { fanOuts } from './watch/fanout-goals.ts';
 import { BenchDatabase } from './watch/ours.ts';
 import { flat, listing, many, opening, reconnect, replicas, stuck } from './watch/parts.ts';
 import { buildOurs, compile } from './watch/tools.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'rf-bench-'));
 const database = await BenchDatabase.start(folder);
+const tls = { cert: join(folder, 'tls.crt'), key: join(folder, 'tls.key') };
+writeFileSync(tls.cert, first.cert);
+writeFileSync(tls.key, first.key);
 try {
   const bench: Bench = {
     folder,
@@ -23,6 +28,7 @@ try {
     program: buildOurs(folder),
     load: compile('load.c', folder),
     floor: compile('floor.c', folder),
+    tls,
   };
   const shown = (part: (given: Bench) => Promise<Part>) => async (): Promise<readonly Goal[]> => {
     const { title, head, rows, goals = [] } = await part(bench);
@@ -30,6 +36,7 @@ try {
     return goals;
   };
   const parts = {
+    deployed: shown((given) => fanOut(given, fanOuts.deployed)),
     '1k': shown((given) => fanOut(given, fanOuts['1k'])),
     '10k': shown((given) => fanOut(given, fanOuts['10k'])),
     '19k': shown((given) => fanOut(given, fanOuts['19k'])),

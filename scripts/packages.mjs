@@ -58,7 +58,7 @@ export const systemPackages = [
   { name: 'zsh', for: ['test'], needs: ['zsh'], why: 'its completion of our commands' },
   { name: 'fish', for: ['test'], needs: ['fish'], why: 'its completion of our commands' },
   { name: 'curl', for: ['test'], needs: ['curl'], why: "the examples of the watch protocol's page" },
-  { name: 'nginx', for: ['test'], needs: ['nginx'], why: 'the reverse proxy that the docs set up' },
+  { name: 'nginx', for: testing, needs: ['nginx'], why: 'the reverse proxy that the docs set up' },
   {
     name: 'prometheus',
     for: ['test'],
@@ -95,5 +95,6 @@ export const systemPackages = [
   },
   { name: 'buildah', for: ['release'], needs: ['buildah'], why: 'the maker of images' },
   { name: 'minisign', for: ['release'], needs: ['minisign'], why: 'the signature of a release' },
+  { name: 'libssl-dev', for: ['bench'], needs: ['/usr/include/openssl/ssl.h'], why: 'TLS in those' },
   { name: 'libc6-dev', for: ['bench'], needs: ['/usr/include/stdio.h'], why: 'headers for those' },
 ];

@@ -1,5 +1,6 @@
 /** Owns a load generator for HTTP that costs little itself: raw sockets, one request at a time on each, answers read by their length. */
 import { connect, type Socket } from 'node:net';
+import { connect as connectSecured } from 'node:tls';
 
 export interface LoadResult {
   readonly perSecond: number;
@@ -43,9 +44,10 @@ export class LeanConnection {
 
   /** What is asked before it is connected waits in the socket. */
   constructor({ url, token }: { readonly url: string; readonly token: string }) {
-    const { hostname, port, host } = new URL(url);
+    const { protocol, hostname, port, host } = new URL(url);
     this.#head = ` HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${token}\r\n`;
-    this.#socket = connect({ host: hostname, port: Number(port), noDelay: true });
+    const to = { host: hostname, port: Number(port), noDelay: true };
+    this.#socket = protocol === 'https:' ? connectSecured({ ...to, rejectUnauthorized: false }) : connect(to);
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk));
     this.#socket.on('error', (error) => this.#end(error));
     this.#socket.on('close', () => this.#end(new Error(`${host} closed the connection`)));

@@ -52,14 +52,15 @@ interface Spent {
 
 /** Measures one program over any number of stretches of time. What a process did that began and ended within one is not seen. */
 export class ProcessorMeter {
-  readonly #pid: number;
+  readonly #pids: readonly number[];
   #ran = 0;
   #user = 0;
   #system = 0;
   #from: ReadonlyMap<number, Spent> | undefined;
 
-  constructor(pid: number) {
-    this.#pid = pid;
+  /** Of one program or of several, each with its children. */
+  constructor(...pids: readonly number[]) {
+    this.#pids = pids;
   }
 
   start(): void {
@@ -86,7 +87,7 @@ export class ProcessorMeter {
 
   #read(): ReadonlyMap<number, Spent> {
     return new Map(
-      treeOf(this.#pid).map((pid) => {
+      this.#pids.flatMap(treeOf).map((pid) => {
         const [user, system] = ticksOf(pid);
         return [pid, { ran: ranFor(pid), user, system }];
       }),

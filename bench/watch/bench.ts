@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Goal } from '../lib/goals.ts';
 import type { Cell } from '../lib/table.ts';
-import { Ours, type BenchDatabase } from './ours.ts';
+import { Ours, type BenchDatabase, type OursOptions } from './ours.ts';
 import type { Peer } from './peers.ts';
-import { Load } from './tools.ts';
+import { Load, type Security } from './tools.ts';
 
 export interface Bench {
   readonly folder: string;
@@ -12,6 +12,8 @@ export interface Bench {
   readonly program: string;
   readonly load: string;
   readonly floor: string;
+  /** Files of a certificate and its key, for everybody who speaks TLS. */
+  readonly tls: { readonly cert: string; readonly key: string };
 }
 
 export interface Part {
@@ -24,21 +26,32 @@ export interface Part {
 export const documentBytes = 500;
 export const ms = (ns: number): number => ns / 1e6;
 
-export async function startOurs(bench: Bench, args: readonly string[] = []): Promise<Ours> {
+export async function startOurs(
+  bench: Bench,
+  args: readonly string[] = [],
+  security?: OursOptions['security'],
+): Promise<Ours> {
   const databaseUrl = await bench.database.fresh();
-  return (await Ours.start({ program: bench.program, folder: bench.folder, databaseUrl, args })).settle();
+  const { program, folder } = bench;
+  return (await Ours.start({ program, folder, databaseUrl, args, ...(security && { security }) })).settle();
+}
+
+interface OpenOptions {
+  readonly request?: Buffer;
+  readonly security?: Security | undefined;
 }
 
 export const openLoad = (
   bench: Bench,
   peer: Peer,
   streams: number,
-  request = peer.request,
+  { request = peer.request, security = peer.isSecured ? 'tls' : undefined }: OpenOptions = {},
 ): ReturnType<typeof Load.open> =>
   Load.open({
     program: bench.load,
     folder: bench.folder,
     protocol: peer.protocol,
+    security,
     port: peer.port,
     streams,
     request,

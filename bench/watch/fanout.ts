@@ -1,20 +1,22 @@
 /** Owns the comparison: ours, the floor and the peers at the same job, one change or many to thousands of streams, alone and in turn. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { median, type Goal } from '../lib/goals.ts';
-import { ProcessorMeter, sumOf } from '../lib/processor-time.ts';
+import { ProcessorMeter, sumOf, treeOf } from '../lib/processor-time.ts';
 import { figure, type Cell } from '../lib/table.ts';
 import { atRate, concurrently, documentBytes, openLoad, startOurs, type Bench, type Part } from './bench.ts';
 import { startEtcd } from './etcd.ts';
 import { startNats, startNatsKv } from './nats.ts';
-import { floors, startFloor, type Peer } from './peers.ts';
+import { floors, pidsOf, startFloor, type Peer } from './peers.ts';
 import { inRow, inTurn, noRounds, warmUp, writeCost, type Contender, type Rounds } from './rounds.ts';
-import { nowNs, residentKb, type Load } from './tools.ts';
+import { nowNs, residentKb, type Load, type Security } from './tools.ts';
 
 /** What one contender showed; what it could not show stays NaN. */
-interface Shown {
+export interface Shown {
   readonly name: string;
   /** Each time it was opened: streams a second, and microseconds of the server's processors for each. */
   readonly openings: { readonly perSecond: number; readonly cost: number }[];
+  /** The same for streams that resume a TLS session. */
+  readonly resumptions: { readonly perSecond: number; readonly cost: number }[];
   /** Microseconds of its processors for a write while nobody listens, which is no part of a delivery. */
   writeCost: number;
   kbPerStream: number;
@@ -33,12 +35,12 @@ interface Shown {
 }
 
 /** One turn of a contender, and the turn of ours right after it. */
-interface Turns {
+export interface Turns {
   readonly its: Rounds;
   readonly ours: Rounds;
 }
 
-const names = {
+export const names = {
   floor: floors.send,
   'floor-write': floors.write,
   'floor-node': floors.node,
@@ -47,8 +49,13 @@ const names = {
   kv: 'NATS KV',
   etcd: 'etcd gRPC',
   gateway: 'etcd JSON',
+  'tls-floor': floors.tls,
+  'tls-node': floors['node-tls'],
+  'tls-ours': 'Ringfence, own TLS',
+  nginx: 'Ringfence behind nginx with TLS',
+  'tls-nats': 'NATS core with TLS',
 } as const;
-type Name = keyof typeof names;
+export type Name = keyof typeof names;
 
 const starters: Readonly<Record<Name, (bench: Bench, streams: number) => Promise<Peer>>> = {
   floor: (bench, streams) => startFloor(bench.floor, streams),
@@ -59,6 +66,11 @@ const starters: Readonly<Record<Name, (bench: Bench, streams: number) => Promise
   kv: (bench) => startNatsKv(bench.folder),
   etcd: (bench) => startEtcd(bench.folder, 'gRPC'),
   gateway: (bench) => startEtcd(bench.folder, 'JSON'),
+  'tls-floor': (bench, streams) => startFloor(bench.floor, streams, 'tls', bench.tls),
+  'tls-node': (bench, streams) => startFloor(bench.floor, streams, 'node-tls', bench.tls),
+  'tls-ours': (bench) => startOurs(bench, [], { by: 'server', ...bench.tls }),
+  nginx: (bench) => startOurs(bench, [], { by: 'nginx', ...bench.tls }),
+  'tls-nats': (bench) => startNats(bench),
 };
 
 const bounds = {
@@ -73,18 +85,30 @@ const burstSeconds = 1.5;
 /** What is delivered per second while lag is looked at: this part of what was possible, and not more than the goal asks for. */
 const lagShare = 0.6;
 
-async function opened(bench: Bench, peer: Peer, streams: number, shown?: Shown): Promise<Contender> {
+async function opened(
+  bench: Bench,
+  peer: Peer,
+  streams: number,
+  shown?: Shown,
+  openings = shown?.openings,
+  security?: Security,
+): Promise<Contender> {
   const write = peer.isFloor ? { user: 0, system: 0 } : await writeCost(peer);
   await sleep(500);
-  const before = residentKb(peer.pid);
-  const meter = new ProcessorMeter(peer.pid);
+  const resident = (): number =>
+    pidsOf(peer)
+      .flatMap(treeOf)
+      .reduce((sum, pid) => sum + residentKb(pid), 0);
+  const before = resident();
+  const meter = new ProcessorMeter(...pidsOf(peer));
   meter.start();
-  const { load, ns } = await openLoad(bench, peer, streams);
+  const { load, ns, resumed } = await openLoad(bench, peer, streams, security === undefined ? {} : { security });
+  if (security === 'resume' && resumed < streams - 1) throw new Error(`${resumed} of ${streams} resumed`);
   meter.stop();
   await sleep(1_500);
   if (shown !== undefined) {
-    shown.openings.push({ perSecond: streams / (ns / 1e9), cost: sumOf(meter.total) / streams });
-    shown.kbPerStream = (residentKb(peer.pid) - before) / streams;
+    openings?.push({ perSecond: streams / (ns / 1e9), cost: sumOf(meter.total) / streams });
+    shown.kbPerStream = (resident() - before) / streams;
     shown.writeCost = sumOf(write);
   }
   return { peer, load, streams, write };
@@ -125,6 +149,7 @@ async function manyChanges(contender: Contender, shown: Shown, goal: number): Pr
 const nothingYet = (name: Name): Shown => ({
   name: names[name],
   openings: [],
+  resumptions: [],
   writeCost: Number.NaN,
   kbPerStream: Number.NaN,
   cold: noRounds,
@@ -168,12 +193,15 @@ async function alone(bench: Bench, name: Name, { streams, sustained }: Wanted): 
 }
 
 /** Its streams open once more, in a server that has the machine to itself. */
-async function openOnceMore(bench: Bench, name: Name, { streams }: Wanted, shown: Shown): Promise<void> {
+async function openOnceMore(bench: Bench, name: Name, { streams, resumes }: Wanted, shown: Shown): Promise<void> {
   let peer: Peer | undefined;
   let load: Load | undefined;
   try {
     peer = await starters[name](bench, streams);
     ({ load } = await opened(bench, peer, streams, shown));
+    if (!resumes) return;
+    await load.stop();
+    ({ load } = await opened(bench, peer, streams, shown, shown.resumptions, 'resume'));
   } catch (error) {
     console.log(`${streams} streams: ${names[name]} gave up: ${reasonOf(error)}`);
   } finally {
@@ -183,11 +211,16 @@ async function openOnceMore(bench: Bench, name: Name, { streams }: Wanted, shown
 }
 
 /** Ours and one that is still while it is idle, side by side, and nobody else: what is beside them takes their caches from them. */
-async function together(bench: Bench, name: Name, { streams }: Wanted, shown: Shown): Promise<void> {
+async function together(
+  bench: Bench,
+  name: Name,
+  { streams, ours: subject = 'ours' }: Wanted,
+  shown: Shown,
+): Promise<void> {
   const peers: Peer[] = [];
   const contenders: Contender[] = [];
   try {
-    for (const one of [name, 'ours'] as const) {
+    for (const one of [name, subject]) {
       const peer = await starters[one](bench, streams);
       peers.push(peer);
       const contender = await opened(bench, peer, streams);
@@ -216,6 +249,10 @@ export interface Wanted {
   readonly turns: readonly Name[];
   /** Those whose streams open several times, one contender after the other: what counts is the median. */
   readonly openings?: readonly Name[];
+  /** Those streams open again with resumed TLS sessions. */
+  readonly resumes?: true;
+  /** Which of ours is measured in turn with the others: the one without TLS, unless said otherwise. */
+  readonly ours?: Name;
   /** Deliveries per second; absent: not measured. */
   readonly sustained?: number;
   readonly goals: (of: (name: Name) => Shown) => readonly Goal[];
@@ -224,11 +261,11 @@ export interface Wanted {
 /** How often streams open where that is judged. */
 const openingTimes = 5;
 
-const costOf = ({ user, system }: Rounds): number => user + system;
-const costInTurn = (turns: readonly Turns[], whose: keyof Turns): number =>
+export const costOf = ({ user, system }: Rounds): number => user + system;
+export const costInTurn = (turns: readonly Turns[], whose: keyof Turns): number =>
   median(turns.map((turn) => costOf(turn[whose])));
-const openingCost = ({ openings }: Shown): number => median(openings.map(({ cost }) => cost));
-const openingCosts = ({ openings }: Shown): string => openings.map(({ cost }) => figure(cost)).join(', ');
+export const openingCost = ({ openings }: Shown): number => median(openings.map(({ cost }) => cost));
+export const openingCosts = ({ openings }: Shown): string => openings.map(({ cost }) => figure(cost)).join(', ');
 
 const columns: readonly (readonly [string, (shown: Shown) => Cell])[] = [
   ['', ({ name }) => name],
@@ -248,6 +285,7 @@ const columns: readonly (readonly [string, (shown: Shown) => Cell])[] = [
   ['µs a write', ({ writeCost: cost }) => cell(cost)],
   ['opened/s', ({ openings }) => cell(median(openings.map(({ perSecond }) => perSecond)))],
   ['µs a stream', (shown) => cell(openingCost(shown))],
+  ['resumed', ({ resumptions }) => cell(median(resumptions.map(({ cost }) => cost)))],
   ['KB a stream', ({ kbPerStream }) => cell(kbPerStream)],
 ];
 const sustainedColumns: typeof columns = [
@@ -259,7 +297,7 @@ const sustainedColumns: typeof columns = [
 
 /** Those named in `RINGFENCE_BENCH_CONTENDERS`, all unless it is set. */
 const asked = process.env['RINGFENCE_BENCH_CONTENDERS']?.split(',');
-const isAsked = (name: Name): boolean => asked === undefined || asked.includes(name);
+export const isAsked = (name: Name): boolean => asked === undefined || asked.includes(name);
 
 export async function fanOut(bench: Bench, wanted: Wanted): Promise<Part> {
   const { streams, sustained, goals } = wanted;
@@ -284,114 +322,3 @@ export async function fanOut(bench: Bench, wanted: Wanted): Promise<Part> {
     goals: goals(of),
   };
 }
-
-const atMost = (what: string, goal: number, measured: number, unit: string, beside = ''): Goal => ({
-  what,
-  goal,
-  measured,
-  unit,
-  beside,
-});
-const atLeast = (...goal: Parameters<typeof atMost>): Goal => ({ ...atMost(...goal), atLeast: true });
-
-/** What the floor and NATS core showed of the same. */
-const besides = (of: (name: Name) => Shown, value: (shown: Shown) => number, unit: string): string =>
-  (['floor', 'nats'] as const)
-    .filter((name) => !Number.isNaN(value(of(name))))
-    .map((name) => `${names[name]} ${figure(value(of(name)))} ${unit}`)
-    .join(', ');
-
-/** What a delivery costs ours ÷ what it costs another: in turn the median of what each pair of turns says, and alone where the other takes no turns. */
-const ratioTo = (of: (name: Name) => Shown, name: Name): number => {
-  const { turns, warm } = of(name);
-  if (turns.length === 0) return costOf(of('ours').warm) / costOf(warm);
-  return median(turns.map(({ its, ours }) => costOf(ours) / costOf(its)));
-};
-
-/** Microseconds for a delivery, ours and another's, as they are judged; then alone. */
-const costsShown = (of: (name: Name) => Shown, name: Name): string => {
-  const { turns, warm } = of(name);
-  const apart = [costOf(of('ours').warm), costOf(warm)].map((cost) => figure(cost)).join(' and ');
-  if (turns.length === 0) return `${apart} µs`;
-  const inTurns = [costInTurn(turns, 'ours'), costInTurn(turns, 'its')].map((cost) => figure(cost)).join(' and ');
-  return `${inTurns} µs; alone ${apart} µs: ${figure(costOf(of('ours').warm) / costOf(warm))} ×`;
-};
-
-/** Beside the floor by which ours is judged: the least on Node. */
-const besideFloor = (of: (name: Name) => Shown): string => {
-  const { name, turns } = of('floor-node');
-  if (turns.length === 0) return '';
-  return `; ${name} ${figure(costInTurn(turns, 'its'))} µs: ${figure(ratioTo(of, 'floor-node'))} ×`;
-};
-
-/** By the server's own processor time for a delivery, warm: other programs on the machine cannot flatter it. */
-const ratios = (count: string, of: (name: Name) => Shown, by: Readonly<Partial<Record<Name, number>>>): Goal[] =>
-  (Object.entries(by) as [Name, number][])
-    .filter(([name]) => isAsked(name))
-    .map(([name, goal]) =>
-      atMost(
-        `processor time of a delivery to ${count}, ÷ ${names[name]}`,
-        goal,
-        ratioTo(of, name),
-        '×',
-        `${costsShown(of, name)}${name === 'floor' ? besideFloor(of) : ''}`,
-      ),
-    );
-
-export const fanOuts = {
-  '1k': {
-    streams: 1_000,
-    who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'nats', 'floor-node'],
-    sustained: 2e6,
-    goals: (of) => [
-      ...ratios('1k', of, { floor: 1.5, etcd: 0.35, nats: 0.6 }),
-      atLeast(
-        'sustained deliveries, 1k streams',
-        2,
-        of('ours').deliveries / 1e6,
-        'M/s',
-        besides(of, ({ deliveries }) => deliveries / 1e6, 'M/s'),
-      ),
-    ],
-  },
-  '10k': {
-    streams: 10_000,
-    who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'kv', 'etcd', 'gateway'],
-    turns: ['floor', 'nats', 'floor-node'],
-    openings: ['ours', 'nats'],
-    sustained: 1.5e6,
-    goals: (of) => [
-      ...ratios('10k', of, { floor: 1.3, etcd: 0.25, nats: 0.5 }),
-      atMost(
-        'processor time of an opening stream, ÷ NATS core',
-        1,
-        openingCost(of('ours')) / openingCost(of('nats')),
-        '×',
-        `${openingCosts(of('ours'))} and ${openingCosts(of('nats'))} µs`,
-      ),
-      atLeast(
-        'sustained deliveries, 10k streams',
-        1.5,
-        of('ours').deliveries / 1e6,
-        'M/s',
-        besides(of, ({ deliveries }) => deliveries / 1e6, 'M/s'),
-      ),
-      atLeast('sustained deliveries, 10k streams, ÷ NATS core', 6, of('ours').deliveries / of('nats').deliveries, '×'),
-      atMost(
-        'lag under 1.5 M deliveries/s, 10k streams, p99',
-        150,
-        of('ours').lag99,
-        'ms',
-        besides(of, ({ lag99 }) => lag99, 'ms'),
-      ),
-      atMost('resident memory of an idle stream', 10, of('ours').kbPerStream, 'KB'),
-    ],
-  },
-  '19k': {
-    streams: 19_000,
-    who: ['floor', 'floor-write', 'floor-node', 'ours', 'nats', 'etcd'],
-    turns: [],
-    goals: () => [],
-  },
-} satisfies Readonly<Record<string, Wanted>>;

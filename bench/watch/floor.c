@@ -1,8 +1,9 @@
 /*
  * Owns the floor: the least that a program must do to send the same bytes to N sockets.
  *
- *   floor PORT STREAMS [write]
+ *   floor PORT STREAMS [write | tls CERTIFICATE KEY]
  *
+ * With `tls` it speaks TLS through OpenSSL: the least that a program must do to send the same bytes to N sockets, encrypted.
  * With `write` it calls write(2), which looks at the file and its inode too, as programs must that know no send(2): libuv, and so Node.
  * It accepts that many connections, answers each request with one line, and then takes commands on standard input:
  *   send K SIZE   K documents of SIZE bytes to every socket, in one write each: "sent BEGAN ENDED", absolute nanoseconds
@@ -13,6 +14,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -57,13 +59,16 @@ static size_t stamped(char **out, int size, char *moments) {
 }
 
 static int by_write;
+/* Of each socket, with TLS. */
+static SSL **ssls;
 
 static void send_all(const int *fds, int n, const char *bytes, size_t size) {
   for (int i = 0; i < n; i++) {
     for (size_t done = 0; done < size;) {
       const char *rest = bytes + done;
-      ssize_t part = by_write ? write(fds[i], rest, size - done) : send(fds[i], rest, size - done, MSG_NOSIGNAL);
-      if (part < 0) {
+      ssize_t part = ssls       ? SSL_write(ssls[i], rest, (int)(size - done))
+                     : by_write ? write(fds[i], rest, size - done) : send(fds[i], rest, size - done, MSG_NOSIGNAL);
+      if (part < 0 || (ssls && part == 0)) {
         perror("floor: send");
         exit(1);
       }
@@ -76,6 +81,13 @@ int main(int argc, char **argv) {
   if (argc < 3) return 2;
   signal(SIGPIPE, SIG_IGN);
   by_write = argc > 3 && strcmp(argv[3], "write") == 0;
+  SSL_CTX *tls = NULL;
+  if (argc > 5 && strcmp(argv[3], "tls") == 0) {
+    tls = SSL_CTX_new(TLS_server_method());
+    SSL_CTX_set_mode(tls, SSL_MODE_RELEASE_BUFFERS);
+    if (SSL_CTX_use_certificate_chain_file(tls, argv[4]) != 1 || SSL_CTX_use_PrivateKey_file(tls, argv[5], SSL_FILETYPE_PEM) != 1)
+      return fprintf(stderr, "floor: no certificate\n"), 1;
+  }
   int n = atoi(argv[2]), one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1]))};
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -84,12 +96,20 @@ int main(int argc, char **argv) {
   printf("listening\n");
   fflush(stdout);
   int *fds = malloc(sizeof *fds * (size_t)n);
+  if (tls) ssls = calloc((size_t)n, sizeof *ssls);
   static char in[4096];
   static const char head[] = "HTTP/1.1 200 OK\r\n\r\n\"tail\"\n";
   for (int i = 0; i < n; i++) {
     fds[i] = accept(listener, NULL, NULL);
     if (fds[i] < 0) return perror("floor: accept"), 1;
     setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (tls) {
+      ssls[i] = SSL_new(tls);
+      SSL_set_fd(ssls[i], fds[i]);
+      if (SSL_accept(ssls[i]) != 1 || SSL_read(ssls[i], in, sizeof in) <= 0) return fprintf(stderr, "floor: handshake\n"), 1;
+      SSL_write(ssls[i], head, sizeof head - 1);
+      continue;
+    }
     if (recv(fds[i], in, sizeof in, 0) <= 0) return perror("floor: recv"), 1;
     send(fds[i], head, sizeof head - 1, MSG_NOSIGNAL);
   }

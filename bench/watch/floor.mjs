@@ -2,12 +2,16 @@
  * Owns the floor of Node: the least that a program can do to send the same bytes to N sockets which has no code of its own under Node. It has no HTTP, no database,
  * no streams to choose from and nothing to count, and writes as our server does: from a list of handles, one call each, with one request for all.
  *
- *   node floor.mjs PORT STREAMS
+ *   node floor.mjs PORT STREAMS [tls CERTIFICATE KEY]
+ *
+ * With TLS it has no such list: it calls `socket.write` of Node's `tls`, which is what there is.
  *
  * It speaks as `floor.c` does: "send K SIZE" and "stamped SIZE STAMP…", answered by "sent BEGAN ENDED".
  */
+import { readFileSync } from 'node:fs';
 import { createServer, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
+import { createServer as createSecureServer } from 'node:tls';
 
 /**
  * @typedef {{ getAsyncId(): number, oncomplete?: () => void }} WriteRequest
@@ -16,6 +20,7 @@ import { createInterface } from 'node:readline';
 
 const head = Buffer.from('HTTP/1.1 200 OK\r\n\r\n"tail"\n');
 const [port = 0, streams = 0] = process.argv.slice(2).map(Number);
+const [, , , , security, cert = '', key = ''] = process.argv;
 const now = () => process.hrtime.bigint();
 
 /** What Node makes for each write, learned from one that goes nowhere. */
@@ -35,8 +40,21 @@ let spare = newRequest();
 /** @type {Handle[]} */
 const handles = [];
 
+/** @type {import('node:tls').TLSSocket[]} */
+const secured = [];
+
+/** @type {(bytes: Buffer) => Promise<void>} */
+async function sendSecured(bytes) {
+  const last = secured.pop();
+  if (last === undefined) return;
+  secured.push(last);
+  for (const socket of secured) if (socket !== last) socket.write(bytes);
+  await new Promise((resolve) => last.write(bytes, resolve));
+}
+
 /** @type {(bytes: Buffer) => Promise<void>} */
 async function sendAll(bytes) {
+  if (security === 'tls') return sendSecured(bytes);
   /** @type {Promise<void>[]} */
   const waiting = [];
   for (const handle of handles) {
@@ -80,20 +98,36 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   });
 });
 
-const server = createServer();
-server.listen(port, '127.0.0.1', 4_096, () => {
-  const { _handle: listening } = /** @type {{ _handle: { onconnection: (error: number, handle: Handle) => void } }} */ (
-    /** @type {unknown} */ (server)
-  );
-  listening.onconnection = (_error, handle) => {
-    handle.setNoDelay(true);
-    handle.onread = () => {
-      if (handles.length === streams) return;
-      handle.onread = () => {};
-      handles.push(handle);
-      handle.writeBuffer(newRequest(), head);
+if (security === 'tls') {
+  const server = createSecureServer({ cert: readFileSync(cert), key: readFileSync(key) }, (socket) => {
+    socket.setNoDelay(true);
+    socket.once('data', () => {
+      socket.on('data', () => {});
+      secured.push(socket);
+      socket.write(head);
+    });
+    socket.on('error', () => {});
+  });
+  server.listen(port, '127.0.0.1', 4_096, () => console.log('listening'));
+} else listenBare();
+
+function listenBare() {
+  const server = createServer();
+  server.listen(port, '127.0.0.1', 4_096, () => {
+    const { _handle: listening } =
+      /** @type {{ _handle: { onconnection: (error: number, handle: Handle) => void } }} */ (
+        /** @type {unknown} */ (server)
+      );
+    listening.onconnection = (_error, handle) => {
+      handle.setNoDelay(true);
+      handle.onread = () => {
+        if (handles.length === streams) return;
+        handle.onread = () => {};
+        handles.push(handle);
+        handle.writeBuffer(newRequest(), head);
+      };
+      handle.readStart();
     };
-    handle.readStart();
-  };
-  console.log('listening');
-});
+    console.log('listening');
+  });
+}

@@ -1,7 +1,10 @@
 /*
  * Owns the load: opens thousands of streams from one thread and counts what arrives on each, at little cost of its own.
  *
- *   load http|nats|grpc|gateway|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]
+ *   load [tls+|resume+]http|nats|grpc|gateway|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]
+ *
+ * With `tls+` every stream makes a full handshake. With `resume+` the first stream does, and the others resume its session, as a returning
+ * fleet does. NATS speaks its first line in the clear and TLS after it.
  *
  * With `bytes` READY-TEXT is a number of bytes, and what arrives is thrown away unseen: for listings of gigabytes. `gateway` is
  * HTTP whose documents stand there in base64. Where the request has "########", each stream sends its own number.
@@ -9,7 +12,8 @@
  * Every document carries a marker, "@@" and sixteen hexadecimal digits: the monotonic time, in nanoseconds, at which it was
  * written. Counting markers is the same work for every protocol.
  *
- * It says "ready NS" once every stream has been answered (READY-TEXT was seen on it), NS being the time since the first connect.
+ * It says "ready NS RESUMED" once every stream has been answered (READY-TEXT was seen on it): NS is the time since the first connect,
+ * RESUMED the number of streams that resumed a TLS session.
  * Then it takes commands on standard input:
  *   expect K   "expecting" at once; when each stream that reads has K more markers than then: "reached FIRST P50 P99 LAST", absolute nanoseconds
  *   count      "count MARKERS BYTES NOW"
@@ -27,6 +31,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,6 +46,9 @@ enum protocol { HTTP, NATS, GRPC, GATEWAY, BYTES };
 
 struct stream {
   int fd;
+  /* With TLS; `greeted` is set once a NATS server has sent its line in the clear, `secured` after the handshake. */
+  SSL *ssl;
+  int greeted, secured;
   int ready, sent, stalled;
   /* The last bytes of the read before, in which the awaited text may begin. */
   char before[16];
@@ -59,6 +67,9 @@ struct stream {
 };
 
 static enum protocol protocol;
+static SSL_CTX *tls;
+static int resumes, resumed_count;
+static SSL_SESSION *session;
 static struct stream *streams;
 static int total, ready_count, open_count, epoll_fd, awake;
 static char *request, *ready_text;
@@ -69,6 +80,8 @@ static char *numbered[16];
 static int numbered_count;
 static uint64_t markers, bytes_read, waiting_for;
 static struct sockaddr_in to;
+
+static char buffer[1 << 18];
 
 #define LAGS 1000000
 static uint64_t *lags;
@@ -88,6 +101,51 @@ static void die(const char *what) {
 static int ascending(const void *a, const void *b) {
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
   return x < y ? -1 : x > y;
+}
+
+static int keep_session(SSL *ssl, SSL_SESSION *given) {
+  (void)ssl;
+  if (session || !resumes) return 0;
+  session = given;
+  return 1;
+}
+
+static void set_up_tls(void) {
+  tls = SSL_CTX_new(TLS_client_method());
+  SSL_CTX_set_mode(tls, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_sess_set_new_cb(tls, keep_session);
+}
+
+static void start_tls(struct stream *s) {
+  s->ssl = SSL_new(tls);
+  SSL_set_fd(s->ssl, s->fd);
+  SSL_set_connect_state(s->ssl);
+  if (!session) return;
+  /* A copy: after one use OpenSSL would call the session itself used up. */
+  SSL_SESSION *copy = SSL_SESSION_dup(session);
+  SSL_set_session(s->ssl, copy);
+  SSL_SESSION_free(copy);
+}
+
+/* Like recv and send; an answer of TLS that the caller should try again is EAGAIN. */
+static ssize_t through_tls(struct stream *s, int n) {
+  if (n > 0) return n;
+  int why = SSL_get_error(s->ssl, n);
+  if (why == SSL_ERROR_ZERO_RETURN) return 0;
+  if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) errno = EAGAIN;
+  else if (why == SSL_ERROR_SSL) errno = EPROTO;
+  return -1;
+}
+
+static ssize_t receive(struct stream *s, void *to_buffer, size_t size, int flags) {
+  if (!s->ssl) return recv(s->fd, to_buffer, size, flags);
+  return through_tls(s, SSL_read(s->ssl, to_buffer, (int)size));
+}
+
+static ssize_t transmit(struct stream *s, const void *bytes, size_t size) {
+  if (!s->ssl) return send(s->fd, bytes, size, MSG_NOSIGNAL);
+  return through_tls(s, SSL_write(s->ssl, bytes, (int)size));
 }
 
 static void open_stream(int index) {
@@ -212,7 +270,7 @@ static void look_for_ready(struct stream *s, const char *p, size_t n) {
 }
 
 static void answer(struct stream *s, const char *text, size_t size) {
-  if (send(s->fd, text, size, MSG_NOSIGNAL) != (ssize_t)size) die("answer");
+  if (transmit(s, text, size) != (ssize_t)size) die("answer");
 }
 
 /* What a client of NATS does about a line: answers pings and the server's flow control, learns how long a message is. */
@@ -269,7 +327,7 @@ static void frames(struct stream *s, const unsigned char *p, size_t n) {
       s->left = (uint32_t)s->head[0] << 16 | (uint32_t)s->head[1] << 8 | s->head[2];
       if (s->head[3] == 4 && !(s->head[4] & 1)) {
         static const unsigned char ack[9] = {0, 0, 0, 4, 1, 0, 0, 0, 0};
-        if (write(s->fd, ack, 9) < 0) die("write");
+        if (transmit(s, ack, 9) < 0) die("write");
       }
       if (s->head[3] == 0 && s->left > 0) be_ready(s);
       if (s->left == 0) s->have = 0;
@@ -280,7 +338,7 @@ static void frames(struct stream *s, const unsigned char *p, size_t n) {
     if (s->head[3] == 6 && !(s->head[4] & 1) && part == 8) {
       unsigned char pong[17] = {0, 0, 8, 6, 1, 0, 0, 0, 0};
       memcpy(pong + 9, p, 8);
-      if (write(s->fd, pong, 17) < 0) die("write");
+      if (transmit(s, pong, 17) < 0) die("write");
     }
     p += part;
     n -= part;
@@ -289,11 +347,9 @@ static void frames(struct stream *s, const unsigned char *p, size_t n) {
   }
 }
 
-static char buffer[1 << 18];
-
 static void read_stream(struct stream *s) {
   for (;;) {
-    ssize_t n = recv(s->fd, buffer, sizeof buffer, protocol == BYTES ? MSG_TRUNC : 0);
+    ssize_t n = receive(s, buffer, sizeof buffer, protocol == BYTES ? MSG_TRUNC : 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) {
       fprintf(stderr, "load: a stream ended (%s) after %llu markers, %d of %d streams answered: %.200s\n",
@@ -321,13 +377,41 @@ static void read_stream(struct stream *s) {
   }
 }
 
+/* Whether the stream is ready for its request: at once without TLS, after the handshake with it. */
+static int is_secured(struct stream *s, int index) {
+  if (!tls || s->secured) return 1;
+  if (!s->ssl) {
+    if (protocol == NATS && !s->greeted) {
+      struct epoll_event e = {.events = EPOLLIN, .data.u32 = (uint32_t)index};
+      epoll_ctl(epoll_fd, EPOLL_CTL_MOD, s->fd, &e);
+      ssize_t n = recv(s->fd, buffer, sizeof buffer, 0);
+      if (n < 0 && errno == EAGAIN) return 0;
+      if (n <= 0) die("greeting");
+      if (!memchr(buffer, '\n', (size_t)n)) return 0;
+      s->greeted = 1;
+    }
+    start_tls(s);
+  }
+  int n = SSL_do_handshake(s->ssl);
+  if (n == 1) {
+    s->secured = 1;
+    resumed_count += SSL_session_reused(s->ssl);
+    return 1;
+  }
+  int why = SSL_get_error(s->ssl, n);
+  if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) die("handshake");
+  struct epoll_event e = {.events = why == SSL_ERROR_WANT_READ ? EPOLLIN : EPOLLIN | EPOLLOUT, .data.u32 = (uint32_t)index};
+  epoll_ctl(epoll_fd, EPOLL_CTL_MOD, s->fd, &e);
+  return 0;
+}
+
 static void send_request(int index) {
   struct stream *s = &streams[index];
-  if (!s->sent) {
+  if (!s->sent && is_secured(s, index)) {
     char number[9];
     snprintf(number, sizeof number, "%08d", index);
     for (int i = 0; i < numbered_count; i++) memcpy(numbered[i], number, 8);
-    ssize_t n = send(s->fd, request, request_size, MSG_NOSIGNAL);
+    ssize_t n = transmit(s, request, request_size);
     if (n < 0 && errno == EAGAIN) return;
     if (n != (ssize_t)request_size) die("send");
     s->sent = 1;
@@ -407,11 +491,14 @@ static void read_file(const char *path) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 6) return fprintf(stderr, "usage: load http|nats|grpc|gateway|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]\n"), 2;
+  if (argc < 6) return fprintf(stderr, "usage: load [tls+|resume+]http|nats|grpc|gateway|bytes HOST PORT STREAMS REQUEST-FILE [READY-TEXT]\n"), 2;
   signal(SIGPIPE, SIG_IGN);
   static const char *const names[] = {"http", "nats", "grpc", "gateway", "bytes"};
+  const char *plus = strchr(argv[1], '+');
+  resumes = !strncmp(argv[1], "resume+", 7);
+  if (plus) set_up_tls();
   for (int i = 0; i < 5; i++)
-    if (!strcmp(argv[1], names[i])) protocol = (enum protocol)i;
+    if (!strcmp(plus ? plus + 1 : argv[1], names[i])) protocol = (enum protocol)i;
   to.sin_family = AF_INET;
   to.sin_port = htons((uint16_t)atoi(argv[3]));
   inet_pton(AF_INET, argv[2], &to.sin_addr);
@@ -433,10 +520,12 @@ int main(int argc, char **argv) {
   size_t have = 0;
   for (;;) {
     /* At most so many that are connected and not yet answered. */
-    while (open_count < total && open_count - ready_count < 512) open_stream(open_count);
+    /* A session comes with the first answer: those that resume it wait for that. */
+    int together = resumes && !session ? 1 : 512;
+    while (open_count < total && open_count - ready_count < together) open_stream(open_count);
     if (!told && ready_count == total) {
       told = 1;
-      printf("ready %llu\n", (unsigned long long)(now() - began));
+      printf("ready %llu %d\n", (unsigned long long)(now() - began), resumed_count);
       fflush(stdout);
     }
     struct epoll_event events[1024];
@@ -444,8 +533,9 @@ int main(int argc, char **argv) {
     for (int i = 0; i < n; i++) {
       uint32_t index = events[i].data.u32;
       if (index != UINT32_MAX) {
-        if (events[i].events & EPOLLOUT) send_request((int)index);
-        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read_stream(&streams[index]);
+        struct stream *s = &streams[index];
+        if ((events[i].events & EPOLLOUT) || (tls && !s->sent)) send_request((int)index);
+        if (s->sent && (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))) read_stream(s);
         continue;
       }
       ssize_t got = read(0, line + have, sizeof line - have - 1);

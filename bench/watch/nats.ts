@@ -1,6 +1,7 @@
 /** Owns NATS as a peer: its core, which forgets what it has sent, and its key-value store on JetStream, which keeps it. */
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { connect as connectSecured } from 'node:tls';
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { payload, reached, type Peer } from './peers.ts';
@@ -12,18 +13,40 @@ async function start(args: readonly string[]): Promise<{ server: Talker; port: n
   const port = await freePort();
   const server = new Talker(['nats-server', '-a', '127.0.0.1', '-p', String(port), ...args], processor.server);
   const socket = await reached(port, server);
-  socket.write(hello);
   return { server, port, socket };
 }
 
-export async function startNats(): Promise<Peer> {
-  const { server, port, socket } = await start([]);
+/** After its first line, in the clear, a server with TLS waits for the handshake. */
+async function secure(socket: Socket): Promise<Socket> {
+  if (socket.readableLength === 0) await once(socket, 'data');
+  const secured = connectSecured({ socket, rejectUnauthorized: false });
+  await once(secured, 'secureConnect');
+  return secured.on('error', () => {});
+}
+
+/** Its two seconds for a handshake are too few where thousands come at once on a busy machine. */
+function configured(folder: string, { cert, key }: { readonly cert: string; readonly key: string }): readonly string[] {
+  const file = join(folder, 'nats.conf');
+  writeFileSync(file, `tls { cert_file: "${cert}", key_file: "${key}", timeout: 60 }\nauthorization { timeout: 60 }\n`);
+  return ['-c', file];
+}
+
+export async function startNats(bench?: {
+  readonly folder: string;
+  readonly tls: { readonly cert: string; readonly key: string };
+}): Promise<Peer> {
+  const tls = bench?.tls;
+  const files = bench === undefined ? [] : configured(bench.folder, bench.tls);
+  const { server, port, socket: opened } = await start(files);
+  const socket = tls === undefined ? opened : await secure(opened);
+  socket.write(hello);
   socket.on('data', (chunk: Buffer) => {
     if (chunk.includes('PING')) socket.write('PONG\r\n');
   });
   return {
     name: 'NATS core',
     pid: server.pid,
+    isSecured: tls !== undefined,
     protocol: 'nats',
     port,
     writers: 128,
@@ -94,6 +117,7 @@ export async function startNatsKv(folder: string): Promise<Peer> {
   const data = join(folder, `nats-${Date.now()}`);
   mkdirSync(data);
   const { server, port, socket } = await start(['-js', '-sd', data]);
+  socket.write(hello);
   const requests = new Requests(socket);
   const made = await requests.ask(
     '$JS.API.STREAM.CREATE.KV_bench',

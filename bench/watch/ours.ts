@@ -7,6 +7,7 @@ import { openDatabase, type Database } from '../../src/server/database/supervise
 import { openStore } from '../../src/server/store/open.ts';
 import { parseDeviceId, parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
 import { LeanClient } from '../lib/http-load.ts';
+import { startNginx, type Proxy } from './nginx.ts';
 import { payload, type Peer, type Written } from './peers.ts';
 import { freePort, nowNs, processor, processorSeconds, Talker } from './tools.ts';
 
@@ -19,13 +20,30 @@ export interface Place {
   readonly device: string;
 }
 
+export interface OursOptions {
+  readonly program: string;
+  readonly folder: string;
+  readonly databaseUrl: string;
+  readonly cpu?: string;
+  readonly args?: readonly string[];
+  /** It speaks TLS itself, or a proxy in front of it does. */
+  readonly security?: { readonly by: 'server' | 'nginx'; readonly cert: string; readonly key: string };
+  /** Options of Node itself, to profile. */
+  readonly node?: readonly string[];
+}
+
 export class Ours implements Peer {
   readonly name = 'Ringfence';
+  readonly isSecured: boolean;
+  readonly alsoPids: readonly number[];
   readonly protocol = 'http';
   readonly ready = '"tail"';
   readonly port: number;
   readonly databaseUrl: string;
   readonly #server: Talker;
+  readonly #proxy: Proxy | undefined;
+  /** Where the server itself is reached, past the proxy. */
+  readonly #origin: string;
   readonly writers = 128;
   /** Writers share the processors with the server: what a request costs them is no part of it, so they are lean. */
   readonly #client: LeanClient;
@@ -34,24 +52,27 @@ export class Ours implements Peer {
   #devices: readonly string[] = [];
   #written = 0;
 
-  private constructor(parts: { server: Talker; port: number; databaseUrl: string }) {
+  private constructor(parts: {
+    server: Talker;
+    port: number;
+    databaseUrl: string;
+    proxy?: Proxy | undefined;
+    isSecured: boolean;
+  }) {
     this.#server = parts.server;
-    this.port = parts.port;
+    this.port = parts.proxy?.port ?? parts.port;
+    this.isSecured = parts.isSecured || parts.proxy !== undefined;
+    this.alsoPids = parts.proxy === undefined ? [] : [parts.proxy.pid];
+    this.#proxy = parts.proxy;
+    this.#origin = `${parts.isSecured ? 'https' : 'http'}://127.0.0.1:${parts.port}`;
     this.databaseUrl = parts.databaseUrl;
-    this.#client = new LeanClient({ url: `http://127.0.0.1:${parts.port}`, token: adminToken }, this.writers);
+    this.#client = new LeanClient({ url: this.#origin, token: adminToken }, this.writers);
   }
 
-  static async start(options: {
-    readonly program: string;
-    readonly folder: string;
-    readonly databaseUrl: string;
-    readonly cpu?: string;
-    readonly args?: readonly string[];
-    /** Options of Node itself, to profile. */
-    readonly node?: readonly string[];
-  }): Promise<Ours> {
+  static async start(options: OursOptions): Promise<Ours> {
     const port = await freePort();
-    const { program, folder, databaseUrl, cpu = processor.server, args = [], node = [] } = options;
+    const { program, folder, databaseUrl, cpu = processor.server, args = [], node = [], security } = options;
+    const isSecured = security?.by === 'server';
     const limits = [
       '--rate-limit',
       '0',
@@ -61,6 +82,7 @@ export class Ours implements Peer {
       '86400',
       '--max-streams',
       '1000000',
+      ...(isSecured ? ['--tls-cert', security.cert, '--tls-key', security.key] : []),
       ...args,
     ];
     const command = [process.execPath, ...node, program, 'server', '--listen', `127.0.0.1:${port}`, ...limits];
@@ -73,7 +95,8 @@ export class Ours implements Peer {
       RINGFENCE_MAX_STREAMS: '1000000',
     });
     await server.hears('ready');
-    return new Ours({ server, port, databaseUrl });
+    const proxy = security?.by === 'nginx' ? await startNginx(folder, port, security) : undefined;
+    return new Ours({ server, port, databaseUrl, proxy, isSecured });
   }
 
   get pid(): number {
@@ -156,7 +179,7 @@ export class Ours implements Peer {
   /** Waits until so many workers serve. */
   async hasWorkers(count: number): Promise<void> {
     for (let i = 0; i < 600; i += 1, await sleep(100)) {
-      const text = await (await fetch(`http://127.0.0.1:${this.port}/metrics`)).text();
+      const text = (await this.#client.ask({ method: 'GET', path: '/metrics' })).body;
       if (text.includes(`ringfence_workers ${count}\n`)) return;
     }
     throw new Error(`there are not ${count} workers`);
@@ -218,6 +241,7 @@ export class Ours implements Peer {
 
   async stop(): Promise<void> {
     this.#client.close();
+    await this.#proxy?.stop();
     await this.#server.stop('SIGKILL');
   }
 

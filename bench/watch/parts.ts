@@ -93,7 +93,7 @@ export async function reconnect(bench: Bench): Promise<Part> {
     const gt_revision = (await ours.head()) - back;
     const before = await bench.database.transactions(ours.databaseUrl);
     const items = [{ kind: 'device', gt_revision }];
-    const { load: again, ns } = await openLoad(bench, ours, streams, ours.watch(items));
+    const { load: again, ns } = await openLoad(bench, ours, streams, { request: ours.watch(items) });
     const cost = (await bench.database.transactions(ours.databaseUrl)) - before;
     await again.stop();
     await ours.stop();

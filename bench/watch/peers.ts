@@ -20,6 +20,10 @@ export interface Peer {
   readonly ready: string;
   /** How many writes may be under way when as many as possible are wanted. */
   readonly writers: number;
+  /** Its streams come over TLS. */
+  readonly isSecured?: boolean;
+  /** Further programs that a delivery passes, such as a proxy. */
+  readonly alsoPids?: readonly number[];
   /** It has nothing but its streams: a write costs nothing besides the deliveries. */
   readonly isFloor?: true;
   /** Makes ready for many writes at once. */
@@ -32,6 +36,9 @@ export interface Peer {
   write(bytes: number): Promise<Written>;
   stop(): Promise<void>;
 }
+
+/** All programs that a peer consists of. */
+export const pidsOf = ({ pid, alsoPids = [] }: Peer): readonly number[] => [pid, ...alsoPids];
 
 /** A document's text: its marker, filled up. */
 export const payload = (bytes: number): string => marker().padEnd(bytes, 'x');
@@ -51,13 +58,28 @@ export async function reached(port: number, program: Talker): Promise<Socket> {
   }
 }
 
-/** What is under all: a C program that writes the same bytes to every socket, by `send` or, as libuv and so Node must, by `write`; and the least that does it on Node. */
-export const floors = { send: 'floor (C)', write: 'floor by write (C)', node: 'floor of Node' } as const;
+/**
+ * What is under all: a C program that writes the same bytes to every socket, by `send` or, as libuv and so Node must, by `write`; and the least that does it on Node.
+ * With TLS: the same C program through OpenSSL, and plain `socket.write` of Node's `tls`.
+ */
+export const floors = {
+  send: 'floor (C)',
+  write: 'floor by write (C)',
+  node: 'floor of Node',
+  tls: 'floor with TLS (C, OpenSSL)',
+  'node-tls': 'bare Node tls',
+} as const;
 
-export async function startFloor(program: string, streams: number, by: keyof typeof floors = 'send'): Promise<Peer> {
+export async function startFloor(
+  program: string,
+  streams: number,
+  by: keyof typeof floors = 'send',
+  tls?: { readonly cert: string; readonly key: string },
+): Promise<Peer> {
   const port = await freePort();
-  const command = by === 'node' ? [process.execPath, join(root, 'bench/watch/floor.mjs')] : [program];
-  const talker = new Talker([...command, String(port), String(streams), by], processor.server);
+  const command = by.startsWith('node') ? [process.execPath, join(root, 'bench/watch/floor.mjs')] : [program];
+  const how = tls === undefined ? [by] : ['tls', tls.cert, tls.key];
+  const talker = new Talker([...command, String(port), String(streams), ...how], processor.server);
   await talker.hears('listening');
   const waiting: string[] = [];
   let round: Promise<void> | undefined;
@@ -73,6 +95,7 @@ export async function startFloor(program: string, streams: number, by: keyof typ
     name: floors[by],
     pid: talker.pid,
     isFloor: true,
+    isSecured: tls !== undefined,
     protocol: 'http',
     port,
     writers: 1,

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { at, median } from '../lib/goals.ts';
 import { ProcessorMeter, type ProcessorTime } from '../lib/processor-time.ts';
 import { concurrently, documentBytes, ms } from './bench.ts';
-import type { Peer } from './peers.ts';
+import { pidsOf, type Peer } from './peers.ts';
 import type { Load } from './tools.ts';
 
 export interface Contender {
@@ -42,7 +42,7 @@ export class RoundTaker {
 
   constructor(contender: Contender) {
     this.#contender = contender;
-    this.#meter = new ProcessorMeter(contender.peer.pid);
+    this.#meter = new ProcessorMeter(...pidsOf(contender.peer));
   }
 
   async take(): Promise<void> {
@@ -93,7 +93,7 @@ const pause = 30;
 /** What a write costs the server while it has no streams: warm, and as far apart as the rounds are that it is taken off from. */
 export async function writeCost(peer: Peer): Promise<ProcessorTime> {
   await warmUp(peer);
-  const meter = new ProcessorMeter(peer.pid);
+  const meter = new ProcessorMeter(...pidsOf(peer));
   const writes = 40;
   for (let i = 0; i < writes; i += 1) {
     meter.start();

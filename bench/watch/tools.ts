@@ -35,7 +35,8 @@ export const root = ((): string => {
 
 export function compile(source: string, folder: string): string {
   const program = join(folder, basename(source, '.c'));
-  const { status, stderr } = spawnSync('gcc', ['-O2', '-o', program, join(root, 'bench/watch', source)]);
+  const args = ['-O2', '-o', program, join(root, 'bench/watch', source), '-lssl', '-lcrypto'];
+  const { status, stderr } = spawnSync('gcc', args);
   if (status !== 0) throw new Error(`gcc ${source}: ${stderr.toString()}`);
   return program;
 }
@@ -133,6 +134,9 @@ export class Talker {
 /** What the load generator speaks. */
 export type Protocol = 'http' | 'nats' | 'grpc' | 'gateway' | 'bytes';
 
+/** How it secures a connection: a full TLS handshake each, or the session of the first one resumed. */
+export type Security = 'tls' | 'resume';
+
 export interface Reached {
   readonly first: number;
   readonly p50: number;
@@ -155,20 +159,22 @@ export class Load {
     readonly program: string;
     readonly folder: string;
     readonly protocol: Protocol;
+    readonly security?: Security | undefined;
     readonly port: number;
     readonly streams: number;
     readonly request: Buffer;
     readonly ready?: string;
-  }): Promise<{ readonly load: Load; readonly ns: number }> {
-    const { program, folder, protocol, port, streams, request, ready = '' } = options;
+  }): Promise<{ readonly load: Load; readonly ns: number; readonly resumed: number }> {
+    const { program, folder, security, port, streams, request, ready = '' } = options;
+    const protocol = security === undefined ? options.protocol : `${security}+${options.protocol}`;
     // One for each: several begin at once, and whoever wrote it again would take it from under another that reads.
     const file = join(folder, `request-${randomUUID()}`);
     writeFileSync(file, request);
     const command = [program, protocol, '127.0.0.1', String(port), String(streams), file, ready];
     const talker = new Talker(command, processor.load);
     // A slow machine is slow, and no failure: some tens of streams a second would do.
-    const [ns = 0] = numbersOf(await talker.hears('ready', 60_000 + streams * 20));
-    return { load: new Load(talker), ns };
+    const [ns = 0, resumed = 0] = numbersOf(await talker.hears('ready', 60_000 + streams * 20));
+    return { load: new Load(talker), ns, resumed };
   }
 
   /** Counts from now on; `reached` tells when each stream has so many more documents. What is written before this answers may not be counted. */
