@@ -25,7 +25,7 @@ export type Ending =
 
 /** The connection under a stream. It tells its stream through `flushed` and `closed`. */
 export interface Sink {
-  /** Writes bytes. False when the kernel did not take them all: `flushed` tells when it has. Nothing is to be written until then. */
+  /** Writes bytes. False when the connection has more than a few kilobytes waiting: `flushed` reports when they have gone. Nothing is to be written until then. */
   write(bytes: readonly Buffer[]): boolean;
   /** Ends the connection after these bytes. */
   end(bytes: Buffer): void;

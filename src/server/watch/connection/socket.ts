@@ -17,12 +17,12 @@ const sizeOf = (parts: readonly Buffer[]): number => parts.reduce((sum, part) =>
 const joined = (parts: readonly Buffer[]): Buffer | undefined =>
   parts.length < 8 && sizeOf(parts) < small ? Buffer.concat(parts) : undefined;
 
-/** Written after bytes that the kernel did not take at once: it is through when they are. */
-const nothing = Buffer.alloc(0);
-
 // Shared by all sockets: a closure for each would be kept as long as its stream.
 function onClose(this: StreamSocket): void {
   this[streamOf]?.closed();
+}
+function onDrain(this: StreamSocket): void {
+  this[streamOf]?.flushed();
 }
 /** The client sends nothing more: it is gone, or as good as gone, for the stream's connection serves nothing else. */
 function onEnd(this: Socket): void {
@@ -97,20 +97,15 @@ class SocketSink implements ConnectedSink {
       return outcome === 'taken';
     }
     learn(socket);
-    if (one !== undefined) socket.write(one);
+    let hasRoom = true;
+    if (one !== undefined) hasRoom = socket.write(one);
     else {
       socket.cork();
-      for (const part of bytes) socket.write(part);
+      for (const part of bytes) hasRoom = socket.write(part);
       socket.uncork();
     }
-    if (socket.writableLength === 0) {
-      this.#direct ??= directHandle(socket);
-      return true;
-    }
-    socket.write(nothing, (error) => {
-      if (!error) this.flushed();
-    });
-    return false;
+    if (hasRoom && socket.writableLength === 0) this.#direct ??= directHandle(socket);
+    return hasRoom;
   }
 
   get handle(): Handle | undefined {
@@ -135,6 +130,6 @@ export function takeOver(request: IncomingMessage, response: ServerResponse): Co
   const { socket } = request;
   detach(socket, response);
   // Whatever the client still sends is not listened to, but its end is.
-  socket.on('close', onClose).on('end', onEnd).on('error', ignore).resume();
+  socket.on('close', onClose).on('end', onEnd).on('error', ignore).on('drain', onDrain).resume();
   return new SocketSink(socket);
 }
