@@ -30,19 +30,19 @@ const besides = (of: (name: Name) => Shown, value: (shown: Shown) => number, uni
     .join(', ');
 
 /** What a delivery costs ours ÷ what it costs another: in turn the median of what each pair of turns says, and alone where the other takes no turns. */
-const ratioTo = (of: (name: Name) => Shown, name: Name, ours: Name = 'ours'): number => {
+const ratioTo = (of: (name: Name) => Shown, name: Name, subject: Name = 'ours'): number => {
   const { turns, warm } = of(name);
-  if (turns.length === 0) return costOf(of(ours).warm) / costOf(warm);
+  if (turns.length === 0) return costOf(of(subject).warm) / costOf(warm);
   return median(turns.map(({ its, ours }) => costOf(ours) / costOf(its)));
 };
 
 /** Microseconds for a delivery, ours and another's, as they are judged; then alone. */
-const costsShown = (of: (name: Name) => Shown, name: Name, ours: Name = 'ours'): string => {
+const costsShown = (of: (name: Name) => Shown, name: Name, subject: Name = 'ours'): string => {
   const { turns, warm } = of(name);
-  const apart = [costOf(of(ours).warm), costOf(warm)].map((cost) => figure(cost)).join(' and ');
+  const apart = [costOf(of(subject).warm), costOf(warm)].map((cost) => figure(cost)).join(' and ');
   if (turns.length === 0) return `${apart} µs`;
   const inTurns = [costInTurn(turns, 'ours'), costInTurn(turns, 'its')].map((cost) => figure(cost)).join(' and ');
-  return `${inTurns} µs; alone ${apart} µs: ${figure(costOf(of(ours).warm) / costOf(warm))} ×`;
+  return `${inTurns} µs; alone ${apart} µs: ${figure(costOf(of(subject).warm) / costOf(warm))} ×`;
 };
 
 /** Beside the floor by which ours is judged: the least on Node. */
@@ -57,7 +57,7 @@ const ratios = (
   count: string,
   of: (name: Name) => Shown,
   by: Readonly<Partial<Record<Name, number>>>,
-  ours: Name = 'ours',
+  subject: Name = 'ours',
 ): Goal[] =>
   (Object.entries(by) as [Name, number][])
     .filter(([name]) => isAsked(name))
@@ -65,9 +65,9 @@ const ratios = (
       atMost(
         `processor time of a delivery to ${count}, ÷ ${names[name]}`,
         goal,
-        ratioTo(of, name, ours),
+        ratioTo(of, name, subject),
         '×',
-        `${costsShown(of, name, ours)}${name === 'floor' ? besideFloor(of) : ''}`,
+        `${costsShown(of, name, subject)}${name === 'floor' ? besideFloor(of) : ''}`,
       ),
     );
 
