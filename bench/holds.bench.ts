@@ -233,7 +233,7 @@ const scenes: Readonly<Record<string, (scene: Scene, round: number) => Promise<H
   async 'label change while somebody waits'(scene, round) {
     const labels = [`l${(round + 1) % 4}`];
     return whileWaiting(scene, () =>
-      ask(scene.server.url, 'PATCH', `${scene.base}/devices/${scene.devices[0]}`, { body: { labels } }),
+      ask(scene.server.url, 'PATCH', `${scene.base}/devices/${scene.devices[0]}?detach=true`, { body: { labels } }),
     );
   },
 };

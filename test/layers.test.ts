@@ -310,7 +310,7 @@ const rooms: Rooms = {
   'cli/user': noun([], 'users of a server'),
   'cli/token': noun([], 'tokens of a user'),
   'cli/organization': noun([], 'organizations'),
-  'cli/member': noun([], 'members of an organization'),
+  'cli/member': noun(['cli/lookup'], 'members of an organization, and their devices'),
   'cli/key': noun(['cli/lookup'], 'enrollment keys, which name groups'),
   'cli/audit': noun(['cli/lookup'], 'the audit log'),
   'cli/device': noun(['cli/lookup', 'node'], 'devices, which have groups'),

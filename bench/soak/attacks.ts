@@ -129,7 +129,11 @@ const labels: Attack = async ({ org, device: id }, api) => {
     body: { group_name: 'all', applies_to: [{ all_devices: true }, { labels: ['l1'] }], inbound_rules: [rule] },
   });
   const made = `${base}/security_groups/${String(group.json?.id ?? 'none')}`;
-  const patch = (path: string, body: object): Shot => ({ method: 'PATCH', path, asked: { body } });
+  const patch = (path: string, body: object): Shot => ({
+    method: 'PATCH',
+    path: `${path}?detach=true`,
+    asked: { body },
+  });
   return [
     ...Array.from({ length: 10 }, (_, index) => patch(`${base}/devices/${id}`, { labels: [`l${index % 2}`] })),
     patch(made, { applies_to: [{ labels: ['l0'] }] }),

@@ -12,7 +12,7 @@ import {
   ReportedStatus,
   UpdateDevice,
 } from './device.ts';
-import { PageQuery, RevisionPageQuery } from './list.ts';
+import { PageQuery, RevisionPageQuery, UpdateDeviceQuery } from './list.ts';
 import type { Row } from './operation-row.ts';
 import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts';
 
@@ -47,12 +47,13 @@ export const deviceRows = {
     subject: 'device',
     tag: 'devices',
     summary: 'Change a device',
+    query: UpdateDeviceQuery,
     body: UpdateDevice,
     bodyReader: 'handler',
     answer: Device,
     etag: true,
     conditional: true,
-    fails: ['public_key_taken'],
+    fails: ['public_key_taken', 'would_open'],
   },
   deleteDevice: {
     effect: 'write',

@@ -74,6 +74,16 @@ export const WriteGroupQuery = Type.Object(
   strict,
 );
 
+const detach = Type.Optional(
+  Type.Boolean({
+    description: 'Also where a device is left with no group, so that the default group applies to it.',
+  }),
+);
+
+export const UpdateGroupQuery = Type.Object({ ...WriteGroupQuery.properties, detach }, strict);
+
+export const UpdateDeviceQuery = Type.Object({ detach }, strict);
+
 export const DeleteGroupQuery = Type.Object(
   {
     detach: Type.Optional(

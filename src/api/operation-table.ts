@@ -9,6 +9,7 @@ import {
   PageQuery,
   RemoveMemberQuery,
   TokenPageQuery,
+  UpdateGroupQuery,
   WriteGroupQuery,
 } from './list.ts';
 import {
@@ -38,13 +39,14 @@ const createGroup = {
 const listGroups = { query: GroupPageQuery, answer: SecurityGroup, fails: ['revision_gone'] } as const;
 const readGroup = { answer: SecurityGroup, etag: true } as const;
 const updateGroup = {
-  query: WriteGroupQuery,
+  query: UpdateGroupQuery,
   body: UpdateSecurityGroup,
   bodySize: 'rules',
   bodyReader: 'handler',
   answer: WrittenGroup,
   etag: true,
   conditional: true,
+  fails: ['would_open'],
 } as const;
 const deleteGroup = {
   query: DeleteGroupQuery,

@@ -33,7 +33,12 @@ export const ProblemBody = Type.Object(
       Type.Integer({ minimum: 1, description: 'How many more problems there are than `errors` tells.' }),
     ),
     devices: Type.Optional(
-      Type.Array(id<DeviceId>('A device.'), { description: 'The devices in the way; on 409 `group_in_use`.' }),
+      Type.Array(id<DeviceId>('A device.'), {
+        description: 'The devices in the way; on 409 `group_in_use` and `would_open`.',
+      }),
+    ),
+    more_devices: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'How many more devices there are than `devices` tells.' }),
     ),
     enrollment_keys: Type.Optional(
       Type.Array(id<EnrollmentKeyId>('An enrollment key.'), {

@@ -69,6 +69,11 @@ export interface WriteGroup {
   /** Also where a `forbid` guardrail leaves nothing of a direction. */
   readonly force?: boolean;
 }
+export interface MayOpen {
+  /** Also where a device is left with no group, so that the default group applies to it. */
+  readonly detach?: boolean;
+}
+export interface UpdateGroup extends WriteGroup, MayOpen {}
 export interface DeleteGroup {
   /** Take the group off the devices that use it, in the same transaction. */
   readonly detach?: boolean;
@@ -127,7 +132,7 @@ export interface Calls {
   readonly createDevice: Call<RegisteredDevice, AddDevice>;
   readonly listDevicesInOrganization: Call<readonly Device[], undefined, RevisionPage>;
   readonly readDevice: Call<Device>;
-  readonly updateDevice: Call<Device, UpdateDevice>;
+  readonly updateDevice: Call<Device, UpdateDevice, MayOpen>;
   readonly deleteDevice: Call<Device>;
   readonly listDeviceHistory: Call<readonly DevicePolicyState[], undefined, Page>;
 
@@ -157,15 +162,15 @@ export interface Calls {
   readonly createSecurityGroup: Call<WrittenGroup, AddSecurityGroup, WriteGroup>;
   readonly listSecurityGroups: Call<readonly SecurityGroup[], undefined, GroupPage>;
   readonly readSecurityGroup: Call<SecurityGroup>;
-  readonly updateSecurityGroup: Call<WrittenGroup, UpdateSecurityGroup, WriteGroup>;
+  readonly updateSecurityGroup: Call<WrittenGroup, UpdateSecurityGroup, UpdateGroup>;
   readonly deleteSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;
   readonly listSecurityGroupHistory: Call<readonly GroupState[], undefined, Page>;
-  readonly restoreSecurityGroup: Call<WrittenGroup, RestoreSecurityGroup, WriteGroup>;
+  readonly restoreSecurityGroup: Call<WrittenGroup, RestoreSecurityGroup, UpdateGroup>;
 
   readonly createUserSecurityGroup: Call<WrittenGroup, AddSecurityGroup, WriteGroup>;
   readonly listUserSecurityGroups: Call<readonly SecurityGroup[], undefined, GroupPage>;
   readonly readUserSecurityGroup: Call<SecurityGroup>;
-  readonly updateUserSecurityGroup: Call<WrittenGroup, UpdateSecurityGroup, WriteGroup>;
+  readonly updateUserSecurityGroup: Call<WrittenGroup, UpdateSecurityGroup, UpdateGroup>;
   readonly deleteUserSecurityGroup: Call<SecurityGroup, undefined, DeleteGroup>;
 }
 

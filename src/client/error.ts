@@ -20,6 +20,7 @@ export interface RingfenceErrorInit {
   readonly errors?: readonly RequestProblem[] | undefined;
   readonly moreErrors?: number | undefined;
   readonly devices?: readonly string[] | undefined;
+  readonly moreDevices?: number | undefined;
   readonly enrollmentKeys?: readonly string[] | undefined;
   readonly requestId?: string | undefined;
   readonly retryAfter?: number | undefined;
@@ -39,8 +40,10 @@ export class RingfenceError extends Error {
   readonly errors: readonly RequestProblem[];
   /** How many problems there are besides those in `errors`. */
   readonly moreErrors: number;
-  /** The devices in the way, on `group_in_use`; otherwise empty. */
+  /** The devices in the way, on `group_in_use` and `would_open`; otherwise empty. */
   readonly devices: readonly string[];
+  /** How many devices there are besides those in `devices`. */
+  readonly moreDevices: number;
   /** The enrollment keys in the way, on `group_in_use`; otherwise empty. */
   readonly enrollmentKeys: readonly string[];
   /** What to tell the operator of the server, who finds the cause under it in the log. */
@@ -55,6 +58,7 @@ export class RingfenceError extends Error {
     this.errors = init.errors ?? [];
     this.moreErrors = init.moreErrors ?? 0;
     this.devices = init.devices ?? [];
+    this.moreDevices = init.moreDevices ?? 0;
     this.enrollmentKeys = init.enrollmentKeys ?? [];
     this.requestId = init.requestId;
     this.retryAfter = init.retryAfter;

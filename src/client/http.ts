@@ -43,17 +43,19 @@ import type {
   DeleteGroup,
   Entry,
   GroupPage,
+  MayOpen,
   TokenPage,
   ListId,
   Page,
   RemoveMember,
   RevisionPage,
+  UpdateGroup,
   WriteGroup,
 } from './calls.ts';
 import type { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from '../api/alerts/webhook.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { entityTag, nextPage } from './headers.ts';
-import { withDetach, withForce } from './write-query.ts';
+import { withQuery } from './write-query.ts';
 import { badAnswer, heldBackMs, send, withSignal, type Credential, type Fetch, type Transport } from './request.ts';
 
 export interface ClientOptions {
@@ -247,14 +249,8 @@ export class Client {
       this.#value('readMember', { params: { org_id, user_id }, ...options }),
     update: (org_id: string, user_id: string, body: UpdateMember, options: CallOptions = {}): Promise<Member> =>
       this.#value('updateMember', { params: { org_id, user_id }, body, ...options }),
-    remove: (
-      org_id: string,
-      user_id: string,
-      { keep, detach, ...options }: CallOptions & RemoveMember = {},
-    ): Promise<RemovedMember> => {
-      const query = { ...(keep !== undefined && { keep }), ...(detach !== undefined && { detach }) };
-      return this.#value('removeMember', { params: { org_id, user_id }, query, ...options });
-    },
+    remove: (org_id: string, user_id: string, options: CallOptions & RemoveMember = {}): Promise<RemovedMember> =>
+      this.#value('removeMember', { params: { org_id, user_id }, ...withQuery(options) }),
   };
 
   readonly devices = {
@@ -266,8 +262,12 @@ export class Client {
       this.#each('listDevicesInOrganization', { org_id }, options),
     get: (org_id: string, device_id: string, options: CallOptions = {}): Promise<Device> =>
       this.#value('readDevice', { params: { org_id, device_id }, ...options }),
-    update: (org_id: string, device_id: string, body: UpdateDevice, options: WriteOptions = {}): Promise<Device> =>
-      this.#value('updateDevice', { params: { org_id, device_id }, body, ...options }),
+    update: (
+      org_id: string,
+      device_id: string,
+      body: UpdateDevice,
+      options: WriteOptions & MayOpen = {},
+    ): Promise<Device> => this.#value('updateDevice', { params: { org_id, device_id }, body, ...withQuery(options) }),
     delete: (org_id: string, device_id: string, options: WriteOptions = {}): Promise<Device> =>
       this.#value('deleteDevice', { params: { org_id, device_id }, ...options }),
     /** The groups in effect on it, and why each is. */
@@ -347,15 +347,15 @@ export class Client {
       org_id: string,
       sg_id: string,
       revision: number,
-      options: WriteOptions & WriteGroup = {},
+      options: WriteOptions & UpdateGroup = {},
     ): Promise<WrittenGroup> =>
-      this.#value('restoreSecurityGroup', { params: { org_id, sg_id }, body: { revision }, ...withForce(options) }),
+      this.#value('restoreSecurityGroup', { params: { org_id, sg_id }, body: { revision }, ...withQuery(options) }),
   };
 
   /** Groups of the organization; `list` and `get` also show the user-owned groups that the caller may read. */
   readonly groups = {
     create: (org_id: string, body: AddSecurityGroup, options: CallOptions & WriteGroup = {}): Promise<WrittenGroup> =>
-      this.#value('createSecurityGroup', { params: { org_id }, body, ...withForce(options) }),
+      this.#value('createSecurityGroup', { params: { org_id }, body, ...withQuery(options) }),
     list: (org_id: string, options: CallOptions & GroupPage = {}): Promise<readonly SecurityGroup[]> =>
       this.#list('listSecurityGroups', { org_id }, options),
     each: (org_id: string, options: CallOptions & GroupPage = {}): AsyncIterable<SecurityGroup> =>
@@ -366,19 +366,17 @@ export class Client {
       org_id: string,
       sg_id: string,
       body: UpdateSecurityGroup,
-      options: WriteOptions & WriteGroup = {},
+      options: WriteOptions & UpdateGroup = {},
     ): Promise<WrittenGroup> =>
-      this.#value('updateSecurityGroup', { params: { org_id, sg_id }, body, ...withForce(options) }),
-    delete: (org_id: string, sg_id: string, options: WriteOptions & DeleteGroup = {}): Promise<SecurityGroup> => {
-      const { detach, ...rest } = options;
-      return this.#value('deleteSecurityGroup', { params: { org_id, sg_id }, ...withDetach(detach), ...rest });
-    },
+      this.#value('updateSecurityGroup', { params: { org_id, sg_id }, body, ...withQuery(options) }),
+    delete: (org_id: string, sg_id: string, options: WriteOptions & DeleteGroup = {}): Promise<SecurityGroup> =>
+      this.#value('deleteSecurityGroup', { params: { org_id, sg_id }, ...withQuery(options) }),
   };
 
   /** Groups that the caller owns. */
   readonly userGroups = {
     create: (org_id: string, body: AddSecurityGroup, options: CallOptions & WriteGroup = {}): Promise<WrittenGroup> =>
-      this.#value('createUserSecurityGroup', { params: { org_id }, body, ...withForce(options) }),
+      this.#value('createUserSecurityGroup', { params: { org_id }, body, ...withQuery(options) }),
     list: (org_id: string, options: CallOptions & GroupPage = {}): Promise<readonly SecurityGroup[]> =>
       this.#list('listUserSecurityGroups', { org_id }, options),
     each: (org_id: string, options: CallOptions & GroupPage = {}): AsyncIterable<SecurityGroup> =>
@@ -389,12 +387,10 @@ export class Client {
       org_id: string,
       sg_id: string,
       body: UpdateSecurityGroup,
-      options: WriteOptions & WriteGroup = {},
+      options: WriteOptions & UpdateGroup = {},
     ): Promise<WrittenGroup> =>
-      this.#value('updateUserSecurityGroup', { params: { org_id, sg_id }, body, ...withForce(options) }),
-    delete: (org_id: string, sg_id: string, options: WriteOptions & DeleteGroup = {}): Promise<SecurityGroup> => {
-      const { detach, ...rest } = options;
-      return this.#value('deleteUserSecurityGroup', { params: { org_id, sg_id }, ...withDetach(detach), ...rest });
-    },
+      this.#value('updateUserSecurityGroup', { params: { org_id, sg_id }, body, ...withQuery(options) }),
+    delete: (org_id: string, sg_id: string, options: WriteOptions & DeleteGroup = {}): Promise<SecurityGroup> =>
+      this.#value('deleteUserSecurityGroup', { params: { org_id, sg_id }, ...withQuery(options) }),
   };
 }

@@ -38,9 +38,11 @@ export type {
   ConvergenceQuestion,
   ExplainQuestion,
   DeleteGroup,
+  MayOpen,
   Page,
   RemoveMember,
   RevisionPage,
+  UpdateGroup,
   WriteGroup,
 } from './calls.ts';
 export { systemClock, type Clock } from './clock.ts';

@@ -142,13 +142,16 @@ async function failureOf(transport: Transport, response: FetchResponse, signal: 
     message: text(body['detail']) ?? text(body['title']) ?? `the server answered ${status}`,
     status,
     errors: problemsIn(body['errors']),
-    moreErrors: Number.isSafeInteger(body['more_errors']) ? Number(body['more_errors']) : 0,
+    moreErrors: countIn(body['more_errors']),
     devices: textsIn(body['devices']),
+    moreDevices: countIn(body['more_devices']),
     enrollmentKeys: textsIn(body['enrollment_keys']),
     requestId: requestId ?? text(body['request_id']),
     retryAfter,
   });
 }
+
+const countIn = (value: unknown): number => (Number.isSafeInteger(value) ? Number(value) : 0);
 
 /** A problem's fields, or none: a proxy may answer with a page of its own, which is of no use to anybody. */
 async function problemOf(response: FetchResponse): Promise<JsonObject> {

@@ -1,13 +1,19 @@
-/** Owns the parts of options that go into the query of a write of groups. */
-import type { DeleteGroup, WriteGroup } from './calls.ts';
+/** Owns the parts of options that go into the query of a write. */
+import type { DeleteGroup, RemoveMember, WriteGroup } from './calls.ts';
 
-export const withDetach = (detach: boolean | undefined): { readonly query?: DeleteGroup } =>
-  detach === undefined ? {} : { query: { detach } };
+type Asked = DeleteGroup & RemoveMember & WriteGroup;
 
-export const withForce = <Options extends WriteGroup>({
+/** The options with those of `Asked` moved into `query`; what is not given stays absent. */
+export function withQuery<Options extends Asked>({
   force,
+  detach,
+  keep,
   ...rest
-}: Options): Omit<Options, 'force'> & { query?: WriteGroup } => ({
-  ...rest,
-  ...(force !== undefined && { query: { force } }),
-});
+}: Options): Omit<Options, keyof Asked> & { readonly query?: Asked } {
+  const query: Asked = {
+    ...(keep !== undefined && { keep }),
+    ...(force !== undefined && { force }),
+    ...(detach !== undefined && { detach }),
+  };
+  return Object.keys(query).length === 0 ? rest : { ...rest, query };
+}

@@ -36,14 +36,15 @@ let callers: readonly Api[];
 /** The organization that the callers have their roles in. */
 let home: string;
 /** Ends of a connection, one of which is a device that has an address. */
-let ends: readonly string[];
+let ends: readonly string[] = [];
 /** The audit's newest entry when all was prepared. */
 let lastPrepared: string;
 /** Ids that answers have named, newest last; of groups, devices and keys those at home. */
 const known = new Map<string, string[]>();
 
 function learn(name: string, id: unknown): void {
-  if (typeof id !== 'string' || (name === 'org_id' && id === home)) return;
+  // The device at the end of a connection is left out, lest it be deleted before a connection is explained.
+  if (typeof id !== 'string' || (name === 'org_id' && id === home) || ends.includes(id)) return;
   const ids = known.get(name) ?? [];
   known.set(name, [...ids.slice(-30), id]);
 }

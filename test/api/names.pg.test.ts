@@ -128,7 +128,7 @@ describe('groups that apply by label', () => {
     const list = { security_groups: [second.id, listed.id] };
     await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${db.id}`, list);
     expect(await groupsOf(place, db.id)).toEqual([`list ${second.id}`, `list ${listed.id}`, `label ${first.id}`]);
-    await patch(place, second.id, { applies_to: [] });
+    await patch(place, second.id, { applies_to: [] }, '?detach=true');
     expect((await groupsOf(place, plain.id))[0]).toMatch(/^default /);
     const bare = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups/${second.id}`);
     expect(bare).not.toHaveProperty('applies_to');

@@ -70,7 +70,7 @@ it('a group that applies by label is in effect where the label is, and `explain`
   await done(people.owner.run(['device', 'label', 'remove', 'app-1', 'app']));
   expect(await explain('app-1', 'db-1', 'postgres')).toContain('refused');
   expect(await done(people.owner.run(['nft', 'db-1']))).toContain('table inet service');
-  await done(people.owner.run(['group', 'edit', 'database', '--applies-to', 'none']));
+  await done(people.owner.run(['group', 'edit', 'database', '--applies-to', 'none', '--detach']));
   expect(await done(people.owner.run(['device', 'groups', 'list', 'db-1']))).toContain('it is the default group');
 });
 
@@ -141,4 +141,44 @@ it('files carry names there and back', async () => {
   });
   expect(wrong.stderr).toMatch(/stdin:3: `db`: `db` names no devices/);
   expect(wrong.stderr).toMatch(/stdin:5: `tcp 1 from device:ghost`: no device is called ghost/);
+});
+
+it('what takes the last group from a device names it, asks in a terminal, and needs --detach in a script', async () => {
+  const { owner } = people;
+  await device('db-1', '--label', 'db,prod');
+  await device('db-2', '--label', 'db');
+  await done(owner.run(['group', 'create', 'old', '--applies-to', 'label:other']));
+  const { revision } = await json(owner.run(['group', 'show', 'old', '-o', 'json']));
+  await done(owner.run(['group', 'edit', 'old', '--applies-to', 'label:db']));
+  const open = async (): Promise<readonly string[]> =>
+    (await done(owner.run(['device', 'list']))).split('\n').filter((line) => line.includes('default (default)'));
+  const policy = (name: string): string => `groups:\n  - name: ${name}\n    applies_to: [label:other]\n`;
+  const file = await owner.file('opening.yaml', policy('old'));
+  for (const [command, ...names] of [
+    [['device', 'label', 'remove', '--label', 'db', 'db'], 'db-1'],
+    [['device', 'edit', 'db-1', '--label', 'none'], 'db-1'],
+    [['group', 'edit', 'old', '--applies-to', 'none'], 'db-1', 'db-2'],
+    [['group', 'restore', 'old', String(revision), '--yes'], 'db-1', 'db-2'],
+    [['apply', file, '--yes'], 'db-1', 'db-2'],
+  ] as const) {
+    const refused = await owner.run(command);
+    expect(refused.code, command.join(' ')).toBe(5);
+    expect(refused.stderr).toContain('the default group would apply');
+    expect(refused.stderr).toContain('--detach');
+    for (const name of names) expect(refused.stderr).toContain(`${name} (`);
+  }
+  expect(await open()).toEqual([]);
+  const no = await owner.inTerminal(['group', 'edit', 'old', '--applies-to', 'none'], { typed: [[/Go on\?/, 'n\n']] });
+  expect([no.code, await open()]).toEqual([5, []]);
+  expect(no.stdout).toMatch(/default group would apply to them:\n {2}db-1 \(.*\)\n {2}db-2 /);
+  const yes = await owner.inTerminal(['device', 'label', 'remove', 'db-1', 'db'], { typed: [[/Go on\?/, 'y\n']] });
+  expect(yes.code).toBe(0);
+  expect(await open()).toHaveLength(1);
+  await done(owner.run(['device', 'label', 'add', 'db-1', 'db']));
+  // A group that takes over may stand behind the one that goes: the file as a whole opens nothing.
+  const moved = `${policy('old')}  - name: new\n    applies_to: [label:db]\n`;
+  await done(owner.run(['apply', await owner.file('moved.yaml', moved), '--yes']));
+  expect(await open()).toEqual([]);
+  await done(owner.run(['apply', await owner.file('opened.yaml', policy('new')), '--yes', '--detach']));
+  expect(await open()).toHaveLength(2);
 });

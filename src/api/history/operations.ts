@@ -1,7 +1,7 @@
 /** Owns the rows of the table of operations that are about the past (reference 4.8). */
 import { WrittenGroup } from '../group.ts';
 import { DevicePolicyState, GroupState, RestoreSecurityGroup } from './states.ts';
-import { HistoryQuery, WriteGroupQuery } from '../list.ts';
+import { HistoryQuery, UpdateGroupQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
 
 export const historyRows = {
@@ -24,11 +24,11 @@ export const historyRows = {
     subject: 'standing or deleted group',
     tag: 'security groups',
     summary: 'Make a group what it was at a revision; a deleted one comes back',
-    query: WriteGroupQuery,
+    query: UpdateGroupQuery,
     body: RestoreSecurityGroup,
     answer: WrittenGroup,
     etag: true,
     conditional: true,
-    fails: ['revision_gone', 'conflict', 'phase_limit', 'limit_reached'],
+    fails: ['revision_gone', 'conflict', 'would_open', 'phase_limit', 'limit_reached'],
   },
 } as const satisfies Readonly<Record<string, Row>>;

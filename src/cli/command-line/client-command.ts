@@ -36,6 +36,9 @@ const waitOption = new Option(
 const dryRunOption = new Option('--dry-run', 'print what would change, and change nothing');
 const yesOption = new Option('-y, --yes', 'answer yes to every question').env('RINGFENCE_YES').helpGroup(heading);
 
+export const detachOption = (): Option =>
+  new Option('--detach', 'also where no group is left on a device, so that the default group applies to it');
+
 export interface CommandSpec {
   /** Name and arguments as commander reads them: `show <group>`. */
   readonly usage: string;

@@ -1,6 +1,7 @@
 /** Owns one change made to several devices: one after the other, each told of, and what was done before a failure. */
 import type { Device } from '../../api/device.ts';
 import { allDevices, deviceName, pickDevices, pickLabelled, type Devices } from '../lookup/device.ts';
+import { writeOrAsk } from '../lookup/opening.ts';
 import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
@@ -60,7 +61,11 @@ export interface DeviceList {
 export async function changeList(
   session: Session,
   way: ListChange,
-  { args, filter }: { readonly args: readonly string[]; readonly filter: LabelFilter },
+  {
+    args,
+    filter,
+    detach,
+  }: { readonly args: readonly string[]; readonly filter: LabelFilter; readonly detach?: boolean },
   { field, what, read, isSorted, line }: DeviceList,
 ): Promise<void> {
   const { signal } = session;
@@ -84,7 +89,9 @@ export async function changeList(
         const after = isSorted ? list.toSorted() : list;
         if (after.join() === now.join()) return undefined;
         if (isDry) return { ...newest, [field]: after };
-        return client.devices.update(organization_id, id, { [field]: after }, { signal, ifMatch: revision });
+        return writeOrAsk(session, detach, (asked) =>
+          client.devices.update(organization_id, id, { [field]: after }, { signal, ifMatch: revision, ...asked }),
+        );
       },
     );
   await changeEach(session, picked, { change, line });

@@ -1,8 +1,9 @@
 /** Owns the commands about devices and the groups applied to them. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
 import type { LabelFilter, ListChange } from './change-each.ts';
-import type { DeviceFields, ListOptions } from './run.ts';
+import type { LabelOptions } from './labels.ts';
+import type { DeviceFields, EditOptions, ListOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addGroupsCommand = commandsOf(() => import('./groups.ts'));
@@ -69,7 +70,7 @@ export function addDeviceCommands(program: Command): void {
     },
     (run, session, { args: [hostname = ''], options }) => run.create(session, hostname, options),
   );
-  addCommand<DeviceFields>(
+  addCommand<EditOptions>(
     device,
     {
       usage: 'edit <device>',
@@ -79,6 +80,7 @@ export function addDeviceCommands(program: Command): void {
         new Option('--hostname <name>', 'a new host name'),
         new Option('--public-key <key>', 'a new tunnel public key'),
         ...fieldOptions(),
+        detachOption(),
       ],
       examples: ['ringfence device edit edge-1 --hostname edge-01', 'ringfence device edit edge-1 --relay yes'],
     },
@@ -139,13 +141,13 @@ export function addDeviceCommands(program: Command): void {
 
   const label = addNoun(device, 'label', 'labels, which say what a device is (set by owners)');
   const changeLabels = (way: ListChange, usage: string, summary: string, examples: readonly string[]) =>
-    addLabelCommand<LabelFilter>(
+    addLabelCommand<LabelOptions>(
       label,
       {
         usage,
         summary,
         about: `${labelForm} A label changes nothing by itself: rules and groups name it.\n\n${manyDevices}`,
-        options: [labelFilter()],
+        options: [labelFilter(), detachOption()],
         policy: true,
         dryRun: true,
         examples,

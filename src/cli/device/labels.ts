@@ -4,16 +4,20 @@ import type { Session } from '../session/session.ts';
 import { readLabels } from '../terminal/label.ts';
 import { changeList, type LabelFilter, type ListChange } from './change-each.ts';
 
+export interface LabelOptions extends LabelFilter {
+  readonly detach?: boolean;
+}
+
 export const changeLabels = (
   session: Session,
   way: ListChange,
   args: readonly string[],
-  filter: LabelFilter,
+  { detach = false, ...filter }: LabelOptions,
 ): Promise<void> =>
   changeList(
     session,
     way,
-    { args, filter },
+    { args, filter, detach },
     {
       field: 'labels',
       what: 'label',

@@ -8,10 +8,15 @@ import { agentText, packetLines, readState, stateLines, statusesOf } from './sta
 import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
+import { writeOrAsk } from '../lookup/opening.ts';
 import { groupIds } from '../lookup/group.ts';
 import { userNames } from '../lookup/member.ts';
 import { changeEach, type LabelFilter } from './change-each.ts';
 import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
+
+export interface EditOptions extends DeviceFields {
+  readonly detach?: boolean;
+}
 
 export interface DeviceFields {
   readonly hostname?: string;
@@ -200,13 +205,15 @@ async function memberId(session: Session, text: string): Promise<string> {
   return findOne('member', text, members, ({ user_id, username }) => ({ id: user_id, names: [username] })).user_id;
 }
 
-export async function edit(session: Session, text: string, options: DeviceFields): Promise<void> {
+export async function edit(session: Session, text: string, options: EditOptions): Promise<void> {
   const body = wireFields(options);
   if (Object.keys(body).length === 0)
     throw usageError('nothing to change: give a field, like --hostname; --help lists them');
   const client = await session.client();
   const { id, organization_id } = await findDevice(session, text);
-  const device = await client.devices.update(organization_id, id, body, { signal: session.signal });
+  const device = await writeOrAsk(session, options.detach, (asked) =>
+    client.devices.update(organization_id, id, body, { signal: session.signal, ...asked }),
+  );
   await printChange(session, 'Changed', device);
 }
 

@@ -1,6 +1,6 @@
 /** Owns the commands about security groups and their rules. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
 import type { EditOptions } from './edit.ts';
 import type { NewGroup, RuleOptions } from './run.ts';
 
@@ -82,6 +82,7 @@ export function addGroupCommands(program: Command): void {
         new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
         repeated('--applies-to <devices>', 'devices that have it without naming it; `none` for none'),
         forceOption(),
+        detachOption(),
       ],
       examples: [
         'ringfence group edit web',

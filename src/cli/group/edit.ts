@@ -16,6 +16,7 @@ import { pathText, problemLine, readOrRefuse, readWritten } from './written-grou
 import { readOneInput } from '../terminal/input-file.ts';
 import { toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
+import { writeOrAsk } from '../lookup/opening.ts';
 import { findGroup } from '../lookup/group.ts';
 import { printChange, readSelectors, updateGroup } from './run.ts';
 
@@ -25,6 +26,7 @@ export interface EditOptions {
   readonly file?: string;
   readonly appliesTo?: readonly string[];
   readonly force?: boolean;
+  readonly detach?: boolean;
 }
 
 export async function edit(session: Session, text: string, options: EditOptions): Promise<void> {
@@ -38,25 +40,25 @@ export async function edit(session: Session, text: string, options: EditOptions)
     ...(name !== undefined && { group_name: name }),
     ...(description !== undefined && { group_description: description }),
   };
-  return write(session, group, body, { force: options.force === true });
+  return write(session, group, body, options);
 }
 
 async function write(
   session: Session,
   group: SecurityGroup,
   body: GroupInput,
-  { force }: { readonly force: boolean },
+  { force, detach }: Pick<EditOptions, 'force' | 'detach'>,
 ): Promise<void> {
   const { signal } = session;
   const news = differing(group, body);
   if (Object.keys(news).length === 0) return session.say('Nothing to change: it is so already.');
   sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...news } });
-  const changed = await updateGroup(await session.client(), group, news, {
-    signal,
-    ifMatch: group.revision,
-    ...(force && { force }),
-  });
+  const client = await session.client();
+  const options = { signal, ifMatch: group.revision, ...(force === true && { force }) };
+  const changed = await writeOrAsk(session, detach, (asked) =>
+    updateGroup(client, group, news, { ...options, ...asked }),
+  );
   return printChange(session, 'Changed', changed);
 }
 
@@ -135,7 +137,7 @@ async function tryOut(session: Session, group: SecurityGroup, text: string): Pro
     }
     const { group: body, problems } = readWritten(value, 'update', await namesFor(session, [value]));
     if (problems.length > 0) return problems.map((problem) => problemLine(problem, pathText(problem.path)));
-    await write(session, group, { inbound_rules: [], outbound_rules: [], applies_to: [], ...body }, { force: false });
+    await write(session, group, { inbound_rules: [], outbound_rules: [], applies_to: [], ...body }, {});
     return undefined;
   } catch (error) {
     if (error instanceof CliError && error.exit === 'usage') return [error.message, ...error.details];

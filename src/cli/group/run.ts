@@ -1,6 +1,6 @@
 /** Owns what the group commands do, besides editing in an editor. */
 import type { SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../../api/group.ts';
-import type { WriteGroup } from '../../client/calls.ts';
+import type { UpdateGroup } from '../../client/calls.ts';
 import type { Client, WriteOptions } from '../../client/http.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
@@ -162,7 +162,7 @@ export const updateGroup = (
   client: Client,
   { org_id, id, user_id }: SecurityGroup,
   body: UpdateSecurityGroup,
-  options: WriteOptions & WriteGroup,
+  options: WriteOptions & UpdateGroup,
 ): Promise<WrittenGroup> =>
   (user_id === undefined ? client.groups : client.userGroups).update(org_id, id, body, options);
 

@@ -1,6 +1,6 @@
 /** Owns the commands about the past: what groups and devices were, who changed what, and the way back. */
 import { Option, type Command } from 'commander';
-import { commandsOf } from '../command-line/client-command.ts';
+import { commandsOf, detachOption } from '../command-line/client-command.ts';
 import { forceOption } from '../group/command.ts';
 import type { LogOptions } from './log.ts';
 import type { HistoryOptions, RestoreOptions } from './run.ts';
@@ -50,7 +50,7 @@ export function addGroupHistoryCommands(program: Command): void {
       about: 'The old state becomes a new one: nothing is lost, and the way forward is another restore.',
       destructive: true,
       policy: true,
-      options: [forceOption()],
+      options: [forceOption(), detachOption()],
       dryRun: true,
       examples: ['ringfence group restore web 120', 'ringfence group restore web 120 --yes --wait'],
     },

@@ -3,6 +3,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicyState, GroupState } from '../../api/history/states.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allGroups, pickGroup } from '../lookup/group.ts';
+import { writeOrAsk } from '../lookup/opening.ts';
 import { allDevices, findDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -146,6 +147,7 @@ export async function groupDiff(session: Session, text: string, from?: string, t
 
 export interface RestoreOptions {
   readonly force?: boolean;
+  readonly detach?: boolean;
 }
 
 export async function restore(
@@ -167,11 +169,14 @@ export async function restore(
   for (const [sign, line] of lines) session.say(`  ${sign} ${line}`);
   const question = `Make group ${visible(name)} what it was at revision ${revision}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const group = await client.history.restore(organization, id, revision, {
-    signal,
-    ...(now === undefined ? {} : { ifMatch: now.revision }),
-    ...(options.force === true && { force: true }),
-  });
+  const group = await writeOrAsk(session, options.detach, (asked) =>
+    client.history.restore(organization, id, revision, {
+      signal,
+      ...(now === undefined ? {} : { ifMatch: now.revision }),
+      ...(options.force === true && { force: true }),
+      ...asked,
+    }),
+  );
   await session.print({
     data: group,
     ids: [group.id],

@@ -1,6 +1,6 @@
 /** Owns the commands about members of an organization. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, detachOption } from '../command-line/client-command.ts';
 import type { RemoveOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
@@ -44,7 +44,7 @@ export function addMemberCommands(program: Command): void {
       destructive: true,
       options: [
         new Option('--keep-devices', "take the member's devices over instead of deleting them"),
-        new Option('--detach', 'go on where a device is left with the default group'),
+        detachOption(),
       ],
       examples: [
         'ringfence member remove ada',

@@ -2,6 +2,7 @@
 import type { Member, RemovedMember } from '../../api/organization.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { writeOrAsk } from '../lookup/opening.ts';
 import { couldMean, findOne, isPartOfId, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -115,11 +116,13 @@ export async function remove(session: Session, text: string, { keepDevices, deta
       ? `Remove ${username} with all groups of ${username} in the organization, and take the devices over?`
       : `Remove ${username}, with all devices and groups of ${username} in the organization?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const member = await client.members.remove(organization, user_id, {
-    ...(keepDevices === true && { keep: 'devices' }),
-    ...(detach === true && { detach }),
-    signal: session.signal,
-  });
+  const member = await writeOrAsk(session, detach, (asked) =>
+    client.members.remove(organization, user_id, {
+      ...(keepDevices === true && { keep: 'devices' }),
+      ...asked,
+      signal: session.signal,
+    }),
+  );
   if (member.revision !== undefined) session.noteWritten(member.revision);
   return session.print({
     data: member,

@@ -2,6 +2,7 @@
 import type { Client } from '../../client/http.ts';
 import type { WrittenGroup } from '../../api/group.ts';
 import { sayWarnings, updateGroup } from '../group/run.ts';
+import { wouldOpen, writeOrAsk, type Detach } from '../lookup/opening.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import type { GroupReference, Step } from './plan.ts';
@@ -9,6 +10,7 @@ import { countSteps, planFiles, report, stepLines, type FileOptions } from './pl
 
 export interface ApplyOptions extends FileOptions {
   readonly force?: boolean;
+  readonly detach?: boolean;
 }
 
 /** What steps are taken with. */
@@ -44,27 +46,54 @@ async function ask(session: Session, steps: readonly Step[]): Promise<boolean> {
 }
 
 /** Ctrl-C takes effect between two steps, never in the middle of one. */
-async function perform(session: Session, steps: readonly Step[], { force }: ApplyOptions): Promise<void> {
+async function perform(session: Session, steps: readonly Step[], { force, detach }: ApplyOptions): Promise<void> {
   const made = new Map<string, string>();
   const client = await session.client();
   const organization = await session.organization();
   const means: Means = { client, organization, made, force: force === true ? { force } : {} };
-  for (const [index, step] of steps.entries()) {
+  let count = 0;
+  const take = async (step: Step, asked: Detach): Promise<void> => {
+    session.signal.throwIfAborted();
+    const group = await takeStep(means, step, asked);
+    count += 1;
+    if (step.kind === 'group' && step.action !== 'delete') sayWarnings(session, group);
+    if (step.kind === 'group' && step.action === 'create') made.set(`${step.scope} ${step.name}`, group.id);
+  };
+  try {
+    // The step that gives a device another group may come after the one that takes its last: such steps are tried again.
+    let left = await takeSafe(steps, take);
+    for (let before = steps.length; left.length > 0 && left.length < before;) {
+      before = left.length;
+      left = await takeSafe(left, take);
+    }
+    for (const step of left) await writeOrAsk(session, detach, (asked) => take(step, asked));
+  } catch (error) {
+    session.terminal.note(`${count} of ${steps.length} changes were made; applying again makes the rest.`);
+    throw error;
+  }
+}
+
+/** Takes the steps that open no device, and gives back the others. */
+async function takeSafe(
+  steps: readonly Step[],
+  take: (step: Step, asked: Detach) => Promise<void>,
+): Promise<readonly Step[]> {
+  const left: Step[] = [];
+  for (const step of steps) {
     try {
-      session.signal.throwIfAborted();
-      const group = await takeStep(means, step);
-      if (step.kind === 'group' && step.action !== 'delete') sayWarnings(session, group);
-      if (step.kind === 'group' && step.action === 'create') made.set(`${step.scope} ${step.name}`, group.id);
+      await take(step, {});
     } catch (error) {
-      session.terminal.note(`${index} of ${steps.length} changes were made; applying again makes the rest.`);
-      throw error;
+      if (!wouldOpen(error)) throw error;
+      left.push(step);
     }
   }
+  return left;
 }
 
 function takeStep(
   { client, organization, made, force }: Means,
   step: Step,
+  asked: Detach,
 ): Promise<{ readonly id: string } & Pick<WrittenGroup, 'warnings'>> {
   switch (step.action) {
     case 'create':
@@ -75,13 +104,13 @@ function takeStep(
     }
     case 'update': {
       if (step.kind === 'group')
-        return updateGroup(client, step.group, step.body, { ifMatch: step.group.revision, ...force });
+        return updateGroup(client, step.group, step.body, { ifMatch: step.group.revision, ...force, ...asked });
       const { organization_id, id, revision } = step.device;
       const body = {
         ...(step.groups && { security_groups: step.groups.map((group) => idOf(group, made)) }),
         ...(step.labels && { labels: step.labels }),
       };
-      return client.devices.update(organization_id, id, body, { ifMatch: revision });
+      return client.devices.update(organization_id, id, body, { ifMatch: revision, ...asked });
     }
     default:
       return step satisfies never;

@@ -5,7 +5,7 @@ import type { ExplainOptions } from './explain-ends.ts';
 import type { NftOptions } from './nft.ts';
 import type { ApplyOptions } from './apply.ts';
 import type { ExportOptions } from './export.ts';
-import { commandsOf, repeated } from '../command-line/client-command.ts';
+import { commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
 import { forceOption } from '../group/command.ts';
 
 const addApply = commandsOf(() => import('./apply.ts'));
@@ -32,8 +32,8 @@ export function addPolicyCommands(program: Command): void {
       usage: 'apply [files...]',
       policy: true,
       summary: 'change groups and devices to match policy files',
-      about: `${fileFormat}\n\nShows what would change and asks before it writes. In a script, where nobody can answer, it writes only with --yes.`,
-      options: [...fileOptions(), forceOption()],
+      about: `${fileFormat}\n\nShows what would change and asks before it writes. In a script, where nobody can answer, it writes only with --yes. What would take the last group from a device comes last; if it still would, it is asked for, and in a script needs --detach.`,
+      options: [...fileOptions(), forceOption(), detachOption()],
       dryRun: true,
       destructive: true,
       examples: [

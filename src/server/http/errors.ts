@@ -12,6 +12,8 @@ interface Extras {
   /** How many problems there are besides those in `errors`. */
   readonly more?: number;
   readonly devices?: readonly DeviceId[];
+  /** How many devices there are besides those in `devices`. */
+  readonly moreDevices?: number;
   readonly enrollment_keys?: readonly EnrollmentKeyId[];
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
@@ -115,14 +117,17 @@ const listedHolders = 1000;
 
 type NamedDevices = readonly { readonly id: DeviceId; readonly hostname: string }[];
 
-const sentence = (holders: readonly { readonly id: string; readonly name: string }[]): string => {
+const sentence = (holders: readonly { readonly id: string; readonly name: string }[], more = 0): string => {
   const named = holders.slice(0, namedHolders).map(({ id, name }) => (name === '' ? id : `${name} (${id})`));
-  const rest = holders.length - named.length;
+  const rest = holders.length - named.length + more;
   return `${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 };
 
-function nameDevices(devices: NamedDevices): string {
-  return sentence(devices.map(({ id, hostname }) => ({ id, name: hostname })));
+function nameDevices(devices: NamedDevices, more = 0): string {
+  return sentence(
+    devices.map(({ id, hostname }) => ({ id, name: hostname })),
+    more,
+  );
 }
 
 const listDevices = (devices: NamedDevices): Extras => ({
@@ -141,12 +146,12 @@ function inUse({ devices, enrollment_keys }: Extract<StoreProblem, { readonly co
   });
 }
 
-const wouldOpen = (devices: NamedDevices): HttpError =>
+const wouldOpen = ({ devices, more }: Extract<StoreProblem, { readonly code: 'would_open' }>): HttpError =>
   new HttpError(
     'would_open',
-    `Without the member's groups, the default group would apply to ${nameDevices(devices)}. ` +
-      'Give them other groups first, or go on with ?detach=true.',
-    listDevices(devices),
+    `This would leave ${nameDevices(devices, more)} without a group, and the default group would apply. ` +
+      'Apply another group first, or go on with ?detach=true.',
+    { ...listDevices(devices), moreDevices: more },
   );
 
 const later = (seconds: number): Extras => ({ headers: { 'Retry-After': String(seconds) } });
@@ -219,7 +224,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         'The last owner cannot leave, be removed or become a member: make somebody else an owner first, or delete the organization.',
       );
     case 'would_open':
-      return wouldOpen(problem.devices);
+      return wouldOpen(problem);
     case 'revision_ahead':
       return revisionAhead('/revision', problem.head);
     case 'revision_gone':
@@ -331,7 +336,7 @@ export function toHttpError(error: unknown): HttpError {
 /** The body of the answer. */
 export function problemBody(error: HttpError, request: { readonly path: string; readonly id: string }): ProblemBody {
   const [status, title] = errors[error.code];
-  const { errors: problems, more = 0, devices, enrollment_keys } = error.extras;
+  const { errors: problems, more = 0, devices, moreDevices = 0, enrollment_keys } = error.extras;
   return {
     type: problemType(error.code),
     title,
@@ -343,6 +348,7 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     ...(problems === undefined ? {} : { errors: problems }),
     ...(more === 0 ? {} : { more_errors: more }),
     ...(devices === undefined ? {} : { devices }),
+    ...(moreDevices === 0 ? {} : { more_devices: moreDevices }),
     ...(enrollment_keys === undefined ? {} : { enrollment_keys }),
   };
 }

@@ -141,7 +141,8 @@ const update: Handler<'updateDevice'> = async (call, { store, limits }) => {
     ...(security_groups === undefined ? {} : { security_groups: security_groups.map(parseGroupId) }),
   };
   const expected = expectedRevision(call.ifMatch, now.revision);
-  return stored(await store.devices.update(org_id, call.by, device_id, patch, expected));
+  const options = { ...expected, detach: call.query.detach };
+  return stored(await store.devices.update(org_id, call.by, device_id, patch, options));
 };
 
 const remove: Handler<'deleteDevice'> = async (call, { store }) => {

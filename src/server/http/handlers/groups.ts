@@ -135,8 +135,8 @@ const update: Handler<Update> = async (call, services) => {
   const now = groupOf(call);
   const { org_id, sg_id } = call.params;
   const { guardrail: _fixed, ...patch } = readWrite(call, services, now);
-  const expected = expectedRevision(call.ifMatch, now.revision);
-  const writing = services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, expected);
+  const options = { ...expectedRevision(call.ifMatch, now.revision), detach: call.query.detach };
+  const writing = services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, options);
   const group = await written(writing, (unknown) => readGroupBody(call, services, now, unknown));
   return withWarnings(services.store, org_id, group);
 };

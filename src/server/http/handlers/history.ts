@@ -71,7 +71,7 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   const owner = ownerOf(call);
   if (group !== undefined) {
     const { guardrail: _fixed, ...patch } = readGroupBody(typed, services, group);
-    const options = { ...expected, restores: true };
+    const options = { ...expected, restores: true, detach: call.query.detach };
     return withWarnings(store, org_id, await store.groups.update(org_id, call.by, owner, sg_id, patch, options));
   }
   if (deletedGroup?.record.is_default === true) {

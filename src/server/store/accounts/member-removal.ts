@@ -9,9 +9,9 @@ import {
   type UserId,
 } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
-import { refuse } from '../contract/errors.ts';
 import type { RemoveMember } from '../contract/members.ts';
 import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
+import { refuseOpened } from '../devices/opening.ts';
 import { findOpened, handOver, handOverTokens, unlinkMemberGroups } from '../devices/hand-over.ts';
 import { deleteMemberGroups } from '../groups/statements.ts';
 import { statement } from '../postgres/sql.ts';
@@ -51,11 +51,7 @@ async function keepDevices(
   { tx, org }: Locked,
   { by, user, detach = false }: Removal,
 ): Promise<readonly Row[]> {
-  const opened = await tx.run(findOpened, [org, user]);
-  if (opened.length > 0 && !detach) {
-    const devices = opened.map(({ id, hostname }) => ({ id: parseDeviceId(id), hostname }));
-    return refuse({ code: 'would_open', devices });
-  }
+  if (!detach) refuseOpened(await tx.run(findOpened, [org, user]));
   const kept = await tx.run(handOver, [org, user, by.user_id, now(context)]);
   await tx.run(unlinkMemberGroups, [org, user]);
   await tx.run(handOverTokens, [kept.map(({ id }) => id), by.user_id]);

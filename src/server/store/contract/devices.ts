@@ -23,6 +23,11 @@ export interface NewDevice {
 
 export type DevicePatch = Partial<DeviceFields> & { readonly security_groups?: readonly GroupId[] };
 
+export interface UpdateDeviceOptions extends Expected {
+  /** Also where new labels leave the device with no group, so that the default group applies to it (`would_open` otherwise). */
+  readonly detach?: boolean | undefined;
+}
+
 /**
  * Labels, and of a device that has labels the addresses, are an owner's to change: `labels_by_owner`, `address_by_owner`. What stands already may
  * be said again by anybody who may change the device.
@@ -38,7 +43,7 @@ export interface Devices {
     by: Actor,
     id: DeviceId,
     patch: DevicePatch,
-    options?: Expected,
+    options?: UpdateDeviceOptions,
   ): Promise<Stored<DeviceRecord>>;
   /** Its tokens go with it. */
   delete(org: OrganizationId, by: Actor, id: DeviceId, options?: Expected): Promise<Stored<DeviceRecord>>;

@@ -49,8 +49,12 @@ export type StoreProblem =
   | { readonly code: 'group_list_invalid'; readonly problems: readonly GroupListProblem[] }
   /** An organization always has an owner. */
   | { readonly code: 'last_owner' }
-  /** These devices would be left with the default group. */
-  | { readonly code: 'would_open'; readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[] }
+  /** These devices, and so many more, would be left with the default group. */
+  | {
+      readonly code: 'would_open';
+      readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[];
+      readonly more: number;
+    }
   /** It was asked for too often: try again after so many seconds. */
   | { readonly code: 'too_often'; readonly seconds: number }
   /** There are as many as there may be. */

@@ -52,14 +52,17 @@ export interface Groups {
   find(org: OrganizationId, ids: readonly GroupId[]): Promise<readonly Stored<GroupRecord>[]>;
   /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
   create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<SavedGroup>;
-  /** `not_found` unless the group belongs to `owner`. `restores`: the patch is what the group was once. */
+  /**
+   * `not_found` unless the group belongs to `owner`. `would_open` where a device that has the group by label would have none, unless `detach`.
+   * `restores`: the patch is what the group was once.
+   */
   update(
     org: OrganizationId,
     by: Actor,
     owner: GroupOwner,
     id: GroupId,
     patch: GroupPatch,
-    options?: Expected & { readonly restores?: boolean },
+    options?: Expected & { readonly restores?: boolean; readonly detach?: boolean | undefined },
   ): Promise<SavedGroup>;
   /**
    * Brings a deleted group back under its id, as it was once. `group_exists` when there is one.

@@ -14,6 +14,6 @@ export const listApplied = statement<{ group_id: string; by: AppliedGroup['by'] 
      FROM device d JOIN security_groups g ON g.id IN ${groupsByLabel('d')} AND g.id <> ALL (d.security_groups)
      UNION ALL
      SELECT g.id, 'default', 5, 0 FROM device d JOIN security_groups g ON g.org_id = $1 AND g.is_default
-     WHERE d.security_groups = '{}' AND NOT ${isReplacedByLabel('d')}
+     WHERE d.security_groups = '{}' AND NOT ${isReplacedByLabel('d.labels')}
    ) AS applied ORDER BY part, place, group_id`,
 );

@@ -2,9 +2,8 @@
 import { createHash } from 'node:crypto';
 import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
-import type { DevicePatch, Devices, NewDevice } from '../contract/devices.ts';
+import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOptions } from '../contract/devices.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
-import type { Expected } from '../contract/page.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
 import { quickItem, subjectOf } from '../write/audit-entry.ts';
@@ -58,7 +57,14 @@ function newItem(context: Context, org: string, by: Actor, { user_id, fields, to
   return asItem(context.newId(), fieldItem(fields), rest, quickItem(context, by.audit));
 }
 
-function patchItem(context: Context, org: string, by: Actor, id: string, patch: DevicePatch, options: Expected): Item {
+function patchItem(
+  context: Context,
+  org: string,
+  by: Actor,
+  id: string,
+  patch: DevicePatch,
+  options: UpdateOptions,
+): Item {
   const rest = {
     expected: options.if_match ?? null,
     prefix_given: patch.child_prefix !== undefined,
@@ -66,6 +72,7 @@ function patchItem(context: Context, org: string, by: Actor, id: string, patch: 
     at: now(context),
     actor: by.user_id,
     most_ranges: patch.labels === undefined ? null : context.quotas.device_ranges,
+    detach: options.detach ?? null,
   };
   return asItem(id, fieldItem(patch), rest, quickItem(context, by.audit));
 }
@@ -218,9 +225,12 @@ export function devicesIn(context: Context): Devices {
       const write = careful(async (tx) => {
         const [old] = await tx.run(sql.getDevice, [org, id]);
         const { user_id: user, security_groups: oldList = [] } = old ?? {};
+        // The ranges are counted after the write.
+        const counted = { ...item, most_ranges: null };
+        const operation = patch.labels === undefined ? sql.updateDevice : sql.updateLabels;
         if (list !== undefined)
-          return writeList(context, { tx, org }, { operation: sql.updateDevice, item, user, list, oldList, by });
-        const device = read(await runOne(tx, org, sql.updateDevice, item));
+          return writeList(context, { tx, org }, { operation, item: counted, user, list, oldList, by });
+        const device = read(await runOne(tx, org, operation, counted));
         await checkRanges(context, { tx, org }, id);
         return device;
       });

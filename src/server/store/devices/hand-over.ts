@@ -1,4 +1,5 @@
 /** Owns the SQL that hands a member's devices to somebody else: another user, and no group that only the member could apply. */
+import { selectOpened, type OpenedRow } from './opening.ts';
 import { isReplacedByLabel } from './selectors.ts';
 import { statement } from '../postgres/sql.ts';
 import { keepStates } from '../write/history.ts';
@@ -13,10 +14,11 @@ const remaining = `ARRAY(
   WHERE g.user_id IS DISTINCT FROM $2::uuid ORDER BY l.n)`;
 
 /** The devices to which the default group would apply once they are handed over. Values: organization, user. */
-export const findOpened = statement<{ id: string; hostname: string }>(
+export const findOpened = statement<OpenedRow>(
   'find_opened_devices',
-  `SELECT d.id, d.hostname FROM devices d
-   WHERE d.org_id = $1 AND d.user_id = $2 AND d.security_groups <> '{}' AND ${remaining} = '{}' AND NOT ${isReplacedByLabel('d')} ORDER BY d.id`,
+  selectOpened(
+    `d.user_id = $2 AND d.security_groups <> '{}' AND ${remaining} = '{}' AND NOT ${isReplacedByLabel('d.labels')}`,
+  ),
 );
 
 /** Careful. Values: organization, user, the new user, now. */

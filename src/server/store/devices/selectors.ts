@@ -9,10 +9,10 @@ export const hasByLabel = (device: string, group: string): string =>
 export const groupsByLabel = (device: string): string =>
   `(SELECT s.group_id FROM group_selectors s WHERE s.org_id = $1 AND ${device}.labels @> s.labels)`;
 
-/** Whether a device has a group by label that takes the place of the default group. */
-export const isReplacedByLabel = (device: string): string =>
+/** Whether a device with these labels has a group by label that takes the place of the default group. */
+export const isReplacedByLabel = (labels: string): string =>
   `EXISTS (SELECT FROM group_selectors s JOIN security_groups l ON l.id = s.group_id
-     WHERE s.org_id = $1 AND ${device}.labels @> s.labels AND l.guardrail IS NULL)`;
+     WHERE s.org_id = $1 AND ${labels} @> s.labels AND l.guardrail IS NULL)`;
 
 /** Inserts the selectors of the groups in `from` (`id`, `org_id`, `applies_to`). */
 export const keepSelectors = (from: string): string =>

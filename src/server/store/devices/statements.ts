@@ -7,6 +7,7 @@ import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/r
 import { deviceBody, identityBody, identityColumns } from './body.ts';
 import { fieldColumns, fields, fieldsOf, policyColumns } from './fields.ts';
 import { identityIfChanged, keepIdentities } from './identity.ts';
+import { opensByLabels } from './opening.ts';
 import { mostRangesOf } from './ranges.ts';
 
 interface BodyRow {
@@ -174,13 +175,15 @@ const identityUpdate: Identity = {
 export const updateDevice = deviceUpdate('update_device', identityUpdate);
 
 /**
- * The same, where labels are given: they may give the device more groups. It is refused with `too_many_device_ranges` where these could have more ranges than
- * the device may have, whether they do or not: then the write is to be done with more thought.
+ * The same, where labels are given. They may take the last group from the device, which is refused unless `detach` is given. They may also give it
+ * more groups: the write is refused with `too_many_device_ranges` where these could have more ranges than `most_ranges`, whether they do or
+ * not. Then it is to be done with more thought, and without `most_ranges`.
  */
 export const updateLabels = deviceUpdate('update_labels', {
   ...identityUpdate,
-  columns: { most_ranges: 'integer' },
+  columns: { most_ranges: 'integer', detach: 'boolean' },
   refusals: `${identityUpdate.refusals}
+    WHEN n.detach IS NOT TRUE AND ${isChanged('labels')} AND ${opensByLabels({ oldLabels: 'd.labels', newLabels: patchedOf('labels'), newList: patchedList })} THEN 'would_open'
     WHEN ${isChanged('labels')} AND ${mostRangesOf('d')} > n.most_ranges THEN 'too_many_device_ranges'`,
 });
 

@@ -16,6 +16,7 @@ import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { careful } from '../write/writer.ts';
 import { makeDefaultGroup } from './default-group.ts';
+import { refuseLeftBySelectors } from '../devices/opening.ts';
 import { findOverfull } from '../devices/ranges.ts';
 import { findByLabel, findForbids, findUnknown, getForbids } from '../devices/selectors.ts';
 import * as sql from './statements.ts';
@@ -74,7 +75,7 @@ function refuseApplication(
 }
 
 /** Takes a group off every device that holds it, each with a revision of its own. */
-async function detach(
+async function takeOff(
   context: Context,
   { tx, org }: Locked,
   by: Actor,
@@ -142,7 +143,7 @@ async function remove(
       enrollment_keys: keys.map((key) => ({ id: parseEnrollmentKeyId(key.id), name: key.name })),
     });
   }
-  await detach(context, locked, by, id, holders);
+  await takeOff(context, locked, by, id, holders);
   // Without the group a key would admit devices that nothing closes: it ends with the group.
   if (keys.length > 0) await tx.run(sql.endKeys, [org, keys.map((key) => key.id)]);
   const [gone] = await tx.run(sql.deleteGroup, [org, id, by.user_id, now(context)]);
@@ -172,13 +173,15 @@ interface NamedUpdate {
   /** The devices that the new rules name, and that have to be there. */
   readonly named: ReadonlySet<string>;
   readonly patch: GroupPatch;
+  /** Also where devices are left with the default group. */
+  readonly detach: boolean;
 }
 
 /** An update that names devices, or changes which devices have the group. */
 async function updateNamed(
   context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
-  { id, item, named, patch }: NamedUpdate,
+  { id, item, named, patch, detach }: NamedUpdate,
 ): Promise<SavedGroup> {
   const { tx, org } = locked;
   const [old] = await tx.run(sql.findGroup, [org, id]);
@@ -192,6 +195,9 @@ async function updateNamed(
   );
   const group = readWritten(await runOne(tx, org, sql.updateGroupSelectors, item), context);
   await checkDevices(locked, id, context.quotas.device_ranges);
+  // A guardrail does not replace the default group: without it no device opens.
+  if (patch.applies_to !== undefined && old?.guardrail === null && !detach)
+    await refuseLeftBySelectors(locked, old.applies_to);
   return group;
 }
 
@@ -263,7 +269,8 @@ export function groupsIn(context: Context): Groups {
       if (named.size > 0 || patch.applies_to !== undefined) {
         // Of a state that stood, a device that is gone is named by it still, and matches nobody.
         const needed = options.restores === true ? new Set<string>() : named;
-        const write = careful((tx) => updateNamed(context, { tx, org }, { item, named: needed, patch, id }));
+        const detach = options.detach === true;
+        const write = careful((tx) => updateNamed(context, { tx, org }, { item, named: needed, patch, id, detach }));
         return writer.write(org, write);
       }
       // One device may hold several groups that grow: each counts what the others before it left.

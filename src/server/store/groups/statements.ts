@@ -158,9 +158,10 @@ export const findGroup = statement<{
   revision: number;
   inbound_rules: string;
   outbound_rules: string;
+  applies_to: string;
 }>(
   'find_group',
-  `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
+  `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules, applies_to FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
 );
 
 /** Careful. Values: group. */

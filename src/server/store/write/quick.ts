@@ -5,11 +5,12 @@
  * that is alone, and with `n` as the rows of a JSON array, which costs a fraction per write for those that came together.
  * Either form reads what it needs as `seen`, refuses or accepts each row, takes as many revisions as it accepted and writes.
  */
+import { parseDeviceId } from '../../../policy/ids.ts';
 import { quickColumns, quickEntries } from './audit-entry.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
-import type { Stored } from '../contract/records.ts';
+import type { DeviceRecord, Stored } from '../contract/records.ts';
 import { entryColumns, entryOf, type EntryRow } from './log-entry.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
@@ -31,6 +32,7 @@ export interface QuickRow extends LoggedRow {
     | 'too_many_device_ranges'
     | 'too_many_ranges'
     | 'unchanged'
+    | 'would_open'
     | null;
   /** The revision that stood, for refusals that tell it. */
   readonly standing: number | null;
@@ -196,6 +198,10 @@ export function readRow<T>(row: QuickRow, what: 'device' | 'group', quotas: Quot
     case 'too_many_device_ranges':
       // Which devices, its caller finds out.
       throw new StoreError({ code: 'too_many_device_ranges', limit: quotas.device_ranges, devices: [] });
+    case 'would_open': {
+      const { hostname } = JSON.parse(withRevision(body ?? '', standing ?? 0)) as DeviceRecord;
+      throw new StoreError({ code: 'would_open', devices: [{ id: parseDeviceId(id), hostname }], more: 0 });
+    }
     case 'not_a_member':
     case 'public_key_taken':
     case 'labels_by_owner':

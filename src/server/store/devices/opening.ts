@@ -1,0 +1,55 @@
+/** Owns which devices a write would leave with the default group: no device opens unasked (reference 1.3 (5)). */
+import { parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
+import { refuse } from '../contract/errors.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Locked } from '../write/transaction.ts';
+import { isReplacedByLabel } from './selectors.ts';
+
+/** An answer names at most this many devices, and says how many more there are (reference 8 (7)). */
+const mostNamed = 100;
+
+export interface OpenedRow {
+  readonly id: string;
+  readonly hostname: string;
+  /** How many devices there are in all. */
+  readonly total: number;
+}
+
+/** A query for the devices `d` of organization `$1` that match this condition, as `refuseOpened` takes them. */
+export const selectOpened = (where: string): string =>
+  `SELECT d.id, d.hostname, count(*) OVER () AS total FROM devices d WHERE d.org_id = $1 AND ${where} ORDER BY d.id LIMIT ${mostNamed}`;
+
+/** Throws `would_open` where there are any. */
+export function refuseOpened(rows: readonly OpenedRow[]): void {
+  const [first] = rows;
+  if (first === undefined) return;
+  const devices: { readonly id: DeviceId; readonly hostname: string }[] = rows.map(({ id, hostname }) => ({
+    id: parseDeviceId(id),
+    hostname,
+  }));
+  refuse({ code: 'would_open', devices, more: first.total - devices.length });
+}
+
+/**
+ * Whether a change of labels takes the last group from a device: it had one by label, and then has none by label or list. A write that only
+ * empties the device's own list asks for that, and is not meant here.
+ */
+export const opensByLabels = (change: {
+  readonly oldLabels: string;
+  readonly newLabels: string;
+  readonly newList: string;
+}): string =>
+  `${change.newList} = '{}' AND ${isReplacedByLabel(change.oldLabels)} AND NOT ${isReplacedByLabel(change.newLabels)}`;
+
+/** The devices that these selectors named and that have no group any more. Values: organization, selectors as JSON. */
+const findLeftBySelectors = statement<OpenedRow>(
+  'find_devices_left_by_selectors',
+  `WITH selectors AS MATERIALIZED (
+     SELECT ARRAY(SELECT json_array_elements_text(s.selector -> 'labels')) AS labels FROM json_array_elements($2::json) AS s (selector))
+   ${selectOpened(`d.security_groups = '{}' AND EXISTS (SELECT FROM selectors s WHERE d.labels @> s.labels) AND NOT ${isReplacedByLabel('d.labels')}`)}`,
+);
+
+/** Judged after the write, under the organization's lock: the caller takes the write back where this throws. */
+export async function refuseLeftBySelectors({ tx, org }: Pick<Locked, 'tx' | 'org'>, selectors: string): Promise<void> {
+  refuseOpened(await tx.run(findLeftBySelectors, [org, selectors]));
+}
