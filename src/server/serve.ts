@@ -13,6 +13,7 @@ import { openDatabase, type Database } from './database/supervise.ts';
 import { buildApp } from './http/app.ts';
 import { requestLimitsOf } from './http/guard/request-limits.ts';
 import { bodyLimitsOf } from './http/request/body.ts';
+import { bodyMemoryLimitsOf } from './http/request/body-memory.ts';
 import { acceptQueue, Gate } from './http/listener/gate.ts';
 import { databaseChecks, Health } from './http/pages/health.ts';
 import type { Log } from './http/observe/log.ts';
@@ -353,6 +354,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       health,
       requestLimits: requestLimitsOf(config),
       bodyLimits: bodyLimitsOf(config),
+      bodyMemory: bodyMemoryLimitsOf(config),
       answerTimeoutMs: config.answerTimeout * 1000,
       stream: streamHandler({ hub: watch.hub, clock }),
     });

@@ -3,6 +3,7 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { signInPaths } from '../../api/sign-in.ts';
 import type { Authenticate } from '../identity/authenticate.ts';
 import { takeBodies, type BodyLimits } from './request/body.ts';
+import { BodyMemory, type BodyMemoryLimits } from './request/body-memory.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
 import { commonHeaders } from './headers.ts';
@@ -34,6 +35,7 @@ export interface AppOptions {
   readonly health: Health;
   readonly requestLimits: RequestLimitOptions;
   readonly bodyLimits: BodyLimits;
+  readonly bodyMemory: BodyMemoryLimits;
   /** How long the database may take to answer a request. */
   readonly answerTimeoutMs: number;
   readonly stream: StreamHandler;
@@ -132,9 +134,9 @@ export function buildApp(options: AppOptions): FastifyInstance {
     throw unknownRoute(request.method, pathOf(request.url), pages);
   });
   const limits = new RequestLimits(options.requestLimits, services.clock);
-  takeBodies(app, options.bodyLimits);
   watchRequests(app, options);
   guardStrangers(app, limits);
+  takeBodies(app, options.bodyLimits, new BodyMemory(options.bodyMemory));
   registerHealth(app, options.health, options.metrics);
   registerDocs(app);
   registerUi(app, findAssets());

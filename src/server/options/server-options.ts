@@ -1,5 +1,6 @@
 /** Owns the whole list of the server's options, and the types of their values. */
 import { boundOptions } from './bounds.ts';
+import { connectionOptions } from './connections.ts';
 import type { ServerOption } from './option.ts';
 import { quotaOptions } from './quotas.ts';
 import { serviceOptions } from './service.ts';
@@ -10,6 +11,7 @@ import { streamOptions } from './streams.ts';
 export const serverOptions = {
   ...serviceOptions,
   ...boundOptions,
+  ...connectionOptions,
   ...quotaOptions,
   ...streamOptions,
   ...signInOptions,

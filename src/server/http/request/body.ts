@@ -1,11 +1,13 @@
 /** Owns the taking of bodies: only where an operation has one, only JSON, and no more bytes than that operation may need. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { limits } from '../../../api/limits.ts';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import type { ServerConfig } from '../../options/config.ts';
 import { HttpError } from '../errors.ts';
+import { addressOf, subscriberOf } from './address.ts';
+import type { BodyClaim, BodyMemory } from './body-memory.ts';
 import { JsonScan, parseJson, type JsonBounds } from './json.ts';
 
 export interface BodyLimits {
@@ -41,9 +43,17 @@ const patience = 16;
  * The whole body, up to the limit. What comes beyond is read and thrown away, within reason: many clients write their whole
  * body before they read an answer, and a connection closed in between would hide from them why they were refused.
  */
-async function readBody(body: IncomingMessage, limit: number, bounds: JsonBounds): Promise<Buffer> {
+async function readBody(
+  body: IncomingMessage,
+  limit: number,
+  bounds: JsonBounds,
+  claim: BodyClaim | undefined,
+): Promise<Buffer> {
   // Most bodies have come with their headers, and need not be listened for.
-  if (body.complete && !body.destroyed && body.readableLength <= limit) return wholeBody(body, bounds);
+  if (body.complete && !body.destroyed && body.readableLength <= limit) {
+    claim?.grow(body.readableLength);
+    return wholeBody(body, bounds);
+  }
   return await new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     const scan = new JsonScan(bounds);
@@ -59,6 +69,15 @@ async function readBody(body: IncomingMessage, limit: number, bounds: JsonBounds
       size += chunk.length;
       if (refusal !== undefined && size <= limit) return;
       if (size <= limit) {
+        try {
+          claim?.grow(size);
+        } catch (error) {
+          // There is no room for it: answered at once. What still comes is thrown away.
+          chunks.length = 0;
+          refusal = error;
+          done();
+          return;
+        }
         try {
           scan.push(chunk);
           chunks.push(chunk);
@@ -104,6 +123,7 @@ export async function readJson(
   id: OperationId | undefined,
   payload: IncomingMessage,
   bounds: BodyLimits,
+  claim?: BodyClaim,
 ): Promise<unknown> {
   const operation = id === undefined ? undefined : operations[id];
   if (operation?.body === undefined) return undefined;
@@ -111,7 +131,7 @@ export async function readJson(
     throw new HttpError('unsupported_media_type', 'Send the body as application/json.');
   }
   const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
-  const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], bounds.json);
+  const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], bounds.json, claim);
   // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
   if (coding !== '' && coding !== 'identity') {
     throw new HttpError('unsupported_media_type', 'Send the body as it is, without a Content-Encoding.', {
@@ -121,10 +141,49 @@ export async function readJson(
   return parseJson(bytes);
 }
 
-/** Comes after the guard, which runs before a body is asked for: nobody without a credential makes the server read one. */
-export function takeBodies(app: FastifyInstance, bounds: BodyLimits): void {
+const hasBody = (headers: IncomingHttpHeaders): boolean =>
+  headers['transfer-encoding'] !== undefined || (declaredLength(headers) ?? 0) > 0;
+
+/** The length that a request says its body has; undefined where it says none. */
+function declaredLength(headers: IncomingHttpHeaders): number | undefined {
+  const text = headers['content-length'];
+  return text === undefined ? undefined : Number(text);
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the request's body counts, where its operation takes one. */
+    bodyClaim: BodyClaim | undefined;
+  }
+}
+
+/**
+ * Bodies are read after the guard: nobody without a credential makes the server read one. What Node has read of one by then counts for its address
+ * before the guard.
+ */
+export function takeBodies(app: FastifyInstance, bounds: BodyLimits, memory: BodyMemory): void {
+  app.decorateRequest('bodyClaim', undefined);
+  app.addHook('onRequest', (request, reply, done) => {
+    const id = request.routeOptions.config.operation;
+    if (id !== undefined && operations[id].body !== undefined && hasBody(request.headers)) {
+      const claim = memory.open(subscriberOf(addressOf(request)), declaredLength(request.headers));
+      request.bodyClaim = claim;
+      reply.raw.once('close', () => claim.end());
+    }
+    done();
+  });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', (request: FastifyRequest, payload: IncomingMessage) =>
-    readJson(request.routeOptions.config.operation, payload, bounds),
-  );
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
+    const { bodyClaim: claim, admitted } = request;
+    const id = request.routeOptions.config.operation;
+    if (claim !== undefined && admitted !== undefined && id !== undefined) {
+      const limit = bounds[operations[id].bodySize ?? 'plain'];
+      const declared = declaredLength(request.headers);
+      claim.bill(admitted.principal.user_id, declared === undefined ? undefined : Math.min(declared, limit));
+    }
+    const body = await readJson(id, payload, bounds, claim);
+    // A stream is answered for hours, and keeps nothing of its body.
+    if (id === 'watchEvents') claim?.end();
+    return body;
+  });
 }
