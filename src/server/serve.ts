@@ -323,7 +323,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     let listensAt = '';
     const publicUrl = (): string => config.publicUrl ?? listensAt;
     const browser = await browserOf(config, identity, { store, publicUrl });
-    const credentials = { verify: verifierOf(config, identity), sessions: browser?.sessions };
+    const credentials = { verify: verifierOf(config, identity, publicUrl), sessions: browser?.sessions };
     const app = buildApp({
       tls: tls?.pair,
       trustedProxies: config.trustedProxy,

@@ -1,11 +1,15 @@
 /** Proves the sign-in of the command line at a real identity provider: by code, by browser, renewed by itself, and ended. */
+import { once } from 'node:events';
 import { readFile, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { freePort } from '../lib/free-port.ts';
 import type { Json } from '../lib/http.ts';
 import { Person } from '../lib/person.ts';
 import { Program, type Outcome } from '../lib/program.ts';
-import { audience, startProvider, type TestProvider } from '../lib/provider.ts';
+import { audience, startProvider, type ServedResource, type TestProvider } from '../lib/provider.ts';
 import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
 
 let provider: TestProvider;
@@ -20,9 +24,13 @@ beforeAll(async () => {
     startPostgres(),
     Program.install(),
   ]);
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  provider.serveResource(url);
   server = await startTestServer(postgres, {
+    listen: { host: '127.0.0.1', port },
     oidcIssuer: [provider.issuer],
-    oidcAudience: [audience],
+    oidcAudience: [url, audience],
     oidcCliClientId: 'tests',
   });
 });
@@ -51,10 +59,13 @@ function agreeing(login: string, pattern: RegExp, answers: Record<string, string
 const byCode = /or open (\S+)\s/;
 const byBrowser = /on this machine:\s+(\S+)\s/;
 
+/** Answers the question whether the token may go to the server. */
+const agreed = { RINGFENCE_YES: '1' };
+
 async function signIn(login: string, ...args: readonly string[]): Promise<{ person: Program; outcome: Outcome }> {
   const person = await program.as(login);
   const { shown, ended } = agreeing(login, args.includes('--browser') ? byBrowser : byCode);
-  const outcome = await person.run(['login', server.url, ...args], { shown });
+  const outcome = await person.run(['login', server.url, ...args], { shown, env: agreed });
   await ended();
   return { person, outcome };
 }
@@ -62,7 +73,8 @@ async function signIn(login: string, ...args: readonly string[]): Promise<{ pers
 it('on a terminal, where the server has a provider, login shows a code and waits until somebody has agreed', async () => {
   const person = await program.as('ada');
   const { shown, ended } = agreeing('ada', byCode);
-  const outcome = await person.inTerminal(['login', server.url, '--no-color'], { shown });
+  const typed = [[/Send your token .*\[y\/N\]/, 'y\n']] as const;
+  const outcome = await person.inTerminal(['login', server.url, '--no-color'], { shown, typed });
   await ended();
   expect(outcome).toMatchObject({ code: 0 });
   expect(outcome.stdout).toMatch(
@@ -137,7 +149,8 @@ it('by browser, the provider sends the answer back to this program, which takes 
     forged = fetch(`${back}?code=forged&state=forged`).then(({ status }) => status);
     ended = forged.then(() => new Person('linus').follow(address));
   };
-  const outcome = await person.run(['login', server.url, '--browser'], { shown: { pattern: byBrowser, act } });
+  const shown = { pattern: byBrowser, act };
+  const outcome = await person.run(['login', server.url, '--browser'], { shown, env: agreed });
   expect(outcome).toMatchObject({ code: 0, stdout: '' });
   expect([await forged, await ended]).toMatchObject([404, { status: 200, text: expect.stringContaining('Signed in') }]);
   expect((await profileOf(person)).sign_in.refresh_token).toEqual(expect.any(String));
@@ -147,13 +160,16 @@ it('by browser, the provider sends the answer back to this program, which takes 
 it('a sign-in that is denied or given up leaves nothing behind', async () => {
   const person = await program.as('mallory');
   const { shown, ended } = agreeing('mallory', byCode, { abort: 'yes' });
-  const denied = await person.run(['login', server.url, '--device'], { shown });
+  const denied = await person.run(['login', server.url, '--device'], { shown, env: agreed });
   await ended();
   expect(denied).toMatchObject({ code: 4, stdout: '' });
   expect(denied.stderr).toMatch(/ringfence: the sign-in was denied\n$/);
   for (const way of ['--device', '--browser']) {
     const until = { pattern: way === '--device' ? /Ctrl-C gives up/ : byBrowser, signal: 'SIGINT' as const };
-    expect(await person.run(['login', server.url, way], { until })).toMatchObject({ code: 130, stdout: '' });
+    expect(await person.run(['login', server.url, way], { until, env: agreed })).toMatchObject({
+      code: 130,
+      stdout: '',
+    });
   }
   await expect(stat(fileOf(person))).rejects.toThrow('ENOENT');
 });
@@ -170,5 +186,133 @@ it('a token still signs in where it is named or piped, and a server without a pr
     expect(await person.run(['login', plain.url, '--device', '--browser'])).toMatchObject({ code: 2 });
   } finally {
     await plain.close();
+  }
+});
+
+it('what the server asks for and where the token goes is shown first, asked about once, and again when it changes', async () => {
+  const person = await program.as('careful');
+  const unasked = await person.run(['login', server.url, '--device']);
+  expect(unasked).toMatchObject({ code: 2, stdout: '' });
+  expect(unasked.stderr).toContain(`Send your token from ${provider.issuer} to ${server.url}?`);
+  expect(unasked.stderr).not.toContain('enter the code');
+  const { shown, ended } = agreeing('careful', byCode);
+  const first = await person.run(['login', server.url, '--device'], { shown, env: agreed });
+  await ended();
+  expect(first.code).toBe(0);
+  const [before = ''] = first.stderr.split('To sign in, open');
+  for (const word of [provider.issuer, 'tests', 'openid profile offline_access', server.url]) {
+    expect(before).toContain(word);
+  }
+  const again = agreeing('careful', byCode);
+  expect(await person.run(['login', server.url, '--device'], { shown: again.shown })).toMatchObject({ code: 0 });
+  const profiles = JSON.parse(await readFile(fileOf(person), 'utf8'));
+  profiles.profiles.default.confirmed.scopes = 'openid';
+  await writeFile(fileOf(person), JSON.stringify(profiles));
+  expect(await person.run(['login', server.url, '--device'])).toMatchObject({ code: 2 });
+});
+
+it('a token that the provider renews for somebody else is not sent', async () => {
+  const { person } = await signIn('renewed', '--device');
+  provider.serveResource(server.url, { audience });
+  try {
+    const refused = await person.run(['whoami']);
+    expect(refused).toMatchObject({ code: 4, stdout: '' });
+    expect(refused.stderr).toContain(`the provider gave no token for ${server.url}`);
+  } finally {
+    provider.serveResource(server.url);
+  }
+});
+
+/** A server of an attacker: it names the provider, the client and whatever else it likes, and keeps the credentials that it is sent. */
+async function startHostile(parameters: Readonly<Record<string, string>>) {
+  const received: string[] = [];
+  const hostile = createServer((request, response) => {
+    const { authorization } = request.headers;
+    if (authorization !== undefined) received.push(authorization);
+    const command_line = { client_id: 'tests', scopes: 'openid profile offline_access', parameters };
+    const methods = { token: true, provider: { name: 'x', issuer: provider.issuer, browser: false, command_line } };
+    const answers: Record<string, unknown> = {
+      '/api/auth': methods,
+      '/api/users/me': { id: '00000000-0000-7000-8000-000000000001', username: 'ada' },
+    };
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(answers[request.url ?? ''] ?? []));
+  }).listen(0, '127.0.0.1');
+  await once(hostile, 'listening');
+  const url = `http://127.0.0.1:${(hostile.address() as AddressInfo).port}`;
+  const close = async (): Promise<void> => {
+    hostile.closeAllConnections();
+    hostile.close();
+    await once(hostile, 'close');
+  };
+  return { url, received, close };
+}
+
+it.each<readonly [what: string, parameters: Record<string, string>, served: ServedResource | undefined, says: RegExp]>([
+  ['asks for a token for the real server', { resource: 'REAL' }, undefined, /meant for http:\S+, not for http/],
+  ['is unknown to the provider', {}, undefined, /the identity provider gives no tokens for this server/],
+  ['is at a provider that heeds no resource', {}, { audience: 'REAL' }, /meant for http:\S+, not for http/],
+  ['is at a provider that names servers by words', {}, { audience }, /meant for urn:ringfence:test, .*--audience urn/s],
+  ['is at a provider whose tokens cannot be read', {}, { format: 'opaque' }, /does not say for whom it is/],
+  ['wants the answer elsewhere', { request_uri: 'https://evil.example' }, undefined, /`request_uri`, which no server/],
+])('a hostile server that %s gets no token', async (what, parameters, served, says) => {
+  const real = (text: string): string => text.replace('REAL', server.url);
+  const told = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, real(value)]));
+  const hostile = await startHostile(told);
+  try {
+    const { audience: named, ...rest } = served ?? {};
+    const resource = { ...rest, ...(named !== undefined && { audience: real(named) }) };
+    if (served !== undefined) provider.serveResource(hostile.url, resource);
+    const person = await program.as(`victim of one that ${what}`);
+    const { shown, ended } = agreeing('victim', byCode);
+    const outcome = await person.run(['login', hostile.url, '--device'], { shown, env: agreed });
+    await ended();
+    expect(hostile.received).toEqual([]);
+    expect(outcome.stderr).toMatch(says);
+    expect(outcome).toMatchObject({ code: expect.toSatisfy((code) => code === 1 || code === 4), stdout: '' });
+    await expect(stat(fileOf(person))).rejects.toThrow('ENOENT');
+  } finally {
+    await hostile.close();
+  }
+});
+
+it('where the audience is a name, a person says whether it is this server, and a second server never gets it', async () => {
+  const named = await startTestServer(postgres, {
+    oidcIssuer: [provider.issuer],
+    oidcAudience: [audience],
+    oidcCliClientId: 'tests',
+  });
+  const hostile = await startHostile({ resource: audience });
+  try {
+    const person = await program.as('decides');
+    const attempt = async (url: string, ...more: readonly string[]): Promise<Outcome> => {
+      const { shown, ended } = agreeing('decides', byCode);
+      const typed = [
+        [/Send your token .*\[y\/N\]/, 'y\n'],
+        [/Is http.* the server for urn:ringfence:test\? \[y\/N\]/, 'y\n'],
+      ] as const;
+      const outcome = await person.inTerminal(['login', url, '--no-color', ...more], { shown, typed });
+      await ended();
+      return outcome;
+    };
+    const first = await attempt(named.url);
+    expect(first).toMatchObject({ code: 0 });
+    expect(first.stdout).toContain(`If it does not, ${named.url} can use the token as you at the server that does.`);
+    const second = await attempt(hostile.url, '--profile', 'other');
+    expect(second).toMatchObject({
+      code: 4,
+      stdout: expect.stringContaining(`${named.url} (profile default) takes it`),
+    });
+    expect(hostile.received).toEqual([]);
+    // In a script the person names it.
+    const script = await program.as('script');
+    const { shown, ended } = agreeing('decides', byCode);
+    const args = ['login', named.url, '--device', '--audience', audience];
+    expect(await script.run(args, { shown, env: agreed })).toMatchObject({ code: 0 });
+    await ended();
+    expect(await script.run(['whoami'])).toMatchObject({ code: 0 });
+  } finally {
+    await hostile.close();
+    await named.close();
   }
 });

@@ -72,7 +72,11 @@ it('the server tells anybody how to sign in', async () => {
       name: new URL(provider.issuer).host,
       issuer: provider.issuer,
       browser: true,
-      command_line: { client_id: 'tests', scopes: 'openid profile offline_access', parameters: {} },
+      command_line: {
+        client_id: 'tests',
+        scopes: 'openid profile offline_access',
+        parameters: { resource: audience },
+      },
     },
   });
   const plain = await startTestServer(postgres);

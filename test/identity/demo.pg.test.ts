@@ -55,7 +55,7 @@ it.each([
     ended = new Person('').follow(address);
     ended.catch(() => {});
   };
-  const outcome = await home.run(['login', server.url, way], { shown: { pattern, act } });
+  const outcome = await home.run(['login', server.url, way, '--yes'], { shown: { pattern, act } });
   await ended;
   expect(outcome).toMatchObject({ code: 0, stdout: '' });
   expect(outcome.stderr).toContain('as ada');

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
-import { Provider, type ClientMetadata, type Configuration } from 'oidc-provider';
+import { errors, Provider, type ClientMetadata, type Configuration } from 'oidc-provider';
 import { Person } from './person.ts';
 
 export const audience = 'urn:ringfence:test';
@@ -24,6 +24,8 @@ export interface TestProvider {
   rotate(options?: { readonly forget?: boolean }): Promise<void>;
   /** From now on the server at this address may sign browsers in, as `webClient`; a public client has no secret. */
   serveWeb(url: string, options?: { readonly isPublic?: boolean }): void;
+  /** From now on it gives tokens for this resource (RFC 8707) too: for another audience than that, or unreadable, where said so. */
+  serveResource(resource: string, options?: ServedResource): void;
   /** As if an administrator had closed the account: it signs in no more, and its refresh tokens end. */
   disown(login: string): void;
   /** How often its keys were fetched. */
@@ -31,6 +33,11 @@ export interface TestProvider {
   /** As if the network were down, until it is told otherwise. */
   unreachable(down: boolean): void;
   stop(): Promise<void>;
+}
+
+export interface ServedResource {
+  readonly audience?: string;
+  readonly format?: 'jwt' | 'opaque';
 }
 
 const redirectUri = 'http://127.0.0.1/callback';
@@ -69,9 +76,10 @@ interface Changing {
   readonly clients: readonly ClientMetadata[];
   readonly disowned: ReadonlySet<string>;
   readonly tokenSeconds: number;
+  readonly resources: ReadonlyMap<string, ServedResource>;
 }
 
-function configuration({ keys, clients, disowned, tokenSeconds }: Changing): Configuration {
+function configuration({ keys, clients, disowned, tokenSeconds, resources }: Changing): Configuration {
   return {
     clients: [...clients],
     jwks: { keys: [...keys] as NonNullable<Configuration['jwks']>['keys'] },
@@ -101,13 +109,17 @@ function configuration({ keys, clients, disowned, tokenSeconds }: Changing): Con
         enabled: true,
         defaultResource: (_context, client) => (client?.clientId === webClient.id ? [] : audience),
         useGrantedResource: () => true,
-        getResourceServerInfo: () => ({
-          scope: 'openid profile offline_access',
-          audience,
-          accessTokenFormat: 'jwt',
-          accessTokenTTL: tokenSeconds,
-          jwt: { sign: { alg: 'ES256' } },
-        }),
+        getResourceServerInfo: (_context, resource) => {
+          const served = resources.get(resource);
+          if (served === undefined) throw new errors.InvalidTarget();
+          return {
+            scope: 'openid profile offline_access',
+            audience: served.audience ?? resource,
+            accessTokenFormat: served.format ?? 'jwt',
+            accessTokenTTL: tokenSeconds,
+            jwt: { sign: { alg: 'ES256' } },
+          };
+        },
       },
     },
     extraTokenClaims: (_context, token) => ({
@@ -163,8 +175,9 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
   let keys: readonly JWK[] = [];
   let clients: readonly ClientMetadata[] = [program];
   const disowned = new Set<string>();
+  const resources = new Map<string, ServedResource>([[audience, {}]]);
   const serve = (): void => {
-    const provider = new Provider(issuer, configuration({ keys, clients, disowned, tokenSeconds }));
+    const provider = new Provider(issuer, configuration({ keys, clients, disowned, tokenSeconds, resources }));
     // Programs that wait for a code may ask every second, so that tests need not wait for five.
     provider.use(async (context, next) => {
       await next();
@@ -191,6 +204,7 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
       clients = [program, web(url, isPublic)];
       serve();
     },
+    serveResource: (resource, options = {}) => void resources.set(resource, options),
     disown: (login) => void disowned.add(login),
     rotate,
     keysFetched: () => keysFetched,

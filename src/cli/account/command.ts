@@ -13,14 +13,18 @@ export function addAccountCommands(program: Command): void {
       summary: 'sign in to a server and keep the token in a profile',
       about:
         'On a terminal, where the server has an identity provider, you sign in there: on any machine, with a code that is shown ' +
-        '(--device), or by a browser on this one (--browser). Such a sign-in is renewed by itself. Otherwise a token is asked for, or ' +
+        '(--device), or by a browser on this one (--browser). Which provider, client and scopes the server asks for is shown first, and ' +
+        'you are asked whether your token may go there; in a script, --yes answers. A token that is meant for another server is never sent. ' +
+        'Such a sign-in is renewed by itself. Otherwise a token is asked for, or ' +
         'read from stdin, RINGFENCE_TOKEN or --token-file. It is checked with the server, then kept in ' +
         '$XDG_CONFIG_HOME/ringfence/profiles.json, readable by you only.',
       options: [
         new Option('--device', 'sign in at the identity provider, with a code, in a browser anywhere'),
         new Option('--browser', 'sign in at the identity provider, in a browser on this machine'),
         new Option('--with-token', 'sign in with a token of the server'),
+        new Option('--audience <name>', 'what tokens for this server name as their audience, if not its URL'),
       ],
+      destructive: true,
       examples: [
         'ringfence login https://ringfence.example',
         'ringfence login https://ringfence.example --browser',

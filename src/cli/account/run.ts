@@ -4,7 +4,7 @@ import type { Client } from '../../client/http.ts';
 import { isPlainRemote } from '../../node/plain-http.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
-import { profileName, readProfiles, writeProfiles, type Profile } from '../session/profile.ts';
+import { profileName, readProfiles, writeProfiles, type Profile, type Profiles } from '../session/profile.ts';
 import { clientOf, readServer, readTokenFile, type Session } from '../session/session.ts';
 import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
 
@@ -13,6 +13,8 @@ export interface LoginOptions {
   readonly device?: boolean;
   readonly browser?: boolean;
   readonly withToken?: boolean;
+  /** Whom tokens for this server name, where that is not its address. */
+  readonly audience?: string;
 }
 
 export async function login(session: Session, given: string | undefined, options: LoginOptions): Promise<void> {
@@ -29,7 +31,7 @@ export async function login(session: Session, given: string | undefined, options
       `Warning: ${url} is reached over plain http: anybody on the way can read your token. Use https.`,
     );
   }
-  const credential = await newCredential(session, url, options);
+  const credential = await newCredential(session, url, options, { stored, profile: name });
   const client = clientOf(url, credential.token);
   const me = await client.whoAmI({ signal });
   const organization = await organizationFor(session, client, me);
@@ -47,8 +49,9 @@ export async function login(session: Session, given: string | undefined, options
 async function newCredential(
   session: Session,
   url: string,
-  { device, browser, withToken }: LoginOptions,
-): Promise<Pick<Profile, 'token' | 'sign_in'>> {
+  { device, browser, withToken, audience }: LoginOptions,
+  around: { readonly stored: Profiles; readonly profile: string },
+): Promise<Pick<Profile, 'token' | 'sign_in' | 'confirmed'>> {
   const { terminal, values } = session;
   const ways = [device, browser, withToken].filter((way) => way === true).length;
   if (ways > 1) throw usageError('--device, --browser and --with-token exclude each other');
@@ -60,7 +63,12 @@ async function newCredential(
   const { providerAt, signInAt } = await import('./provider-sign-in.ts');
   const provider = await providerAt(session, url, asked);
   if (provider === undefined) return { token: await newToken(session, url) };
-  return signInAt(session, provider, browser === true ? 'browser' : 'device');
+  return signInAt(session, provider, {
+    ...around,
+    server: url,
+    audience,
+    way: browser === true ? 'browser' : 'device',
+  });
 }
 
 async function newToken(session: Session, url: string): Promise<string> {

@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { calculatePKCECodeChallenge, generateRandomCodeVerifier, generateRandomState } from 'oauth4webapi';
 import { CliError } from '../terminal/exit.ts';
-import { endpoint, readAnswer, redeem, type OAuthClient, type Provider, type Tokens } from './provider.ts';
+import { endpoint, readAnswer, redeem, resourceOf, type OAuthClient, type Provider, type Tokens } from './provider.ts';
 
 const page = (title: string, text: string): string =>
   `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title}</title><h1>${title}</h1><p>${text}</p></html>\n`;
@@ -57,6 +57,7 @@ export async function signInByBrowser(
     const address = new URL(endpoint(provider, 'authorization_endpoint'));
     const asked = {
       ...client.parameters,
+      ...resourceOf(client),
       response_type: 'code',
       client_id: client.client_id,
       redirect_uri: redirectUri,

@@ -11,10 +11,12 @@ export interface OAuthClient {
   readonly client_id: string;
   readonly scopes: string;
   readonly parameters: Readonly<Record<string, string>>;
+  /** For whom the token is to be (RFC 8707). Undefined where the provider must not be told. */
+  readonly resource?: string | undefined;
 }
 
 /** The part of it that is kept with a sign-in. */
-type KnownClient = Pick<OAuthClient, 'issuer' | 'client_id'>;
+type KnownClient = Pick<OAuthClient, 'issuer' | 'client_id' | 'resource'>;
 
 export interface Tokens {
   readonly access_token: string;
@@ -38,9 +40,9 @@ const request = (signal?: AbortSignal, fetch: ProviderFetch = providerFetch(glob
 });
 
 /** For the token endpoint. An ID token that comes along is not used: it must not be a reason to lose the tokens that came with it. */
-const tokenRequest = (signal?: AbortSignal) => {
+const tokenRequest = ({ resource }: Pick<OAuthClient, 'resource'>, signal?: AbortSignal) => {
   const fetch = providerFetch(globalThis.fetch, timeoutMs);
-  return request(signal, async (url, init) => {
+  const asked = request(signal, async (url, init) => {
     const answer = await fetch(url, init);
     const body: unknown = await answer
       .clone()
@@ -49,6 +51,7 @@ const tokenRequest = (signal?: AbortSignal) => {
     if (typeof body !== 'object' || body === null || !('id_token' in body)) return answer;
     return Response.json({ ...body, id_token: undefined }, { status: answer.status });
   });
+  return resource === undefined ? asked : { ...asked, additionalParameters: { resource } };
 };
 
 const clientOf = ({ client_id }: KnownClient): oauth.Client => ({ client_id });
@@ -75,6 +78,10 @@ function refusal({ error, error_description }: Pick<oauth.ResponseBodyError, 'er
       return new CliError('notAllowed', 'the sign-in was denied');
     case 'expired_token':
       return failure('the code was not used in time; run `ringfence login` again');
+    case 'invalid_target':
+      return failure(
+        'the identity provider gives no tokens for this server: it does not know the resource that was asked for; log in by the address that the provider knows, or name the resource with --audience',
+      );
     case 'invalid_grant':
       return new CliError('notAllowed', 'your sign-in has ended; run `ringfence login` again');
     default: {
@@ -116,12 +123,16 @@ const tokensFrom = ({ access_token, refresh_token, expires_in }: oauth.TokenEndp
   ...(expires_in === undefined ? {} : { expires_at: Date.now() + expires_in * 1000 }),
 });
 
+/** The parameter that tells the provider for whom the token is to be. */
+export const resourceOf = ({ resource }: Pick<OAuthClient, 'resource'>): { readonly resource?: string } =>
+  resource === undefined ? {} : { resource };
+
 export type DeviceCode = oauth.DeviceAuthorizationResponse;
 
 /** RFC 8628 3.1. */
 export async function askForCode(client: OAuthClient, provider: Provider, signal: AbortSignal): Promise<DeviceCode> {
   endpoint(provider, 'device_authorization_endpoint');
-  const asked = { ...client.parameters, scope: client.scopes };
+  const asked = { ...client.parameters, ...resourceOf(client), scope: client.scopes };
   const own = clientOf(client);
   return exchange(
     client.issuer,
@@ -155,7 +166,7 @@ export async function awaitCode(
         own,
         oauth.None(),
         code.device_code,
-        tokenRequest(signal),
+        tokenRequest(client, signal),
       );
       return tokensFrom(await oauth.processDeviceCodeResponse(provider, own, answer));
     } catch (error) {
@@ -174,8 +185,11 @@ export function readAnswer(client: OAuthClient, provider: Provider, given: URLSe
   try {
     return oauth.validateAuthResponse(provider, clientOf(client), given, state);
   } catch (error) {
-    const denied = error instanceof oauth.AuthorizationResponseError && error.error === 'access_denied';
-    throw new CliError('notAllowed', denied ? 'the sign-in was denied' : 'the identity provider refused');
+    if (error instanceof oauth.AuthorizationResponseError) {
+      const { error: code, error_description } = error;
+      throw refusal({ error: code, ...(error_description !== undefined && { error_description }) });
+    }
+    throw new CliError('notAllowed', 'the identity provider refused');
   }
 }
 
@@ -198,7 +212,7 @@ export async function redeem(
         given.answer,
         given.redirectUri,
         given.verifier,
-        tokenRequest(signal),
+        tokenRequest(client, signal),
       );
       return tokensFrom(await oauth.processAuthorizationCodeResponse(provider, own, answer));
     },
@@ -212,7 +226,13 @@ export async function refresh(client: KnownClient, refresh_token: string): Promi
   endpoint(provider, 'token_endpoint');
   const own = clientOf(client);
   return exchange(client.issuer, async () => {
-    const answer = await oauth.refreshTokenGrantRequest(provider, own, oauth.None(), refresh_token, tokenRequest());
+    const answer = await oauth.refreshTokenGrantRequest(
+      provider,
+      own,
+      oauth.None(),
+      refresh_token,
+      tokenRequest(client),
+    );
     return { refresh_token, ...tokensFrom(await oauth.processRefreshTokenResponse(provider, own, answer)) };
   });
 }

@@ -14,9 +14,22 @@ export interface SignIn {
   readonly expires_at?: string;
 }
 
+/** Where a person agreed to have tokens from, and for whom they are meant: what must still be so at the next sign-in and refresh. */
+export interface Confirmed {
+  readonly issuer: string;
+  readonly client_id: string;
+  readonly scopes: string;
+  /** Whom tokens for this server name. */
+  readonly audience: string;
+  /** What the provider is told of that (RFC 8707). */
+  readonly resource?: string;
+}
+
 export interface Profile {
   readonly server: string;
   readonly token: string;
+  /** Only where an identity provider gave the token. */
+  readonly confirmed?: Confirmed;
   /** Only where an identity provider gave the token. */
   readonly sign_in?: SignIn;
   /** The organization that commands mean when none is named. */
@@ -50,6 +63,14 @@ function parseSignIn(value: unknown): SignIn | undefined {
   };
 }
 
+function parseConfirmed(value: unknown): Confirmed | undefined {
+  if (!isObject(value)) return undefined;
+  const { issuer, client_id, scopes, audience, resource } = value;
+  if (typeof issuer !== 'string' || typeof client_id !== 'string') return undefined;
+  if (typeof scopes !== 'string' || typeof audience !== 'string') return undefined;
+  return { issuer, client_id, scopes, audience, ...(typeof resource === 'string' && { resource }) };
+}
+
 function parse(file: string, text: string): Profiles {
   try {
     const value: unknown = JSON.parse(text);
@@ -61,9 +82,11 @@ function parse(file: string, text: string): Profiles {
       const { server, token, organization } = profile;
       if (typeof server !== 'string' || typeof token !== 'string') throw new Error('shape');
       const sign_in = parseSignIn(profile['sign_in']);
+      const confirmed = parseConfirmed(profile['confirmed']);
       profiles[name] = {
         server,
         token,
+        ...(confirmed && { confirmed }),
         ...(sign_in && { sign_in }),
         ...(typeof organization === 'string' && { organization }),
       };

@@ -76,8 +76,16 @@ export class TokenRefresh {
         throw new CliError('notAllowed', 'your sign-in has ended; run `ringfence login` again');
       }
       // Loaded only here: most commands have a token that is good for a while.
-      const { refresh } = await import('../oauth/provider.ts');
-      const fresh = await refresh(sign_in, sign_in.refresh_token);
+      const [{ refresh }, { audiencesIn, isSameAudience }] = await Promise.all([
+        import('../oauth/provider.ts'),
+        import('../oauth/audience.ts'),
+      ]);
+      const { audience = profile.server, resource } = profile.confirmed ?? {};
+      const fresh = await refresh({ ...sign_in, resource }, sign_in.refresh_token);
+      const audiences = audiencesIn(fresh.access_token) ?? [];
+      if (!audiences.some((one) => isSameAudience(one, audience))) {
+        throw new CliError('notAllowed', `the provider gave no token for ${audience}; run \`ringfence login\` again`);
+      }
       this.#profile = {
         ...profile,
         token: fresh.access_token,

@@ -35,15 +35,19 @@ export class DemoMissing extends Error {
   }
 }
 
-async function load(): Promise<typeof Provider> {
+async function load(): Promise<Pick<typeof import('oidc-provider'), 'Provider' | 'errors'>> {
   try {
-    return (await import('oidc-provider')).Provider;
+    return await import('oidc-provider');
   } catch (cause) {
     throw new DemoMissing(cause);
   }
 }
 
-async function configuration(serverUrl: string, grant: Configuration['loadExistingGrant']): Promise<Configuration> {
+async function configuration(
+  serverUrl: string,
+  errors: typeof import('oidc-provider').errors,
+  grant: Configuration['loadExistingGrant'],
+): Promise<Configuration> {
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const key = { ...(await exportJWK(privateKey)), kid: randomBytes(6).toString('hex'), alg: 'ES256', use: 'sig' };
   const form = (id: string, text: string, more = ''): string => `<button form="${id}"${more}>${text}</button>`;
@@ -129,30 +133,34 @@ async function configuration(serverUrl: string, grant: Configuration['loadExisti
         // Only programs get access tokens for the server; the web sign-in has no use for them.
         defaultResource: (_context, client) => (client?.clientId === demoClients.commandLine ? demoAudience : []),
         useGrantedResource: () => true,
-        getResourceServerInfo: () => ({
-          scope: scopes,
-          audience: demoAudience,
-          accessTokenFormat: 'jwt',
-          jwt: { sign: { alg: 'ES256' } },
-        }),
+        getResourceServerInfo: (_context, resource) => {
+          if (resource !== demoAudience && resource !== serverUrl) throw new errors.InvalidTarget();
+          return { scope: scopes, audience: resource, accessTokenFormat: 'jwt', jwt: { sign: { alg: 'ES256' } } };
+        },
       },
     },
   };
 }
 
+interface Served {
+  readonly provider: Provider;
+  readonly serverUrl: string;
+}
+
 /** Everything that a client here may ask for is granted without a question. */
-async function grantTo(provider: Provider, accountId: string, clientId: string): Promise<string> {
+async function grantTo({ provider, serverUrl }: Served, accountId: string, clientId: string): Promise<string> {
   const grant = new provider.Grant({ accountId, clientId });
   grant.addOIDCScope(scopes);
-  grant.addResourceScope(demoAudience, scopes);
+  for (const resource of [demoAudience, serverUrl]) grant.addResourceScope(resource, scopes);
   return grant.save();
 }
 
 /** Shows who there is to choose from, or takes the choice. */
-async function pick(provider: Provider, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function pick(served: Served, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { provider } = served;
   const { uid, prompt, params, session } = await provider.interactionDetails(request, response);
   if (prompt.name === 'consent' && session !== undefined) {
-    const grantId = await grantTo(provider, session.accountId, String(params['client_id']));
+    const grantId = await grantTo(served, session.accountId, String(params['client_id']));
     return provider.interactionFinished(request, response, { consent: { grantId } }, { mergeWithLastSubmission: true });
   }
   const chosen = demoPeople.find((name) => request.url === `/pick/${uid}/${name}`);
@@ -171,7 +179,7 @@ async function pick(provider: Provider, request: IncomingMessage, response: Serv
 
 /** Takes the wished port where it is free, so that people are the same after a restart; else any. */
 export async function startDemoProvider({ port }: { readonly port: number }): Promise<DemoProvider> {
-  const ProviderClass = await load();
+  const { Provider: ProviderClass, errors } = await load();
   let handle = (_request: IncomingMessage, response: ServerResponse): void => void response.writeHead(503).end();
   const server = createServer((request, response) => handle(request, response));
   const listen = async (at: number): Promise<void> => {
@@ -183,19 +191,21 @@ export async function startDemoProvider({ port }: { readonly port: number }): Pr
   return {
     issuer,
     serve(serverUrl) {
-      const ready = configuration(serverUrl, async (context) => {
+      const ready = configuration(serverUrl, errors, async (context) => {
         const { client, session, result } = context.oidc;
         if (client === undefined || session?.accountId === undefined) return undefined;
         const known = result?.consent?.grantId ?? session.grantIdFor(client.clientId);
         return provider.then(async ({ Grant }) =>
-          Grant.find(known ?? (await grantTo(await provider, session.accountId ?? '', client.clientId))),
+          Grant.find(
+            known ?? (await grantTo({ provider: await provider, serverUrl }, session.accountId ?? '', client.clientId)),
+          ),
         );
       });
       const provider = ready.then((settings) => new ProviderClass(issuer, settings));
       handle = (request, response) => {
         const answer = async (): Promise<void> => {
           const here = await provider;
-          if (request.url?.startsWith('/pick/')) await pick(here, request, response);
+          if (request.url?.startsWith('/pick/')) await pick({ provider: here, serverUrl }, request, response);
           else await here.callback()(request, response);
         };
         answer().catch(() => {

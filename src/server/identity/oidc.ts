@@ -125,7 +125,7 @@ function claimsOf(token: string): JWTPayload {
 }
 
 export function tokenVerifier(options: OidcOptions): VerifyToken {
-  const { audiences, plain = false, usernameClaim, toleranceSeconds, clock } = options;
+  const { plain = false, usernameClaim, toleranceSeconds, clock } = options;
   const issuers = new Map(options.issuers.map((issuer) => [issuer, new Issuer({ ...options, issuer })]));
   return async (token) => {
     const { iss: named } = claimsOf(token);
@@ -135,7 +135,7 @@ export function tokenVerifier(options: OidcOptions): VerifyToken {
       const { payload, protectedHeader } = await jwtVerify(token, issuer.keyFor, {
         algorithms,
         issuer: issuer.issuer,
-        audience: [...audiences],
+        audience: [...options.audiences],
         clockTolerance: toleranceSeconds,
         currentDate: new Date(clock()),
         requiredClaims: ['exp', 'sub'],

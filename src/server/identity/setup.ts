@@ -27,12 +27,19 @@ export interface BrowserSignIn {
 }
 
 /** What verifies access tokens of identity providers; undefined where none is accepted. */
-export function verifierOf(config: ServerConfig, { clock, onWarning, settings }: SetupAround): VerifyToken | undefined {
+export function verifierOf(
+  config: ServerConfig,
+  { clock, onWarning, settings }: SetupAround,
+  publicUrl: () => string,
+): VerifyToken | undefined {
   const audiences = audiencesOf(config);
   if (audiences === undefined) return undefined;
   return tokenVerifier({
     issuers: config.oidcIssuer ?? [],
-    audiences,
+    // The demo provider gives tokens for the address of its server, which is known once it listens.
+    get audiences() {
+      return config.demoIdp ? [...audiences, publicUrl()] : audiences;
+    },
     plain: config.oidcAudience === undefined,
     usernameClaim: config.oidcUsernameClaim,
     toleranceSeconds: config.oidcClockTolerance,
@@ -78,6 +85,11 @@ export async function browserSignInOf(
   return { party, sessions, publicUrl, lifetimeSeconds: config.sessionLifetime };
 }
 
+/** What programs tell the provider so that tokens name this server (RFC 8707): an audience that is an absolute URI. */
+function resourceOf([audience = '']: readonly string[]): { readonly resource?: string } {
+  return URL.canParse(audience) && !audience.includes('#') ? { resource: audience } : {};
+}
+
 /** What anybody may know of how to sign in here. */
 export function methodsOf(config: ServerConfig): SignInMethods {
   const [issuer] = config.oidcIssuer ?? [];
@@ -96,7 +108,7 @@ export function methodsOf(config: ServerConfig): SignInMethods {
             command_line: {
               client_id,
               scopes: config.oidcCliScopes,
-              parameters: config.oidcCliParameters ?? {},
+              parameters: { ...(config.demoIdp ? {} : resourceOf(oidcAudience)), ...config.oidcCliParameters },
             },
           }),
     },
