@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { digestForm } from '../src/policy/digest/digest-form.ts';
 import { Census } from '../src/server/convergence/census.ts';
 import { Sampler } from '../src/server/convergence/sampler.ts';
 import { startConvergence, type ConvergenceService } from '../src/server/convergence/service.ts';
@@ -125,6 +126,7 @@ const statusOf = (revision: number) => ({
   state: 'applied',
   revision,
   policy_digest: 'a'.repeat(64),
+  policy_digest_form: digestForm,
   agent_version: '1.2.3',
   drift_repairs: 0,
   groups: [{ name: 'listed', inbound_rules: 1, outbound_rules: 0 }],

@@ -6,6 +6,7 @@
 import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canonicalize } from '../src/policy/canonicalize.ts';
+import { digestForm } from '../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../src/policy/digest/digest.ts';
 import { parseGroupId } from '../src/policy/ids.ts';
 import { Api, type Json } from '../test/lib/http.ts';
@@ -135,7 +136,12 @@ try {
   for (let round = -coldRounds; round < rounds; round += 1) {
     const converge = async (): Promise<void> => {
       group = await api.expect(200, 'PATCH', `${base}/security_groups/${group.id}`, rules(2_000 + round));
-      reporting.status = { state: 'applied', revision: group.revision, policy_digest: digestOf(group) };
+      reporting.status = {
+        state: 'applied',
+        revision: group.revision,
+        policy_digest: digestOf(group),
+        policy_digest_form: digestForm,
+      };
       const answer = await api.expect(200, 'GET', `${base}/convergence?revision=${group.revision}&wait=120&limit=1`);
       if (answer.in_force !== count) throw new Error(`in force on ${answer.in_force} of ${count}`);
     };

@@ -145,6 +145,14 @@ export const DeviceReport = Type.Object(
     policy_digest: Type.Optional(
       Digest('SHA-256 over the canonical policy as read back from the kernel, in 64 hexadecimal digits.'),
     ),
+    policy_digest_form: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: largestRevision,
+        description:
+          'How `policy_digest` was made; 1 when absent. A digest of another form than the server makes proves nothing.',
+      }),
+    ),
     code: Type.Optional(ShortText('What went wrong last, for a program, such as `not_understood`.')),
     detail: Type.Optional(Text('What went wrong last, for a person.')),
     agent_version: Type.Optional(ShortText('Version of the agent.')),
@@ -193,7 +201,9 @@ export const DeviceStatus = Type.Object(
     device_id: id<DeviceId>('The device.'),
     hostname: ShortText('Name of the machine; may be empty.'),
     in_force: InForceWord,
-    code: Type.Optional(ShortText('Why not, for a program: `digest_differs`, or what the agent reported.')),
+    code: Type.Optional(
+      ShortText('Why not, for a program: `digest_differs`, `digest_form`, `no_digest`, or what the agent reported.'),
+    ),
     detail: Type.Optional(Text('Why not, for a person.')),
     online: Type.Boolean({ description: 'Whether it holds a stream right now, or did within the last 20 seconds.' }),
     last_seen_at: Type.Optional(Timestamp),

@@ -12,5 +12,7 @@ it.each([
   ['much', 'z'.repeat(1_000_003)],
 ])('gives the same digest of %s with and without the runtime', (_, text) => {
   expect(onNode(text)).toBe(everywhere(text));
+  const bytes = new TextEncoder().encode(text);
+  expect([onNode(bytes), everywhere(bytes)]).toEqual([onNode(text), onNode(text)]);
   expect(onNode(text)).toMatch(/^[0-9a-f]{64}$/);
 });

@@ -1,7 +1,7 @@
-/** Owns SHA-256 of a text by the runtime's own code: what programs for Node hold instead of `src/policy/digest/sha256.ts` (decision 0047). */
+/** Owns SHA-256 by the runtime's own code: what programs for Node hold instead of `src/policy/digest/sha256.ts` (decision 0047). */
 
 let hash: typeof import('node:crypto').hash | undefined;
 
 /** 64 hex digits. What makes them is loaded for the first: a tenth of a short command. */
-export const sha256Hex = (text: string): string =>
-  (hash ??= process.getBuiltinModule('node:crypto').hash)('sha256', text, 'hex');
+export const sha256Hex = (data: string | Uint8Array): string =>
+  (hash ??= process.getBuiltinModule('node:crypto').hash)('sha256', data, 'hex');

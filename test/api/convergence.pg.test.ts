@@ -1,8 +1,11 @@
 /** Proves the answer to "is it in force?" on two servers with one database: receipts, presence, waiters, and what a device must say to count. */
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { printAddress } from '../../src/policy/address.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
+import { forgedHosts } from '../../src/policy/digest/forgery.fixture.ts';
 import { Fleet } from '../../src/policy/fleet/fleet.ts';
 import { readGroupRecord } from '../../src/policy/fleet/group-record.ts';
 import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
@@ -70,6 +73,7 @@ async function setUp(count: number) {
     state: 'applied',
     revision,
     policy_digest: digestOf(policy),
+    policy_digest_form: digestForm,
   });
   return { place, api, group, devices, setPort, convergence, wordsOf, applied };
 }
@@ -112,6 +116,43 @@ test('every device is listed, also one never seen, and counts add up', async () 
   const rest = await api.get(/<([^>]*)>/.exec(page.headers.link as string)?.[1] ?? '');
   expect(rest.json.pending.map((one: Json) => one.hostname)).toEqual(['host-3']);
   expect(rest.headers.link).toBeUndefined();
+});
+
+test('a device that still admits hosts chosen to forge a digest is not called in force once the group admits nobody', async () => {
+  const { place, devices, group, applied } = await setUp(1);
+  const setRules = (inbound_rules: readonly object[]): Promise<Json> =>
+    place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, { inbound_rules });
+  const ip_ranges = forgedHosts().map((host) => printAddress(4, host));
+  const forged = await setRules([{ ip_protocol: 'tcp', from_port: 22, to_port: 22, ip_ranges }]);
+  await devices[0]?.report(stage.server.nobody, applied(forged));
+  const wordsOn = async (server: TestServer): Promise<readonly string[]> =>
+    (await server.nobody.as(place.owner.token).expect(200, 'GET', `${place.base}/device_statuses`)).map(
+      (one: Json) => one.in_force,
+    );
+  expect(await wordsOn(stage.server)).toEqual(['yes']);
+  await setRules([]);
+  // A server that has not seen the change judges by the digest alone.
+  const third = await startTestServer(stage.postgres, { url: stage.server.databaseUrl });
+  onTestFinished(() => third.close());
+  expect([await wordsOn(third), await wordsOn(stage.server)]).toEqual([['offline'], ['offline']]);
+});
+
+test('a digest of an older form is no proof and no failure; the device is behind until its agent is updated', async () => {
+  const { place, api, devices, group, applied } = await setUp(3);
+  const { policy_digest_form: _, ...withoutForm } = applied(group);
+  const [older, newer, wrong] = devices;
+  await older?.report(stage.server.nobody, withoutForm);
+  await newer?.report(stage.server.nobody, { ...applied(group), policy_digest_form: digestForm + 1 });
+  await wrong?.report(stage.server.nobody, { ...withoutForm, policy_digest: '0'.repeat(64) });
+  const statuses = await api.expect(200, 'GET', `${place.base}/device_statuses`);
+  expect(statuses.map((one: Json) => [one.device_id, one.in_force, one.code, one.detail])).toEqual([
+    [older?.id, 'offline', 'digest_form', expect.stringMatching(/update the agent$/)],
+    [newer?.id, 'offline', 'digest_form', expect.stringMatching(/update the server$/)],
+    [wrong?.id, 'offline', 'digest_form', expect.stringMatching(/update the agent$/)],
+  ]);
+  await older?.report(stage.server.nobody, applied(group));
+  const [updated] = await api.expect(200, 'GET', `${place.base}/device_statuses`);
+  expect([updated.in_force, updated.status.policy_digest_form]).toEqual(['yes', digestForm]);
 });
 
 test('what a device counted for its groups is told to owners and to its own user, and to nobody else', async () => {
@@ -255,7 +296,12 @@ test('groups by label, guardrails and named devices count: in what a device shou
     } as const;
     const policy_digest = policyDigest(canonicalize(resolvePolicy(policy, fleet)));
     const { revision } = await convergence();
-    await device?.report(stage.server.nobody, { state: 'applied', revision, policy_digest });
+    await device?.report(stage.server.nobody, {
+      state: 'applied',
+      revision,
+      policy_digest,
+      policy_digest_form: digestForm,
+    });
   };
   await report([]);
   expect((await convergence()).in_force).toBe(1);

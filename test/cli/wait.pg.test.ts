@@ -1,6 +1,7 @@
 /** Proves `--wait`: until a change is in force it waits, and its exit code tells whether it is, in time. */
 import { expect, it } from 'vitest';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import type { Json } from '../lib/http.ts';
@@ -23,7 +24,12 @@ async function setUp() {
   const apply = (group: Json, revision: number): Promise<Json> => {
     const { id, group_name: name, inbound_rules: inbound, outbound_rules: outbound = [] } = group;
     const policy = { source: 'list', groups: [{ id: parseGroupId(id), name, inbound, outbound }] } as const;
-    return report({ state: 'applied', revision, policy_digest: policyDigest(canonicalize(policy)) });
+    return report({
+      state: 'applied',
+      revision,
+      policy_digest: policyDigest(canonicalize(policy)),
+      policy_digest_form: digestForm,
+    });
   };
   const restore = ['group', 'restore', 'web', String(web.revision), '--yes'];
   const label = ['device', 'label', 'add', 'edge', 'app'];

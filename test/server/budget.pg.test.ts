@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { worstPolicy, worstShapes, type Shape } from '../../src/policy/worst-policies.fixture.ts';
 import { Api, type Json } from '../lib/http.ts';
@@ -218,7 +219,13 @@ test('no answer about the largest policy costs more than reading it: whether it 
   const { revision } = await admin.expect(200, 'GET', `${base}/convergence`);
   const policy_digest = policyDigest(canonicalize(policy));
   for (const { id } of [one, other]) {
-    const status = { state: 'applied', revision, policy_digest, detail: 'x'.repeat(1_000) };
+    const status = {
+      state: 'applied',
+      revision,
+      policy_digest,
+      policy_digest_form: digestForm,
+      detail: 'x'.repeat(1_000),
+    };
     await admin.expect(200, 'PUT', `${base}/devices/${id}/status`, status);
   }
   // Worked out by the program, of its own rules, and equal to what the test worked out.

@@ -6,6 +6,7 @@
 import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { parseGroupId, parseOrganizationId } from '../../src/policy/ids.ts';
 import { openStore } from '../../src/server/store/open.ts';
@@ -206,7 +207,12 @@ test('either is killed beside waiters: those of the other wait on and are answer
     const again = wait(replicas[victim]);
     const { id, group_name: name, inbound_rules: inbound } = group;
     const policy = { source: 'list', groups: [{ id: parseGroupId(id), name, inbound, outbound: [] }] } as const;
-    const status = { state: 'applied', revision, policy_digest: policyDigest(canonicalize(policy)) };
+    const status = {
+      state: 'applied',
+      revision,
+      policy_digest: policyDigest(canonicalize(policy)),
+      policy_digest_form: digestForm,
+    };
     for (const [index, device] of devices.entries()) {
       const speaker = replica(index).as(device.device_token);
       await speaker.expect(200, 'PUT', `${base}/devices/${device.id}/status`, status);

@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { alertEvents } from '../../src/api/alerts/events.ts';
 import { makeWorld, query } from '../../src/server/store/store.fixture.ts';
 import type { Json } from '../lib/http.ts';
@@ -138,7 +139,12 @@ test('devices are judged by what the server knows: wrong digests, policies put b
   ];
   await makeDevice(place, 'never-seen');
   const { revision } = await place.owner.api.expect(200, 'GET', `${place.base}/convergence`);
-  await report(server, place, wrong, { state: 'applied', revision, policy_digest: '0'.repeat(64) });
+  await report(server, place, wrong, {
+    state: 'applied',
+    revision,
+    policy_digest: '0'.repeat(64),
+    policy_digest_form: digestForm,
+  });
   await report(second, place, reverted, { state: 'reverted', revision, detail: 'lost its way to the server' });
   await report(second, place, away, { state: 'starting' });
   await report(second, place, connected, { state: 'starting' });

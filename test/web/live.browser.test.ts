@@ -8,6 +8,7 @@ import { wireTo } from '../lib/wire.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
 import { useStage } from './stage.fixture.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 
 const stage = useStage();
@@ -96,13 +97,19 @@ test('a device and a group tell whether a change is in force, from what agents r
         groups: [{ id: group.id, name: '', inbound: group.inbound_rules ?? [], outbound: group.outbound_rules ?? [] }],
       }),
     );
-    await report({ state: 'applied', revision: 1, policy_digest, interface: 'tun7' });
+    await report({ state: 'applied', revision: 1, policy_digest, policy_digest_form: digestForm, interface: 'tun7' });
     await expectShown(card.getByText('is not known to have the newest change'));
     await report({ state: 'failed', revision: 1, detail: 'the kernel refused line 7' });
     await expectShown(card.getByText('the kernel refused line 7'));
-    await report({ state: 'applied', revision, policy_digest: '0'.repeat(64), interface: 'tun7' });
+    await report({
+      state: 'applied',
+      revision,
+      policy_digest: '0'.repeat(64),
+      policy_digest_form: digestForm,
+      interface: 'tun7',
+    });
     await expectShown(card.getByText('the rules in its kernel are not the ones that its policy asks for'));
-    await report({ state: 'applied', revision, policy_digest, interface: 'tun7' });
+    await report({ state: 'applied', revision, policy_digest, policy_digest_form: digestForm, interface: 'tun7' });
     await expectShown(card.getByText('The policy on this page is in force'));
     await page.getByRole('button', { name: 'Show' }).click();
     await expectShown(page.getByText(/iifname "tun7"/));

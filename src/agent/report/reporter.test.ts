@@ -42,6 +42,7 @@ describe('a report', () => {
         state: 'applied',
         revision: 7,
         policy_digest: 'd'.repeat(64),
+        policy_digest_form: 2,
         interface: 'wg0',
         drift_repairs: 0,
         agent_version: '1',
@@ -155,6 +156,20 @@ describe('the reporter', () => {
     reporter.see({ ...calm, troubles: [trouble] });
     await clock.advance(1_000);
     expect(sent.at(-1)).toMatchObject({ state: 'failed', drift_repairs: 0 });
+  });
+
+  test('a server that does not know forms of digests gets no digest: it would take it for one of the oldest form', async () => {
+    const { clock, sent, reporter, server } = setUp();
+    const unknown = { pointer: '/policy_digest_form', code: 'unknown_field', detail: 'No such field.' } as const;
+    server.refuses = (report) =>
+      report.policy_digest_form === undefined
+        ? undefined
+        : new RingfenceError({ code: 'invalid', message: 'invalid', status: 422, errors: [unknown] });
+    reporter.see(calm);
+    await clock.advance(10);
+    expect(sent).toMatchObject([{ state: 'applied', revision: 7 }]);
+    expect(sent[0]).not.toHaveProperty('policy_digest');
+    expect(sent[0]).not.toHaveProperty('policy_digest_form');
   });
 
   test('takes changes that come together as one', async () => {

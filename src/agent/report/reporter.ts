@@ -4,6 +4,7 @@ import type { GroupPackets } from '../../api/enforcement/overview.ts';
 import { Backoff } from '../../client/backoff.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { Log } from '../host/log.ts';
 import type { AgentStatus } from '../loop/status.ts';
 import { accessDocument } from './status-document.ts';
@@ -195,8 +196,12 @@ export class Reporter {
 const reachOf = ({ report: { revision = -1, observed_revision = -1 } }: Seen): number =>
   Math.max(revision, observed_revision);
 
-const without = (report: DeviceReport, names: ReadonlySet<string>): DeviceReport =>
-  Object.fromEntries(Object.entries(report).filter(([name]) => !names.has(name))) as DeviceReport;
+/** A server that does not know forms of digests takes each digest for the oldest: it gets none, and calls the device behind, not failed. */
+const without = (report: DeviceReport, names: ReadonlySet<string>): DeviceReport => {
+  const isLeftOut = (name: string): boolean =>
+    names.has(name) || (name === 'policy_digest' && names.has('policy_digest_form'));
+  return Object.fromEntries(Object.entries(report).filter(([name]) => !isLeftOut(name))) as DeviceReport;
+};
 
 /** Those at the top of the report, where it names nothing else that is wrong. */
 function unknownFields(error: unknown): readonly string[] {
@@ -235,7 +240,7 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
     state: hasFailed ? 'failed' : isOwn && !pending ? 'applied' : 'starting',
     ...(inForce?.revision !== undefined && { revision: inForce.revision }),
     ...(hasFailed && observedRevision !== undefined && { observed_revision: observedRevision }),
-    ...(policyDigest !== undefined && { policy_digest: policyDigest }),
+    ...(policyDigest !== undefined && { policy_digest: policyDigest, policy_digest_form: digestForm }),
     ...(code !== undefined && { code }),
     ...(notes.length > 0 && { detail: notes.join('; ').slice(0, longestDetail) }),
     agent_version: version,

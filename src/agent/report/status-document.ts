@@ -1,6 +1,7 @@
 /** Owns the status document for operators: the answer of the agent's socket and of `ringfence agent status`. */
 import type { Fate } from '../../nft/counters.ts';
 import { printAddress } from '../../policy/address.ts';
+import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { peersOf } from '../../policy/fleet/resolve.ts';
 import { mergeRanges, type RangeSet } from '../../policy/range.ts';
@@ -83,6 +84,8 @@ export interface StatusDocument {
     readonly verified_at?: string;
     /** Of the rules as read back from the kernel, as the server is told; absent until they were. */
     readonly digest?: string;
+    /** How the digest is made: only digests of one form can be compared. */
+    readonly digest_form?: number;
     /** Something else should be in force. */
     readonly pending: boolean;
   };
@@ -227,7 +230,7 @@ export function statusDocument(
       ...(inForce?.policy && namedDocument(inForce.policy, status.counts)),
       ...(appliedAt !== undefined && { applied_at: time(appliedAt) }),
       ...(verifiedAt !== undefined && { verified_at: time(verifiedAt) }),
-      ...(status.policyDigest !== undefined && { digest: status.policyDigest }),
+      ...(status.policyDigest !== undefined && { digest: status.policyDigest, digest_form: digestForm }),
       pending: status.pending,
     },
     stream: {

@@ -10,7 +10,10 @@ import { Fleet } from '../fleet/fleet.ts';
 import { resolvePolicy } from '../fleet/resolve.ts';
 import { toTree } from '../port-tree.ts';
 import type { PolicyGroup, StoredRule } from '../rule.ts';
+import { decodePolicy } from './decode.fixture.ts';
+import { digestForm } from './digest-form.ts';
 import { policyDigest } from './digest.ts';
+import { encodePolicy } from './encode.ts';
 
 const guarded = guardedPolicy.map((policy) => resolvePolicy(policy, new Fleet()));
 
@@ -72,11 +75,12 @@ const changeRules = (
 };
 
 describe('the digest', () => {
-  it('is 64 hex digits, and stays what it was in earlier versions', () => {
+  it('is 64 hex digits, and stays what it was in earlier versions of the same form', () => {
     const policy = canonicalize({ source: 'list', groups: [] });
     expect(policyDigest(policy)).toMatch(/^[0-9a-f]{64}$/);
+    expect(digestForm).toBe(2);
     expect(policyDigest(policy)).toMatchInlineSnapshot(
-      `"a652ed5ed1b9e1f8a6bfd0ffe0b76e95590c828e66a5a81a6a97c8bbd1ea27ae"`,
+      `"5b0879da71796c68d4491a30b8171a2bb34f4be7ef770d6c5a27a14af3b0d549"`,
     );
   });
 
@@ -99,6 +103,36 @@ describe('the digest', () => {
         expect(policyDigest(canonicalize(other))).toBe(policyDigest(canonicalize(policy)));
       }),
     );
+  });
+
+  it('is made of bytes from which every verdict can be read again', () => {
+    fc.assert(
+      fc.property(fc.oneof(anyPolicy, guarded), fc.array(anyPacket, { maxLength: 30 }), (policy, packets) => {
+        const canonical = canonicalize(policy);
+        const decoded = decodePolicy(encodePolicy(canonical));
+        expect(packets.map(decoded)).toEqual(packets.map((packet) => admits(canonical, packet)));
+      }),
+    );
+  });
+
+  it('does not depend on what is matched twice: on some ports what is matched on all, or by one protocol what is matched by every one', () => {
+    const rule = (ip_protocol: StoredRule['ip_protocol'], port: number, range: string): StoredRule => ({
+      ip_protocol,
+      from_port: port,
+      to_port: port,
+      ip_ranges: [range],
+    });
+    const digestOf = (...inbound: StoredRule[]): string =>
+      policyDigest(
+        canonicalize({ source: 'list', groups: [{ id: '0' as PolicyGroup['id'], name: '', inbound, outbound: [] }] }),
+      );
+    const all = rule('ipv4', 0, '10.0.0.0/8');
+    const twice = [rule('tcp', 22, '10.1.0.0/16'), rule('icmp', 0, '10.2.0.1'), rule('udp', 0, '10.0.0.0/9')];
+    expect(digestOf(all, ...twice)).toBe(digestOf(all));
+    expect(digestOf(rule('tcp', 0, '10.0.0.1'), rule('tcp', 22, '10.0.0.1'))).toBe(
+      digestOf(rule('tcp', 0, '10.0.0.1')),
+    );
+    expect(digestOf(...twice)).not.toBe(digestOf(all, ...twice));
   });
 
   it('differs wherever a packet is judged otherwise', () => {

@@ -10,13 +10,15 @@ export interface Receipt {
   readonly observed: number | undefined;
   /** Of the policy that its kernel holds. */
   readonly digest: string | undefined;
+  /** How the digest was made; agents of earlier versions do not say it, and theirs is 1. */
+  readonly digestForm: number;
   readonly code: string | undefined;
   readonly detail: string | undefined;
   readonly reported_at: string;
   readonly status: unknown;
 }
 
-const revisionOf = (value: unknown): number | undefined =>
+const integerOf = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
@@ -25,9 +27,10 @@ export function readReceipt({ status, reported_at }: Pick<DeviceStatus, 'status'
   const { state, revision } = said;
   return {
     state: state === 'applied' || state === 'failed' || state === 'reverted' ? state : 'starting',
-    revision: revisionOf(revision),
-    observed: revisionOf(said['observed_revision']),
+    revision: integerOf(revision),
+    observed: integerOf(said['observed_revision']),
     digest: textOf(said['policy_digest'])?.toLowerCase(),
+    digestForm: integerOf(said['policy_digest_form']) ?? 1,
     code: textOf(said['code']),
     detail: textOf(said['detail']),
     reported_at,

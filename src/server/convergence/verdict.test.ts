@@ -1,6 +1,7 @@
 /** Proves the rule of what in force means: a full table of receipts against changes, and that nothing unproven is ever called in force. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { Receipt } from './receipt.ts';
 import { inForceUpTo, verdictOf, type Question } from './verdict.ts';
 
@@ -14,6 +15,7 @@ const receipt = (given: Partial<Receipt>): Receipt => ({
   revision: 20,
   observed: undefined,
   digest: 'digest of b',
+  digestForm,
   code: undefined,
   detail: undefined,
   reported_at: '2026-01-01T00:00:00.000Z',
@@ -51,6 +53,10 @@ test.each<[string, Partial<Question>, string, string?]>([
   ['more than what was asked', { revision: 15 }, 'yes'],
   ['a revision that does not exist yet: another history', { receipt: receipt({ revision: 31 }) }, 'behind'],
   ['no digest: an agent of an earlier version', { receipt: receipt({ digest: undefined }) }, 'behind', 'no_digest'],
+  ['a digest of an older form', { receipt: receipt({ digestForm: 1 }) }, 'behind', 'digest_form'],
+  ['another digest, of an older form', { receipt: receipt({ digestForm: 1, digest: 'x' }) }, 'behind', 'digest_form'],
+  ['a digest of a newer form', { receipt: receipt({ digestForm: digestForm + 1 }) }, 'behind', 'digest_form'],
+  ['a digest of an older form, and away', { online: false, receipt: receipt({ digestForm: 1 }) }, 'offline'],
   ['no revision', { receipt: receipt({ revision: undefined }) }, 'behind'],
   ['an agent that starts', { receipt: receipt({ state: 'starting' }) }, 'behind'],
   ['a failure', { receipt: receipt({ state: 'failed', code: 'nft' }) }, 'failed', 'nft'],
@@ -74,12 +80,18 @@ test.each<[string, Partial<Question>, string, string?]>([
 test('in force is said only of a receipt that reflects the newest change up to the revision, with its digest', () => {
   const revisions = fc.integer({ min: 0, max: 40 });
   const states = fc.constantFrom('starting', 'applied', 'failed', 'reverted' as const);
+  const forms = fc.constantFrom(1, digestForm, digestForm, digestForm);
   const keys = fc.constantFrom('a', 'b', 'c', 'gone');
   fc.assert(
     fc.property(
       fc.uniqueArray(revisions, { minLength: 1, maxLength: 6 }),
       fc.array(keys, { minLength: 6, maxLength: 6 }),
-      fc.record({ state: states, revision: revisions, digest: keys.map((key) => `digest of ${key}`) }),
+      fc.record({
+        state: states,
+        revision: revisions,
+        digestForm: forms,
+        digest: keys.map((key) => `digest of ${key}`),
+      }),
       revisions,
       fc.boolean(),
       (at, names, said, revision, online) => {
@@ -91,7 +103,7 @@ test('in force is said only of a receipt that reflects the newest change up to t
         }
         if (verdictOf(given).in_force !== 'yes') return;
         const needed = changes.findLast((touch) => touch.revision <= revision) ?? changes[0];
-        expect(said.state).toBe('applied');
+        expect([said.state, said.digestForm]).toEqual(['applied', digestForm]);
         expect(said.revision).toBeGreaterThanOrEqual(needed?.revision ?? Number.POSITIVE_INFINITY);
         const reflected = changes.findLast((touch) => touch.revision <= said.revision);
         expect(said.digest).toBe(digestOf(reflected?.key ?? 'gone'));

@@ -1,5 +1,6 @@
 /** Owns the one rule of what in force means: a receipt held against the changes that touched its device. No effects. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
+import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { Receipt } from './receipt.ts';
 
 /** A change that touched a device's effective policy, and what that policy was made of from then on. */
@@ -36,6 +37,17 @@ const differs: Verdict = {
   detail: 'the rules in its kernel are not the ones that its policy asks for',
 };
 
+/** Why a digest says nothing about the policy, whatever it is: it is not made as this server makes it. */
+function unprovenReason({ digest, digestForm: form }: Receipt): Omit<Verdict, 'in_force'> | undefined {
+  if (digest === undefined) {
+    return { code: 'no_digest', detail: 'its agent does not say what the kernel holds: update it' };
+  }
+  if (form === digestForm) return undefined;
+  const program = form < digestForm ? 'the agent' : 'the server';
+  const detail = `its agent makes digests of form ${form}, this server compares those of form ${digestForm}: update ${program}`;
+  return { code: 'digest_form', detail };
+}
+
 const optional = ({ code, detail }: Pick<Receipt, 'code' | 'detail'>): Omit<Verdict, 'in_force'> => ({
   ...(code !== undefined && { code }),
   ...(detail !== undefined && { detail }),
@@ -71,9 +83,8 @@ export function verdictOf(question: Question): Verdict {
   if (receipt?.state !== 'applied') return missing;
   const reflected = reflectedTouch(question);
   if (reflected === undefined) return missing;
-  if (receipt.digest === undefined) {
-    return { ...missing, code: 'no_digest', detail: 'its agent does not say what the kernel holds: update it' };
-  }
+  const unproven = unprovenReason(receipt);
+  if (unproven !== undefined) return { ...missing, ...unproven };
   const expected = digestOf(reflected.key);
   if (expected === undefined) return missing;
   if (expected === receipt.digest) return { in_force: 'yes' };
