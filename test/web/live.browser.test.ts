@@ -4,6 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
+import { newPlace } from '../lib/server.ts';
 import { wireTo } from '../lib/wire.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
 import { useStage } from './stage.fixture.ts';
@@ -248,4 +249,56 @@ test('five tasks take as many steps on the pages as their page says', async () =
     done();
     expect(taken).toEqual(counted);
   });
+});
+
+test('a change that leaves devices with the default group names them and asks, on the device, the group and in bulk', async () => {
+  const place = await newPlace(stage.server);
+  const addDevice = (hostname: string): Promise<Json> =>
+    place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: hostname, hostname, labels: ['db'] });
+  const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: 'databases',
+    applies_to: [{ labels: ['db'] }],
+  });
+  const [one] = [await addDevice('one'), await addDevice('two')];
+  const onDefault = async (): Promise<boolean> =>
+    (await place.owner.api.expect(200, 'GET', `${place.base}/devices/${one.id}/groups`))[0].by === 'default';
+  const page = await stage.open({ token: place.owner.token, path: `/o/${place.org}/devices/${one.id}` });
+  const question = page.getByRole('dialog', { name: /with the default group\?/ });
+  const opened = question.getByRole('list', { name: 'Devices that would open' }).getByRole('listitem');
+  const takeLabelOff = async (): Promise<void> => {
+    await page.getByLabel('What is this device?').first().press('Backspace');
+    await expectShown(question);
+  };
+  await takeLabelOff();
+  expect(await opened.allInnerTexts()).toEqual(['one']);
+  await question.getByRole('button', { name: 'Cancel' }).click();
+  await expectShown(page.getByText('The labels stay as they were'));
+  expect(await onDefault()).toBe(false);
+  await takeLabelOff();
+  await question.getByRole('button', { name: 'Change it anyway' }).click();
+  await expectShown(page.getByText('Labels of one: none.'));
+  expect(await onDefault()).toBe(true);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await expectShown(page.getByText('Undone.'));
+
+  await page.goto(`${stage.server.url}/ui/o/${place.org}/groups/${group.id}`);
+  await page.getByLabel('Applies to').first().press('Backspace');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await expectShown(question);
+  expect(await opened.allInnerTexts()).toEqual(['one', 'two']);
+  await question.getByRole('button', { name: 'Cancel' }).click();
+  await expectShown(page.getByText('Not saved'));
+  expect(await onDefault()).toBe(false);
+
+  await page.goto(`${stage.server.url}/ui/o/${place.org}/devices`);
+  await page.getByRole('checkbox', { name: 'Select one' }).click();
+  await page.getByRole('checkbox', { name: 'Select two' }).click();
+  await page.getByRole('region', { name: 'Selected devices' }).getByRole('button', { name: 'Labels' }).click();
+  await page.getByRole('menuitem', { name: 'Remove labels…' }).click();
+  await page.getByRole('combobox', { name: 'Label', exact: true }).click();
+  await page.getByRole('option', { name: 'db' }).click();
+  await expectShown(page.getByText('applies to 2 devices afterwards: one, two.'));
+  await page.getByRole('button', { name: 'Remove from 2 devices' }).click();
+  await expectShown(page.getByText('The labels are removed from 2 devices.'));
+  expect(await onDefault()).toBe(true);
 });

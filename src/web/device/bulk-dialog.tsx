@@ -61,6 +61,20 @@ const namesOf = (devices: readonly Device[]): string => {
   return devices.length > 5 ? `${shown} and ${grouped(devices.length - 5)} more` : shown;
 };
 
+/** The devices that would be left with the default group. */
+function openedBy(
+  action: BulkAction,
+  devices: readonly Device[],
+  policy: Parameters<typeof groupsOn>[0],
+): readonly Device[] {
+  if (action.kind !== 'remove-group' && action.kind !== 'remove-labels') return [];
+  const groupsOf = groupsOn(policy);
+  return devices.filter((device) => {
+    const patch = patchFor(action, device);
+    return patch !== undefined && groupsOf({ ...device, ...patch }).some(({ by }) => by === 'default');
+  });
+}
+
 /** What the change does beyond what its name says. */
 function Consequence({
   action,
@@ -81,15 +95,8 @@ function Consequence({
       </>
     );
   }
-  const patches = devices.flatMap((device) => {
-    const patch = patchFor(action, device);
-    return patch === undefined ? [] : [{ ...device, ...patch }];
-  });
-  const groupsOf = groupsOn({ groups, groupById, defaultGroup });
-  const onDefault = action.kind.startsWith('remove')
-    ? patches.filter((device) => groupsOf(device).some(({ by }) => by === 'default'))
-    : [];
-  const already = devices.length - patches.length;
+  const onDefault = openedBy(action, devices, { groups, groupById, defaultGroup });
+  const already = devices.filter((device) => patchFor(action, device) === undefined).length;
   return (
     <>
       {already === 0 ? null : (
@@ -169,7 +176,7 @@ export function BulkDialog({
 }): ReactNode {
   const { client } = useSession();
   const { id: org } = useLive();
-  const { groups } = useSnapshot();
+  const { groups, groupById, defaultGroup } = useSnapshot();
   const rights = useRights();
   const [group, setGroup] = useState<string | null>(null);
   const [labels, setLabels] = useState<readonly string[]>([]);
@@ -194,6 +201,8 @@ export function BulkDialog({
 
   const start = (whom: readonly Device[]): void => {
     if (action === undefined) return;
+    // These stand in the dialog that the person has just confirmed; others that would open are refused.
+    const shown = new Set<string>(openedBy(action, whom, { groups, groupById, defaultGroup }).map(({ id }) => id));
     const stopping = new AbortController();
     const outcomes: Outcome[] = [];
     const show = (isOver: boolean): void =>
@@ -210,7 +219,8 @@ export function BulkDialog({
       },
       writes: {
         get: (id) => client.devices.get(org, id),
-        update: (id, patch, ifMatch) => client.devices.update(org, id, patch, { ifMatch }),
+        update: (id, patch, ifMatch) =>
+          client.devices.update(org, id, patch, { ifMatch, ...(shown.has(id) && { detach: true }) }),
         delete: (id) => client.devices.delete(org, id),
       },
     }).then(() => {

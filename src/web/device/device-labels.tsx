@@ -5,6 +5,7 @@ import { Tag } from '../components/tag.tsx';
 import { failed, notify } from '../components/toast.tsx';
 import { labelFault } from '../model/labels.ts';
 import { deviceName } from '../state/live.ts';
+import { writeOrAsk } from '../state/opening.ts';
 import { useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { LabelInput } from './label-input.tsx';
@@ -22,12 +23,13 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
     setDraft(next);
     if (labelFault(next) !== undefined || next.toSorted().join() === stored) return;
     setBusy(true);
-    client.devices
-      .update(org, id, { labels: next.toSorted() }, { ifMatch: device.revision })
+    const write = (wanted: readonly string[], ifMatch: number): Promise<Device> =>
+      writeOrAsk((asked) => client.devices.update(org, id, { labels: [...wanted] }, { ifMatch, ...asked }));
+    write(next.toSorted(), device.revision)
       .then(
         (saved) =>
           notify(`Labels of ${deviceName(device)}: ${(saved.labels ?? []).join(', ') || 'none'}.`, () =>
-            client.devices.update(org, id, { labels: [...labels] }, { ifMatch: saved.revision }),
+            write(labels, saved.revision),
           ),
         (error: unknown) => {
           setDraft(undefined);

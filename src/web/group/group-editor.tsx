@@ -11,6 +11,7 @@ import { contentOf, countFields, draftOf, judge, problemAt, type Content, type D
 import { plural } from '../model/rule-text.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames } from '../state/fleet.ts';
+import { writeOrAsk } from '../state/opening.ts';
 import { useSession } from '../state/session.ts';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { Merge, type Meeting } from './conflict.tsx';
@@ -143,19 +144,16 @@ export function GroupEditor({
   const write = async (next: Content, on: Base): Promise<void> => {
     setBusy(true);
     try {
-      const saved = await client.groups.update(group.org_id, group.id, patchOf(on.content, next), {
-        ifMatch: on.revision,
-      });
+      const put = (from: Content, to: Content, ifMatch: number): Promise<WrittenGroup> =>
+        writeOrAsk((asked) => client.groups.update(group.org_id, group.id, patchOf(from, to), { ifMatch, ...asked }));
+      const saved = await put(on.content, next, on.revision);
       start(saved);
       setLooking(false);
       setMeeting(undefined);
       setWarnings(saved.warnings ?? []);
       notify(
         `Saved. ${devices.length === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
-        () =>
-          client.groups.update(group.org_id, group.id, patchOf(contentOf(saved), on.content), {
-            ifMatch: saved.revision,
-          }),
+        () => put(contentOf(saved), on.content, saved.revision),
       );
     } catch (error) {
       if (error instanceof RingfenceError && error.code === 'precondition_failed') {

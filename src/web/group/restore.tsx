@@ -13,6 +13,7 @@ import { adviceOn } from '../model/advice.ts';
 import { contentOf } from '../model/draft.ts';
 import { difference } from '../model/group-diff.ts';
 import { plural } from '../model/rule-text.ts';
+import { writeOrAsk } from '../state/opening.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useSession } from '../state/session.ts';
 import { Changes } from './changes.tsx';
@@ -85,15 +86,21 @@ export function Restore({
     setFault(undefined);
     try {
       // What is shown here is what is written: whoever saved meanwhile is not overwritten.
-      const saved = await client.history.restore(org, record.id, revision, {
-        ...(group !== undefined && { ifMatch: group.revision }),
-      });
+      const saved = await writeOrAsk((asked) =>
+        client.history.restore(org, record.id, revision, {
+          ...(group !== undefined && { ifMatch: group.revision }),
+          ...asked,
+        }),
+      );
       const before = group?.revision;
       notify(
         [`${saved.group_name} is restored.`, ...(saved.warnings ?? []).map(({ detail }) => detail)].join(' '),
         before === undefined
           ? undefined
-          : () => client.history.restore(org, record.id, before, { ifMatch: saved.revision }),
+          : () =>
+              writeOrAsk((asked) =>
+                client.history.restore(org, record.id, before, { ifMatch: saved.revision, ...asked }),
+              ),
       );
       leave();
       await queries.invalidateQueries({ queryKey: ['audit', org] });

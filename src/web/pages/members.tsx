@@ -13,6 +13,7 @@ import { sentence } from '../components/sentence.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { failed, notify } from '../components/toast.tsx';
+import { writeOrAsk } from '../state/opening.ts';
 import { useMembers, useOrganizations, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
@@ -127,7 +128,9 @@ export function MembersPage(): ReactNode {
       ),
       action: own ? 'Leave' : 'Remove the member',
       act: async () => {
-        await client.members.remove(org, member.user_id, keep.devices ? { keep: 'devices' } : {});
+        await writeOrAsk((asked) =>
+          client.members.remove(org, member.user_id, { ...(keep.devices && { keep: 'devices' }), ...asked }),
+        );
         if (own) {
           await queries.invalidateQueries({ queryKey: ['organizations'] });
           await navigate({ to: '/' });

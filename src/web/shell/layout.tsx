@@ -1,12 +1,22 @@
 /** Owns the frame around every page of an organization: navigation, connection, and the live snapshot behind them. */
 import { ActionIcon, Menu } from '@mantine/core';
 import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router';
-import { lazy, Suspense, useDeferredValue, useEffect, useMemo, useState, type ReactNode } from 'react';
+import {
+  lazy,
+  Suspense,
+  useDeferredValue,
+  useEffect,
+  useMemo,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+} from 'react';
 import { KeyIcon, Logo, MenuIcon, OutIcon, SearchIcon } from '../components/icons.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { grouped } from '../model/number.ts';
 import { LiveOrganization } from '../state/live.ts';
+import { openingQuestion } from '../state/opening.ts';
 import { LiveContext, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
@@ -15,6 +25,18 @@ import { Switcher } from './organization-switcher.tsx';
 import { places } from './places.ts';
 
 const CommandPalette = lazy(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette }));
+
+const OpeningDialog = lazy(async () => ({ default: (await import('./opening-dialog.tsx')).OpeningDialog }));
+
+/** Over every page, because each of them may write what opens a device. */
+function Opening(): ReactNode {
+  const question = useSyncExternalStore(openingQuestion.subscribe, openingQuestion.read);
+  return question === undefined ? null : (
+    <Suspense>
+      <OpeningDialog question={question} />
+    </Suspense>
+  );
+}
 
 function Pages({ org }: { readonly org: string }): ReactNode {
   return (
@@ -205,6 +227,7 @@ export function OrganizationFrame(): ReactNode {
         <main id="content" className="content" tabIndex={-1}>
           <DisconnectedBanner />
           <Content />
+          <Opening />
         </main>
       </div>
     </LiveContext>
