@@ -9,7 +9,7 @@ import { Client } from 'pg';
 import { parseDeviceId, parseGroupId, parseOrganizationId, parseUserId } from '../src/policy/ids.ts';
 import { openDatabase } from '../src/server/database/supervise.ts';
 import { openStore } from '../src/server/store/open.ts';
-import type { Actor } from '../src/server/store/contract/actor.ts';
+import { asServer, type Actor } from '../src/server/store/contract/actor.ts';
 import { Api } from '../test/lib/http.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';
@@ -122,7 +122,7 @@ async function throughput(program: Program): Promise<void> {
     const at = (list: readonly Target[], c: number): Target => list[c % list.length] as Target;
     const user_id = parseUserId(me);
     const audit = updateNote(user_id);
-    const actor: Actor = { user_id, audit };
+    const actor: Actor = { user_id, audit, ...asServer };
     const write = (list: readonly Target[]) => (c: number, n: number) =>
       store.devices.update(parseOrganizationId(at(list, c).org), actor, parseDeviceId(at(list, c).device), {
         hostname: `host ${c} ${n}`,

@@ -2,6 +2,7 @@
  * Measures how long a fleet holds the event loop: the longest turn, by the processor time of the loop's thread, while a server counts, samples, judges and follows an organization of thousands
  * of devices. `RINGFENCE_BENCH_DEVICES` (sizes, by comma), `RINGFENCE_BENCH_NAMES=1` tells what ran in the longest turn. Floor: the same in an organization of 10 devices. Not measured: what the database needs.
  */
+import { asServer } from '../src/server/store/contract/actor.ts';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
@@ -106,7 +107,7 @@ async function prepare(server: RunningServer, count: number): Promise<Scene> {
         };
         return store.devices.create(
           org,
-          { user_id: user },
+          { user_id: user, ...asServer },
           device(user, { fields, security_groups: [parseGroupId(group)] }),
         );
       }),
@@ -117,7 +118,9 @@ async function prepare(server: RunningServer, count: number): Promise<Scene> {
       process_id,
       made.map(({ record: { id } }) => ({ device_id: id, connected: true })),
     );
-    await Promise.all(made.map(({ record: { id }, revision }) => store.receipts.report(org, id, statusOf(revision))));
+    await Promise.all(
+      made.map(({ record: { id }, revision }) => store.receipts.report(org, id, statusOf(revision), asServer)),
+    );
   }
   return { server, org, user, base, group, devices };
 }
@@ -173,7 +176,11 @@ const scenes: Readonly<Record<string, (scene: Scene, round: number) => Promise<H
       events: ['device.failed', 'device.offline'] as const,
       offline_after: 60,
     };
-    const { id } = await store.webhooks.create(scene.org, { user_id: scene.user }, { ...fields, secret: 'x' });
+    const { id } = await store.webhooks.create(
+      scene.org,
+      { user_id: scene.user, ...asServer },
+      { ...fields, secret: 'x' },
+    );
     const hold = await longestHold(async () => {
       let told = (): void => {};
       const looked = new Promise<void>((resolve) => (told = resolve));
@@ -198,7 +205,7 @@ const scenes: Readonly<Record<string, (scene: Scene, round: number) => Promise<H
       await looked;
       await webhooks.close();
     }, named);
-    await store.webhooks.delete(scene.org, { user_id: scene.user }, id);
+    await store.webhooks.delete(scene.org, { user_id: scene.user, ...asServer }, id);
     convergence.close();
     return hold;
   },

@@ -9,7 +9,7 @@ import { openDatabase } from '../src/server/database/supervise.ts';
 import { clientConfig } from '../src/server/store/postgres/connection.ts';
 import { updateDevice } from '../src/server/store/devices/statements.ts';
 import { openStore } from '../src/server/store/open.ts';
-import type { Actor } from '../src/server/store/contract/actor.ts';
+import { asServer, type Actor } from '../src/server/store/contract/actor.ts';
 import { device } from '../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { median, showGoals } from './lib/goals.ts';
@@ -83,10 +83,10 @@ const database = await openDatabase({ dir, settings: { max_connections: '300' } 
 const store = await openStore({ url: database.url, phase: 3 });
 const clients: Client[] = [];
 try {
-  const { id: user_id } = await store.users.create({ username: 'bench' });
+  const { id: user_id } = await store.users.create({ username: 'bench' }, asServer);
   const audit = updateNote(user_id);
-  const by: Actor = { user_id, audit };
-  const { id: org } = await store.organizations.create(user_id, { name: 'bench', description: '' });
+  const by: Actor = { user_id, audit, ...asServer };
+  const { id: org } = await store.organizations.create(user_id, { name: 'bench', description: '' }, asServer);
   const devices = await Promise.all(
     Array.from({ length: crowd }, () => store.devices.create(org, by, device(user_id))),
   );

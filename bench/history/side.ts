@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { openDatabase } from '../../src/server/database/supervise.ts';
-import type { Actor } from '../../src/server/store/contract/actor.ts';
+import { asServer, type Actor } from '../../src/server/store/contract/actor.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { device, group } from '../../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../../test/lib/postgres.ts';
@@ -21,9 +21,9 @@ const dir = await temporaryDirectory();
 const database = await openDatabase({ dir });
 const store = await openStore({ url: database.url, phase: 3 });
 try {
-  const { id: user_id } = await store.users.create({ username: 'bench' });
-  const by: Actor = { user_id, audit: updateNote(user_id) };
-  const { id: org } = await store.organizations.create(user_id, { name: 'bench', description: '' });
+  const { id: user_id } = await store.users.create({ username: 'bench' }, asServer);
+  const by: Actor = { user_id, audit: updateNote(user_id), ...asServer };
+  const { id: org } = await store.organizations.create(user_id, { name: 'bench', description: '' }, asServer);
   const devices = await Promise.all(
     Array.from({ length: crowd }, () => store.devices.create(org, by, device(user_id))),
   );

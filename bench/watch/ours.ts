@@ -1,4 +1,5 @@
 /** Owns our side of the watch benchmark: a real server process on a real PostgreSQL, written to through its API. */
+import { asServer } from '../../src/server/store/contract/actor.ts';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -169,7 +170,7 @@ export class Ours implements Peer {
     const work = async (): Promise<void> => {
       while (made < changes) {
         made += 1;
-        await store.devices.update(org, { user_id }, device, { hostname: payload(bytes - 420) });
+        await store.devices.update(org, { user_id, ...asServer }, device, { hostname: payload(bytes - 420) });
       }
     };
     await Promise.all(Array.from({ length: 64 }, work));
@@ -196,7 +197,7 @@ export class Ours implements Peer {
         made += 1;
         await store.devices.create(
           org,
-          { user_id },
+          { user_id, ...asServer },
           {
             user_id,
             security_groups: [],

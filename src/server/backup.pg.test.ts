@@ -1,4 +1,5 @@
 /** Proves that a backup holds everything as of one moment, and that restoring it is all or nothing and misleads no reader. */
+import { asServer } from './store/contract/actor.ts';
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,8 +21,8 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const at = (values: { data?: string; databaseUrl?: string }) => serverConfig(values, { env: {}, isRoot: true });
 
 async function fill(store: Store) {
-  const owner = { user_id: (await store.users.create({ username: 'olga' })).id };
-  const { id: org } = await store.organizations.create(owner.user_id, { name: 'acme', description: '' });
+  const owner = { user_id: (await store.users.create({ username: 'olga' }, asServer)).id, ...asServer };
+  const { id: org } = await store.organizations.create(owner.user_id, { name: 'acme', description: '' }, asServer);
   await store.devices.create(org, owner, device(owner.user_id));
   await store.groups.create(org, owner, 'organization', group());
   return { org, owner };

@@ -1,4 +1,5 @@
 /** Proves that changes pass through a server without staying: whatever stuck readers leave unread costs it nothing (reference 4.3). */
+import { asServer } from '../../src/server/store/contract/actor.ts';
 import { existsSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
@@ -119,9 +120,14 @@ test('thousands of changes through many streams, some of them stuck, leave nothi
       const arrived = live.map((reader) => reader.sees(last));
       const until = written + changes;
       const update = (hostname: string) =>
-        store.devices.update(parseOrganizationId(org), { user_id: parseUserId(user) }, parseDeviceId(device), {
-          hostname,
-        });
+        store.devices.update(
+          parseOrganizationId(org),
+          { user_id: parseUserId(user), ...asServer },
+          parseDeviceId(device),
+          {
+            hostname,
+          },
+        );
       const work = async (): Promise<void> => {
         while (written < until) {
           written += 1;

@@ -1,4 +1,5 @@
 /** Proves the sign-in at an identity provider in a real browser: in, on through an ended session without losing edits, and out. */
+import { asServer } from '../../src/server/store/contract/actor.ts';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { expectShown, startBrowser, visit, type Visit } from '../lib/browser.ts';
@@ -87,7 +88,7 @@ test('when a session ends, signing in again in another tab keeps what was not sa
   await signInAtProvider(page, 'grace');
   await expectShown(page.getByRole('button', { name: 'New organization' }));
   const user = (await server.store.users.byName('grace@example.org'))?.id ?? expect.fail('no such user');
-  const organization = await server.store.organizations.create(user, { name: 'Navy', description: '' });
+  const organization = await server.store.organizations.create(user, { name: 'Navy', description: '' }, asServer);
   await page.goto(`${server.url}/ui/o/${organization.id}/groups/new`);
   await page.getByRole('textbox', { name: 'Name' }).fill('half written');
   await server.store.sessions.endAllOf(user);

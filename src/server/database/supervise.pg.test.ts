@@ -1,4 +1,5 @@
 /** Proves what the supervised PostgreSQL promises: it starts on anything it left behind, runs unprivileged and apart, and comes back when it dies. */
+import { asServer } from '../store/contract/actor.ts';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
@@ -58,7 +59,7 @@ const asRoot = process.geteuid?.() === 0;
 test('a fresh directory becomes a database, and what was written is there at the next start', async () => {
   const first = await open();
   const store = await openStore({ url: first.url, phase: 3 });
-  await store.users.create({ username: 'olga' });
+  await store.users.create({ username: 'olga' }, asServer);
   await store.close();
   await first.stop();
   const again = await storeOn(await open());
@@ -147,7 +148,7 @@ describe('under root', () => {
     const account = runsAs(first);
     expect(account).not.toBe(nobody);
     const store = await openStore({ url: first.url, phase: 3 });
-    await store.users.create({ username: 'olga' });
+    await store.users.create({ username: 'olga' }, asServer);
     await store.close();
     await first.stop();
     execFileSync('chown', ['-R', `${nobody}:${nobody}`, join(dir, 'postgres'), join(dir, 'run')]);
@@ -261,7 +262,7 @@ describe('when PostgreSQL dies', () => {
       // For a moment the processes it left behind may still answer, and what they answer counts.
       for (let attempt = 0, written = false; !written || pidOf(database) === killed; attempt += 1) {
         const username = `user ${round} ${attempt}`;
-        const outcome = await failure(store.users.create({ username }));
+        const outcome = await failure(store.users.create({ username }, asServer));
         written = outcome === 'done';
         if (written) names.push(username);
         else {
@@ -284,13 +285,20 @@ describe('when PostgreSQL dies', () => {
     const database = await open();
     const [here, there] = [await storeOn(database), await storeOn(database)];
     process.kill(pidOf(database), 'SIGKILL');
-    const owner = await vi.waitFor(() => here.users.create({ username: 'olga' }), { timeout: 60_000, interval: 50 });
-    const { id: org } = await here.organizations.create(owner.id, { name: '', description: '' });
+    const owner = await vi.waitFor(() => here.users.create({ username: 'olga' }, asServer), {
+      timeout: 60_000,
+      interval: 50,
+    });
+    const { id: org } = await here.organizations.create(owner.id, { name: '', description: '' }, asServer);
     const heard: string[] = [];
     there.log.onHint(({ organizations }) => heard.push(...organizations));
     await vi.waitFor(
       async () => {
-        await here.organizations.update(org, { user_id: owner.id }, { name: `${heard.length} ${performance.now()}` });
+        await here.organizations.update(
+          org,
+          { user_id: owner.id, ...asServer },
+          { name: `${heard.length} ${performance.now()}` },
+        );
         expect(heard).toContain(org);
       },
       { timeout: 60_000, interval: 100 },
@@ -326,9 +334,10 @@ test('a full disk is unavailable, and passes', async () => {
   try {
     database = await openDatabase({ dir: disk });
     const store = await openStore({ url: database.url, phase: 3 });
-    const { id } = await store.users.create({ username: 'olga' });
-    const { id: org } = await store.organizations.create(id, { name: '', description: '' });
-    const write = (text: string) => store.organizations.update(org, { user_id: id }, { description: text });
+    const { id } = await store.users.create({ username: 'olga' }, asServer);
+    const { id: org } = await store.organizations.create(id, { name: '', description: '' }, asServer);
+    const write = (text: string) =>
+      store.organizations.update(org, { user_id: id, ...asServer }, { description: text });
     execFileSync('sh', ['-c', `cat /dev/zero > ${join(disk, 'filler')} 2>/dev/null; true`]);
     const problem = await problemOf(
       (async () => {

@@ -187,6 +187,10 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return notFound(problem.what);
     case 'not_a_member':
       return notFound('organization');
+    case 'credential_ended':
+      return unauthenticated(true);
+    case 'forbidden':
+      return new HttpError('forbidden', 'You may not do this, or not any more.');
     case 'precondition_failed':
       return changed(problem.revision);
     case 'phase_forbids':

@@ -8,6 +8,7 @@ import { lengthsOf, type Admitted, type Answer, type Handler, type Services } fr
 import { HttpError, refuse } from './errors.ts';
 import { areParamsOf } from './guard/admit.ts';
 import type { Entrance } from './guard/entrance.ts';
+import { rightOf } from './guard/write-right.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { convergenceHandlers } from './handlers/convergence.ts';
 import { explainHandlers } from './handlers/explain.ts';
@@ -102,7 +103,11 @@ function answerer<Id extends AnsweredId>(id: Id, { services, answerTimeoutMs }: 
         principal,
         params: variables,
         subjects,
-        by: operation.effect === 'write' ? { user_id, audit: auditEntryOf(id, principal, request) } : { user_id },
+        by: {
+          user_id,
+          right: rightOf(id, principal, variables),
+          ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request) }),
+        },
         path: pathOf(request.url),
         query,
         body: readBody(id, request.body, lengths),

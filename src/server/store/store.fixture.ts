@@ -9,7 +9,7 @@ import { StoreError, type StoreProblem } from './contract/errors.ts';
 import { openStore } from './open.ts';
 import type { DeviceFields } from './contract/records.ts';
 import type { Entry } from './contract/change-log.ts';
-import type { Actor } from './contract/actor.ts';
+import { asServer, type Actor } from './contract/actor.ts';
 import type { NewDevice } from './contract/devices.ts';
 import type { NewGroup } from './contract/groups.ts';
 import type { Phase } from './contract/phase.ts';
@@ -42,9 +42,9 @@ export async function query<Row extends object>(url: string, text: string): Prom
 
 /** Another user who is a member of the organization. */
 export async function join(store: Store, org: OrganizationId, owner: Actor, username: string): Promise<Actor> {
-  const { id } = await store.users.create({ username });
+  const { id } = await store.users.create({ username }, asServer);
   await store.members.add(org, owner, { user_id: id });
-  return { user_id: id };
+  return { user_id: id, ...asServer };
 }
 
 export async function makeWorld(
@@ -53,8 +53,8 @@ export async function makeWorld(
 ): Promise<World> {
   const url = await postgres.freshUrl();
   const store = await openTestStore(url, options);
-  const owner = { user_id: (await store.users.create({ username: 'olga' })).id };
-  const { id: org } = await store.organizations.create(owner.user_id, { name: 'acme', description: '' });
+  const owner = { user_id: (await store.users.create({ username: 'olga' }, asServer)).id, ...asServer };
+  const { id: org } = await store.organizations.create(owner.user_id, { name: 'acme', description: '' }, asServer);
   return { url, store, org, owner, member: await join(store, org, owner, 'mark') };
 }
 

@@ -15,7 +15,7 @@ const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampl
   const { org_id, device_id } = call.params;
   // Packets are the fleet's, not the device's state: they are added up and not kept with it.
   const { packets, ...status } = call.body;
-  await store.receipts.report(org_id, device_id, status);
+  await store.receipts.report(org_id, device_id, status, call.by);
   sampler.see(org_id, packets);
   return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body });
 };

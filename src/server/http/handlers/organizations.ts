@@ -14,7 +14,7 @@ const answer = (organization: OrganizationRecord, location?: string) =>
 
 const create: Handler<'createOrganization'> = async (call, { store }) => {
   const { name, description = '' } = call.body;
-  const organization = await store.organizations.create(call.by.user_id, { name, description }, call.by.audit);
+  const organization = await store.organizations.create(call.by.user_id, { name, description }, call.by);
   return answer(organization, pathFor('readOrganization', { org_id: organization.id }));
 };
 

@@ -32,7 +32,7 @@ const whoAmI: Handler<'whoAmI'> = async ({ principal }, { store }) => {
 };
 
 const createUser: Handler<'createUser'> = async (call, { store }) => {
-  const user = await store.users.create({ username: call.body.username }, call.by.audit);
+  const user = await store.users.create({ username: call.body.username }, call.by);
   return record(showUser(user), { location: pathFor('readUser', { user_id: user.id }) });
 };
 
@@ -84,7 +84,7 @@ async function issueToken(
   const { name = '', scope = 'full', expires_at } = call.body;
   const { secret, digest } = mint('user', random);
   const fresh = { digest, name, scope, expires_at: futureExpiry(expires_at, clock) };
-  const token = await store.tokens.issue(user, fresh, call.by.audit);
+  const token = await store.tokens.issue(user, fresh, call.by);
   return record({ ...showToken(token), token: secret }, { location: pathFor('readToken', { token_id: token.id }) });
 }
 
@@ -106,12 +106,12 @@ const readToken: Handler<'readToken'> = async (call, { store }) =>
   record(showToken(await store.tokens.get(call.params.token_id)));
 
 const revokeToken: Handler<'revokeToken'> = async (call, { store }) =>
-  record(showToken(await store.tokens.revoke(call.params.token_id, call.by.audit)));
+  record(showToken(await store.tokens.revoke(call.params.token_id, call.by)));
 
 const rotateToken: Handler<'rotateToken'> = async (call, { store, random }) => {
   const { token_id } = call.params;
   const { secret, digest } = mint(call.subjects.token?.kind ?? 'user', random);
-  return record({ ...showToken(await store.tokens.rotate(token_id, digest, call.by.audit)), token: secret });
+  return record({ ...showToken(await store.tokens.rotate(token_id, digest, call.by)), token: secret });
 };
 
 const showKey = (key: EnrollmentKeyRecord): EnrollmentKey => ({
@@ -172,7 +172,7 @@ const removeUser: Handler<'removeUser'> = async (call, { store }) => {
   const { user_id } = call.params;
   // Someone has to be left who can make users.
   if (user_id === call.principal.user_id) throw new HttpError('conflict', 'An administrator cannot remove itself.');
-  const { user, changed } = await store.users.remove(user_id, call.by.audit);
+  const { user, changed } = await store.users.remove(user_id, call.by);
   const memberships = await Promise.all(
     changed.map(({ organization_id }) => store.members.of(organization_id, call.principal.user_id)),
   );

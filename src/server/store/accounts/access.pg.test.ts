@@ -1,4 +1,5 @@
 /** Proves that the one read of a token and of what a path names says what the two reads say, each for itself. */
+import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId, type UserId } from '../../../policy/ids.ts';
@@ -28,11 +29,15 @@ async function looked(access: Access, credential: Credential, { kind, org, id }:
 
 test('a token sees of every group and device what its user or its device sees, and nobody sees more for asking both at once', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
-  const stranger = await store.users.create({ username: 'eve' });
-  const { id: elsewhere } = await store.organizations.create(stranger.id, { name: 'elsewhere', description: '' });
+  const stranger = await store.users.create({ username: 'eve' }, asServer);
+  const { id: elsewhere } = await store.organizations.create(
+    stranger.id,
+    { name: 'elsewhere', description: '' },
+    asServer,
+  );
   const issue = async (user: UserId) => {
     const digest = someDigest();
-    await store.tokens.issue(user, { digest, name: '', scope: 'full' });
+    await store.tokens.issue(user, { digest, name: '', scope: 'full' }, asServer);
     return digest;
   };
   const deviceDigest = someDigest();
@@ -82,11 +87,11 @@ test('a token sees of every group and device what its user or its device sees, a
 test('a revoked token sees nothing, and whoever asks beside it does', async () => {
   const { store, org, owner } = await makeWorld(postgres);
   const [good, bad] = [someDigest(), someDigest()];
-  await store.tokens.issue(owner.user_id, { digest: good, name: '', scope: 'full' });
-  const { id } = await store.tokens.issue(owner.user_id, { digest: bad, name: '', scope: 'full' });
+  await store.tokens.issue(owner.user_id, { digest: good, name: '', scope: 'full' }, asServer);
+  const { id } = await store.tokens.issue(owner.user_id, { digest: bad, name: '', scope: 'full' }, asServer);
   const made = await store.groups.create(org, owner, 'organization', group());
   const subject: Subject = { kind: 'group', org, id: parseGroupId(made.id) };
-  await store.tokens.revoke(id);
+  await store.tokens.revoke(id, asServer);
   const [first, second, third] = await Promise.all(
     [bad, good, someDigest()].map((digest) => store.tokens.authenticateFor(digest, subject)),
   );

@@ -1,4 +1,5 @@
 /** Proves what the store promises of users, tokens and enrollment keys. */
+import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseEnrollmentKeyId, parseGroupId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
@@ -15,12 +16,12 @@ const nowhere = '00000000-0000-4000-8000-000000000000';
 
 test('users are made, found by id and name, listed in order, and names are unique', async () => {
   const { store, org, member } = await makeWorld(postgres);
-  const made = await store.users.create({ username: 'ada', is_admin: true });
+  const made = await store.users.create({ username: 'ada', is_admin: true }, asServer);
   expect(made).toEqual({ id: made.id, username: 'ada', is_admin: true, created_at: expect.stringMatching(/Z$/) });
   expect(await store.users.get(made.id)).toEqual(made);
   expect(await store.users.byName('ada')).toEqual(made);
   expect(await store.users.byName('Ada')).toBeUndefined();
-  expect(await problemOf(store.users.create({ username: 'ada' }))).toEqual({ code: 'username_taken' });
+  expect(await problemOf(store.users.create({ username: 'ada' }, asServer))).toEqual({ code: 'username_taken' });
   expect(await problemOf(store.users.get(parseUserId(nowhere)))).toEqual({ code: 'not_found', what: 'user' });
   expect((await store.users.list()).map(({ username }) => username)).toEqual(['olga', 'mark', 'ada']);
   expect((await store.users.list({ limit: 1, after: member.user_id })).map(({ username }) => username)).toEqual([
@@ -68,7 +69,11 @@ test('a token is issued, used, listed, rotated and revoked; expiry ends it', asy
   const { store, member } = await makeWorld(postgres, { clock: () => time });
   const digest = someDigest();
   const expires_at = new Date(time + 60_000);
-  const issued = await store.tokens.issue(member.user_id, { digest, name: 'laptop', scope: 'read-only', expires_at });
+  const issued = await store.tokens.issue(
+    member.user_id,
+    { digest, name: 'laptop', scope: 'read-only', expires_at },
+    asServer,
+  );
   expect(issued).toEqual({
     id: issued.id,
     kind: 'user',
@@ -80,6 +85,7 @@ test('a token is issued, used, listed, rotated and revoked; expiry ends it', asy
   });
   expect(await store.tokens.authenticate(digest)).toEqual({
     kind: 'user',
+    digest: digest.toString('hex'),
     token_id: issued.id,
     user_id: member.user_id,
     username: 'mark',
@@ -91,26 +97,30 @@ test('a token is issued, used, listed, rotated and revoked; expiry ends it', asy
   const hints: Hint[] = [];
   store.log.onHint((hint) => hints.push(hint));
   const next = someDigest();
-  await store.tokens.rotate(issued.id, next);
+  await store.tokens.rotate(issued.id, next, asServer);
   expect(await store.tokens.authenticate(digest)).toBeUndefined();
   expect(await store.tokens.authenticate(next)).toMatchObject({ token_id: issued.id });
   time += 60_000;
   expect(await store.tokens.authenticate(next)).toBeUndefined();
   expect(await store.tokens.list(member.user_id)).toMatchObject([{ id: issued.id }]);
-  expect(await store.tokens.revoke(issued.id)).toMatchObject({ id: issued.id });
+  expect(await store.tokens.revoke(issued.id, asServer)).toMatchObject({ id: issued.id });
   expect(await problemOf(store.tokens.get(issued.id))).toEqual({ code: 'not_found', what: 'token' });
   expect(hints.flatMap(({ credentials }) => credentials)).toEqual([issued.id, issued.id]);
   const absent = { code: 'not_found', what: 'token' };
-  expect(await problemOf(store.tokens.revoke(parseTokenId(nowhere)))).toEqual(absent);
-  expect(await problemOf(store.tokens.rotate(parseTokenId(nowhere), next))).toEqual(absent);
-  const stranger = store.tokens.issue(parseUserId(nowhere), { digest: someDigest(), name: '', scope: 'full' });
+  expect(await problemOf(store.tokens.revoke(parseTokenId(nowhere), asServer))).toEqual(absent);
+  expect(await problemOf(store.tokens.rotate(parseTokenId(nowhere), next, asServer))).toEqual(absent);
+  const stranger = store.tokens.issue(
+    parseUserId(nowhere),
+    { digest: someDigest(), name: '', scope: 'full' },
+    asServer,
+  );
   expect(await problemOf(stranger)).toEqual({ code: 'not_found', what: 'user' });
 });
 
 test('the last use of a token is recorded, at the latest when the store closes', async () => {
   const { store, url, member } = await makeWorld(postgres);
   const digest = someDigest();
-  const { id } = await store.tokens.issue(member.user_id, { digest, name: '', scope: 'full' });
+  const { id } = await store.tokens.issue(member.user_id, { digest, name: '', scope: 'full' }, asServer);
   const other = await openTestStore(url);
   await other.tokens.authenticate(digest);
   expect((await store.tokens.get(id)).last_used_at).toBeUndefined();
@@ -129,7 +139,7 @@ test('a device may get a further token', async () => {
     device_id: made.record.id,
     organization_id: org,
   });
-  const elsewhere = await store.organizations.create(member.user_id, { name: 'x', description: '' });
+  const elsewhere = await store.organizations.create(member.user_id, { name: 'x', description: '' }, asServer);
   const wrong = store.tokens.issueForDevice(elsewhere.id, made.record.id, { ...token, digest: someDigest() });
   expect(await problemOf(wrong)).toEqual({ code: 'not_found', what: 'device' });
 });

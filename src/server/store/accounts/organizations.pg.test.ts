@@ -1,4 +1,5 @@
 /** Proves what the store promises of organizations and their members. */
+import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseGroupId, parseUserId } from '../../../policy/ids.ts';
@@ -15,7 +16,7 @@ const nowhere = '00000000-0000-4000-8000-000000000000';
 
 test('an organization is made whole: record, owner as member, default group, revision 1', async () => {
   const { store, owner } = await makeWorld(postgres);
-  const made = await store.organizations.create(owner.user_id, { name: 'Ünïcode', description: 'd' });
+  const made = await store.organizations.create(owner.user_id, { name: 'Ünïcode', description: 'd' }, asServer);
   expect(made).toEqual({
     id: made.id,
     name: 'Ünïcode',
@@ -30,7 +31,7 @@ test('an organization is made whole: record, owner as member, default group, rev
   expect(await store.members.list(made.id)).toMatchObject([
     { user_id: owner.user_id, username: 'olga', role: 'owner' },
   ]);
-  const unknown = store.organizations.create(parseUserId(nowhere), { name: 'x', description: '' });
+  const unknown = store.organizations.create(parseUserId(nowhere), { name: 'x', description: '' }, asServer);
   expect(await problemOf(unknown)).toEqual({ code: 'not_found', what: 'user' });
 });
 
@@ -58,7 +59,7 @@ test('a change of the organization takes a revision, under the head that the cal
 
 test('a user lists the organizations it is a member of', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
-  const mine = await store.organizations.create(member.user_id, { name: 'mine', description: '' });
+  const mine = await store.organizations.create(member.user_id, { name: 'mine', description: '' }, asServer);
   expect((await store.organizations.list({ member: member.user_id })).map(({ id }) => id)).toEqual([org, mine.id]);
   expect((await store.organizations.list({ member: owner.user_id })).map(({ id }) => id)).toEqual([org]);
   expect(
@@ -101,7 +102,7 @@ test('a deleted organization takes everything along, and says so to whoever list
 
 test('members are added by id and by name, once', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
-  const third = await store.users.create({ username: 'third' });
+  const third = await store.users.create({ username: 'third' }, asServer);
   expect(await store.members.of(org, third.id)).toEqual({ role: undefined });
   expect(await store.members.add(org, owner, { username: 'third' })).toMatchObject({
     user_id: third.id,
@@ -131,7 +132,7 @@ test('a removed member loses its devices, groups and keys in that organization, 
   );
   await store.devices.create(org, member, device(member.user_id));
   const kept = await store.devices.create(org, owner, device(owner.user_id));
-  const elsewhere = await store.organizations.create(member.user_id, { name: 'mine', description: '' });
+  const elsewhere = await store.organizations.create(member.user_id, { name: 'mine', description: '' }, asServer);
   const safe = await store.devices.create(elsewhere.id, member, device(member.user_id));
   const head = (await store.organizations.get(org)).revision;
 

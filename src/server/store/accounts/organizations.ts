@@ -13,7 +13,7 @@ import type { Context } from '../write/context.ts';
 import { logChanges, takeRevision, headVersion } from '../write/revisions.ts';
 import { now } from '../write/stamp.ts';
 import { lockNextOwner } from './user-lock.ts';
-import { inOrganization, withAuditEntry, type Locked } from '../write/transaction.ts';
+import { inOrganization, outsideOrganizations, type Locked } from '../write/transaction.ts';
 import { revokeOrganizationDeviceTokens } from '../devices/statements.ts';
 import { makeDefaultGroup } from '../groups/default-group.ts';
 import type { OrganizationRecord } from '../contract/records.ts';
@@ -122,12 +122,11 @@ function checkHead({ head }: Locked, expected: number | undefined): void {
 }
 
 export function organizationsIn(context: Context): Organizations {
-  const { reads, transactions, hints } = context;
+  const { reads, hints } = context;
   return {
-    async create(owner, organization, audit) {
+    async create(owner, organization, by) {
       const make = (tx: Runner) => makeOrganization(context, tx, { owner, ...organization });
-      if (audit === undefined) return transactions.run(make);
-      return withAuditEntry(context, audit, make, ({ id }) => ({ subject_id: id, revision: 1, org_id: id }));
+      return outsideOrganizations(context, by, make, ({ id }) => ({ subject_id: id, revision: 1, org_id: id }));
     },
 
     async list(query) {

@@ -1,4 +1,5 @@
 /** Proves the bounds of what there may be (reference 8 (9)): exact, however many ask at once and by whatever way. */
+import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import type { Counted } from '../contract/quotas.ts';
@@ -23,15 +24,16 @@ const token = (expires_at = later) => ({ digest: someDigest(), name: '', scope: 
 
 /** One more of each, by which server asks is of no matter. */
 const makers: Readonly<Record<Counted, (world: World) => Promise<unknown>>> = {
-  tokens: ({ store, member }) => store.tokens.issue(member.user_id, token()),
-  organizations: ({ store, member }) => store.organizations.create(member.user_id, { name: '', description: '' }),
+  tokens: ({ store, member }) => store.tokens.issue(member.user_id, token(), asServer),
+  organizations: ({ store, member }) =>
+    store.organizations.create(member.user_id, { name: '', description: '' }, asServer),
   groups: ({ store, org, owner }) => store.groups.create(org, owner, 'organization', group()),
   devices: ({ store, org, owner }) => store.devices.create(org, owner, device(owner.user_id)),
   enrollment_keys: ({ store, org, owner }) => store.enrollmentKeys.issue(org, owner, key()),
   webhooks: ({ store, org, owner }) =>
     store.webhooks.create(org, owner, { name: '', url: 'https://x', events: [], offline_after: 900, secret: '' }),
   members: async ({ store, org, owner }) => {
-    const { id } = await store.users.create({ username: someDigest().toString('hex') });
+    const { id } = await store.users.create({ username: someDigest().toString('hex') }, asServer);
     return store.members.add(org, owner, { user_id: id });
   },
 };
@@ -107,13 +109,13 @@ test("a user's device tokens do not count, and what has expired or is used up ma
     await store.devices.create(org, owner, device(owner.user_id, { token: { digest: someDigest(), name: '' } }));
   const soon = new Date(time + 1_000);
   for (let n = 0; n < 2; n += 1) {
-    await store.tokens.issue(owner.user_id, token(soon));
+    await store.tokens.issue(owner.user_id, token(soon), asServer);
     await store.enrollmentKeys.issue(org, owner, key(soon));
   }
-  await expect(store.tokens.issue(owner.user_id, token())).rejects.toMatchObject({ code: 'limit_reached' });
+  await expect(store.tokens.issue(owner.user_id, token(), asServer)).rejects.toMatchObject({ code: 'limit_reached' });
   await expect(store.enrollmentKeys.issue(org, owner, key())).rejects.toMatchObject({ code: 'limit_reached' });
   time += 2_000;
-  await store.tokens.issue(owner.user_id, token());
+  await store.tokens.issue(owner.user_id, token(), asServer);
   await store.enrollmentKeys.issue(org, owner, key());
   expect(await store.enrollmentKeys.list(org)).toHaveLength(1);
   expect((await store.tokens.list(owner.user_id)).filter(({ kind }) => kind === 'user')).toHaveLength(1);

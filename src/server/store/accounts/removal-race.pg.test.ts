@@ -1,4 +1,5 @@
 /** Proves that a user who is removed keeps nothing that was made at the same moment: no token that authenticates, no organization, no membership. */
+import { asServer } from '../contract/actor.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
@@ -13,18 +14,18 @@ afterAll(() => postgres.stop());
 test('a user who mints tokens in a loop while being removed keeps none that authenticates', async () => {
   const { store, url } = await makeWorld(postgres);
   for (let round = 0; round < 10; round += 1) {
-    const { id } = await store.users.create({ username: `mallory ${round}` });
+    const { id } = await store.users.create({ username: `mallory ${round}` }, asServer);
     const digests: Buffer[] = [];
     const removal = new AbortController();
     const mint = async (): Promise<void> => {
       while (!removal.signal.aborted) {
         const digest = someDigest();
         digests.push(digest);
-        await store.tokens.issue(id, { digest, name: '', scope: 'full' }).catch(() => undefined);
+        await store.tokens.issue(id, { digest, name: '', scope: 'full' }, asServer).catch(() => undefined);
       }
     };
     const minting = [mint(), mint(), mint(), mint()];
-    await store.users.remove(id);
+    await store.users.remove(id, asServer);
     removal.abort();
     await Promise.all(minting);
     for (const digest of digests) expect(await store.tokens.authenticate(digest)).toBeUndefined();
@@ -35,7 +36,7 @@ test('a user who mints tokens in a loop while being removed keeps none that auth
 /** The exact moment: the removal has looked and hidden the user, and has not committed. */
 test('what is asked for between the look of a removal and its commit waits for it, and is refused', async () => {
   const { store, url, org, owner } = await makeWorld(postgres);
-  const { id } = await store.users.create({ username: 'mallory' });
+  const { id } = await store.users.create({ username: 'mallory' }, asServer);
   const removal = new Client({ connectionString: url });
   await removal.connect();
   try {
@@ -44,8 +45,8 @@ test('what is asked for between the look of a removal and its commit waits for i
     await removal.query('UPDATE users SET removed_at = now() WHERE id = $1', [id]);
     const noUser = { code: 'not_found', what: 'user' };
     const attempts = [
-      problemOf(store.tokens.issue(id, { digest: someDigest(), name: '', scope: 'full' })),
-      problemOf(store.organizations.create(id, { name: 'late', description: '' })),
+      problemOf(store.tokens.issue(id, { digest: someDigest(), name: '', scope: 'full' }, asServer)),
+      problemOf(store.organizations.create(id, { name: 'late', description: '' }, asServer)),
       problemOf(store.members.add(org, owner, { user_id: id })),
     ];
     const waiting = `SELECT count(*)::integer AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;

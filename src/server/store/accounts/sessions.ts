@@ -4,6 +4,7 @@ import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
+import { passWrites } from './pass-writes.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Sessions } from '../contract/sessions.ts';
@@ -45,9 +46,9 @@ const reseal = statement<never>('reseal_session', 'UPDATE sessions SET sealed = 
 const getSealed = statement<{ sealed: Buffer | null }>('get_sealed', 'SELECT sealed FROM sessions WHERE id = $1');
 
 const revoked = noteRevoked('id', 'gone');
-const endSession = statement<{ id: string }>(
+const endSession = statement<{ id: string; user_id: string }>(
   'end_session',
-  `WITH gone AS (DELETE FROM sessions WHERE id = $1 RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
+  `WITH gone AS (DELETE FROM sessions WHERE id = $1 RETURNING id, user_id), log AS (${revoked}) SELECT id, user_id FROM gone`,
 );
 /** Values: a user. */
 export const endUserSessions = statement<{ id: string }>(
@@ -112,11 +113,14 @@ export function sessionsIn(
     },
 
     async end(id) {
-      tellEnded(await writes.run(endSession, [id]));
+      const gone = await writes.run(endSession, [id]);
+      tellEnded(gone);
+      for (const { user_id } of gone) await passWrites(context, user_id);
     },
 
     async endAllOf(user) {
       tellEnded(await writes.run(endUserSessions, [user]));
+      await passWrites(context, user);
     },
 
     async forget() {

@@ -1,8 +1,9 @@
 /** Owns tokens in the store: digests of secrets, whom they stand for, and when they were last used. */
-import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
+import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
 import { lockUser } from './user-lock.ts';
-import { withAuditEntry } from '../write/transaction.ts';
+import { outsideOrganizations } from '../write/transaction.ts';
+import { passWrites } from './pass-writes.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
@@ -117,8 +118,9 @@ function record(row: TokenRow): TokenRecord {
   };
 }
 
-function credential(row: AuthenticatedRow): Credential {
+function credential(row: AuthenticatedRow, digest: string): Credential {
   const common = {
+    digest,
     token_id: parseTokenId(row.id),
     user_id: parseUserId(row.user_id),
     username: row.username,
@@ -193,8 +195,13 @@ function inOrder<Row>(asked: readonly unknown[], rows: readonly WithNumber<Row>[
 const auditSubject = ({ id }: TokenRecord): AuditSubject => ({ subject_id: id, org_id: null });
 
 export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate' | 'authenticateFor'> {
-  const { reads, writes, transactions, hints } = context;
-  const tellEnded = (id: TokenId): void => hints.tell({ credentials: [id] });
+  const { reads, writes, hints } = context;
+  /** Resolves when nothing can be written by the token any more. */
+  const ended = async (token: TokenRecord): Promise<TokenRecord> => {
+    hints.tell({ credentials: [token.id] });
+    await passWrites(context, token.user_id);
+    return token;
+  };
   const found = new Coalescer<string, AuthenticatedRow | undefined>({
     async read(digests) {
       return inOrder(digests, await reads.run(authenticate, [digests, now(context)]));
@@ -203,10 +210,11 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
   const authenticateBy =
     (ask: Ask<string, AuthenticatedRow | undefined>): Tokens['authenticate'] =>
     async (digest) => {
-      const row = await ask.get(hexOf(digest));
+      const hex = hexOf(digest);
+      const row = await ask.get(hex);
       if (row === undefined) return undefined;
       uses.saw(row.id);
-      return credential(row);
+      return credential(row, hex);
     };
   const foundFor = (kind: Subject['kind']) =>
     new Coalescer<Question, (AuthenticatedRow & SeenRow) | undefined>({
@@ -227,24 +235,25 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
   const authenticateForBy =
     (patience: 'patient' | 'prompt'): Tokens['authenticateFor'] =>
     async (digest, { kind, org, id }) => {
-      const row = await forEach[kind][patience].get({ hex: hexOf(digest), org, id });
+      const hex = hexOf(digest);
+      const row = await forEach[kind][patience].get({ hex, org, id });
       if (row === undefined) return undefined;
       uses.saw(row.id);
-      return { credential: credential(row), sight: sightOf(kind, row) };
+      return { credential: credential(row, hex), sight: sightOf(kind, row) };
     };
   return {
     authenticate: authenticateBy(found.prompt),
     authenticateFor: authenticateForBy('prompt'),
     patient: { authenticate: authenticateBy(found.patient), authenticateFor: authenticateForBy('patient') },
 
-    async issue(user, token, audit) {
+    async issue(user, token, by) {
       const make = async (tx: Runner) => {
         await lockUser(tx, user);
         await checkCount(tx, context, user);
         const [row] = await tx.run(insertToken, newTokenValues(context, user, token));
         return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
       };
-      return audit === undefined ? transactions.run(make) : withAuditEntry(context, audit, make, auditSubject);
+      return outsideOrganizations(context, by, make, auditSubject);
     },
 
     async issueForDevice(org, device, token) {
@@ -261,18 +270,14 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
       return existing((await reads.run(getToken, [id]))[0]);
     },
 
-    async rotate(id, digest, audit) {
+    async rotate(id, digest, by) {
       const rotate = async (runner: Runner) => existing((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
-      const token = await withAuditEntry(context, audit, rotate, auditSubject);
-      tellEnded(token.id);
-      return token;
+      return ended(await outsideOrganizations(context, by, rotate, auditSubject));
     },
 
-    async revoke(id, audit) {
+    async revoke(id, by) {
       const revoke = async (runner: Runner) => existing((await runner.run(revokeToken, [id]))[0]);
-      const token = await withAuditEntry(context, audit, revoke, auditSubject);
-      tellEnded(token.id);
-      return token;
+      return ended(await outsideOrganizations(context, by, revoke, auditSubject));
     },
   };
 }

@@ -7,7 +7,8 @@ import {
   type OrganizationId,
 } from '../../../policy/ids.ts';
 import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
-import { withAuditEntry } from '../write/transaction.ts';
+import { outsideOrganizations } from '../write/transaction.ts';
+import { holdRight } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
@@ -119,7 +120,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
       return refuse({ code: 'username_taken' });
     };
   return {
-    async create(user, audit) {
+    async create(user, by) {
       const id = context.newId();
       const make = async (runner: Runner) => {
         const made = await runner.run(insertUser, [
@@ -132,7 +133,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
         ]);
         return made.length === 0 ? refuse({ code: 'username_taken' }) : get(runner, id);
       };
-      return withAuditEntry(context, audit, make, auditSubject);
+      return outsideOrganizations(context, by, make, auditSubject);
     },
 
     async list(query) {
@@ -151,7 +152,8 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
     forIdentity: forIdentityBy(identities.prompt),
     patient: { forIdentity: forIdentityBy(identities.patient) },
 
-    async remove(id, audit) {
+    async remove(id, by) {
+      const { right, audit } = by;
       const user = await get(reads, id);
       const changed = new Map<OrganizationId, number>();
       // Somebody may add the user elsewhere meanwhile: leave, then look again under a lock that keeps others from it.
@@ -160,10 +162,11 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
         if (places.some(({ is_last_owner }) => is_last_owner)) return refuse({ code: 'owns_organizations' });
         for (const { org_id } of places) {
           const org = parseOrganizationId(org_id);
-          const { revision } = await members.remove(org, { user_id: id, audit }, id);
+          const { revision } = await members.remove(org, { user_id: id, right, audit }, id);
           if (revision !== undefined) changed.set(org, revision);
         }
         const ended = await transactions.run(async (tx) => {
+          await holdRight(tx, right, now(context));
           await tx.run(lockUser, [id]);
           if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
           await tx.run(hideUser, [id, now(context)]);

@@ -28,6 +28,11 @@ export type StoreProblem =
     }
   /** The acting user is not (or no longer) a member of the organization at the moment of the commit. */
   | { readonly code: 'not_a_member' }
+  /**
+   * At the moment of the commit the credential of the write is revoked, rotated or expired, or its user is removed; or no role that the write needs is
+   * left.
+   */
+  | { readonly code: 'credential_ended' | 'forbidden' }
   /** The expected revision is not the current one. */
   | { readonly code: 'precondition_failed'; readonly revision: number }
   /** The phase allows no further group. */

@@ -1,7 +1,6 @@
 /** Owns the interface of organizations in the store. */
 import type { OrganizationId, UserId } from '../../../policy/ids.ts';
-import type { Actor } from './actor.ts';
-import type { AuditNote } from './audit.ts';
+import type { Actor, Authority } from './actor.ts';
 import type { Expected, Page } from './page.ts';
 import type { OrganizationRecord } from './records.ts';
 
@@ -10,7 +9,7 @@ export interface Organizations {
   create(
     owner: UserId,
     organization: { readonly name: string; readonly description: string },
-    audit?: AuditNote,
+    by: Authority,
   ): Promise<OrganizationRecord>;
   /** Those that `member` belongs to. */
   list(query: Page & { readonly member: UserId }): Promise<readonly OrganizationRecord[]>;

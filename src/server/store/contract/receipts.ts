@@ -1,5 +1,6 @@
 /** Owns the interface of receipts in the store: what devices say that they have in force, and who waits for them to say it. */
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
+import type { Authority } from './actor.ts';
 import type { DeviceStatus } from './records.ts';
 
 export interface NewReceipts {
@@ -19,8 +20,11 @@ export interface Awaited {
 }
 
 export interface Receipts {
-  /** Keeps what a device says about itself; no revision, no event. Reports that come together are one write. */
-  report(org: OrganizationId, id: DeviceId, status: unknown): Promise<void>;
+  /**
+   * Keeps what a device says about itself; no revision, no event. Reports that come together are one write. The right is checked in the statement
+   * that writes.
+   */
+  report(org: OrganizationId, id: DeviceId, status: unknown, by: Authority): Promise<void>;
   /**
    * What devices said since an earlier answer; without one, what each said last. In parts: of all that follow one another by `next`, the `through` of the first
    * counts. A device that reports meanwhile is met again, here or with the next `through`.

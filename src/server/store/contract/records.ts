@@ -199,8 +199,20 @@ export type Credential =
   | {
       readonly kind: 'user';
       readonly token_id: TokenId;
-      /** The credential is a browser's session, and `token_id` its id: sessions end as tokens do. */
-      readonly by_session?: true;
+      readonly by_session?: undefined;
+      /** Of its secret, in hexadecimal: a token that gets another secret is another credential. Never shown. */
+      readonly digest: string;
+      readonly user_id: UserId;
+      readonly username: string;
+      readonly is_admin: boolean;
+      readonly scope: TokenScope;
+      readonly expires_at?: Timestamp;
+    }
+  | {
+      readonly kind: 'user';
+      /** The credential is a browser's session, and this its id: sessions end as tokens do. */
+      readonly token_id: TokenId;
+      readonly by_session: true;
       readonly user_id: UserId;
       readonly username: string;
       readonly is_admin: boolean;
@@ -210,6 +222,7 @@ export type Credential =
   | {
       readonly kind: 'device';
       readonly token_id: TokenId;
+      readonly digest: string;
       readonly user_id: UserId;
       readonly username: string;
       readonly device_id: DeviceId;

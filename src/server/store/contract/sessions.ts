@@ -19,7 +19,7 @@ export interface Sessions {
   reseal(id: TokenId, sealed: Uint8Array): Promise<void>;
   /** What was sealed; undefined when nothing was or the session has ended. */
   sealed(id: TokenId): Promise<Uint8Array | undefined>;
-  /** Open streams of the session are told through hints. */
+  /** Open streams of the session are told through hints. When this resolves, nothing is written by it any more. */
   end(id: TokenId): Promise<void>;
   endAllOf(user: UserId): Promise<void>;
   /** Forgets sessions that are past their time. */

@@ -1,7 +1,7 @@
 /** Owns the interface of tokens in the store. */
 import type { DeviceId, OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
 import type { Sight, Subject } from './access.ts';
-import type { AuditNote } from './audit.ts';
+import type { Authority } from './actor.ts';
 import type { Page } from './page.ts';
 import type { Credential, TokenRecord, TokenScope } from './records.ts';
 
@@ -20,7 +20,7 @@ export interface Tokens {
   authenticate(digest: Digest): Promise<Credential | undefined>;
   /** The same, with what `access` would say to it of the subject, in one read. */
   authenticateFor(digest: Digest, subject: Subject): Promise<{ credential: Credential; sight: Sight } | undefined>;
-  issue(user: UserId, token: NewToken, audit?: AuditNote): Promise<TokenRecord>;
+  issue(user: UserId, token: NewToken, by: Authority): Promise<TokenRecord>;
   /** A further token for a device (the first comes with its creation). */
   issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;
   /** The user's own tokens and those of its devices, or only one of these kinds. */
@@ -29,8 +29,8 @@ export interface Tokens {
     query?: Page & { readonly kind?: TokenRecord['kind'] | undefined },
   ): Promise<readonly TokenRecord[]>;
   get(id: TokenId): Promise<TokenRecord>;
-  /** Gives the token another secret; the old one stops at once. */
-  rotate(id: TokenId, digest: Digest, audit?: AuditNote): Promise<TokenRecord>;
-  /** Open streams of the token are told through hints. */
-  revoke(id: TokenId, audit?: AuditNote): Promise<TokenRecord>;
+  /** Gives the token another secret; the old one stops at once: when this resolves, nothing is written by it any more. */
+  rotate(id: TokenId, digest: Digest, by: Authority): Promise<TokenRecord>;
+  /** Open streams of the token are told through hints. When this resolves, nothing is written by it any more. */
+  revoke(id: TokenId, by: Authority): Promise<TokenRecord>;
 }

@@ -1,6 +1,6 @@
 /** Owns the interface of users in the store. */
 import type { OrganizationId, UserId } from '../../../policy/ids.ts';
-import type { AuditNote } from './audit.ts';
+import type { Authority } from './actor.ts';
 import type { Page } from './page.ts';
 import type { OrganizationRecord, UserRecord } from './records.ts';
 import type { Digest } from './tokens.ts';
@@ -12,7 +12,7 @@ export interface RemovedUser {
 }
 
 export interface Users {
-  create(user: { readonly username: string; readonly is_admin?: boolean }, audit?: AuditNote): Promise<UserRecord>;
+  create(user: { readonly username: string; readonly is_admin?: boolean }, by: Authority): Promise<UserRecord>;
   list(query?: Page): Promise<readonly UserRecord[]>;
   get(id: UserId): Promise<UserRecord>;
   byName(username: string): Promise<UserRecord | undefined>;
@@ -29,7 +29,7 @@ export interface Users {
    * Ends every membership (as `members.remove`, organization by organization) and every token, then hides the user for good: its name and
    * identity stay taken. `owns_organizations` while it owns any. Where this fails half-way, it can be repeated.
    */
-  remove(id: UserId, audit?: AuditNote): Promise<RemovedUser>;
+  remove(id: UserId, by: Authority): Promise<RemovedUser>;
   /** On a database without users makes the administrator, its organization and its token, once, however many servers start; else undefined. */
   bootstrap(admin: {
     readonly username: string;

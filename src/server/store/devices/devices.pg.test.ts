@@ -1,4 +1,5 @@
 /** Proves what the store promises of devices. */
+import { asServer } from '../contract/actor.ts';
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
@@ -98,7 +99,7 @@ test('a public key is unique within its organization, in creation and in change'
   expect(
     await problemOf(store.devices.update(org, owner, other.record.id, { ...key.fields, security_groups: [] })),
   ).toEqual(taken);
-  const second = await store.organizations.create(owner.user_id, { name: 'other', description: '' });
+  const second = await store.organizations.create(owner.user_id, { name: 'other', description: '' }, asServer);
   await store.devices.create(second.id, owner, device(owner.user_id, key));
   const moved = await store.devices.update(org, owner, other.record.id, { public_key: 'fresh' });
   await store.devices.create(org, owner, device(owner.user_id, { fields: { public_key: other.record.public_key } }));
@@ -108,7 +109,7 @@ test('a public key is unique within its organization, in creation and in change'
 test("a device's list may hold its user's groups and the organization's, and every bad entry is told at once", async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
   const other = await join(store, org, owner, 'other');
-  const elsewhere = await store.organizations.create(owner.user_id, { name: 'elsewhere', description: '' });
+  const elsewhere = await store.organizations.create(owner.user_id, { name: 'elsewhere', description: '' }, asServer);
   const [common, own, others, foreign] = await Promise.all([
     store.groups.create(org, owner, 'organization', group()),
     store.groups.create(org, member, member.user_id, group()),
@@ -169,8 +170,8 @@ test.each([
 
 test('devices of strangers, for strangers, elsewhere and nowhere are refused', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
-  const stranger = { user_id: (await store.users.create({ username: 'stranger' })).id };
-  const elsewhere = await store.organizations.create(owner.user_id, { name: 'elsewhere', description: '' });
+  const stranger = { user_id: (await store.users.create({ username: 'stranger' }, asServer)).id, ...asServer };
+  const elsewhere = await store.organizations.create(owner.user_id, { name: 'elsewhere', description: '' }, asServer);
   const made = await store.devices.create(org, member, device(member.user_id));
   const absent = { code: 'not_found', what: 'device' };
   const list = { security_groups: [] };
@@ -184,7 +185,7 @@ test('devices of strangers, for strangers, elsewhere and nowhere are refused', a
     expect(await problemOf(store.devices.update(where, owner, id, { hostname: 'x' }))).toEqual(absent);
     expect(await problemOf(store.devices.update(where, owner, id, list))).toEqual(absent);
     expect(await problemOf(store.devices.delete(where, owner, id))).toEqual(absent);
-    expect(await problemOf(store.receipts.report(where, id, {}))).toEqual(absent);
+    expect(await problemOf(store.receipts.report(where, id, {}, asServer))).toEqual(absent);
   }
   const noOrg = parseOrganizationId(nowhere);
   const gone = { code: 'not_found', what: 'organization' };
@@ -221,8 +222,8 @@ test('texts that PostgreSQL cannot keep are refused as such, and half a surrogat
   expect(await problemOf(store.groups.create(org, owner, 'organization', group({ group_name: '\0' })))).toEqual(
     invalid,
   );
-  expect(await problemOf(store.users.create({ username: 'x\0' }))).toEqual(invalid);
-  expect(await problemOf(store.users.create({ username: randomText(100_000) }))).toEqual(invalid);
+  expect(await problemOf(store.users.create({ username: 'x\0' }, asServer))).toEqual(invalid);
+  expect(await problemOf(store.users.create({ username: randomText(100_000) }, asServer))).toEqual(invalid);
   expect((await make({ hostname: 'half \ud83d' })).record.hostname).toBe('half \ufffd');
   const together = await Promise.all(['a', '\udc00b', 'c'].map((hostname) => make({ hostname })));
   expect(together.map(({ record }) => record.hostname)).toEqual(['a', '\ufffdb', 'c']);
@@ -239,8 +240,8 @@ const randomText = (length: number): string => {
 test('what a device reports of itself is kept beside it, without a revision', async () => {
   const { store, org, member } = await makeWorld(postgres);
   const made = await store.devices.create(org, member, device(member.user_id));
-  await store.receipts.report(org, made.record.id, { policy: 2 });
-  await store.receipts.report(org, made.record.id, { policy: 3, text: 'ü\u0000' });
+  await store.receipts.report(org, made.record.id, { policy: 2 }, asServer);
+  await store.receipts.report(org, made.record.id, { policy: 3, text: 'ü\u0000' }, asServer);
   expect((await store.receipts.since(org)).statuses).toEqual([
     { device_id: made.record.id, reported_at: expect.stringMatching(/Z$/), status: { policy: 3, text: 'ü\u0000' } },
   ]);

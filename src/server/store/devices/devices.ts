@@ -54,7 +54,7 @@ function newItem(context: Context, org: string, by: Actor, { user_id, fields, to
     actor: by.user_id,
     most: context.quotas.devices,
   };
-  return asItem(context.newId(), fieldItem(fields), rest, quickItem(context, by.audit));
+  return asItem(context.newId(), fieldItem(fields), rest, quickItem(context, by));
 }
 
 function patchItem(
@@ -74,7 +74,7 @@ function patchItem(
     most_ranges: patch.labels === undefined ? null : context.quotas.device_ranges,
     detach: options.detach ?? null,
   };
-  return asItem(id, fieldItem(patch), rest, quickItem(context, by.audit));
+  return asItem(id, fieldItem(patch), rest, quickItem(context, by));
 }
 
 /** The statement that does what is asked, and prepares nothing else. */
@@ -193,7 +193,7 @@ export function devicesIn(context: Context): Devices {
         const conflictKeys = [keyDigest(org, device.fields.public_key)];
         return writer.write(org, { kind: 'quick', operation: sql.createDevice, item, conflictKeys, decode: read });
       }
-      const write = careful(async (tx) => {
+      const write = careful(context, by, async (tx) => {
         const locked = { tx, org };
         // Labels of a key are set in the name of its user: a user who is no owner any more does not go on by a key that was made before.
         const asked = enrollment_key === undefined ? device : await useKey(context, locked, enrollment_key, device);
@@ -222,7 +222,7 @@ export function devicesIn(context: Context): Devices {
           if (!(error instanceof StoreError) || error.code !== 'too_many_device_ranges') throw error;
         }
       }
-      const write = careful(async (tx) => {
+      const write = careful(context, by, async (tx) => {
         const [old] = await tx.run(sql.getDevice, [org, id]);
         const { user_id: user, security_groups: oldList = [] } = old ?? {};
         // The ranges are counted after the write.

@@ -1,4 +1,5 @@
 /** Proves receipts in the database: each kept, read as far as they are new, none missed by a transaction that takes long. */
+import { asServer } from '../contract/actor.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
@@ -28,10 +29,12 @@ test('reports that come together are all kept, the last word of each device, and
   const [gone] = devices;
   if (gone === undefined) throw new Error('no device');
   await store.devices.delete(org, owner, gone);
-  const reports = devices.map((id, index) => store.receipts.report(org, id, { state: 'applied', revision: index }));
+  const reports = devices.map((id, index) =>
+    store.receipts.report(org, id, { state: 'applied', revision: index }, asServer),
+  );
   expect(await problemOf(reports[0] ?? Promise.resolve())).toEqual({ code: 'not_found', what: 'device' });
   await Promise.all(reports.slice(1));
-  await store.receipts.report(org, devices[1] ?? gone, { state: 'failed' });
+  await store.receipts.report(org, devices[1] ?? gone, { state: 'failed' }, asServer);
   const { statuses } = await store.receipts.since(org);
   expect(statuses).toHaveLength(49);
   expect(statuses.find(({ device_id }) => device_id === devices[1])?.status).toEqual({ state: 'failed' });
@@ -41,7 +44,7 @@ test('only what is new is read again, and a report is not missed because another
   const { store, org, url, devices } = await setUp(3);
   const [a, b, c] = devices;
   if (a === undefined || b === undefined || c === undefined) throw new Error('no devices');
-  await store.receipts.report(org, a, { state: 'applied' });
+  await store.receipts.report(org, a, { state: 'applied' }, asServer);
   const first = await store.receipts.since(org);
   expect(first.statuses.map(({ device_id }) => device_id)).toEqual([a]);
   // A report of another server that has been written and is not committed yet.
@@ -53,7 +56,7 @@ test('only what is new is read again, and a report is not missed because another
     `INSERT INTO device_status (org_id, device_id, status, reported_at, transaction_id) VALUES ($1, $2, '{}', now(), pg_current_xact_id())`,
     [org, b],
   );
-  await store.receipts.report(org, c, { state: 'applied' });
+  await store.receipts.report(org, c, { state: 'applied' }, asServer);
   const second = await store.receipts.since(org, first.through);
   expect(second.statuses.map(({ device_id }) => device_id)).toContain(c);
   await client.query('COMMIT');
@@ -71,12 +74,12 @@ test('only what is new is read again, and a report is not missed because another
 
 test('a fleet is read in parts, each device once, also those that report meanwhile', async () => {
   const { store, org, devices } = await setUp(600);
-  await Promise.all(devices.map((id) => store.receipts.report(org, id, { state: 'applied' })));
+  await Promise.all(devices.map((id) => store.receipts.report(org, id, { state: 'applied' }, asServer)));
   const first = await store.receipts.since(org);
   expect(first.statuses.length).toBeLessThan(600);
   const again = devices.find((id) => !first.statuses.some(({ device_id }) => device_id === id));
   if (again === undefined) throw new Error('all of them came at once');
-  await store.receipts.report(org, again, { state: 'failed' });
+  await store.receipts.report(org, again, { state: 'failed' }, asServer);
   const found = [...first.statuses];
   for (let { next } = first; next !== undefined;) {
     const part = await store.receipts.since(org, undefined, next);
@@ -97,12 +100,12 @@ test('other servers are told of receipts while somebody waits, and of whom to as
   const told = async (check: (hint: Hint) => boolean): Promise<void> => {
     await expect.poll(() => hints.some(check)).toBe(true);
   };
-  await store.receipts.report(org, id, { state: 'applied' });
+  await store.receipts.report(org, id, { state: 'applied' }, asServer);
   store.receipts.ask(org, { revision: 7, devices: [id] });
   await told(({ prompted_devices }) => prompted_devices.some((one) => one.device_id === id && one.revision === 7));
   expect(hints.flatMap(({ receipts }) => receipts)).toEqual([]);
-  await other.receipts.report(org, id, { state: 'applied' });
-  await store.receipts.report(org, id, { state: 'applied' });
+  await other.receipts.report(org, id, { state: 'applied' }, asServer);
+  await store.receipts.report(org, id, { state: 'applied' }, asServer);
   await told(({ receipts }) => receipts.includes(org));
   store.receipts.ask(org, { revision: 8 });
   await told(({ prompted_organizations }) => prompted_organizations.some((one) => one.revision === 8));
@@ -110,7 +113,7 @@ test('other servers are told of receipts while somebody waits, and of whom to as
 
 test('packets beyond what numbers hold end at the largest, and fail no other organization with whom they are written', async () => {
   const { store, org, owner } = await makeWorld(postgres);
-  const { id: honest } = await store.organizations.create(owner.user_id, { name: 'honest', description: '' });
+  const { id: honest } = await store.organizations.create(owner.user_id, { name: 'honest', description: '' }, asServer);
   const lie = { org, admitted: 1e300, refused: Number.MAX_SAFE_INTEGER };
   for (let round = 0; round < 3; round += 1) {
     await store.samples.add([lie, { org: honest, admitted: 5, refused: 1 }]);

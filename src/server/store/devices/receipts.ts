@@ -1,9 +1,11 @@
 /** Owns the statuses of devices as the database keeps them: written together, read by what is new, told of while somebody waits. */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { Coalescer } from '../../coalesce.ts';
-import { StoreError } from '../contract/errors.ts';
+import type { Right } from '../contract/actor.ts';
+import { StoreError, type StoreProblem } from '../contract/errors.ts';
 import type { Receipts } from '../contract/receipts.ts';
-import { statement } from '../postgres/sql.ts';
+import { statement, type Value } from '../postgres/sql.ts';
+import { checkTime, reportRefusals, rightItem } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
 import type { Context } from '../write/context.ts';
 
@@ -11,28 +13,38 @@ interface Report {
   readonly org: OrganizationId;
   readonly id: DeviceId;
   readonly status: string;
+  readonly right: Right;
 }
 
 /** For so long after it was asked for, receipts of an organization are told of. */
 const awaitedMs = 15_000;
 
-/** Values: organizations, devices in their order, statuses, now. Whoever has reported before is there: its status goes with it. */
+/** Reports with the rights that they come by, as rows `n`. Values: organizations, devices in their order, statuses, now, roles, tokens, sessions, users. */
+const reports = `(SELECT *, $4::timestamptz AS at FROM unnest($1::uuid[], $2::uuid[], $3::text[], $5::integer[], $6::bytea[], $7::uuid[], $8::uuid[])
+  AS r (org_id, id, status, may, token, session, actor)) AS n`;
+const isRefused = `(CASE ${reportRefusals} END) IS NOT NULL`;
+
+/** Whoever has reported before is there: its status goes with it. */
 const updateStatuses = statement<{ device_id: string }>(
   'update_statuses',
-  `UPDATE device_status s SET status = a.status, reported_at = $4, transaction_id = pg_current_xact_id()
-   FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (org_id, device_id, status)
-   WHERE s.org_id = a.org_id AND s.device_id = a.device_id RETURNING s.device_id`,
+  `UPDATE device_status s SET status = n.status, reported_at = n.at, transaction_id = pg_current_xact_id()
+   FROM ${reports} WHERE s.org_id = n.org_id AND s.device_id = n.id AND NOT ${isRefused} RETURNING s.device_id`,
 );
 
 /** Values: the same, of those that have not reported before. A device that is not there has no row. */
 const insertStatuses = statement<{ device_id: string }>(
   'insert_statuses',
   `INSERT INTO device_status (org_id, device_id, status, reported_at, transaction_id)
-   SELECT d.org_id, d.id, a.status, $4, pg_current_xact_id()
-   FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (org_id, device_id, status)
-     JOIN devices d ON d.id = a.device_id AND (d.org_id = a.org_id) IS TRUE ORDER BY d.id FOR KEY SHARE OF d
+   SELECT d.org_id, d.id, n.status, n.at, pg_current_xact_id()
+   FROM ${reports} JOIN devices d ON d.id = n.id AND (d.org_id = n.org_id) IS TRUE WHERE NOT ${isRefused} ORDER BY d.id FOR KEY SHARE OF d
    ON CONFLICT (org_id, device_id) DO UPDATE SET status = excluded.status, reported_at = excluded.reported_at, transaction_id = excluded.transaction_id
    RETURNING device_id`,
+);
+
+/** Why reports were not written. Values: the same. */
+const findRefusals = statement<{ id: string; refusal: 'credential_ended' | 'forbidden' | null }>(
+  'find_report_refusals',
+  `SELECT n.id, CASE ${reportRefusals} END AS refusal FROM ${reports}`,
 );
 
 /** Statuses in one read, each of up to some ten thousand characters. */
@@ -62,6 +74,36 @@ const readStatuses = statement<StatusRow>(
 
 const firstDevice = '00000000-0000-0000-0000-000000000000';
 
+function valuesOf(asked: readonly Report[], at: string): Value[] {
+  const rights = asked.map(({ right }) => rightItem(right));
+  return [
+    asked.map(({ org }) => org),
+    asked.map(({ id }) => id),
+    asked.map(({ status }) => status),
+    at,
+    rights.map(({ may }) => String(may)),
+    rights.map(({ token }) => token),
+    rights.map(({ session }) => session),
+    asked.map(({ right }) => right.user_id ?? null),
+  ];
+}
+
+/** Tells the credentials of one device's reports apart. */
+const credentialName = ({ user_id, credential }: Right): string =>
+  `${user_id ?? ''} ${credential.kind} ${credential.kind === 'token' ? credential.digest : 'id' in credential ? credential.id : ''}`;
+
+/** In their order, each device once in a turn: a statement writes a row once. */
+function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
+  const turns: Report[][] = [];
+  const counts = new Map<DeviceId, number>();
+  for (const report of asked) {
+    const turn = counts.get(report.id) ?? 0;
+    counts.set(report.id, turn + 1);
+    (turns[turn] ??= []).push(report);
+  }
+  return turns;
+}
+
 export function receiptsIn(context: Context): Receipts {
   const { reads, writes, hints, clock } = context;
   /** Until when each organization's receipts are awaited, by this process or another. */
@@ -74,32 +116,46 @@ export function receiptsIn(context: Context): Receipts {
     if (until !== undefined && until < clock()) awaited.delete(org);
     return awaited.has(org);
   };
-  const write = async (statementOf: typeof updateStatuses, reports: readonly Report[]): Promise<Set<string>> => {
-    const rows = await writes.run(statementOf, [
-      reports.map(({ org }) => org),
-      reports.map(({ id }) => id),
-      reports.map(({ status }) => status),
-      now(context),
-    ]);
+  const write = async (statementOf: typeof updateStatuses, asked: readonly Report[]): Promise<Set<string>> => {
+    const rows = await writes.run(statementOf, valuesOf(asked, now(context)));
     return new Set(rows.map(({ device_id }) => device_id));
   };
-  const writing = new Coalescer<Report, boolean>({
-    nameOf: ({ id }) => id,
-    read: async (reports) => {
-      // In one order, as every process writes them: two that met in the middle would wait for each other.
-      const ordered = reports.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-      const written = await write(updateStatuses, ordered);
-      const others = ordered.filter(({ id }) => !written.has(id));
-      if (others.length > 0) for (const id of await write(insertStatuses, others)) written.add(id);
-      const told = new Set(reports.filter(({ org }) => isAwaited(org)).map(({ org }) => org));
+  /** Reports of one device each; gives those that were not written, and why. */
+  const writeOnce = async (asked: readonly Report[]): Promise<ReadonlyMap<Report, StoreProblem>> => {
+    // In one order, as every process writes them: two that met in the middle would wait for each other.
+    const ordered = asked.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    const written = await write(updateStatuses, ordered);
+    const others = ordered.filter(({ id }) => !written.has(id));
+    if (others.length > 0) for (const id of await write(insertStatuses, others)) written.add(id);
+    const missing = others.filter(({ id }) => !written.has(id));
+    if (missing.length === 0) return new Map();
+    const refusals = new Map(
+      (await reads.run(findRefusals, valuesOf(missing, now(context)))).map(({ id, refusal }) => [id, refusal]),
+    );
+    const problemOf = ({ id }: Report): StoreProblem => {
+      const code = refusals.get(id) ?? 'not_found';
+      return code === 'not_found' ? { code, what: 'device' } : { code };
+    };
+    return new Map(missing.map((report) => [report, problemOf(report)]));
+  };
+  const writing = new Coalescer<Report, StoreProblem | undefined>({
+    // Two callers may speak for one device, each by a right of its own.
+    nameOf: ({ id, right }) => `${id} ${credentialName(right)}`,
+    read: async (all) => {
+      const problems = new Map<Report, StoreProblem>();
+      for (const turn of inTurns(all))
+        for (const [report, problem] of await writeOnce(turn)) problems.set(report, problem);
+      const told = new Set(all.filter(({ org }) => isAwaited(org)).map(({ org }) => org));
       if (told.size > 0) hints.tell({ receipts: [...told] });
-      return reports.map(({ id }) => written.has(id));
+      return all.map((report) => problems.get(report));
     },
   });
   return {
-    async report(org, id, status) {
-      const written = await writing.patient.get({ org, id, status: JSON.stringify(status ?? null) });
-      if (!written) throw new StoreError({ code: 'not_found', what: 'device' });
+    async report(org, id, status, { right }) {
+      // Here, because the report is written together with those of others.
+      checkTime(right, now(context));
+      const problem = await writing.patient.get({ org, id, status: JSON.stringify(status ?? null), right });
+      if (problem !== undefined) throw new StoreError(problem);
     },
 
     async since(org, through = '0', next) {

@@ -1,9 +1,10 @@
 /** Owns the SQL of devices. */
 import { found, inOrg, statement } from '../postgres/sql.ts';
-import { isMember, isOwner, noteRevoked } from '../schema/fragments.ts';
+import { isMember, noteRevoked } from '../schema/fragments.ts';
 import { quickOperation, type QuickOperation } from '../write/quick.ts';
 import { askedColumns, byQuickInsert, byQuickUpdate, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
+import { isNoOwner } from '../write/right.ts';
 import { deviceBody, identityBody, identityColumns } from './body.ts';
 import { fieldColumns, fields, fieldsOf, policyColumns } from './fields.ts';
 import { identityIfChanged, keepIdentities } from './identity.ts';
@@ -82,8 +83,10 @@ export const createDevice = quickOperation('create_device', {
     coalesce(n.security_groups, '{}') AS security_groups, n.at AS created_at, n.at AS updated_at,
     n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
   adds: 'devices',
-  refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id <> n.actor AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
-    WHEN n.labels <> '{}' AND NOT ${isOwner('n.actor')} THEN 'labels_by_owner'
+  owned: { whose: 'n.user_id' },
+  refusal: `WHEN n.user_id <> n.actor AND ${isNoOwner} THEN 'forbidden'
+    WHEN n.user_id <> n.actor AND NOT ${isMember('n.user_id')} THEN 'not_a_member'
+    WHEN n.labels <> '{}' AND m.role <> 'owner' THEN 'labels_by_owner'
     WHEN ${keyTaken} THEN 'public_key_taken'`,
   write: `new AS (
     INSERT INTO devices (${columns}, body) SELECT ${columns}, ${deviceBody('n')} FROM numbered n
@@ -141,9 +144,8 @@ const deviceUpdate = (name: string, identity: Identity): QuickOperation =>
     select: `h.org_id, n.id, d.user_id, ${patchedFields}, coalesce(decode(n.key_digest, 'hex'), d.key_digest) AS key_digest,
     ${patchedList} AS security_groups, d.created_at, n.at AS updated_at ${identity.flag}`,
     from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
-    refusal: `WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
-    WHEN d.id IS NULL THEN 'not_found'
-    WHEN d.revision <> n.expected THEN 'precondition_failed'
+    owned: { whose: 'd.user_id', missing: 'd.id IS NULL' },
+    refusal: `WHEN d.revision <> n.expected THEN 'precondition_failed'
     WHEN ${same} THEN 'unchanged' ${identity.refusals}
     WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
     write: `new AS (
@@ -166,8 +168,8 @@ export const updateEndpoint = deviceUpdate('update_endpoint', {
 /** What the device is, or which groups it has, too. Labels, and the addresses of a device that has labels, are for owners to change (reference 5 (14)). */
 const identityUpdate: Identity = {
   flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
-  refusals: `WHEN ${isChanged('labels')} AND NOT ${isOwner('n.actor')} THEN 'labels_by_owner'
-    WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND NOT ${isOwner('n.actor')} THEN 'address_by_owner'`,
+  refusals: `WHEN ${isChanged('labels')} AND m.role <> 'owner' THEN 'labels_by_owner'
+    WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND m.role <> 'owner' THEN 'address_by_owner'`,
   column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed, ${askedColumns}`,
   keep: `, identities AS (${keepIdentities('new')}),
     kept AS (${keepStates({ ...byQuickUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,

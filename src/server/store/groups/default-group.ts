@@ -2,14 +2,16 @@
 import { defaultInboundRules, defaultOutboundRules } from '../../../policy/rule.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { asItem, readRow, runOne } from '../write/quick.ts';
+import { rightItem } from '../write/right.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
+import { serverRight } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
 import { createGroup } from './statements.ts';
 
 /** Bound by no count: an organization has one always. Within a transaction that holds the organization's head. */
 export async function makeDefaultGroup(context: Context, tx: Runner, org: string, actor: string): Promise<void> {
-  const item = asItem(context.newId(), {
+  const asked = {
     is_default: true,
     group_name: 'default',
     group_description: 'Applies to every device that has no group of its own',
@@ -17,7 +19,9 @@ export async function makeDefaultGroup(context: Context, tx: Runner, org: string
     outbound_rules: JSON.stringify(defaultOutboundRules),
     at: now(context),
     actor,
-  });
+  };
+  // The write that it is part of was judged already, as what it is.
+  const item = asItem(context.newId(), asked, rightItem(serverRight));
   const row = await runOne(tx, org, createGroup, item);
   if (row === undefined) return refuse({ code: 'unexpected' });
   readRow(row, 'group', context.quotas);

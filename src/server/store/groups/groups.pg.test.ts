@@ -1,4 +1,5 @@
 /** Proves what the store promises of security groups. */
+import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseGroupId } from '../../../policy/ids.ts';
@@ -91,7 +92,7 @@ test('a group is changed and deleted only under the revision that the caller exp
 test("another owner's group, another organization's group and an absent one are all not found", async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
   const mine = parseGroupId((await store.groups.create(org, member, member.user_id, group())).id);
-  const other = await store.organizations.create(owner.user_id, { name: 'other', description: '' });
+  const other = await store.organizations.create(owner.user_id, { name: 'other', description: '' }, asServer);
   const absent = { code: 'not_found', what: 'group' };
   expect(await problemOf(store.groups.update(org, owner, 'organization', mine, { group_name: 'x' }))).toEqual(absent);
   expect(await problemOf(store.groups.update(org, owner, owner.user_id, mine, { group_name: 'x' }))).toEqual(absent);
@@ -107,7 +108,7 @@ test("another owner's group, another organization's group and an absent one are 
 
 test('who is no member at the moment of the write is refused', async () => {
   const { store, org } = await makeWorld(postgres);
-  const stranger = { user_id: (await store.users.create({ username: 'stranger' })).id };
+  const stranger = { user_id: (await store.users.create({ username: 'stranger' }, asServer)).id, ...asServer };
   expect(await problemOf(store.groups.create(org, stranger, stranger.user_id, group()))).toEqual({
     code: 'not_a_member',
   });

@@ -2,7 +2,7 @@
 import { parseDeviceId, parseEnrollmentKeyId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import { countRanges } from '../../../policy/normalize.ts';
 import type { Selector, StoredRule } from '../../../policy/rule.ts';
-import type { Actor } from '../contract/actor.ts';
+import { serverRight, type Actor } from '../contract/actor.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
 import type { GroupOwner, GroupPatch, Groups, NewGroup, SavedGroup } from '../contract/groups.ts';
 import type { Expected } from '../contract/page.ts';
@@ -12,6 +12,7 @@ import { pageValues, type Value } from '../postgres/sql.ts';
 import { quickItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { asItem, readRow, runOne, stored, type Item, type QuickRow } from '../write/quick.ts';
+import { rightItem } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { careful } from '../write/writer.ts';
@@ -85,7 +86,15 @@ async function takeOff(
   if (holders.length === 0) return;
   const at = now(context);
   const lists = holders.map((holder) => holder.security_groups.filter((id) => id !== group));
-  const items = holders.map(({ id }, index) => ({ id, at, actor: by.user_id, security_groups: lists[index] }));
+  // The write that it is part of was judged already, as what it is.
+  const right = rightItem(serverRight);
+  const items = holders.map(({ id }, index) => ({
+    id,
+    at,
+    actor: by.user_id,
+    ...right,
+    security_groups: lists[index],
+  }));
   await tx.run(updateDevice.many, [org, JSON.stringify(items)]);
   await tx.run(relink, [holders.map(({ id }) => id), lists.map((list) => JSON.stringify(list))]);
 }
@@ -110,7 +119,7 @@ function newItem(context: Context, by: Actor, owner: GroupOwner, id: string, gro
     at: now(context),
     actor: by.user_id,
   };
-  return asItem(id, asked, quickItem(context, by.audit));
+  return asItem(id, asked, quickItem(context, by));
 }
 
 interface Removal {
@@ -231,7 +240,7 @@ export function groupsIn(context: Context): Groups {
         return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, conflictKeys: [], decode: read });
       return writer.write(
         org,
-        careful(async (tx) => {
+        careful(context, by, async (tx) => {
           await checkPeers({ tx, org }, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
           return createNamed(context, { tx, org }, item);
         }),
@@ -240,7 +249,7 @@ export function groupsIn(context: Context): Groups {
 
     async recreate(org, by, owner, id, group) {
       const item = newItem(context, by, owner, id, group);
-      const write = careful(async (tx) => {
+      const write = careful(context, by, async (tx) => {
         if ((await tx.run(sql.findGroup, [org, id])).length > 0) return refuse({ code: 'group_exists' });
         return createNamed(context, { tx, org }, item);
       });
@@ -264,13 +273,15 @@ export function groupsIn(context: Context): Groups {
         at: now(context),
         actor: by.user_id,
       };
-      const item = asItem(id, asked, quickItem(context, by.audit));
+      const item = asItem(id, asked, quickItem(context, by));
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       if (named.size > 0 || patch.applies_to !== undefined) {
         // Of a state that stood, a device that is gone is named by it still, and matches nobody.
         const needed = options.restores === true ? new Set<string>() : named;
         const detach = options.detach === true;
-        const write = careful((tx) => updateNamed(context, { tx, org }, { item, named: needed, patch, id, detach }));
+        const write = careful(context, by, (tx) =>
+          updateNamed(context, { tx, org }, { item, named: needed, patch, id, detach }),
+        );
         return writer.write(org, write);
       }
       // One device may hold several groups that grow: each counts what the others before it left.

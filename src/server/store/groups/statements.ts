@@ -76,7 +76,8 @@ const groupCreation = (name: string, selectors = ''): QuickOperation =>
     adds: 'groups',
     select: `h.org_id, n.id, n.user_id, coalesce(n.is_default, false) AS is_default, false AS is_applied, 0::bigint AS left_at,
     n.group_name, n.group_description, n.inbound_rules, n.outbound_rules, coalesce(n.applies_to, '[]') AS applies_to, n.guardrail, coalesce(n.inbound_ranges, 0) AS inbound_ranges, coalesce(n.outbound_ranges, 0) AS outbound_ranges, n.at AS created_at, n.at AS updated_at`,
-    refusal: `WHEN NOT ${isMember('n.actor')} OR (n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')}) THEN 'not_a_member'
+    owned: { whose: 'n.user_id' },
+    refusal: `WHEN n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')} THEN 'not_a_member'
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
     write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
     log: log('change', 'new'),
@@ -115,9 +116,8 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Quick
     ${textColumns.map((column, index) => `${patched[index]} AS ${column}`).join(', ')}, coalesce(n.inbound_ranges, g.inbound_ranges) AS inbound_ranges, coalesce(n.outbound_ranges, g.outbound_ranges) AS outbound_ranges,
     g.created_at, n.at AS updated_at`,
     from: `LEFT JOIN security_groups g ON g.id = n.id AND ${inOrg('g')}`,
-    refusal: `WHEN NOT ${isMember('n.actor')} THEN 'not_a_member'
-    WHEN g.id IS NULL OR coalesce(g.user_id::text, '') <> n.owner THEN 'not_found'
-    WHEN g.revision <> n.expected THEN 'precondition_failed'
+    owned: { whose: 'g.user_id', missing: `g.id IS NULL OR coalesce(g.user_id::text, '') <> n.owner` },
+    refusal: `WHEN g.revision <> n.expected THEN 'precondition_failed'
     WHEN (${patched.join(', ')}) = (${textColumns.map((column) => `g.${column}`).join(', ')}) THEN 'unchanged' ${rangeRefusals}`,
     write: `new AS (
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { type World, device, group, makeWorld, problemOf, query, someDigest } from '../store.fixture.ts';
-import type { Actor } from '../contract/actor.ts';
+import { asServer, type Actor } from '../contract/actor.ts';
 import type { AuditNote } from '../contract/audit.ts';
 
 let postgres: TestPostgres;
@@ -36,8 +36,8 @@ async function everything({ url }: World): Promise<unknown> {
 async function writes({ store, org, owner, member }: World) {
   const groupOf = (name: string) => store.groups.create(org, owner, 'organization', group({ group_name: name }));
   const [kept, dropped] = [await groupOf('kept'), await groupOf('dropped')];
-  const token = await store.tokens.issue(owner.user_id, { digest: someDigest(), name: '', scope: 'full' });
-  const { id: leaver } = await store.users.create({ username: 'leaver' });
+  const token = await store.tokens.issue(owner.user_id, { digest: someDigest(), name: '', scope: 'full' }, asServer);
+  const { id: leaver } = await store.users.create({ username: 'leaver' }, asServer);
   const held = await store.devices.create(org, owner, device(owner.user_id));
   return {
     quick: () => store.devices.create(org, told(member, 'quick'), device(member.user_id)),
@@ -55,10 +55,14 @@ async function writes({ store, org, owner, member }: World) {
         store.devices.create(org, told(owner, 'c'), device(owner.user_id)),
       ]),
     'an organization': () =>
-      store.organizations.create(owner.user_id, { name: 'new', description: '' }, noteBy(owner, 'org')),
-    'a user': () => store.users.create({ username: 'new' }, noteBy(owner, 'user')),
-    'a token': () => store.tokens.revoke(token.id, noteBy(owner, 'token')),
-    'a user that goes': () => store.users.remove(leaver, noteBy(owner, 'remove')),
+      store.organizations.create(
+        owner.user_id,
+        { name: 'new', description: '' },
+        { ...asServer, audit: noteBy(owner, 'org') },
+      ),
+    'a user': () => store.users.create({ username: 'new' }, { ...asServer, audit: noteBy(owner, 'user') }),
+    'a token': () => store.tokens.revoke(token.id, { ...asServer, audit: noteBy(owner, 'token') }),
+    'a user that goes': () => store.users.remove(leaver, { ...asServer, audit: noteBy(owner, 'remove') }),
   };
 }
 

@@ -1,4 +1,5 @@
 /** Owns the proof that the processes of one server hear of each other's commits directly, once, and through the database when that way fails. */
+import { asServer } from '../contract/actor.ts';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
@@ -30,8 +31,12 @@ async function threeStores() {
   const endedIn = (hints: readonly Hint[]) => hints.flatMap(({ credentials }) => credentials);
   /** Ends a token through a store, and waits until others have heard that and all that was told before. */
   const mark = async (through: Store, ...others: readonly Hint[][]): Promise<void> => {
-    const { id } = await through.tokens.issue(owner.user_id, { digest: someDigest(), name: '', scope: 'full' });
-    await through.tokens.revoke(id);
+    const { id } = await through.tokens.issue(
+      owner.user_id,
+      { digest: someDigest(), name: '', scope: 'full' },
+      asServer,
+    );
+    await through.tokens.revoke(id, asServer);
     for (const hints of others) await vi.waitFor(() => expect(endedIn(hints)).toContain(id), soon);
   };
   /** Every NOTIFY has arrived everywhere: connections hear all of them in one order. */
@@ -67,8 +72,8 @@ test('another process hears once what this one tells itself, entries as it would
 
 test('a right that ended is heard of before what is written after it, in the order of this process', async () => {
   const { store, org, owner, member, heard } = await threeStores();
-  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
-  await store.tokens.revoke(token.id);
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' }, asServer);
+  await store.tokens.revoke(token.id, asServer);
   await store.devices.create(org, owner, device(owner.user_id));
   await vi.waitFor(() => expect(heard.some((hint) => hint.logged.length > 0)).toBe(true), soon);
   const ended = heard.findIndex((hint) => hint.credentials.includes(token.id));

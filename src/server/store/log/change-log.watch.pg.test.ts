@@ -1,4 +1,5 @@
 /** Owns the proof of what streams need from the log: departures at their own revision, and rights that ended. */
+import { asServer } from '../contract/actor.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -49,11 +50,11 @@ test('a group deleted while it was applied is a deletion for everyone, and no de
 
 test('a revoked token and a removed member are told of with the heads, each ending once', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
-  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' }, asServer);
   const before = await store.log.heads([org]);
   expect(before.ended).toEqual([]);
-  await store.tokens.rotate(token.id, someDigest());
-  await store.tokens.revoke(token.id);
+  await store.tokens.rotate(token.id, someDigest(), asServer);
+  await store.tokens.revoke(token.id, asServer);
   await store.members.remove(org, owner, member.user_id);
   const { ended } = await store.log.heads([org]);
   expect(new Set(ended.map(({ serial }) => serial)).size).toBe(3);
@@ -75,24 +76,24 @@ async function pastAll(store: Store, from: string): Promise<string> {
 
 test('an ending that was told of is not read again, however many there are', async () => {
   const { store, org, member } = await makeWorld(postgres);
-  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
-  for (let round = 0; round < 50; round += 1) await store.tokens.rotate(token.id, someDigest());
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' }, asServer);
+  for (let round = 0; round < 50; round += 1) await store.tokens.rotate(token.id, someDigest(), asServer);
   const first = await store.log.heads([org]);
   expect(first.ended).toHaveLength(50);
   const through = await pastAll(store, first.endedThrough);
-  await store.tokens.rotate(token.id, someDigest());
+  await store.tokens.rotate(token.id, someDigest(), asServer);
   expect((await store.log.heads([org], through)).ended).toHaveLength(1);
 });
 
 test('an ending that is committed late is told of, though later ones were told of before it', async () => {
   const { store, org, member, url } = await makeWorld(postgres);
-  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' }, asServer);
   const slow = new Client({ connectionString: url });
   await slow.connect();
   onTestFinished(() => slow.end());
   await slow.query('BEGIN');
   await slow.query('INSERT INTO revocations (token_id) VALUES ($1)', ['00000000-0000-4000-8000-00000000000a']);
-  await store.tokens.revoke(token.id);
+  await store.tokens.revoke(token.id, asServer);
   const first = await store.log.heads([org]);
   expect(first.ended).toMatchObject([{ token_id: token.id }]);
   await slow.query('COMMIT');
@@ -103,7 +104,7 @@ test('an ending that is committed late is told of, though later ones were told o
 
 test('a cursor of another database, as after a restored backup, misses nothing', async () => {
   const { store, org, member } = await makeWorld(postgres);
-  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' });
-  await store.tokens.revoke(token.id);
+  const token = await store.tokens.issue(member.user_id, { digest: someDigest(), name: '', scope: 'full' }, asServer);
+  await store.tokens.revoke(token.id, asServer);
   expect((await store.log.heads([org], '999999999999')).ended).toMatchObject([{ token_id: token.id }]);
 });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { Random } from '../../../../test/lib/random.ts';
 import { parseDeviceId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
+import { asServer, type Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import type { GroupRecord } from '../contract/records.ts';
 import { brief, device, group, join, logOf, makeWorld, problemOf, query, ssh, type World } from '../store.fixture.ts';
@@ -61,7 +61,7 @@ async function restoreEach({ store, org, owner }: World, entries: readonly Entry
     for (const [index, { revision, json }] of states.entries()) {
       const record = JSON.parse(json) as GroupRecord;
       const owned = record.user_id ?? 'organization';
-      const by = record.user_id === undefined ? owner : { user_id: record.user_id };
+      const by = record.user_id === undefined ? owner : { user_id: record.user_id, ...asServer };
       const past = await store.history.groupAt(org, revision, id, by.user_id);
       if (past === undefined) throw new Error(`no state of ${id} at ${revision}`);
       expect(past.record).toEqual(record);
@@ -187,7 +187,7 @@ test('a state tells who made it so and when; another organization has none of it
   expect(await store.history.ofGroup(org, id, { reader: member.user_id })).toMatchObject([
     { revision: 2, type: 'change', at: '2030-01-02T03:04:05.678Z', user_id: member.user_id, username: 'mark' },
   ]);
-  const other = await store.organizations.create(owner.user_id, { name: 'other', description: '' });
+  const other = await store.organizations.create(owner.user_id, { name: 'other', description: '' }, asServer);
   expect(await store.history.ofGroup(other.id, id, { reader: member.user_id })).toEqual([]);
   await store.organizations.delete(org, owner);
   expect(await store.history.ofGroup(org, id, { reader: member.user_id })).toEqual([]);

@@ -35,7 +35,7 @@ function checkTexts(values: readonly Value[]): void {
     const bad =
       typeof value === 'string'
         ? value.includes('\0')
-        : Array.isArray(value) && value.some((item) => item.includes('\0'));
+        : Array.isArray(value) && value.some((item: string | null) => item?.includes('\0'));
     if (bad) throw new StoreError({ code: 'invalid_text' });
   }
 }

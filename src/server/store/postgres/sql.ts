@@ -10,7 +10,7 @@ export interface Statement<Row> {
   readonly [rows]?: Row;
 }
 
-export type Value = string | number | boolean | null | Buffer | readonly string[];
+export type Value = string | number | boolean | null | Buffer | readonly (string | null)[];
 
 const names = new Set<string>();
 

@@ -2,9 +2,11 @@
  * Owns the audit entry as part of the write that it tells of: the same statement, or the same transaction. So there is neither a change
  * without its entry nor an entry without its change, whatever fails or is killed in between.
  */
+import type { Authority } from '../contract/actor.ts';
 import type { AuditNote, NewAuditRecord } from '../contract/audit.ts';
 import type { Stored } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
+import { checkTime, rightColumns, rightItem } from './right.ts';
 import { now, type Stamps } from './stamp.ts';
 
 const auditColumns =
@@ -51,8 +53,9 @@ export const auditRow = (stamps: Stamps, entry: NewAuditRecord): object => ({
 export const auditValue = (stamps: Stamps, note: AuditNote, { subject_id, revision, org_id }: AuditSubject): string =>
   JSON.stringify([auditRow(stamps, { ...note, subject_id, revision, organization_id: org_id ?? undefined })]);
 
-/** The columns that a quick write carries for its entry, beside its own `id`, `at` and `actor`. Without an `audit_id` there is none. */
+/** The columns that every quick write carries for its right and for its entry, beside its own `id`, `at` and `actor`. Without an `audit_id` there is no entry. */
 export const quickColumns = {
+  ...rightColumns,
   audit_id: 'uuid',
   audit_operation: 'text',
   audit_fields: 'text[]',
@@ -62,8 +65,10 @@ export const quickColumns = {
   audit_request: 'text',
 } as const;
 
-export function quickItem(stamps: Pick<Stamps, 'newId'>, note: AuditNote | undefined) {
+export function quickItem(stamps: Stamps, { right, audit: note }: Authority) {
+  checkTime(right, now(stamps));
   return {
+    ...rightItem(right),
     audit_id: note === undefined ? null : stamps.newId(),
     audit_operation: note?.operation ?? null,
     audit_fields: note?.fields ?? null,

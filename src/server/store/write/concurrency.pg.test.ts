@@ -7,7 +7,7 @@ import { StoreError } from '../contract/errors.ts';
 import { device, group, logOf, makeWorld, openTestStore, someDigest } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
 import type { Entry } from '../contract/change-log.ts';
-import type { Actor } from '../contract/actor.ts';
+import { asServer, type Actor } from '../contract/actor.ts';
 import type { Store } from '../contract/store.ts';
 
 let postgres: TestPostgres;
@@ -110,9 +110,10 @@ async function crowd(store: Store, org: OrganizationId, owner: Actor, size: numb
   const members: Actor[] = [];
   for (let index = 0; index < size; index += 1) {
     const user =
-      (await store.users.byName(`user ${index}`)) ?? (await store.users.create({ username: `user ${index}` }));
+      (await store.users.byName(`user ${index}`)) ??
+      (await store.users.create({ username: `user ${index}` }, asServer));
     await store.members.add(org, owner, { user_id: user.id });
-    members.push({ user_id: user.id });
+    members.push({ user_id: user.id, ...asServer });
   }
   return members;
 }
@@ -138,7 +139,8 @@ test('16 writers × 500 writes spread over 32 organizations: each organization i
   const orgs = await Promise.all(
     Array.from(
       { length: 32 },
-      async (_, index) => (await store.organizations.create(owner.user_id, { name: `${index}`, description: '' })).id,
+      async (_, index) =>
+        (await store.organizations.create(owner.user_id, { name: `${index}`, description: '' }, asServer)).id,
     ),
   );
   const readers = orgs.map((org) => follow(replicas[1] ?? store, org, { restMs: 5 }));

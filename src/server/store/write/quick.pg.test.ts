@@ -1,4 +1,5 @@
 /** Proves that a quick write does the same alone and in a set: the two forms of its statement agree on every outcome. */
+import { asServer } from '../contract/actor.ts';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
@@ -66,7 +67,7 @@ interface Place {
 }
 
 async function place({ store, owner, member }: World): Promise<Place> {
-  const { id: org } = await store.organizations.create(owner.user_id, { name: '', description: '' });
+  const { id: org } = await store.organizations.create(owner.user_id, { name: '', description: '' }, asServer);
   await store.members.add(org, owner, member);
   const make = (public_key: string) =>
     store.devices.create(org, owner, device(owner.user_id, { fields: { public_key } }));
@@ -104,7 +105,7 @@ async function outcome(promise: Promise<{ json: string }>): Promise<unknown> {
 test('any burst of quick writes has the outcomes that it has one by one', async () => {
   const world = await makeWorld(postgres, { quotas: { organizations: 1_000_000 } });
   const { store, owner, member } = world;
-  const stranger = { user_id: (await store.users.create({ username: 'stranger' })).id };
+  const stranger = { user_id: (await store.users.create({ username: 'stranger' }, asServer)).id, ...asServer };
   const actors = { owner, member, stranger };
   const logged = new Map<OrganizationId, Entry[]>();
   store.log.onHint((hint) => {

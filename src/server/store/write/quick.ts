@@ -15,6 +15,7 @@ import { entryColumns, entryOf, type EntryRow } from './log-entry.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
 import { takeRevision, takeRevisions, type Counter } from './revisions.ts';
+import { actorsMembership, rightRefusals } from './right.ts';
 
 /** What the log has of a write, or null in each where the write was refused. */
 type LoggedRow = { readonly [Column in Exclude<keyof EntryRow, 'id' | 'hidden_from'>]: EntryRow[Column] | null };
@@ -23,6 +24,8 @@ export interface QuickRow extends LoggedRow {
   readonly id: string;
   readonly refusal:
     | 'address_by_owner'
+    | 'credential_ended'
+    | 'forbidden'
     | 'labels_by_owner'
     | 'limit_reached'
     | 'not_a_member'
@@ -103,7 +106,9 @@ interface Parts {
   /** What a row becomes: columns over `n` (the values) and `h` (the head); `from` joins what else is looked at. */
   readonly select: string;
   readonly from?: string;
-  /** The branches of a CASE over the same, each giving a code. */
+  /** Whose the record is, as an id of a user or NULL: every write is judged by its right first. `missing`: where there is no such record. */
+  readonly owned: { readonly whose: string; readonly missing?: string };
+  /** The branches of a CASE over the same and `m`, the membership of the actor, each giving a code. */
   readonly refusal: string;
   /** A CTE `new (org_id, id, revision, body, …)`: writes the rows of `numbered`, each with its `revision`. */
   readonly write: string;
@@ -126,6 +131,7 @@ const full = ({ adds }: Parts): string => (adds === undefined ? '' : `WHEN h.${a
 
 /** What the audit needs of a row, whatever the write does with its other columns. */
 const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(quickColumns)
+  .filter((column) => column.startsWith('audit_'))
   .map((column) => `n.${column}`)
   .join(', ')}`;
 
@@ -148,10 +154,11 @@ function text(parts: Parts, source: string, set: boolean): string {
   const told = parts.tells ?? 'NULL::boolean';
   return `
     WITH seen AS MATERIALIZED (
-      SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body, CASE ${parts.refusal} ${full(parts)} END AS refusal,
+      SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body,
+        CASE ${rightRefusals(parts.owned)} ${parts.refusal} ${full(parts)} END AS refusal,
         ${parts.adds === undefined ? '' : `n.most - h.${parts.adds} AS room,`}
         ${audited}
-      FROM heads h CROSS JOIN ${source} ${parts.from ?? ''} WHERE h.org_id = $1),
+      FROM heads h CROSS JOIN ${source} ${actorsMembership} ${parts.from ?? ''} WHERE h.org_id = $1),
     ${accepted(parts, set)},
     ${set ? takeRevisions('accepted', '', counter) : takeRevision('accepted', counter)},
     ${parts.write},
@@ -202,6 +209,8 @@ export function readRow<T>(row: QuickRow, what: 'device' | 'group', quotas: Quot
       const { hostname } = JSON.parse(withRevision(body ?? '', standing ?? 0)) as DeviceRecord;
       throw new StoreError({ code: 'would_open', devices: [{ id: parseDeviceId(id), hostname }], more: 0 });
     }
+    case 'credential_ended':
+    case 'forbidden':
     case 'not_a_member':
     case 'public_key_taken':
     case 'labels_by_owner':

@@ -1,19 +1,14 @@
 /** Owns writes of several statements, each with its audit entry: those in an organization's order, and those outside of it. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
-import type { AuditNote } from '../contract/audit.ts';
-import { refuse } from '../contract/errors.ts';
+import type { Actor, Authority } from '../contract/actor.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
-import { isMember } from '../schema/fragments.ts';
 import { auditValue, insertAudit, insertEntries, type AuditSubject } from './audit-entry.ts';
 import type { Context } from './context.ts';
+import { holdRight } from './right.ts';
+import { now } from './stamp.ts';
 import { careful } from './writer.ts';
 
-const openHead = statement<{ revision: number; version: number; is_member: boolean }>(
-  'open_head',
-  `SELECT h.revision, h.version, ${isMember('$2')} AS is_member FROM heads h WHERE h.org_id = $1`,
-);
 /**
  * Where no revision was taken: quick writes that looked before, at a member who is gone now, must look again. Values: organization, the version
  * as it was at the opening.
@@ -33,7 +28,7 @@ export interface Locked {
   readonly head: number;
 }
 
-/** A careful write in an organization: checks that it exists and that the actor is a member, and writes the audit entry. */
+/** A careful write in an organization, with its audit entry. That the organization is there and the right holds is checked before it begins. */
 export function inOrganization<T>(
   context: Context,
   org: OrganizationId,
@@ -41,16 +36,13 @@ export function inOrganization<T>(
   work: (locked: Locked) => Promise<T>,
   subject: (result: T) => Omit<AuditSubject, 'org_id'> & Partial<AuditSubject>,
 ): Promise<T> {
-  const write = careful(async (tx) => {
-    const [row] = await tx.run(openHead, [org, by.user_id]);
-    if (row === undefined) return refuse({ code: 'not_found', what: 'organization' });
-    if (!row.is_member) return refuse({ code: 'not_a_member' });
-    const result = await work({ org, tx, head: row.revision });
-    if (by.audit === undefined) await tx.run(closeHead, [org, row.version]);
+  const write = careful(context, by, async (tx, { revision, version }) => {
+    const result = await work({ org, tx, head: revision });
+    if (by.audit === undefined) await tx.run(closeHead, [org, version]);
     else
       await tx.run(closeHeadWithEntry, [
         org,
-        row.version,
+        version,
         auditValue(context, by.audit, { org_id: org, ...subject(result) }),
       ]);
     return result;
@@ -58,17 +50,17 @@ export function inOrganization<T>(
   return context.writer.write(org, write);
 }
 
-/** Runs a write outside of the organizations' order together with its entry; without a note it is the write alone. */
-export function withAuditEntry<T>(
+/** A write outside of the organizations' order, with its audit entry if it has a note. Its right is checked first, and held until the commit. */
+export function outsideOrganizations<T>(
   context: Context,
-  note: AuditNote | undefined,
-  work: (runner: Runner) => Promise<T>,
+  { right, audit }: Authority,
+  work: (tx: Runner) => Promise<T>,
   subject: (result: T) => AuditSubject,
 ): Promise<T> {
-  if (note === undefined) return work(context.writes);
   return context.transactions.run(async (tx) => {
+    await holdRight(tx, right, now(context));
     const result = await work(tx);
-    await tx.run(insertAudit, [auditValue(context, note, subject(result))]);
+    if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, subject(result))]);
     return result;
   });
 }

@@ -9,7 +9,7 @@
  * - `quick`: decided and done by one statement. Alone it is its own transaction. Its snapshot may be older than the lock it then
  *   waits for, so the statement compares the version it saw with the version it updates, changes nothing when they
  *   differ (no row comes back), and is repeated under the lock. Those that came together go as sets.
- * - `careful`: several statements with thought in between, run under the lock, behind a savepoint.
+ * - `careful`: several statements with thought in between, run under the lock; beside others behind a savepoint. Its right is judged first.
  *
  * One write's failure is its own. A refusal is an answer, not an error, so it spoils nothing. An SQL error, which no
  * write should meet, takes the shared transaction back, and its writes are run again one by one.
@@ -17,21 +17,30 @@
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { setImmediate } from 'node:timers/promises';
 import type { Lane, Lanes, Runner, Transactions } from '../postgres/connection.ts';
+import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import { loggedBy, oneValues, type QuickRow, type QuickWrite } from './quick.ts';
 import { statement } from '../postgres/sql.ts';
+import { openingOf, refusedRight, type OpenedHead, type Opening } from './right.ts';
+import { now, type Stamps } from './stamp.ts';
 import { inWaves, setValues, type QuickSet } from './waves.ts';
 
 export interface CarefulWrite<T> {
   readonly kind: 'careful';
-  readonly run: (tx: Runner) => Promise<T>;
+  readonly opening: Opening;
+  /** Told of the head as it was when the write began. */
+  readonly run: (tx: Runner, head: OpenedHead) => Promise<T>;
 }
 
 export type Write<T> = QuickWrite<T> | CarefulWrite<T>;
 
-export const careful = <T>(run: (tx: Runner) => Promise<T>): CarefulWrite<T> => ({ kind: 'careful', run });
+export const careful = <T>(stamps: Pick<Stamps, 'clock'>, by: Actor, run: CarefulWrite<T>['run']): CarefulWrite<T> => ({
+  kind: 'careful',
+  opening: openingOf(by, now(stamps)),
+  run,
+});
 
 interface Pending {
   readonly write: Write<unknown>;
@@ -60,6 +69,8 @@ const lockHead = statement<{ revision: number }>(
   'lock_head',
   'SELECT revision FROM heads WHERE org_id = $1 FOR NO KEY UPDATE',
 );
+/** Every write that looked before must look again. */
+const moveVersion = statement<never>('move_version', 'UPDATE heads SET version = version + 1 WHERE org_id = $1');
 const savepoint = statement<never>('savepoint', 'SAVEPOINT write');
 const release = statement<never>('release', 'RELEASE SAVEPOINT write');
 const undo = statement<never>('undo', 'ROLLBACK TO SAVEPOINT write');
@@ -131,6 +142,14 @@ export class Writer {
       if (queue.loops === 0) void this.#drain(org, queue);
       else if (queue.loops === 1 && queue.waiting.length === enoughForSecond) void this.#drainToo(org, queue);
     });
+  }
+
+  /**
+   * Resolves when no write can still commit in the organization that looked at the database before this was called. For rights that end
+   * outside of the organization's order: whoever took the lock before has committed by then, and whoever comes later finds another version.
+   */
+  async pass(org: OrganizationId): Promise<void> {
+    await this.#transactions.run((tx) => tx.run(moveVersion, [org]));
   }
 
   /** Resolves when nothing is in flight. */
@@ -254,7 +273,8 @@ export class Writer {
           const [head] = await tx.run(lockHead, [org]);
           if (head === undefined) return new Map(writes.map((write) => [write, { ok: false as const, cause: gone() }]));
           // The careful ones first: which of the writes that came together is earlier, nobody can tell.
-          for (const write of writes) if (write.kind === 'careful') outcomes.set(write, await contained(tx, write));
+          const run = writes.length === 1 ? uncontained : contained;
+          for (const write of writes) if (write.kind === 'careful') outcomes.set(write, await run(tx, org, write));
           for (const set of inWaves(writes.filter((write) => write.kind === 'quick')).flat()) {
             read(set, await tx.run(set.operation.many, setValues(org, set)), outcomes);
           }
@@ -310,11 +330,25 @@ function read(set: QuickSet, rows: readonly QuickRow[], outcomes: Map<Write<unkn
   }
 }
 
-/** Runs a careful write behind a savepoint: refused or failed, it leaves no trace in the transaction it shares. */
-async function contained(tx: Runner, write: CarefulWrite<unknown>): Promise<Outcome> {
+/** Runs a careful write, if its right holds now. */
+async function opened(tx: Runner, org: OrganizationId, { opening, run }: CarefulWrite<unknown>): Promise<unknown> {
+  const [head] = await tx.run(opening.statement, [org, ...opening.values]);
+  if (head === undefined) throw gone();
+  if (head.refusal !== null) throw refusedRight(head.refusal);
+  return run(tx, head);
+}
+
+/** Alone in its transaction, which is taken back where the write is refused or fails. */
+const uncontained = async (tx: Runner, org: OrganizationId, write: CarefulWrite<unknown>): Promise<Outcome> => ({
+  ok: true,
+  value: await opened(tx, org, write),
+});
+
+/** Behind a savepoint: refused or failed, it leaves no trace in the transaction it shares. */
+async function contained(tx: Runner, org: OrganizationId, write: CarefulWrite<unknown>): Promise<Outcome> {
   await tx.run(savepoint, []);
   try {
-    const value = await write.run(tx);
+    const value = await opened(tx, org, write);
     await tx.run(release, []);
     return { ok: true, value };
   } catch (cause) {

@@ -1,0 +1,196 @@
+/**
+ * Owns the check of a right inside the transaction that it is for. The same SQL judges quick writes, careful writes and reports, so that
+ * no write happens by a right that has ended (reference 5 (15)).
+ *
+ * What gives the order: roles, memberships and records change under the organization's lock, which every write of the organization takes.
+ * Tokens and sessions end outside of it; there the end is answered only after `Writer.pass`, when no write that saw the right before can
+ * still commit. Writes outside of organizations lock the rows of the credential and of the user.
+ */
+import { rightRoles, type Actor, type Right, type RightSubject } from '../contract/actor.ts';
+import { refuse, StoreError } from '../contract/errors.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { found, inOrg, statement, type Statement, type Value } from '../postgres/sql.ts';
+
+/** The columns of a write `n` that carry its right, beside `actor`, `at` and `id`. Without them a write is refused. */
+export const rightColumns = { may: 'integer', token: 'bytea', session: 'uuid' } as const;
+
+const bytes = (hex: string): string => `\\x${hex}`;
+
+/** That the credential's time is not over; what the database knows of it is checked there. */
+export function checkTime({ credential: { expires_at } }: Right, at: string): void {
+  if (expires_at !== undefined && Date.parse(expires_at) <= Date.parse(at)) refuse({ code: 'credential_ended' });
+}
+
+/** The values of `rightColumns`. */
+export function rightItem({ credential, roles }: Right) {
+  return {
+    may: roles,
+    token: credential.kind === 'token' ? bytes(credential.digest) : null,
+    session: credential.kind === 'session' ? credential.id : null,
+  };
+}
+
+const isGoodToken = (n: string): string =>
+  found(
+    'tokens t',
+    `t.digest = ${n}.token AND t.scope = 'full' AND (t.expires_at > ${n}.at) IS NOT FALSE AND (t.device_id = ${n}.id) IS NOT FALSE`,
+  );
+const isGoodSession = (n: string): string => found('sessions s', `s.id = ${n}.session AND s.expires_at > ${n}.at`);
+
+/** Whether the credential of a row `n` has ended. A device token is good for its own device only. */
+const hasEnded = (n: string): string =>
+  `CASE WHEN ${n}.token IS NOT NULL THEN NOT ${isGoodToken(n)} WHEN ${n}.session IS NOT NULL THEN NOT ${isGoodSession(n)} ELSE false END`;
+
+const names = (n: string, role: keyof typeof rightRoles): string => `${n}.may & ${rightRoles[role]} <> 0`;
+
+/** Whether a role that the right of a row `n` names is left. `role`: of its actor in the organization; `whose`: the user whom the record belongs to. */
+const isAllowed = (n: string, role: string, whose: string): string => `(
+  ${names(n, 'server')} OR ${names(n, 'member')} OR ${names(n, 'enrollmentKey')} OR ${names(n, 'ownDevice')}
+  OR ${names(n, 'owner')} AND ${role} = 'owner'
+  OR ${names(n, 'ownerOfOwn')} AND ${role} = 'owner' AND ${whose} IS NULL
+  OR ${names(n, 'owningUser')} AND ${whose} = ${n}.actor)`;
+
+/** Joins the membership of the actor as `m`. */
+export const actorsMembership = 'LEFT JOIN members m ON m.org_id = $1 AND m.user_id = n.actor';
+
+/** Whether the actor is no owner, as far as its right does not come from the server itself. */
+export const isNoOwner = `(m.role <> 'owner' AND NOT ${names('n', 'server')})`;
+
+/** The first branches of a CASE over `n` and `m`. `whose`: the user whom the record belongs to; `missing`: whether there is no such record. */
+export const rightRefusals = ({ whose, missing }: { readonly whose: string; readonly missing?: string }): string => `
+  WHEN ${hasEnded('n')} THEN 'credential_ended'
+  WHEN m.role IS NULL THEN 'not_a_member'
+  ${missing === undefined ? '' : `WHEN ${missing} THEN 'not_found'`}
+  WHEN ${isAllowed('n', 'm.role', whose)} IS NOT TRUE THEN 'forbidden'`;
+
+/** The branches for a report `n` of a device, which names its organization itself and has no lock. */
+export const reportRefusals = `
+  WHEN ${hasEnded('n')} THEN 'credential_ended'
+  WHEN (${names('n', 'server')} OR ${names('n', 'ownDevice')} AND n.token IS NOT NULL
+    OR ${names('n', 'owningUser')} AND ${found('devices d', 'd.id = n.id AND d.user_id = n.actor')}) IS NOT TRUE THEN 'forbidden'`;
+
+type RightRefusal = 'credential_ended' | 'not_a_member' | 'forbidden';
+
+/** An organization's head under its lock, and whether the right of a careful write holds. */
+export interface OpenedHead {
+  readonly revision: number;
+  readonly version: number;
+  readonly refusal: RightRefusal | null;
+}
+
+type Place = Exclude<RightSubject['kind'], 'token'> | 'organization';
+
+/** A record that is missing has no owner: then the write itself says that there is none, or makes it and is judged again. */
+const places: Readonly<Record<Place, { readonly join: string; readonly whose: string; readonly missing: string }>> = {
+  organization: { join: '', whose: 'NULL::uuid', missing: 'false' },
+  user: { join: '', whose: 'n.id', missing: 'false' },
+  device: { join: `LEFT JOIN devices s ON s.id = n.id AND ${inOrg('s')}`, whose: 's.user_id', missing: 's.id IS NULL' },
+  group: {
+    join: `LEFT JOIN security_groups s ON s.id = n.id AND ${inOrg('s')}`,
+    whose: 's.user_id',
+    missing: 's.id IS NULL',
+  },
+  enrollment_key: {
+    join: `LEFT JOIN enrollment_keys s ON s.id = n.id AND ${inOrg('s')}`,
+    whose: 's.user_id',
+    missing: 's.id IS NULL',
+  },
+};
+
+const isGoodKey = found(
+  'enrollment_keys k',
+  `k.id = n.key AND ${inOrg('k')} AND k.uses_left > 0 AND k.expires_at > n.at`,
+);
+const isAdministrator = found('users u', 'u.id = n.administrator AND u.is_admin AND u.removed_at IS NULL');
+
+/** Under the lock. Values: organization, actor, roles, token, session, now, subject, enrollment key, the right's user. */
+function openHead(place: Place): Statement<OpenedHead> {
+  const { join, whose, missing } = places[place];
+  return statement(
+    `open_head_for_${place}`,
+    `SELECT h.revision, h.version, CASE
+       WHEN ${hasEnded('n')} OR (n.key IS NOT NULL AND NOT ${isGoodKey}) THEN 'credential_ended'
+       WHEN m.role IS NULL THEN 'not_a_member'
+       WHEN ${missing} THEN NULL
+       WHEN ${names('n', 'administrator')} AND ${isAdministrator} THEN NULL
+       WHEN ${isAllowed('n', 'm.role', whose)} IS NOT TRUE THEN 'forbidden' END AS refusal
+     FROM heads h CROSS JOIN (SELECT $2::uuid AS actor, $3::integer AS may, $4::bytea AS token, $5::uuid AS session, $6::timestamptz AS at,
+       $7::uuid AS id, $8::uuid AS key, $9::uuid AS administrator) AS n ${actorsMembership} ${join} WHERE h.org_id = $1`,
+  );
+}
+
+const openings: { readonly [Name in Place]: Statement<OpenedHead> } = {
+  organization: openHead('organization'),
+  user: openHead('user'),
+  device: openHead('device'),
+  group: openHead('group'),
+  enrollment_key: openHead('enrollment_key'),
+};
+
+/** What opens a careful write: the statement that judges its right, and the values after the organization. */
+export interface Opening {
+  readonly statement: Statement<OpenedHead>;
+  readonly values: readonly Value[];
+}
+
+export function openingOf({ user_id, right }: Actor, at: string): Opening {
+  const { subject, credential } = right;
+  checkTime(right, at);
+  const { may, token, session } = rightItem(right);
+  const key = credential.kind === 'enrollment_key' ? credential.id : null;
+  const place = subject === undefined || subject.kind === 'token' ? 'organization' : subject.kind;
+  return {
+    statement: openings[place],
+    values: [user_id, may, token, session, at, subject?.id ?? null, key, right.user_id ?? null],
+  };
+}
+
+const judge = `(
+  $2 & ${rightRoles.anyUser} <> 0 OR $2 & ${rightRoles.administrator} <> 0 AND u.is_admin
+  OR $2 & ${rightRoles.owningUser} <> 0 AND u.id = $3::uuid) IS TRUE AS is_allowed`;
+type Judged = { readonly is_allowed: boolean };
+
+/** Values: user, roles, whose the subject is, and the credential. The rows stay as they are until the commit. */
+const lockUser = statement<Judged>(
+  'lock_right_of_user',
+  `SELECT ${judge} FROM users u WHERE u.id = $1 AND u.removed_at IS NULL FOR KEY SHARE OF u`,
+);
+const lockToken = statement<Judged>(
+  'lock_right_of_token',
+  `SELECT ${judge} FROM users u JOIN tokens t ON t.user_id = u.id
+   WHERE u.id = $1 AND u.removed_at IS NULL AND t.digest = $4 AND t.device_id IS NULL AND t.scope = 'full' AND (t.expires_at > $5) IS NOT FALSE
+   FOR KEY SHARE OF u, t`,
+);
+const lockSession = statement<Judged>(
+  'lock_right_of_session',
+  `SELECT ${judge} FROM users u JOIN sessions s ON s.user_id = u.id
+   WHERE u.id = $1 AND u.removed_at IS NULL AND s.id = $4 AND s.expires_at > $5 FOR KEY SHARE OF u, s`,
+);
+/** Nobody hands the token to another user before the commit. */
+const lockTokenOwner = statement<{ user_id: string }>(
+  'lock_token_owner',
+  'SELECT user_id FROM tokens WHERE id = $1 FOR UPDATE',
+);
+
+/** Checks the right to a write outside of organizations, first in its transaction, and holds it until the commit. */
+export async function holdRight(tx: Runner, right: Right, at: string): Promise<void> {
+  const { user_id, credential, roles, subject } = right;
+  if (roles === rightRoles.server) return;
+  checkTime(right, at);
+  if (user_id === undefined) return refuse({ code: 'forbidden' });
+  const owner = subject?.kind === 'token' ? (await tx.run(lockTokenOwner, [subject.id]))[0]?.user_id : subject?.id;
+  const common = [user_id, roles, owner ?? null];
+  const [row] =
+    credential.kind === 'token'
+      ? await tx.run(lockToken, [...common, bytes(credential.digest), at])
+      : credential.kind === 'session'
+        ? await tx.run(lockSession, [...common, credential.id, at])
+        : credential.kind === 'access_token'
+          ? await tx.run(lockUser, common)
+          : [];
+  if (row === undefined) return refuse({ code: 'credential_ended' });
+  // A token that is gone is nobody's: the write says that there is none.
+  if (!row.is_allowed && !(subject?.kind === 'token' && owner === undefined)) refuse({ code: 'forbidden' });
+}
+
+export const refusedRight = (code: RightRefusal): StoreError => new StoreError({ code });
