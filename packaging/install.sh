@@ -1,18 +1,27 @@
 #!/bin/sh
 # Installs Ringfence on a fresh Debian machine from a repository that `npm run release` made.
-# As root: sh install.sh agent --repository URL [--server URL --organization ID --interface NAME [--tls-ca FILE]] <KEYFILE
-#          sh install.sh server --repository URL
+# As root: sh install.sh agent --repository URL [--key-sha256 HEX] [--server URL --organization ID --interface NAME [--tls-ca FILE]] <KEYFILE
+#          sh install.sh server --repository URL [--key-sha256 HEX]
 # With --server and the rest, the agent is enrolled at once by the key on standard input.
+# --key-sha256 is the SHA-256 of the repository's signing key, the file ringfence.asc, as the people who made the release tell it. Take it
+# from them, not from the repository. A copy of this script that `npm run release` signed for knows it already.
 set -eu
+
+key_sha256=
 
 fail() {
     echo "install: $1" >&2
     exit "${2:-1}"
 }
 
-[ $# -ge 3 ] && [ "$2" = --repository ] || fail 'usage: install.sh agent|server --repository URL [options of ringfence-enroll]' 2
+[ $# -ge 3 ] && [ "$2" = --repository ] || fail 'usage: install.sh agent|server --repository URL [--key-sha256 HEX] [options of ringfence-enroll]' 2
 program=$1 repository=$3
 shift 3
+if [ "${1-}" = --key-sha256 ]; then
+    [ $# -ge 2 ] || fail '--key-sha256 needs the SHA-256 of ringfence.asc' 2
+    key_sha256=$2
+    shift 2
+fi
 case $program in
 agent | server) ;;
 *) fail "there is no \`$program\` to install: agent or server" 2 ;;
@@ -22,6 +31,11 @@ https://*[!A-Za-z0-9._~:/@%+-]* | file:*[!A-Za-z0-9._~:/@%+-]*) fail "\`$reposit
 https://* | file:*) ;;
 *) fail 'the repository must be an https address' 2 ;;
 esac
+case $key_sha256 in
+'') fail 'give --key-sha256, the SHA-256 of the key that signs the repository: a key that nobody checked proves nothing' 2 ;;
+*[!0-9a-f]*) fail '--key-sha256 takes 64 digits of 0-9 and a-f' 2 ;;
+esac
+[ ${#key_sha256} -eq 64 ] || fail '--key-sha256 takes 64 digits of 0-9 and a-f' 2
 [ "$(id -u)" = 0 ] || fail 'only root can do this: use sudo'
 command -v apt-get >/dev/null || fail 'this is for Debian and its kin; elsewhere take the npm package or the image'
 
@@ -32,12 +46,13 @@ fetch() {
     esac
 }
 
-# The key that signed the repository: apt believes nothing else of it.
-install -d -m 0755 /etc/apt/keyrings
-fetch "$repository/ringfence.asc" >/etc/apt/keyrings/ringfence.asc.new
-grep -q 'BEGIN PGP PUBLIC KEY BLOCK' /etc/apt/keyrings/ringfence.asc.new || fail 'the repository hands out no key'
-mv /etc/apt/keyrings/ringfence.asc.new /etc/apt/keyrings/ringfence.asc
-chmod 0644 /etc/apt/keyrings/ringfence.asc
+# The key that signed the repository: apt believes nothing else of it. It is checked before apt sees it.
+key=$(mktemp)
+trap 'rm -f "$key"' EXIT
+fetch "$repository/ringfence.asc" >"$key" || fail 'the repository hands out no key'
+echo "$key_sha256  $key" | sha256sum --check --status || fail 'the key of the repository is not the one that was named by --key-sha256: nothing is installed'
+install -D -m 0644 "$key" /etc/apt/keyrings/ringfence.asc
+rm -f "$key"
 cat >/etc/apt/sources.list.d/ringfence.sources <<END
 Types: deb
 URIs: $repository

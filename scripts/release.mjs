@@ -1,6 +1,6 @@
 /**
  * Makes a release in out/release by one command: packages, npm package, apt repository, images, bill of materials, notices, the section of
- * the changelog, checksums and their signature. Usage: npm run release [-- --minisign-key FILE] [--gpg-key ID] [--no-images]
+ * the changelog, checksums and their signature. Usage: npm run release [-- --minisign-key FILE] [--gpg-key ID] [--valid-days N] [--no-images]
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -8,7 +8,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { writeAptRepository } from './packaging/apt-repository.mjs';
+import { defaultValidDays, installerWithKey, writeAptRepository } from './packaging/apt-repository.mjs';
 import { buildProgramDebs, buildRuntimeDeb } from './packaging/build-debs.mjs';
 import { changelogSection } from './packaging/changelog.mjs';
 import { builtComponents } from './packaging/components.mjs';
@@ -19,7 +19,12 @@ import { packageVersion, sourceDate } from './packaging/version.mjs';
 const top = fileURLToPath(new URL('..', import.meta.url));
 const out = `${top}out/release`;
 const { values } = parseArgs({
-  options: { 'minisign-key': { type: 'string' }, 'gpg-key': { type: 'string' }, 'no-images': { type: 'boolean' } },
+  options: {
+    'minisign-key': { type: 'string' },
+    'gpg-key': { type: 'string' },
+    'valid-days': { type: 'string' },
+    'no-images': { type: 'boolean' },
+  },
 });
 const version = packageVersion();
 const epoch = sourceDate();
@@ -42,8 +47,10 @@ const debs = [
   buildRuntimeDeb('arm64', out),
 ];
 run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', out]);
-writeAptRepository({ debs, outdir: join(out, 'apt'), epoch, gpgKey: values['gpg-key'] });
-copyFileSync(join(top, 'packaging/install.sh'), join(out, 'apt/install.sh'));
+const validDays = Number(values['valid-days'] ?? defaultValidDays);
+writeAptRepository({ debs, outdir: join(out, 'apt'), epoch, gpgKey: values['gpg-key'], validDays });
+const keyDigest = values['gpg-key'] === undefined ? undefined : installerWithKey({ top, apt: join(out, 'apt') });
+if (keyDigest === undefined) copyFileSync(join(top, 'packaging/install.sh'), join(out, 'apt/install.sh'));
 writeFileSync(join(out, 'NOTICES.txt'), notices);
 writeFileSync(
   join(out, 'sbom.cdx.json'),
@@ -67,6 +74,7 @@ if (values['minisign-key'] !== undefined) {
   const comment = `ringfence ${version}`;
   run('minisign', ['-S', '-s', values['minisign-key'], '-m', join(out, 'SHA256SUMS'), '-c', comment, '-t', comment]);
 }
+if (keyDigest !== undefined) process.stdout.write(`SHA-256 of the signing key, apt/ringfence.asc: ${keyDigest}\n`);
 process.stdout.write(
   `ringfence ${version} in out/release: ${files.length} files${values['minisign-key'] === undefined ? ', not signed' : ''}\n`,
 );

@@ -10,6 +10,9 @@ const architectures = ['amd64', 'arm64'];
 /** @param {Buffer | string} bytes */
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
+/** @param {number} epoch */
+const dateText = (epoch) => new Date(epoch * 1000).toUTCString().replace('GMT', '+0000');
+
 /** @param {string} program @param {readonly string[]} args */
 function run(program, args) {
   const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8' });
@@ -40,8 +43,10 @@ function stanza(file) {
  * @param {string} options.outdir
  * @param {number} options.epoch
  * @param {string | undefined} [options.gpgKey] the key that signs it; apt trusts the lists by that, and the packages by the lists
+ * @param {number} [options.signedAt] seconds since 1970, now unless given
+ * @param {number} [options.validDays]
  */
-export function writeAptRepository({ debs, outdir, epoch, gpgKey }) {
+export function writeAptRepository({ debs, outdir, epoch, gpgKey, signedAt, validDays }) {
   const stanzas = debs.map(stanza).toSorted((a, b) => (a.filename < b.filename ? -1 : 1));
   for (const { file, filename } of stanzas) {
     mkdirSync(join(outdir, dirname(filename)), { recursive: true });
@@ -70,7 +75,7 @@ export function writeAptRepository({ debs, outdir, epoch, gpgKey }) {
     'Label: Ringfence',
     'Suite: stable',
     'Codename: stable',
-    `Date: ${new Date(epoch * 1000).toUTCString().replace('GMT', '+0000')}`,
+    `Date: ${dateText(epoch)}`,
     `Architectures: ${architectures.join(' ')}`,
     'Components: main',
     'Description: Ringfence, security groups for fleets of Linux devices',
@@ -79,8 +84,49 @@ export function writeAptRepository({ debs, outdir, epoch, gpgKey }) {
   ];
   writeFileSync(join(dist, 'Release'), `${release.join('\n')}\n`);
   if (gpgKey === undefined) return;
+  signAptRepository({ outdir, gpgKey, signedAt, validDays });
+  writeFileSync(join(outdir, 'ringfence.asc'), run('gpg', ['--armor', '--export', gpgKey]));
+}
+
+/** For so many days apt believes what was signed. Then it asks for a newer signature: whoever serves old lists for ever is noticed. */
+export const defaultValidDays = 60;
+
+/**
+ * Signs the lists of a repository, again or for the first time, as of now: machines refuse them after `validDays`.
+ * @param {object} options
+ * @param {string} options.outdir
+ * @param {string} options.gpgKey
+ * @param {number | undefined} [options.signedAt] seconds since 1970, now unless given
+ * @param {number | undefined} [options.validDays]
+ */
+export function signAptRepository({
+  outdir,
+  gpgKey,
+  signedAt = Math.floor(Date.now() / 1000),
+  validDays = defaultValidDays,
+}) {
+  if (!Number.isInteger(validDays) || validDays < 1)
+    throw new Error('a repository is valid for a whole number of days');
+  const dist = join(outdir, 'dists/stable');
+  const dates = [`Date: ${dateText(signedAt)}`, `Valid-Until: ${dateText(signedAt + validDays * 86_400)}`];
+  const lines = readFileSync(join(dist, 'Release'), 'utf8').split('\n');
+  const release = lines
+    .filter((line) => !line.startsWith('Valid-Until: '))
+    .flatMap((line) => (line.startsWith('Date: ') ? dates : [line]));
+  writeFileSync(join(dist, 'Release'), release.join('\n'));
   const sign = ['--batch', '--yes', '--local-user', gpgKey];
   run('gpg', [...sign, '--clearsign', '--output', join(dist, 'InRelease'), join(dist, 'Release')]);
   run('gpg', [...sign, '--armor', '--detach-sign', '--output', join(dist, 'Release.gpg'), join(dist, 'Release')]);
-  writeFileSync(join(outdir, 'ringfence.asc'), run('gpg', ['--armor', '--export', gpgKey]));
+}
+
+/**
+ * Puts the installation script beside the signing key, with the digest of that key in it. Returns the digest.
+ * @param {{ top: string, apt: string }} folders
+ */
+export function installerWithKey({ top, apt }) {
+  const digest = sha256(readFileSync(join(apt, 'ringfence.asc')));
+  const script = readFileSync(join(top, 'packaging/install.sh'), 'utf8');
+  if (!/^key_sha256=$/m.test(script)) throw new Error('install.sh has no place for the digest of the key');
+  writeFileSync(join(apt, 'install.sh'), script.replace(/^key_sha256=$/m, `key_sha256=${digest}`));
+  return digest;
 }

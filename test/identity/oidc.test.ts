@@ -115,6 +115,11 @@ describe('refused is', () => {
     expect(await why(await forge({ exp: undefined }))).toBe('The access token has no good claim `exp`.');
   });
 
+  it('a token that was issued in the future, by more than clocks may differ', async () => {
+    expect(await why(await forge({ iat: seconds(3_600) }))).toBe('The access token was issued in the future.');
+    expect(await why(await forge({ iat: seconds(20) }))).toMatchObject({ kind: 'vouched' });
+  });
+
   it('a token without a subject', async () => {
     expect(await why(await forge({ sub: undefined }))).toBe('The access token has no good claim `sub`.');
     expect(await why(await forge({ sub: '' }))).toBe('The access token has no good claim `sub`.');

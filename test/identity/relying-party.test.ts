@@ -142,6 +142,8 @@ describe('nobody is signed in by', () => {
     ['a token for several clients that does not say which', { claims: { aud: [clientId, 'another'] } }],
     ['a token that was given to another client', { claims: { aud: [clientId, 'another'], azp: 'another' } }],
     ['an expired token', { claims: { exp: start / 1000 - 31 } }],
+    ['a token that was issued an hour ahead', { claims: { iat: start / 1000 + 3_600, exp: start / 1000 + 7_200 } }],
+    ['a token that was issued ahead by more than clocks may differ', { claims: { iat: start / 1000 + 31 } }],
     ['a token that never ends', { claims: { exp: undefined } }],
     ['a token with another nonce: one of another sign-in', { claims: { nonce: 'x'.repeat(43) } }],
     ['a token without a nonce', { claims: { nonce: undefined } }],

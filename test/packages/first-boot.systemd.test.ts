@@ -1,10 +1,11 @@
 /** Proves the two ways in which a fresh machine joins: by the installation line, and by what cloud-init wrote before anything was installed. */
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { installerWithKey } from '../../scripts/packaging/apt-repository.mjs';
 import { buildProgramDebs, buildRuntimeDeb } from '../../scripts/packaging/build-debs.mjs';
 import { packageVersion } from '../../scripts/packaging/version.mjs';
 import { firstBoot } from './cloud-init.ts';
@@ -59,7 +60,7 @@ describe.each<[string, Suite]>([
     const root = debianRoot(suite);
     repository = new Repository(root);
     repository.offer(packages, gpgKey);
-    copyFileSync(join(top, 'packaging/install.sh'), join(repository.folder, 'install.sh'));
+    installerWithKey({ top, apt: repository.folder });
     machine = await Machine.boot(root, repository.folder);
     // Only what the installation line writes may lead to the packages.
     await machine.ok('rm /etc/apt/sources.list');
@@ -91,6 +92,8 @@ describe.each<[string, Suite]>([
     await followed();
     expect(await machine.ok('stat -c %a /etc/ringfence/enrollment-key /etc/ringfence/agent.env')).toBe('600\n600');
     expect((await machine.run(`${install} agent --repository http://packages.example/apt`)).code).toBe(2);
+    const other = `--key-sha256 ${'0'.repeat(64)}`;
+    expect((await machine.run(`${install} agent --repository file:/srv/repository ${other}`)).code).toBe(1);
   });
 
   test('a machine that cloud-init configured beforehand starts at once, with a key that only root can read', async () => {

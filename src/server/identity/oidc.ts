@@ -115,6 +115,12 @@ function explain(error: unknown): Rejected {
   return rejected('The access token cannot be read.');
 }
 
+/** Whether a token says that it was issued later than now, by more than clocks may differ: then its other times say nothing either. */
+export const isFromFuture = (
+  { iat }: JWTPayload,
+  { clock, toleranceSeconds }: Pick<OidcOptions, 'clock' | 'toleranceSeconds'>,
+): boolean => iat !== undefined && iat > Math.floor(clock() / 1000) + toleranceSeconds;
+
 /** What the token says, before anybody has looked whether it is true. */
 function claimsOf(token: string): JWTPayload {
   try {
@@ -142,6 +148,7 @@ export function tokenVerifier(options: OidcOptions): VerifyToken {
       });
       const { sub = '', exp = 0 } = payload;
       if (sub === '' || sub.length > longestName) return rejected('The access token has no good claim `sub`.');
+      if (isFromFuture(payload, options)) return rejected('The access token was issued in the future.');
       if (!isAccessToken(protectedHeader, payload, plain)) return rejected('This is no access token.');
       const username = nameFrom(payload, usernameClaim, sub);
       const expiresAt = (exp + toleranceSeconds) * 1000;

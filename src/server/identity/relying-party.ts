@@ -6,7 +6,7 @@ import { jwtVerify, type JWTPayload } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { isSafeUrl } from '../../node/safe-url.ts';
 import { IssuerUnavailable, type Issuer } from './issuer.ts';
-import { algorithms, longestName, nameFrom } from './oidc.ts';
+import { algorithms, isFromFuture, longestName, nameFrom } from './oidc.ts';
 import { providerFetch, type Fetch, type ProviderFetch } from '../../node/provider-http.ts';
 import type { Random } from './secret.ts';
 import { isSame, newTicket, readTicket, safeReturn, type Ticket } from './ticket.ts';
@@ -230,6 +230,7 @@ export class RelyingParty {
       });
       // The library asks this of tokens for several audiences only.
       if (payload['azp'] !== undefined && payload['azp'] !== clientId) throw new Error('for another client');
+      if (isFromFuture(payload, this.#options)) throw new Error('issued in the future');
       return payload;
     } catch (cause) {
       if (cause instanceof IssuerUnavailable) throw unavailable(cause);
