@@ -2,7 +2,7 @@
 import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { closedPolicy } from '../../src/agent/loop/desired-policy.ts';
+import { lostPolicy } from '../../src/agent/loop/desired-policy.ts';
 import { driverName } from '../../src/cli/lab/topology.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import type { SecurityRule } from '../../src/policy/rule.ts';
@@ -154,14 +154,18 @@ describe('the server is gone', () => {
     expect(await verdicts()).toEqual(asEver);
   });
 
-  test('and neither disk nor kernel knows a policy: inbound is closed until the server tells one', async () => {
+  test('and neither disk nor kernel knows the policy that there was: both directions are closed until the server tells it', async () => {
     await fleet.device(2).stopAgent('SIGKILL');
     await fleet.device(2).namespace.run(['nft', 'delete', 'table', 'inet', 'service']);
-    await truncate(join(fleet.device(2).stateFolder, 'policy.json'), 10);
+    for (const name of ['policy.json', 'intent.json']) await truncate(join(fleet.device(2).stateFolder, name), 10);
     await fleet.lab.startAgent(fleet.device(2));
     // A table alone is not enough: the chains are staged in it before the rules that bind the interface are.
-    await fleet.enforces(2, closedPolicy.canonical);
-    expect(await fleet.judge([tcp(1, 2, 22), tcp(1, 2, 80)])).toEqual(['stopped coming in', 'stopped coming in']);
+    await fleet.enforces(2, lostPolicy.canonical);
+    expect(await fleet.judge([tcp(1, 2, 22), tcp(1, 2, 80), tcp(2, 1, 443)])).toEqual([
+      'stopped coming in',
+      'stopped coming in',
+      'stopped going out',
+    ]);
   });
 
   test('and comes back: agents follow it again by themselves, and hear what they missed', async () => {

@@ -42,14 +42,18 @@ export function parseLinks(text: string): readonly Link[] {
   }));
 }
 
-/** Long enough for a busy machine, and no caller waits for ever. */
+/** Milliseconds for a listing. Until the first one the agent has no rules: then it goes by the given name sooner. */
 const patience = 30_000;
+const firstPatience = 1_000;
 
 export class LinkMonitor {
   readonly #argv: readonly string[];
   readonly #program: SupervisedProcess;
+  readonly #clock: Clock;
+  #patience = firstPatience;
 
   constructor({ clock, prefix = [], program = 'ip', onChange, onLost }: LinkMonitorOptions) {
+    this.#clock = clock;
     this.#argv = [...prefix, program];
     this.#program = new SupervisedProcess({
       clock,
@@ -74,15 +78,18 @@ export class LinkMonitor {
     return this.#program.stop();
   }
 
-  /** Every link there is now. */
+  /** Every link there is now. Fails where `ip` gives no answer in time, whatever becomes of the program and of what it started. */
   read(): Promise<readonly Link[]> {
     const [command = '', ...args] = this.#argv;
+    const within = this.#patience;
+    this.#patience = patience;
     return new Promise((resolve, reject) => {
-      execFile(
+      const child = execFile(
         command,
         [...args, '-j', 'link', 'show'],
-        { env: helperEnvironment, timeout: patience, maxBuffer: 64 * 1024 * 1024 },
+        { env: helperEnvironment, maxBuffer: 64 * 1024 * 1024 },
         (error, stdout) => {
+          cancel();
           if (error !== null) {
             reject(error);
             return;
@@ -94,6 +101,12 @@ export class LinkMonitor {
           }
         },
       );
+      const cancel = this.#clock.after(within, () => {
+        child.kill('SIGKILL');
+        child.stdout?.destroy();
+        child.stderr?.destroy();
+        reject(new Error('`ip link show` gives no answer'));
+      });
     });
   }
 }

@@ -111,6 +111,8 @@ export class SupervisedProcess {
     this.#stopped = true;
     this.#cancel?.();
     this.#child?.kill('SIGKILL');
+    // What the program itself started may hold these open.
+    for (const output of [this.#child?.stdout, this.#child?.stderr]) output?.destroy();
     await this.#ended;
   }
 }

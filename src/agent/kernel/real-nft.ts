@@ -48,6 +48,8 @@ export interface RealNftOptions {
 const longestLine = 2_048;
 /** Bytes from which on the size of a batch may be why it takes so long. */
 const largeBatch = 1_000_000;
+/** Milliseconds that a helper which is starting may take before nft is asked instead. */
+const helperGrace = 250;
 /** Events may name an author long after it ended, and numbers are given out anew only after very many. */
 const knownAuthors = 6;
 
@@ -135,7 +137,7 @@ export class RealNft implements Nft {
   /** Whether the table is certainly not there; nft would be asked for a listing of nothing. */
   async #isAbsent(table: TableName): Promise<boolean> {
     const { netlink } = this.#options;
-    if (netlink?.running !== true) return false;
+    if (netlink === undefined || !(await netlink.isRunning(helperGrace))) return false;
     try {
       return await isTableAbsent(netlink, table);
     } catch (error) {

@@ -1,5 +1,6 @@
 /** Owns what an operator can do about a step that fails. */
 import { NftError, type NftErrorCode } from '../kernel/nft.ts';
+import { StateUnwritable } from '../state/state-folder.ts';
 
 const advice: { readonly [C in NftErrorCode]: string | undefined } = {
   timed_out:
@@ -17,6 +18,11 @@ const advice: { readonly [C in NftErrorCode]: string | undefined } = {
 export function adviceFor(error: unknown): { readonly code?: string; readonly advice?: string } {
   if (!(error instanceof Error)) return {};
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined;
-  const text = error instanceof NftError ? advice[error.code] : undefined;
+  const text =
+    error instanceof NftError
+      ? advice[error.code]
+      : error instanceof StateUnwritable
+        ? 'make room on the file system of the state directory, or make it writable'
+        : undefined;
   return { ...(code !== undefined && { code }), ...(text !== undefined && { advice: text }) };
 }

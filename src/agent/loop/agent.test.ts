@@ -1,5 +1,5 @@
 /** Proves the agent's loop in a world of fakes: what is in force when, whatever happens around it. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -104,12 +104,14 @@ describe('before the first policy', () => {
     first.source.know(8, ssh);
     await whenSettled(async () => (await first.enforced())?.policy.outbound.kind === 'closed');
     await first.stop();
+    const intended = await readFile(state.path('intent'));
     await state.writePolicy({
       policy: { source: 'list', groups: [web] },
       revision: 7,
       interface: parseInterfaceName('wg0'),
       neighbourDiscovery: false,
     });
+    await writeFile(state.path('intent'), intended);
     const second = await open({ state, nft });
     await whenSettled(() => second.source.running);
     expect((await second.enforced())?.policy).toEqual(meaning(ssh));
@@ -133,7 +135,7 @@ describe('rules in the kernel that nobody had saved', () => {
   test.each([
     ['the policy is as it was saved', 9, web],
     ['the policy is another one by now', 9, groupOf(3, [written('tcp', 443, 443)])],
-  ])('end with the connections on them, once the server has told who is a member: %s', async (_, revision, now) => {
+  ])('stay, and end with the connections on them once the server has told the policy: %s', async (_, revision, now) => {
     const [state, nft] = [new StateFolder({ folder }), new FakeNft()];
     const first = await open({ state, nft });
     first.source.know(8, ssh);
@@ -142,9 +144,11 @@ describe('rules in the kernel that nobody had saved', () => {
     await state.writePolicy(record(web, 7));
     await (await state.prepareIntent(record(web, 7))).place();
     const second = await open({ state, nft });
-    await whenSettled(async () => samePolicy((await second.enforced())?.policy ?? meaning(), meaning(web)));
-    // Whoever joined may still be a member: their connections stay until that is known.
-    expect(second.revocations).toEqual([]);
+    await whenSettled(() => second.source.running);
+    expect((await second.enforced())?.policy).toEqual(meaning(ssh));
+    expect(second.agent.status.inForce?.origin).toBe('kernel');
+    // The saved policy is older: what only that one admitted ends at once.
+    expect(second.revocations).toMatchObject([{ before: [meaning(web)], after: meaning(ssh) }]);
     second.source.know(revision, now);
     await whenSettled(() => second.revocations.length > 0);
     expect(second.revocations.at(-1)).toMatchObject({ after: meaning(now) });
@@ -334,7 +338,10 @@ describe('old rules stay', () => {
     const world = await open({ state: new StateFolder({ folder: join(folder, 'file') }) });
     world.source.know(1, web);
     await whenSettled(() => world.agent.status.troubles.length > 0);
-    expect(world.agent.status.troubles).toMatchObject([{ step: 'save' }]);
+    expect(world.agent.status.troubles).toMatchObject([
+      { step: 'start', code: 'state_damaged' },
+      { step: 'save', code: 'state_unwritable' },
+    ]);
     expect((await world.enforced())?.policy).toEqual(meaning(web));
   });
 });

@@ -8,8 +8,11 @@ import type { Members } from '../../policy/rule.ts';
 import type { Membership } from '../kernel/member-update.ts';
 
 export interface DesiredPolicy {
-  /** The server says so; it is kept from the last run; the kernel enforces it already; nobody has said anything yet. */
-  readonly origin: 'server' | 'kept' | 'kernel' | 'first';
+  /**
+   * The server says so; it is kept from the last run; the kernel enforces it already; no policy was ever known; one was, and cannot be read
+   * any more.
+   */
+  readonly origin: 'server' | 'kept' | 'kernel' | 'first' | 'lost';
   readonly canonical: CanonicalPolicy;
   /** The same by names, where rules name devices. */
   readonly named?: CanonicalPolicy | undefined;
@@ -89,3 +92,8 @@ export function withOtherMembers(
 
 /** What holds until the first policy: nothing new comes in over the driver interface, everything goes out. */
 export const closedPolicy: DesiredPolicy = desiredPolicyFrom('first', { source: 'list', groups: [] });
+
+const { inbound: nothing } = closedPolicy.canonical;
+
+/** What holds where a policy was known and cannot be read any more: nothing passes in either direction but the way to the server. */
+export const lostPolicy: DesiredPolicy = { origin: 'lost', canonical: { inbound: nothing, outbound: nothing } };

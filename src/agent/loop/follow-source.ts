@@ -7,7 +7,6 @@ import type { Knowledge } from '../source/policy-source.ts';
 import { desiredPolicyFrom, withOtherMembers, type DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
 import { onlyMembersDiffer } from './membership-change.ts';
-import { withNarrowed } from './pending-revocation.ts';
 import type { LoopState } from './state.ts';
 
 /** Takes in what the source knows. While it does not know the policy, the one in force stays. */
@@ -16,7 +15,6 @@ export function followSource({ state, options: { source, log } }: Pick<Loop, 'st
   if (knowledge.kind === 'known') {
     state.held = undefined;
     state.desired = desiredFrom(knowledge, state.desired);
-    noteUnsaved(state);
     const { inForce } = state;
     if (inForce?.desired.canonical === state.desired.canonical) state.inForce = { ...inForce, desired: state.desired };
     return;
@@ -27,13 +25,6 @@ export function followSource({ state, options: { source, log } }: Pick<Loop, 'st
     early === true
       ? undefined
       : { why, ...(code !== undefined && { code }), ...(revision !== undefined && { revision }) };
-}
-
-/** Who had joined before the last end, and is no member any more, loses its connections: looked at once the server's policy is in force. */
-function noteUnsaved(state: LoopState): void {
-  if (state.unsavedAtStart === undefined) return;
-  state.revocation = withNarrowed(state.revocation, state.unsavedAtStart, undefined);
-  state.unsavedAtStart = undefined;
 }
 
 /** The policy that is known now. What means the same as before keeps its rules, so that nothing is put in force again. */

@@ -13,7 +13,8 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   const { target, desired, driver, inForce: before } = state;
   if (target === undefined || desired === undefined || driver === undefined) return;
   const { state: folder, clock, monotonic, log } = options;
-  const record = lastGoodPolicyOf(desired, driver);
+  // What holds before any policy is known is not one for the next start.
+  const record = desired.origin === 'first' ? undefined : lastGoodPolicyOf(desired, driver);
   const intent = folder === undefined || record === undefined ? undefined : new Intent(folder, record);
   const changed = await enforcer.apply(target, intent).catch(async (error: unknown) => {
     await intent?.giveUp(before && lastGoodPolicyOf(before.desired, before.driver), error);
@@ -69,6 +70,7 @@ export async function savePolicy({ state, options }: Loop): Promise<void> {
   const record = inForce && lastGoodPolicyOf(inForce.desired, inForce.driver);
   if (inForce === undefined || record === undefined) return;
   await options.state?.writePolicy(record);
+  state.lost = undefined;
   state.saved = { policy: inForce.desired.policy, interface: inForce.driver.name };
 }
 

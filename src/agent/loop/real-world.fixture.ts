@@ -15,7 +15,7 @@ import { parseSelector } from '../host/driver-interface.ts';
 import { FilterMonitor } from '../kernel/filter-monitor.ts';
 import { LinkMonitor } from '../host/link-monitor.ts';
 import { printLine } from '../host/log.ts';
-import { NetlinkChannel } from '../netlink/channel.ts';
+import { NetlinkChannel, type ChannelOptions } from '../netlink/channel.ts';
 import { netlinkFlowTable } from '../netlink/flow-table.ts';
 import { netlinkRouteTable } from '../netlink/route-table.ts';
 import { RealNft } from '../kernel/real-nft.ts';
@@ -31,23 +31,30 @@ export const peer4 = '100.64.0.2';
 export const peer6 = 'fd7f::2';
 export const driver = 'rf0';
 
+/** What of the agent's surroundings differs from the usual. */
+export type WorldOverrides = Partial<AgentOptions> & {
+  readonly netlink?: Pick<ChannelOptions, 'argv' | 'patience'>;
+  /** The program that lists and watches interfaces. */
+  readonly ip?: string;
+};
+
 export class RealWorld {
   readonly source = new FakeSource();
   readonly logged: string[] = [];
   readonly device: Namespace;
   readonly peer: Namespace;
   readonly folder: string;
-  readonly #overrides: Partial<AgentOptions>;
+  readonly #overrides: WorldOverrides;
   #running: { readonly agent: Agent; readonly stop: () => Promise<void> } | undefined;
 
-  private constructor(device: Namespace, peer: Namespace, folder: string, overrides: Partial<AgentOptions>) {
+  private constructor(device: Namespace, peer: Namespace, folder: string, overrides: WorldOverrides) {
     this.device = device;
     this.peer = peer;
     this.folder = folder;
     this.#overrides = overrides;
   }
 
-  static async open(overrides: Partial<AgentOptions> = {}): Promise<RealWorld> {
+  static async open(overrides: WorldOverrides = {}): Promise<RealWorld> {
     const [device, peer] = await Promise.all([Namespace.create(), Namespace.create()]);
     await connect(
       { namespace: device, name: driver, addresses: [`${device4}/24`, `${device6}/64`] },
@@ -65,7 +72,9 @@ export class RealWorld {
   start(): Agent {
     const prefix = this.device.inside([]);
     const clock = systemClock;
-    const netlink = new NetlinkChannel({ clock, prefix });
+    const { netlink: channel, ip: program = 'ip', ...overrides } = this.#overrides;
+    const netlink = new NetlinkChannel({ clock, prefix, ...channel });
+    netlink.start();
     const nft = new RealNft({ clock, scratch: this.folder, prefix, netlink });
     const run = commandRunner(prefix);
     const table = netlinkFlowTable(netlink, commandFlowTable(run));
@@ -82,8 +91,8 @@ export class RealWorld {
       state: new StateFolder({ folder: join(this.folder, 'state') }),
       revoke: (revocation) => revokeFlows({ routes, table }, revocation),
       monitor: (onEvent) => new FilterMonitor({ clock, prefix, onEvent }),
-      links: (onChange) => new LinkMonitor({ clock, prefix, onChange, onLost: () => {} }),
-      ...this.#overrides,
+      links: (onChange) => new LinkMonitor({ clock, prefix, program, onChange, onLost: () => {} }),
+      ...overrides,
     });
     const end = new AbortController();
     const running = agent.run({ signal: end.signal });

@@ -1,5 +1,6 @@
 /** Owns the steps that find out where the agent stands: which interface it guards, and what the last run left behind. */
-import { chooseDriver, type Note } from '../host/driver-interface.ts';
+import { chooseDriver, type Driver, type Note, type Selector } from '../host/driver-interface.ts';
+import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import { readCounters } from './counting.ts';
 import type { Loop } from './loop.ts';
 import { withNarrowed } from './pending-revocation.ts';
@@ -25,32 +26,39 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   const { state, enforcer, options } = loop;
   const { state: folder, untilFirstPolicy, log, selector } = options;
   const absent = { kind: 'absent' } as const;
-  const lastGood = (await folder?.readPolicy('policy')) ?? absent;
-  const intent = (await folder?.readPolicy('intent')) ?? absent;
-  if (state.driver === undefined && lastGood.kind === 'found' && selector.kind === 'pattern') {
-    // A pattern that finds nothing yet: the interface that it found last may come back under its name.
-    const { interface: name, neighbourDiscovery } = lastGood.record;
-    state.driver = { name, index: undefined, neighbourDiscovery };
-  }
+  const [lastGood, intent] = [
+    (await folder?.readPolicy('policy')) ?? absent,
+    (await folder?.readPolicy('intent')) ?? absent,
+  ];
+  if (lastGood.kind === 'found') state.driver = driverLastTime(state.driver, selector, lastGood.record);
   const kernel = await enforcer.read();
   // Before anything is put in force: counters that are not there now will begin anew.
   if (folder !== undefined) state.totals = await folder.readCounterTotals();
-  await readCounters(loop);
-  const { desired, revokeFrom, unsaved, notes } = startingPolicy({
-    lastGood,
-    intent,
-    kernel,
-    driver: state.driver,
-    untilFirstPolicy,
-  });
+  if (kernel !== undefined) await readCounters(loop);
+  const unwritable = await folder?.whyUnwritable();
+  const start = startingPolicy({ lastGood, intent, kernel, unwritable, untilFirstPolicy });
+  const { desired, record, revokeFrom, lost, notes } = start;
   state.desired = desired;
-  state.unsavedAtStart = unsaved;
   if (revokeFrom !== undefined) state.revocation = withNarrowed(state.revocation, revokeFrom, undefined);
-  if (lastGood.kind === 'found' && revokeFrom === undefined) {
-    state.saved = { policy: desired?.policy, interface: lastGood.record.interface };
+  if (lastGood.kind === 'found' && record === lastGood.record) {
+    state.saved = { policy: desired?.policy, interface: record.interface };
   }
+  state.lost = lost && { step: 'start', ...lost, at: options.clock.now() };
+  state.lastError = state.lost ?? state.lastError;
   state.started = true;
   for (const note of notes) log('warn', note);
+  if (lost !== undefined) log('error', lost.message, { code: lost.code });
+}
+
+/** The interface as it was, where it cannot be told how it is: it may come back under its name. */
+function driverLastTime(
+  driver: Driver | undefined,
+  selector: Selector,
+  { interface: name, neighbourDiscovery }: LastGoodPolicy,
+): Driver | undefined {
+  const isUnknown = driver === undefined ? selector.kind === 'pattern' : driver.index === undefined;
+  if (!isUnknown || (driver !== undefined && driver.name !== name)) return driver;
+  return { name, index: undefined, neighbourDiscovery };
 }
 
 function sentence(note: Note): string {

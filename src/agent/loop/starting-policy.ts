@@ -3,10 +3,9 @@ import type { Decompiled } from '../../nft/decompile.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
-import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import type { StoredPolicy } from '../state/state-folder.ts';
-import { closedPolicy, desiredPolicyFrom, type DesiredPolicy } from './desired-policy.ts';
+import { closedPolicy, desiredPolicyFrom, lostPolicy, type DesiredPolicy } from './desired-policy.ts';
 
 export type UntilFirstPolicy = 'closed' | 'open';
 
@@ -14,57 +13,93 @@ export type UntilFirstPolicy = 'closed' | 'open';
 export interface Leftovers {
   readonly lastGood: StoredPolicy;
   readonly intent: StoredPolicy;
+  /** Why the state directory cannot be written, where it cannot: then what it holds may be older than it seems. */
+  readonly unwritable?: string | undefined;
   /** What the kernel enforces; absent where our table is not there. */
   readonly kernel: Decompiled | undefined;
-  readonly driver: Driver | undefined;
   readonly untilFirstPolicy: UntilFirstPolicy;
+}
+
+/** Why a policy that this device had is not known any more. */
+export interface LostPolicy {
+  readonly code: 'state_damaged' | 'state_unwritable';
+  readonly message: string;
 }
 
 export interface StartingPolicy {
   readonly desired: DesiredPolicy | undefined;
-  /** The kernel's rules are newer than the saved policy, and connections may still stand on this older one. */
+  /** The saved policy that `desired` is, where it is one. */
+  readonly record?: LastGoodPolicy;
+  /** Connections may stand on this policy, which is as old as the kernel's rules or older. */
   readonly revokeFrom?: CanonicalPolicy;
-  /** The kernel's rules are neither of the saved ones: members may have come since. Connections may stand on these rules. */
-  readonly unsaved?: CanonicalPolicy;
+  readonly lost?: LostPolicy;
   /** For the log. */
   readonly notes: readonly string[];
 }
 
-const isEnforced = (kernel: Decompiled | undefined, { policy, interface: name }: LastGoodPolicy): boolean => {
-  const enforced = kernel?.enforced;
-  if (enforced === undefined) return false;
-  return (
-    (enforced.interface === undefined || enforced.interface === name) &&
-    sameDigest(enforced.policy, canonicalize(policy))
-  );
-};
+const fromDisk = (record: LastGoodPolicy): Pick<StartingPolicy, 'desired' | 'record'> => ({
+  desired: desiredPolicyFrom('kept', record.policy, record.revision),
+  record,
+});
 
-const fromDisk = ({ policy, revision }: LastGoodPolicy): DesiredPolicy => desiredPolicyFrom('kept', policy, revision);
+const recordOf = (stored: StoredPolicy): LastGoodPolicy | undefined =>
+  stored.kind === 'found' ? stored.record : undefined;
 
 /**
- * The last good policy, unless the kernel shows that the next one was put in force just before the end. A damaged file
- * counts as absent, and then what the kernel has stays.
+ * What the kernel enforces, where that is as an agent left it. No policy leaves the inbound chain empty. An empty outbound chain beside
+ * chains that nothing refers to was emptied by another hand, or at the very end of the last run: then the disk tells.
  */
-export function startingPolicy({ lastGood, intent, kernel, driver, untilFirstPolicy }: Leftovers): StartingPolicy {
+function policyInKernel({ enforced, findings }: Decompiled): CanonicalPolicy | undefined {
+  if (enforced === undefined) return undefined;
+  const { inbound, outbound } = enforced.policy;
+  const isBare = ({ kind, forbid }: CanonicalPolicy['inbound']): boolean => kind === 'open' && forbid === undefined;
+  if (isBare(inbound)) return undefined;
+  const isEmptied = isBare(outbound) && findings.some(({ code }) => code === 'unused_chain');
+  return isEmptied ? undefined : enforced.policy;
+}
+
+/**
+ * What the kernel holds, because nothing on the disk is newer: a policy is saved after the kernel has taken it. Where the kernel holds no
+ * rules of ours, the newest saved policy. Where that cannot be told, and this device had a policy, nothing passes but the way to the server
+ * (reference 10 (21)).
+ */
+export function startingPolicy(leftovers: Leftovers): StartingPolicy {
+  const { lastGood, intent, kernel, unwritable, untilFirstPolicy } = leftovers;
+  const [saved, intended] = [recordOf(lastGood), recordOf(intent)];
   const notes = Object.entries({ policy: lastGood, intent }).flatMap(([name, read]) =>
     read.kind === 'damaged' ? [`the saved ${name} is damaged and ignored: ${read.why}`] : [],
   );
-  if (intent.kind === 'found' && isEnforced(kernel, intent.record)) {
-    const desired = fromDisk(intent.record);
-    if (lastGood.kind !== 'found') return { desired, notes };
-    return { desired, revokeFrom: canonicalize(lastGood.record.policy), notes };
+  const newestFirst = (intended?.revision ?? -1) > (saved?.revision ?? -1) ? [intended, saved] : [saved, intended];
+  const [newest] = newestFirst;
+  const held = kernel?.enforced?.policy;
+  const matching = newestFirst.find(
+    (record) => record !== undefined && held !== undefined && sameDigest(held, canonicalize(record.policy)),
+  );
+  const enforced = matching === undefined ? kernel && policyInKernel(kernel) : held;
+  if (enforced !== undefined) {
+    // Connections may stand on the older policy, and on this one once the server's takes its place.
+    const revokeFrom = saved === undefined ? enforced : canonicalize(saved.policy);
+    if (matching !== undefined) return { ...fromDisk(matching), revokeFrom, notes };
+    if (sameDigest(enforced, lostPolicy.canonical)) return { desired: lostPolicy, lost: whyLost(leftovers), notes };
+    const note = 'the policy in the kernel is not saved: what the kernel enforces stays in force';
+    return { desired: { origin: 'kernel', canonical: enforced }, revokeFrom, notes: [...notes, note] };
   }
-  const enforced = kernel?.enforced;
-  if (lastGood.kind === 'found') {
-    const { record } = lastGood;
-    const isUnsaved = enforced?.interface === record.interface && !isEnforced(kernel, record);
-    return { desired: fromDisk(record), ...(isUnsaved && { unsaved: enforced.policy }), notes };
-  }
-  // A table that binds no interface, or another one, protects nothing here. One that admits everything names none.
-  if (enforced !== undefined && enforced.interface !== undefined && enforced.interface === driver?.name) {
-    const note = 'no policy is saved: what the kernel enforces stays in force';
-    return { desired: { origin: 'kernel', canonical: enforced.policy }, notes: [...notes, note] };
+  if (newest !== undefined && unwritable === undefined) return { ...fromDisk(newest), notes };
+  // Files, or a table of ours that others changed: this device had a policy.
+  if (kernel !== undefined || lastGood.kind !== 'absent' || intent.kind !== 'absent') {
+    return { desired: lostPolicy, lost: whyLost(leftovers), notes };
   }
   if (untilFirstPolicy === 'open') return { desired: undefined, notes: [...notes, 'no policy is known yet: open'] };
   return { desired: closedPolicy, notes: [...notes, 'no policy is known yet: inbound is closed'] };
+}
+
+const closing = 'both directions are closed, except the way to the server, until the server tells the policy';
+
+function whyLost({ lastGood, intent, unwritable }: Leftovers): LostPolicy {
+  const isReadable = lastGood.kind === 'found' || intent.kind === 'found';
+  if (unwritable !== undefined && isReadable) {
+    const message = `the state directory cannot be written (${unwritable}), so the saved policy may be an old one; ${closing}`;
+    return { code: 'state_unwritable', message };
+  }
+  return { code: 'state_damaged', message: `the saved policy cannot be read; ${closing}` };
 }

@@ -71,8 +71,8 @@ export interface LoopState {
   attempted: readonly CanonicalPolicy[];
   /** What connections may still stand on. */
   revocation: PendingRevocation | undefined;
-  /** What the kernel enforced at the start and nobody had saved: who had joined may still be a member, which only the server knows. */
-  unsavedAtStart: CanonicalPolicy | undefined;
+  /** Why the policy that this device had could not be taken up at the start; absent once another one is saved. */
+  lost: Trouble | undefined;
   held: Held | undefined;
 
   // Marks: what handlers and finished steps leave for the next step.
@@ -116,7 +116,7 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   saved: undefined,
   attempted: [],
   revocation: undefined,
-  unsavedAtStart: undefined,
+  lost: undefined,
   held: undefined,
   started: false,
   linksChanged: true,

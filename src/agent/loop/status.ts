@@ -65,7 +65,7 @@ export function statusOf(state: LoopState, { selector, connection, serverAccess 
     lastDrift,
     revokedConnections: state.revokedConnections,
     counts: packetCounts(state.totals, desired),
-    troubles: [...state.failures.values()].map(({ trouble }) => trouble),
+    troubles: [...(state.lost ? [state.lost] : []), ...[...state.failures.values()].map(({ trouble }) => trouble)],
     lastError: state.lastError,
     connection,
   };

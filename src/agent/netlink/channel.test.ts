@@ -73,6 +73,9 @@ describe('a channel', () => {
       const asked = channel.send(netfilter, [request]).catch((error: unknown) => error);
       await clock.advance(10_000);
       expect(await asked).toMatchObject({ code: 'timed_out' });
+      // One that never answered holds up nobody else.
+      await expect(channel.send(netfilter, [request])).rejects.toMatchObject({ code: 'missing' });
+      await clock.advance(60_000);
     }
   });
 
@@ -89,6 +92,7 @@ describe('a channel', () => {
     await clock.advance(10_000);
     expect(await first).toMatchObject({ message: 'the kernel has not answered over netlink' });
     const given = channel.pid;
+    await clock.advance(60_000);
     const second = ask();
     await clock.advance(9_000);
     channel.start();
@@ -98,6 +102,7 @@ describe('a channel', () => {
     const secondHolder = await holder();
     await clock.advance(10_000);
     expect(await second).toMatchObject({ message: 'the kernel has not answered over netlink' });
+    await clock.advance(60_000);
     const third = ask();
     await clock.advance(10_000);
     expect(await third).toMatchObject({ message: 'the netlink helper that did not answer does not end' });
@@ -137,7 +142,8 @@ describe('a channel', () => {
     channel.start();
     const { pid } = channel;
     channel.start();
-    expect(channel.running).toBe(true);
+    expect(channel.running).toBe(false);
+    expect(await channel.isRunning(60_000)).toBe(true);
     expect(await channel.send(netfilter, [request])).toEqual([0]);
     expect(channel.pid).toBe(pid);
     await channel.close();

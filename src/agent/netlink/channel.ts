@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { endianness } from 'node:os';
 import type { Clock } from '../../client/clock.ts';
 import { helperEnvironment } from '../host/supervised-process.ts';
+import { noteAnswers, partOfListing } from './answers.ts';
 import type { Batch } from './batch.ts';
 import { FrameReader, headSize, sealFrame } from './frames.ts';
 import { helperArgv } from './helper-script.ts';
@@ -58,8 +59,13 @@ interface Question {
 const together = 256;
 /** Listings of a protocol have a socket of their own beside that for all else: a long one holds nothing up. */
 const listingSocket = (protocol: number): number => protocol | 0x20;
-/** A helper that could not be started is not tried again before this many milliseconds. */
+/** A helper that could not be started, or never answered, is not tried again before this many milliseconds. */
 const restartAfter = 60_000;
+/** Milliseconds for the first answer of a helper: one that hangs from its start must hold nothing up. */
+const firstPatience = 5_000;
+const netfilter = 12;
+/** Asks for the number of the packet filter's generation: any question would do that the kernel answers. */
+const greeting: Request = { type: 0xa10, payload: new Uint8Array(4) };
 const longestSaying = 300;
 
 /**
@@ -71,6 +77,8 @@ export class NetlinkChannel {
   readonly #options: Required<ChannelOptions>;
   readonly #pids = new Set<number>();
   #child: ChildProcess | undefined;
+  /** The one that was started last, also after it was given up. */
+  #latest: ChildProcess | undefined;
   #pid: number | undefined;
   #ended: Promise<void> = Promise.resolve();
   /** The end of a helper that was given up, while it has not ended. */
@@ -84,6 +92,10 @@ export class NetlinkChannel {
   /** Milliseconds for an answer to what is asked now. */
   #patience: number;
   #missingUntil = Number.NEGATIVE_INFINITY;
+  /** Whether the helper that runs has answered anything. */
+  #answers = false;
+  /** Settles with the first answer of the helper that was started last, or with its end. */
+  #greeted: Promise<unknown> = Promise.resolve();
   #closed = false;
 
   constructor(options: ChannelOptions) {
@@ -96,19 +108,31 @@ export class NetlinkChannel {
     return this.#pid;
   }
 
-  /** Whether the helper runs, so that a question need not wait for its start. */
+  /** Whether the helper runs and has answered, so that a question need not wait for its start. */
   get running(): boolean {
-    return this.#child !== undefined;
+    return this.#child !== undefined && this.#answers;
   }
 
-  /** Starts the helper, so that the first question finds it running. Where it cannot be started, that question tells. */
+  /** Starts the helper and greets it, so that the first question finds it running. Where it cannot be started, that question tells. */
   start(): void {
     if (this.#closed || this.#child !== undefined || this.#formerEnd !== undefined) return;
     try {
       this.#running();
     } catch (error) {
-      if (!(error instanceof ChannelError)) throw error;
+      if (error instanceof ChannelError) return;
+      throw error;
     }
+    this.#greeted = this.send(netfilter, [greeting]).catch(() => {});
+  }
+
+  /** Like `running`, but waits for a helper that is starting, for at most so many milliseconds. */
+  async isRunning(within: number): Promise<boolean> {
+    if (this.#child === undefined || this.#answers) return this.running;
+    let cancel = (): void => {};
+    const late = new Promise<void>((resolve) => (cancel = this.#options.clock.after(within, resolve)));
+    await Promise.race([this.#greeted, late]);
+    cancel();
+    return this.running;
   }
 
   /** Whether the process, as the kernel names the author of a change, is one of this channel. */
@@ -199,9 +223,12 @@ export class NetlinkChannel {
   /** Ends the helper. Later calls fail with `closed`. */
   async close(): Promise<void> {
     this.#closed = true;
+    if (this.#child !== undefined && !this.#answers) this.#giveUp(this.#child, closed());
     await Promise.all([this.#requests, ...this.#listings.values()]);
     this.#child?.stdin?.end();
-    this.#child?.kill('SIGKILL');
+    this.#latest?.kill('SIGKILL');
+    // What the helper itself started may hold these open.
+    for (const output of [this.#latest?.stdout, this.#latest?.stderr]) output?.destroy();
     await this.#ended;
   }
 
@@ -227,7 +254,7 @@ export class NetlinkChannel {
   /** Writes a frame, in these pieces, and waits for its answer. */
   #put(socket: number, frame: readonly Uint8Array[], hear: Question['hear']): Promise<void> {
     const former = this.#formerEnd;
-    return former === undefined
+    return former === undefined || this.#isMissing
       ? this.#write(socket, frame, hear)
       : this.#waitForEnd(former).then(() => this.#write(socket, frame, hear));
   }
@@ -249,9 +276,10 @@ export class NetlinkChannel {
     return new Promise((resolve, reject) => {
       try {
         const child = this.#running();
-        const cancel = this.#options.clock.after(this.#patience, () => {
-          this.#giveUp(child, new ChannelError('timed_out', 'the kernel has not answered over netlink'));
-        });
+        const cancel = this.#options.clock.after(
+          this.#answers ? this.#patience : Math.min(this.#patience, firstPatience),
+          () => this.#giveUp(child, new ChannelError('timed_out', 'the kernel has not answered over netlink')),
+        );
         this.#questions.set(socket, { hear, resolve, reject, cancel });
         if (frame.length > 1) child.stdin?.cork();
         for (const piece of frame) child.stdin?.write(piece);
@@ -262,10 +290,14 @@ export class NetlinkChannel {
     });
   }
 
+  get #isMissing(): boolean {
+    return this.#options.clock.now() < this.#missingUntil;
+  }
+
   #running(): ChildProcess {
     if (this.#child !== undefined) return this.#child;
     const { prefix, argv, clock } = this.#options;
-    if (clock.now() < this.#missingUntil || endianness() !== 'LE') {
+    if (this.#isMissing || endianness() !== 'LE') {
       throw new ChannelError('missing', 'the netlink helper cannot be started');
     }
     const [command = '', ...args] = [...prefix, ...argv];
@@ -273,7 +305,8 @@ export class NetlinkChannel {
     const frames = new FrameReader();
     let said = '';
     let heard = false;
-    this.#child = child;
+    this.#child = this.#latest = child;
+    this.#answers = false;
     // The one before may still be named as an author by events that are under way; older ones may have other owners by now.
     const [before, { pid }] = [this.#pid, child];
     this.#pid = pid;
@@ -282,6 +315,7 @@ export class NetlinkChannel {
     child.stdin.on('error', () => {}); // A process that is gone shows by its end.
     child.stdout.on('data', (chunk: Uint8Array) => {
       heard = true;
+      if (this.#child === child) this.#answers = true;
       this.#hear(child, frames, chunk);
     });
     child.stderr.setEncoding('utf8').on('data', (words: string) => (said = `${said}${words}`.slice(0, longestSaying)));
@@ -329,6 +363,7 @@ export class NetlinkChannel {
   /** The next question is for another helper, once this one has ended. */
   #giveUp(child: ChildProcess, error: ChannelError): void {
     if (this.#child === child) {
+      if (!this.#answers) this.#missingUntil = this.#options.clock.now() + restartAfter;
       this.#child = undefined;
       this.#formerEnd = this.#ended;
     }
@@ -340,46 +375,6 @@ export class NetlinkChannel {
   #fail(error: ChannelError): void {
     for (const socket of this.#questions.keys()) this.#settle(socket)?.reject(error);
   }
-}
-
-// Functions of their own, which outlive the question: what they are compiled to serves the next one as well.
-
-/** Requests that were sent as one, and what their answers are noted in. */
-interface RequestBatch {
-  readonly first: number;
-  readonly last: number;
-  /** Which of all requests the first one is. */
-  readonly at: number;
-  readonly numbers: number[];
-  readonly visit: (index: number, message: Message) => void;
-}
-
-/** Notes what the kernel says of each request; true where it has said all. */
-function noteAnswers(answers: readonly Message[], { first, last, at, numbers, visit }: RequestBatch): boolean {
-  for (const answer of answers) {
-    const { sequence, type } = answer;
-    if (sequence < first || sequence > last) continue;
-    const index = at + sequence - first;
-    if (type === controlType.error) {
-      numbers[index] = errorNumber(answer);
-      if (sequence === last) return true;
-    } else visit(index, answer);
-  }
-  return false;
-}
-
-/** What is listed, and what ends the listing, if that is among the messages. */
-function partOfListing(
-  messages: readonly Message[],
-  sequence: number,
-): { readonly part: readonly Message[]; readonly end: Message | undefined } {
-  const part: Message[] = [];
-  for (const message of messages) {
-    if (message.sequence !== sequence) continue;
-    if (message.type === controlType.error || message.type === controlType.done) return { part, end: message };
-    part.push(message);
-  }
-  return { part, end: undefined };
 }
 
 const closed = (): ChannelError => new ChannelError('closed', 'the netlink channel is closed');

@@ -7,7 +7,7 @@ export type Exception = Exclude<InForce, 'yes' | 'reverted'>;
 /** What the words are read from: parts of the status document. */
 export interface EnforcementFacts {
   readonly policy: {
-    readonly origin: 'server' | 'kept' | 'kernel' | 'first' | 'none';
+    readonly origin: 'server' | 'kept' | 'kernel' | 'first' | 'lost' | 'none';
     readonly digest?: string;
     readonly pending: boolean;
   };

@@ -230,7 +230,7 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
   ];
   const notes = [...complaints];
   if (driver !== undefined && driver.index === undefined) notes.push(`the interface ${driver.name} is not there`);
-  const isOwn = inForce !== undefined && inForce.origin !== 'first';
+  const isOwn = inForce !== undefined && inForce.origin !== 'first' && inForce.origin !== 'lost';
   // What was put in force counts once it was read back.
   const isUnderWay = pending || policyDigest === undefined;
   if (isUnderWay && isOwn && complaints.length === 0) return undefined;

@@ -53,8 +53,8 @@ export interface StatusDocument {
   /** Whether connections that the device redirects or translates for others are judged too, and whether it forwards at all. */
   readonly containers: { readonly mode: 'guard' | 'ignore'; readonly forwarding?: boolean };
   readonly policy: {
-    /** `none` where nothing is in force; `first`: what holds before any policy is known. */
-    readonly origin: 'server' | 'kept' | 'kernel' | 'first' | 'none';
+    /** `none` where nothing is in force; `first`: no policy was ever known; `lost`: one was, and cannot be read any more. */
+    readonly origin: 'server' | 'kept' | 'kernel' | 'first' | 'lost' | 'none';
     /** Whether the device's own list or the default group applies. */
     readonly source?: 'list' | 'default';
     readonly revision?: number;

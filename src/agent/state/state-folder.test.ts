@@ -60,7 +60,7 @@ describe('a folder', () => {
     const state = new StateFolder({ folder });
     await state.writePolicy(recordAt(1));
     const intent = await state.prepareIntent(recordAt(2));
-    expect(await state.readPolicy('intent')).toEqual({ kind: 'absent' });
+    expect(await state.readPolicy('intent')).toEqual({ kind: 'found', record: recordAt(1) });
     await intent.place();
     expect(await state.readPolicy('policy')).toEqual({ kind: 'found', record: recordAt(1) });
     expect(await state.readPolicy('intent')).toEqual({ kind: 'found', record: recordAt(2) });

@@ -1,6 +1,6 @@
 /** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole (of an intent, perhaps none). */
 import { mkdirSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
 import { CounterTotals } from '../kernel/counter-totals.ts';
@@ -30,6 +30,11 @@ export type StoredPolicy =
   | { readonly kind: 'found'; readonly record: LastGoodPolicy }
   | { readonly kind: 'absent' }
   | { readonly kind: 'damaged'; readonly why: string };
+
+/** Thrown where a policy cannot be saved. The message is the same for the same reason. */
+export class StateUnwritable extends Error {
+  readonly code = 'state_unwritable';
+}
 
 const names = {
   policy: 'policy.json',
@@ -71,13 +76,35 @@ export class StateFolder {
     }
   }
 
-  /** Replaces the saved policy at one instant, and for good: it is on the disk when this resolves. */
+  /**
+   * Replaces the saved policy at one instant, and for good: it is on the disk when this resolves. The intent holds the same then, so that
+   * either of the two is enough for the next start. Throws `StateUnwritable`.
+   */
   async writePolicy(record: LastGoodPolicy): Promise<void> {
     const { failpoint } = this.#options;
-    await this.#write('policy', printLastGoodPolicy(record), {
-      durable: true,
-      ...(failpoint && { failpoint: (at) => failpoint(`state-${at}`) }),
-    });
+    const text = printLastGoodPolicy(record);
+    try {
+      await this.#write('policy', text, {
+        durable: true,
+        ...(failpoint && { failpoint: (at) => failpoint(`state-${at}`) }),
+      });
+      await this.#write('intent', text, { durable: false });
+    } catch (error) {
+      throw new StateUnwritable(`the state directory cannot be written (${whyNot(error)})`, { cause: error });
+    }
+  }
+
+  /** Why a policy cannot be written now; absent where it can. What is tried is a file as large as the one that is saved. */
+  async whyUnwritable(): Promise<string | undefined> {
+    try {
+      const { size } = await stat(this.path('policy')).catch(() => ({ size: 0 }));
+      const text = ' '.repeat(size + 1);
+      const tried = await this.#inFolder(() => prepareFile(this.path('policy'), text, { mode: 0o600, durable: false }));
+      await tried.discard();
+      return undefined;
+    } catch (error) {
+      return whyNot(error);
+    }
   }
 
   /**
@@ -146,3 +173,5 @@ export class StateFolder {
 const isCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code;
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+/** Without names of passing files, so that it is the same each time: `ENOSPC: no space left on device`. */
+const whyNot = (error: unknown): string => reason(error).split(',')[0] ?? '';

@@ -26,6 +26,8 @@ function inForceLine({ policy: { origin, revision, applied_at } }: StatusDocumen
       return 'what the kernel held when the agent started';
     case 'first':
       return 'no policy yet: inbound is closed';
+    case 'lost':
+      return 'nothing passes but the way to the server: the saved policy is lost';
     case 'none':
       return 'nothing';
     default:

@@ -50,6 +50,8 @@ function policyLine({ policy, held }: StatusDocument): string {
       return 'none known; what the kernel held at the start stays in force';
     case 'first':
       return 'none known yet; inbound is closed';
+    case 'lost':
+      return 'lost; both directions are closed until the server tells it';
     case 'none':
       return 'none';
     default:

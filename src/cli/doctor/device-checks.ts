@@ -71,6 +71,7 @@ export function runningChecks(status: StatusDocument): readonly Check[] {
 function rules({ policy: { origin, revision, pending } }: StatusDocument): Check {
   if (origin === 'none') return failed('rules', 'none are in force');
   if (origin === 'first') return warning('rules', 'no policy is known yet; inbound is closed');
+  if (origin === 'lost') return warning('rules', 'the saved policy is lost; both directions are closed');
   if (pending) return warning('rules', 'a newer policy is on its way into the kernel');
   return ok('rules', revision === undefined ? 'in force' : `revision ${revision} is in force`);
 }
