@@ -94,7 +94,9 @@ export async function follow(config: AgentConfig, { version, signal }: { version
     state: stateFolder,
     ...(serverAccess && { serverAccess }),
     ...(config.containers === 'guard' && { forwarding: () => readForwarding() }),
-    ...(!keepEstablished && { revoke: (revocation) => revokeFlows({ routes, table }, revocation) }),
+    ...(!keepEstablished && {
+      revoke: (revocation, block) => revokeFlows({ routes, table, block }, revocation),
+    }),
     monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
     links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
     onStatus: (status) => {

@@ -3,6 +3,7 @@ import { printAddress, printRange } from '../policy/address.ts';
 import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import { blocksOf, familyBits, maskOf } from './blocks.ts';
+import { isEndedCommand, printEnded, type EndedCommand } from './ended/flows.ts';
 import {
   hookPriority,
   protocolNumber,
@@ -152,10 +153,10 @@ const commandPrinters: Printers<Command> = {
 const longestPart = 65_536;
 
 /** A batch as nft reads it, in parts: a line for each command, every line ended. */
-export function* printParts(commands: Iterable<Command>): Generator<string, void, undefined> {
+export function* printParts(commands: Iterable<Command | EndedCommand>): Generator<string, void, undefined> {
   let part = '';
   for (const command of commands) {
-    part += `${dispatch(commandPrinters, command)}\n`;
+    part += `${isEndedCommand(command) ? printEnded(command).join('\n') : dispatch(commandPrinters, command)}\n`;
     if (part.length < longestPart) continue;
     yield part;
     part = '';
@@ -164,4 +165,4 @@ export function* printParts(commands: Iterable<Command>): Generator<string, void
 }
 
 /** A batch as nft reads it. */
-export const printCommands = (commands: Iterable<Command>): string => [...printParts(commands)].join('');
+export const printCommands = (commands: Iterable<Command | EndedCommand>): string => [...printParts(commands)].join('');

@@ -1,9 +1,10 @@
 /** Owns the lines of an interactive nft session besides the batches themselves, and the reading of its answers. */
 import { tableFamily, type Command, type TableName } from './ast.ts';
+import { endedTable, type EndedCommand } from './ended/flows.ts';
 import { printCommands } from './print.ts';
 
 /** Lists one of our tables and nothing else. */
-export const listLine = (table: TableName): string => `list table ${tableFamily} ${table}`;
+export const listLine = (table: TableName | typeof endedTable): string => `list table ${tableFamily} ${table}`;
 
 /** Which tables there are, by their names and numbers, and what the counters of one of ours have counted. */
 export const tablesLine = `list tables ${tableFamily}`;
@@ -23,7 +24,7 @@ export function includeLine(path: string): string {
 }
 
 /** A batch as one line, which nft takes as one transaction. */
-export const batchLine = (commands: readonly Command[]): string =>
+export const batchLine = (commands: readonly (Command | EndedCommand)[]): string =>
   printCommands(commands).trimEnd().replaceAll('\n', '; ');
 
 export type Answer =

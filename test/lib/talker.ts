@@ -65,8 +65,17 @@ export class Talker {
     this.#switchboard.order({ number: this.#number, ...order });
   }
 
-  static async serve(namespace: Namespace, ...ports: number[]): Promise<Talker> {
-    const talker = new Talker(namespace, { do: 'serve', ports });
+  static serve(namespace: Namespace, ...ports: number[]): Promise<Talker> {
+    return Talker.#serve(namespace, { do: 'serve', ports }, ports);
+  }
+
+  /** The same by UDP: says something all the time to everybody whom it has ever heard. */
+  static serveDatagrams(namespace: Namespace, ...ports: number[]): Promise<Talker> {
+    return Talker.#serve(namespace, { do: 'serve', protocol: 'udp', ports }, ports);
+  }
+
+  static async #serve(namespace: Namespace, order: object, ports: readonly number[]): Promise<Talker> {
+    const talker = new Talker(namespace, order);
     for (const port of ports) {
       const listening = await talker.next((line) => line === `listening ${port}`, 0);
       if (listening === undefined) throw new Error(`nobody listens on port ${port}: ${talker.lines.join(', ')}`);
@@ -79,9 +88,9 @@ export class Talker {
     namespace: Namespace,
     address: string,
     port: number,
-    { within = longest, from }: { readonly within?: number; readonly from?: string } = {},
+    { within = longest, ...how }: { readonly within?: number; readonly from?: string; readonly protocol?: 'udp' } = {},
   ): Promise<Talker> {
-    const talker = new Talker(namespace, { do: 'call', address, port, from });
+    const talker = new Talker(namespace, { do: 'call', address, port, ...how });
     const heard = await talker.next((line) => line.startsWith('heard'), 0, within);
     if (heard === undefined) throw new Error(`${address} port ${port} was never heard: ${talker.lines.join(', ')}`);
     return talker;

@@ -80,7 +80,7 @@ test.each([
     await machine.until(`${asked} device status --output json | grep -q '"revision": *[4-9]'`);
   } finally {
     await machine.run(
-      'systemctl stop agent server; nft delete table inet service; nft delete table inet service-forward',
+      'systemctl stop agent server; nft delete table inet service; nft delete table inet service-forward; nft delete table inet service-ended',
     );
   }
 });

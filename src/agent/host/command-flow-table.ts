@@ -1,5 +1,5 @@
 /** Owns tracked connections through the programs `conntrack` and `ss`: the way that works everywhere, and is slow for many. */
-import { parseFlows, type Flow, type LocalFlow } from './flows.ts';
+import { parseFlows, socketFlow, type Flow, type LocalFlow } from './flows.ts';
 import type { FlowTable } from './flow-table.ts';
 import { CannotRun, type Run } from './run-command.ts';
 
@@ -11,6 +11,11 @@ const together = 50;
 export const commandFlowTable = (run: Run): FlowTable => ({
   async list(_, visit) {
     visit(await everyFlow(run));
+  },
+  async listSockets(visit) {
+    const { code, stdout, stderr } = await run(['ss', '--all', '--tcp', '--numeric', '--no-header']);
+    if (code !== 0) throw new CannotRun(`ss does not list sockets: ${firstLine(stderr)}`);
+    visit(parseSockets(stdout));
   },
   abort: (flows) => endSockets(run, flows),
   async forget(flows) {
@@ -53,6 +58,35 @@ export function deletions(flows: readonly Flow[], kept: readonly Flow[]): readon
     return mixed.has(way) && (protocol === 6 || protocol === 17) ? `${way} --sport ${original.sport}` : way;
   });
   return [...new Set(lines)];
+}
+
+/** States in which data may pass, as ss calls them. */
+const openStates: ReadonlySet<string> = new Set([
+  'ESTAB',
+  'FIN-WAIT-1',
+  'FIN-WAIT-2',
+  'CLOSE-WAIT',
+  'LAST-ACK',
+  'CLOSING',
+]);
+
+/** The connections in a listing of `ss --all --tcp --numeric`. */
+export function parseSockets(text: string): readonly Flow[] {
+  const lines = text.split('\n').map((line) => line.trim().split(/\s+/));
+  const listens = new Set(lines.flatMap(([state, , , near = '']) => (state === 'LISTEN' ? endOf(near).port : [])));
+  return lines.flatMap(([state = '', , , near = '', far = '']) => {
+    if (!openStates.has(state)) return [];
+    const [here, there] = [endOf(near), endOf(far)];
+    const isServer = listens.has(here.port);
+    return [socketFlow({ near: here.address, far: there.address, here: here.port, there: there.port, isServer })];
+  });
+}
+
+/** An end as ss writes it: `10.0.0.1:22`, `[fd00::1]:22`, `[::ffff:10.0.0.1]:22`, perhaps with `%` and an interface. */
+function endOf(text: string): { readonly address: string; readonly port: number } {
+  const at = text.lastIndexOf(':');
+  const [address = ''] = text.slice(0, at).replaceAll(/[[\]]/g, '').split('%');
+  return { address: address.replace(/^::ffff:(?=\d+\.)/, ''), port: Number(text.slice(at + 1)) };
 }
 
 async function endSockets(run: Run, flows: readonly LocalFlow[]): Promise<string | undefined> {

@@ -15,11 +15,13 @@ export interface FlowTable {
    * ended meanwhile do no harm; one may be shown twice.
    */
   list(remotes: readonly FarEnd[] | undefined, visit: (part: readonly Flow[]) => void): Promise<void>;
+  /** Shows the TCP connections of local sockets, tracked or not. The far end began one where a socket listens at its local port. */
+  listSockets(visit: (part: readonly Flow[]) => void): Promise<void>;
   /**
    * Aborts the local sockets of TCP connections over the interface of this index, those bound to it too. Answers with what went
    * wrong, for a person.
    */
   abort(flows: readonly LocalFlow[], interfaceIndex: number): Promise<string | undefined>;
-  /** Makes the kernel forget connections that this table has shown; one that has ended meanwhile is none the worse. */
+  /** Makes the kernel forget connections that this table has shown; one that has ended meanwhile, or was never tracked, is none the worse. */
   forget(flows: readonly Flow[]): Promise<void>;
 }

@@ -50,16 +50,45 @@ export function parseFlow(line: string): Flow | undefined {
 
 export const parseFlows = (text: string): Flow[] => text.split('\n').flatMap((line) => parseFlow(line) ?? []);
 
-function transportOf({ flow: { protocol, original, reply, icmp }, forwarded }: LocalFlow): Transport {
-  // Ports always mean the far end of the first packet's way (reference 1.2 (5)): where answers come from. A connection that
-  // is redirected elsewhere is judged by the port that it was made to (reference 1.2 (25)).
-  const dport = forwarded === 'redirected' ? original.dport : reply.sport;
+/** A TCP connection that a local socket tells of. A server's was begun by the far end. */
+export function socketFlow(socket: {
+  readonly near: string;
+  readonly far: string;
+  readonly here: number;
+  readonly there: number;
+  readonly isServer: boolean;
+}): Flow {
+  const { near, far, here, there, isServer } = socket;
+  const outward: Tuple = { src: near, dst: far, sport: here, dport: there };
+  const inward: Tuple = { src: far, dst: near, sport: there, dport: here };
+  const [original, reply] = isServer ? [inward, outward] : [outward, inward];
+  return { family: near.includes(':') ? 6 : 4, protocol: 6, original, reply, icmp: undefined };
+}
+
+/** By which port a connection is judged: a port always means the far end of the first packet's way (reference 1.2 (5)), where answers come from. One that is redirected elsewhere is judged by the port that it was made to (reference 1.2 (25)). */
+export const judgedPort = ({ flow: { original, reply }, forwarded }: LocalFlow): number =>
+  forwarded === 'redirected' ? original.dport : reply.sport;
+
+function transportOf(protocol: number, dport: number, icmp?: Flow['icmp']): Transport {
   if (protocol === 6) return { kind: 'tcp', dport };
   if (protocol === 17) return { kind: 'udp', dport };
   if (protocol === 1) return { kind: 'icmp', type: icmp?.type ?? 8 };
   if (protocol === 58) return { kind: 'icmpv6', type: icmp?.type ?? 128 };
   return { kind: 'other', protocol };
 }
+
+const transportOfFlow = (local: LocalFlow): Transport =>
+  transportOf(local.flow.protocol, judgedPort(local), local.flow.icmp);
+
+/** The packet that opens a connection without ICMP, as the policy sees it. */
+export const openingPacket = ({
+  protocol,
+  port,
+  ...rest
+}: Omit<Packet, 'transport'> & { readonly protocol: number; readonly port: number }): Packet => ({
+  ...rest,
+  transport: transportOf(protocol, port),
+});
 
 /** A connection that counts as this device's: who began it, and between which addresses. */
 export interface LocalFlow {
@@ -95,7 +124,7 @@ function firstPacket(local: LocalFlow): Packet | undefined {
   const { flow, direction, remote, forwarded } = local;
   const address = parseAddress(remote);
   if ('fault' in address) return undefined;
-  const transport = transportOf(local);
+  const transport = transportOfFlow(local);
   return { direction, family: flow.family, remote: address.value, transport, ...(forwarded && { forwarded }) };
 }
 
@@ -115,7 +144,7 @@ const mostJudged = 50_000;
 
 /** One number for all that is judged of a connection besides its far end. */
 function numberOf(flow: LocalFlow): number {
-  const transport = transportOf(flow);
+  const transport = transportOfFlow(flow);
   const what = 'dport' in transport ? transport.dport : 'type' in transport ? transport.type : transport.protocol;
   const kind = ['tcp', 'udp', 'icmp', 'icmpv6', 'other'].indexOf(transport.kind);
   const way = [undefined, 'redirected', 'translated'].indexOf(flow.forwarded);

@@ -10,6 +10,7 @@ import { parseInterfaceName } from '../../nft/names.ts';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { Direction } from '../../policy/rule.ts';
+import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
 import { NetlinkChannel } from '../netlink/channel.ts';
 import { netlinkFlowTable } from '../netlink/flow-table.ts';
@@ -20,7 +21,7 @@ import type { FarEnd, FlowTable } from './flow-table.ts';
 import type { RouteTable } from './route-table.ts';
 import { parseFlows } from './flows.ts';
 import { RealNft } from '../kernel/real-nft.ts';
-import { revokeFlows, type Revoked } from './revoke-flows.ts';
+import { revokeFlows, type RevocationPorts, type Revoked } from './revoke-flows.ts';
 import { commandRunner } from './run-command.ts';
 
 const both = policyOf([written('tcp', 2_200, 2_200), written('tcp', 8_000, 8_000), written('icmp', 0, 0)]);
@@ -38,6 +39,7 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
   let scratch: string;
   let nft: RealNft;
   let enforcer: Enforcer;
+  let ended: EndedFlows;
   let channel: NetlinkChannel;
   beforeEach(async () => {
     [device, peer] = await Promise.all([Namespace.create(), Namespace.create()]);
@@ -52,6 +54,7 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     scratch = await mkdtemp(join(tmpdir(), 'ringfence-revoke-'));
     nft = new RealNft({ clock: systemClock, scratch, prefix: device.inside([]) });
     enforcer = new Enforcer({ nft, random: Math.random });
+    ended = new EndedFlows({ nft });
     channel = new NetlinkChannel({ clock: systemClock, prefix: device.inside([]) });
     await put(both);
   });
@@ -65,9 +68,12 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     enforcer.apply({ policy, interface: parseInterfaceName('rf0'), neighbourDiscovery: true });
   const never: FlowTable = {
     list: () => Promise.reject(new Error('the programs were not to be asked')),
+    listSockets: () => Promise.reject(new Error('the programs were not to be asked')),
     abort: () => Promise.reject(new Error('the programs were not to be asked')),
     forget: () => Promise.reject(new Error('the programs were not to be asked')),
   };
+  const block: RevocationPorts['block'] = (flows) =>
+    ended.block(flows, { interface: parseInterfaceName('rf0'), containers: 'ignore' });
   const nowhere: RouteTable = {
     readLocal: () => Promise.reject(new Error('the programs were not to be asked')),
     over: () => Promise.reject(new Error('the programs were not to be asked')),
@@ -78,7 +84,7 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
       way === 'programs'
         ? [commandFlowTable(run), commandRouteTable(run)]
         : [netlinkFlowTable(channel, never, { manySockets: 16 }), netlinkRouteTable(channel, nowhere)];
-    return revokeFlows({ routes, table }, { interface: 'rf0', before: [before], after, remotes });
+    return revokeFlows({ routes, table, block }, { interface: 'rf0', before: [before], after, remotes });
   };
   const tracked = async (): Promise<number[]> => {
     const { stdout } = await device.run(['conntrack', '-L']);
@@ -175,8 +181,8 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
       // A channel whose helper is not there leaves everything to the programs.
       const absent = new NetlinkChannel({ clock: systemClock, argv: ['no-such-perl'] });
       const [table, routes] = [commandFlowTable(crippled), commandRouteTable(crippled)];
-      if (way === 'programs') return { routes, table };
-      return { routes: netlinkRouteTable(absent, routes), table: netlinkFlowTable(absent, table) };
+      if (way === 'programs') return { routes, table, block };
+      return { routes: netlinkRouteTable(absent, routes), table: netlinkFlowTable(absent, table), block };
     };
     const revocation = { interface: 'rf0', before: [both], after: web };
     await expect(revokeFlows(without('conntrack'), revocation)).rejects.toMatchObject({ code: 'cannot_run' });

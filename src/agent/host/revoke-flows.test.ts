@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
 import type { FlowTable } from './flow-table.ts';
-import { parseFlows, type Flow } from './flows.ts';
+import { parseFlows, type Flow, type LocalFlow } from './flows.ts';
 import { revokeFlows } from './revoke-flows.ts';
 import type { RouteTable } from './route-table.ts';
 
@@ -18,13 +18,18 @@ const revocation = {
 };
 
 /** A kernel that lists these parts, in a turn of the event loop each, and writes down what it is told. */
-function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abort' | 'forget' | 'list' }) {
+function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abort' | 'block' | 'forget' | 'list' }) {
   const told: string[] = [];
   const fail = (at: string): void => {
     if (fault?.at === at) throw new Error(`cannot ${at}`);
   };
   const ports = (all: readonly Flow[]): string => all.map(({ original }) => original.sport).join(' ');
+  const block = async (local: readonly LocalFlow[]): Promise<void> => {
+    told.push(`block ${ports(local.map(({ flow }) => flow))}`);
+    fail('block');
+  };
   const table: FlowTable = {
+    listSockets: () => Promise.resolve(),
     async list(_, visit) {
       for (const part of parts) {
         told.push('listed');
@@ -51,7 +56,7 @@ function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abor
       return new Set(ways.filter(({ remote }) => remote.startsWith('100.64.')));
     },
   };
-  return { told, revoke: () => revokeFlows({ routes, table }, revocation) };
+  return { told, revoke: () => revokeFlows({ routes, table, block }, revocation) };
 }
 
 describe('connections that are no longer admitted', () => {
@@ -67,14 +72,17 @@ describe('connections that are no longer admitted', () => {
       'listed',
       'routes to 100.64.0.2 10.9.0.2',
       'abort 1',
+      'block 1',
       'forget 1',
       'listed',
       'routes to 100.64.0.3',
       'abort 4 5',
+      'block 4 5',
       'forget 4 5',
       'listed',
       'listed',
       'abort 7',
+      'block 7',
       'forget 7',
       'all listed',
     ]);

@@ -17,6 +17,8 @@ export interface Revocation {
   readonly containers?: 'guard' | 'ignore';
   /** The only far ends that may have lost anything, where that is known: spares looking at the others. */
   readonly remotes?: readonly FarEnd[] | undefined;
+  /** Whether TCP connections are looked at too that the kernel does not track: of those there are when tracking begins. */
+  readonly untracked?: boolean;
 }
 
 export interface Revoked {
@@ -29,38 +31,45 @@ export interface Revoked {
 export interface RevocationPorts {
   readonly routes: RouteTable;
   readonly table: FlowTable;
+  /** From then on the kernel drops the packets of these connections, in both directions. */
+  readonly block: (flows: readonly LocalFlow[]) => Promise<void>;
 }
 
 /**
  * Ends every connection over the interface that an old policy admitted and the new one does not. The new rules are in
- * force already. Local sockets go first: a socket that still sends would have the connection tracked again, from this
- * side. Then the kernel forgets the connection, and what still comes of it is new, and judged by the rules. The first are
+ * force already. Local sockets go first, so that the far end learns of it. Then the kernel drops what still comes of the connection, from either side:
+ * whoever goes on sending would have it tracked again, in the direction that is open. At last the kernel forgets it. The first are
  * ended while the others are still being listed, because the kernel goes through its whole table for a listing.
  */
-export async function revokeFlows({ routes, table }: RevocationPorts, revocation: Revocation): Promise<Revoked> {
-  const { interface: name, before, after, serverAccess, containers = 'guard', remotes } = revocation;
+export async function revokeFlows({ routes, table, block }: RevocationPorts, revocation: Revocation): Promise<Revoked> {
+  const { interface: name, before, after, serverAccess, containers = 'guard', remotes, untracked = false } = revocation;
   const { addresses, interface: routed } = await routes.readLocal(name);
   const isLocal = (address: string): boolean => addresses.has(address);
   const isOver = interfaceFinder(routes, addresses, routed);
   let [count, trouble]: [number, string | undefined] = [0, undefined];
-  const ending = new BatchQueue<LocalFlow>(async (candidates) => {
+  const end = async (candidates: readonly LocalFlow[]): Promise<void> => {
     const over = await isOver(candidates);
     const revoked = candidates.filter(
       (flow) => over(flow) || (addresses.get(flow.local) === true && isLinkLocal(flow.remote)),
     );
     if (revoked.length === 0) return;
     trouble = (await table.abort(revoked, routed.index)) ?? trouble;
+    await block(revoked);
     await table.forget([...new Set(revoked.map(({ flow }) => flow))]);
     count += revoked.length;
-  });
+  };
   const isRevoked = revocationJudge(before, after, { serverAccess, containers });
-  const judge = (part: readonly Flow[]): void =>
-    ending.add(part.flatMap((flow) => localFlows(flow, isLocal)).filter(isRevoked));
-  try {
-    await table.list(remotes, judge);
-  } finally {
-    await ending.done();
-  }
+  const endListed = async (list: (visit: (part: readonly Flow[]) => void) => Promise<void>): Promise<void> => {
+    const ending = new BatchQueue<LocalFlow>(end);
+    try {
+      await list((part) => ending.add(part.flatMap((flow) => localFlows(flow, isLocal)).filter(isRevoked)));
+    } finally {
+      await ending.done();
+    }
+  };
+  await endListed((visit) => table.list(remotes, visit));
+  // Sockets of the connections that were just ended are gone by now.
+  if (untracked) await endListed((visit) => table.listSockets(visit));
   return { count, ...(trouble === undefined ? {} : { trouble }) };
 }
 

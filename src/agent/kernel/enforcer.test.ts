@@ -227,6 +227,7 @@ describe('an update', () => {
 const bound = (nft: FakeNft) => ({
   run: (commands: readonly Command[]) => nft.run(commands),
   list: (table?: TableName) => nft.list(table),
+  listEnded: () => nft.listEnded(),
   counters: () => nft.counters(),
   owns: (pid: number) => nft.owns(pid),
   close: () => nft.close(),

@@ -236,7 +236,7 @@ export class Enforcer {
   async remove(): Promise<void> {
     this.#inForce = undefined;
     this.#known = undefined;
-    await this.#nft.run(remove());
+    await this.#nft.run([...remove(), { kind: 'removeEndedTable' }]);
   }
 
   /**

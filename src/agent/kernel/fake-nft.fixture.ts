@@ -1,9 +1,35 @@
 /** Owns a packet filter in memory that answers as the kernel does: tests of the agent run on it without any rights. */
 import { tableNames, type Command, type TableName } from '../../nft/ast.ts';
+import { isEndedCommand, type EndedCommand, type EndedElement } from '../../nft/ended/flows.ts';
+import type { EndedListing } from '../../nft/ended/listing.ts';
 import type { Installed, InstalledTables } from '../../nft/listing.ts';
 import type { Reading } from '../../nft/reading.ts';
 import { NftError, type Nft, type NftErrorCode } from './nft.ts';
 import { applyCommands, noTables, Refused } from './table-model.ts';
+
+/** The table for ended connections. */
+interface EndedState {
+  readonly rules: string;
+  readonly elements: ReadonlyMap<string, EndedElement>;
+}
+
+const keyOf = (element: EndedElement): string =>
+  [element.kind, element.remote, element.local, element.protocol, element.remotePort, element.localPort].join(' ');
+
+function afterEnded(state: EndedState | undefined, command: EndedCommand): EndedState | undefined {
+  if (command.kind === 'removeEndedTable') return undefined;
+  if (command.kind === 'makeEndedTable') return { rules: JSON.stringify(command), elements: new Map() };
+  const refuse = (): never => {
+    throw new NftError('refused', 'nft refused the batch: No such file or directory');
+  };
+  const { rules, elements: before } = state ?? refuse();
+  const elements = new Map(before);
+  for (const each of command.elements) {
+    if (command.kind === 'addEnded') elements.set(keyOf(each), elements.get(keyOf(each)) ?? each);
+    else if (!elements.delete(keyOf(each))) refuse();
+  }
+  return { rules, elements };
+}
 
 export class FakeNft implements Nft {
   /** What is written in tests as the author of a change that this port made. */
@@ -12,6 +38,7 @@ export class FakeNft implements Nft {
   #closed = false;
   #failure: { readonly code: NftErrorCode; readonly effect: 'none' | 'done' } | undefined;
   #transactions = 0;
+  #ended: EndedState | undefined;
   #counts = new Map<string, Reading>();
   #incarnations = 0;
 
@@ -20,16 +47,19 @@ export class FakeNft implements Nft {
     return this.#transactions;
   }
 
-  async run(commands: readonly Command[]): Promise<void> {
+  async run(all: readonly (Command | EndedCommand)[]): Promise<void> {
     await this.#turn();
-    if (commands.length === 0) return;
+    if (all.length === 0) return;
+    const commands = all.filter((command) => !isEndedCommand(command));
     const next = this.#after(commands);
+    const ended = all.filter((command) => isEndedCommand(command)).reduce(afterEnded, this.#ended);
     const failure = this.#failure;
     this.#failure = undefined;
     if (failure?.effect !== 'none') {
       // A new table has new counters, though by the same names.
       for (const { kind, table = 'service' } of commands) if (kind === 'deleteTable') this.#forget(table);
       this.#state = next;
+      this.#ended = ended;
       this.#transactions++;
     }
     if (failure !== undefined) throw new NftError(failure.code, `a test wants nft to be ${failure.code}`);
@@ -38,6 +68,17 @@ export class FakeNft implements Nft {
   async list(table: TableName = 'service'): Promise<Installed | undefined> {
     await this.#turn();
     return this.#state[table];
+  }
+
+  async listEnded(): Promise<EndedListing | undefined> {
+    await this.#turn();
+    return this.#ended && { elements: [...this.#ended.elements.values()], rules: this.#ended.rules };
+  }
+
+  /** Somebody else's hand, or time that passed: changes the table for ended connections past the port. */
+  tamperEnded(change: (ended: EndedListing) => EndedListing | undefined): void {
+    const now = this.#ended && change({ elements: [...this.#ended.elements.values()], rules: this.#ended.rules });
+    this.#ended = now && { rules: now.rules, elements: new Map(now.elements.map((each) => [keyOf(each), each])) };
   }
 
   async counters(): Promise<readonly Reading[]> {

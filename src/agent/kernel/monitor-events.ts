@@ -1,5 +1,6 @@
 /** Owns the reading of `nft monitor`: who changed the packet filter, and what of it was ours. */
 import { tableFamily, tableNames, type TableName } from '../../nft/ast.ts';
+import { endedTable } from '../../nft/ended/flows.ts';
 import type { TableChange } from './drift.ts';
 
 /** The process that the kernel names as the author of a change. */
@@ -14,6 +15,8 @@ export interface Generation {
   readonly author: Author | undefined;
   /** What it did to our table; absent when it did nothing there. */
   readonly change: TableChange | undefined;
+  /** Whether it did anything to the table for ended connections. */
+  readonly ended?: boolean;
   /** What it did to our table, in nft's words: the first few lines, shortened. */
   readonly lines: readonly string[];
 }
@@ -27,7 +30,7 @@ export const longestMonitorLine = 300;
 const mostLines = 5;
 
 const change = new RegExp(
-  `^(?:add|insert|replace|delete|destroy|reset) (?<object>[a-z]+(?: [a-z]+)?) ${tableFamily} (?<table>${tableNames.join('|')})(?= |$)(?: (?<name>[^ ]+))?`,
+  `^(?:add|insert|replace|delete|destroy|reset) (?<object>[a-z]+(?: [a-z]+)?) ${tableFamily} (?<table>${[...tableNames, endedTable].join('|')})(?= |$)(?: (?<name>[^ ]+))?`,
 );
 const generation = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
 
@@ -37,6 +40,7 @@ export class MonitorReader {
   #chains = new Set<string>();
   #tables = new Set<TableName>();
   #changed = false;
+  #ended = false;
 
   read(line: string): MonitorEvent | undefined {
     const end = generation.exec(line);
@@ -44,23 +48,27 @@ export class MonitorReader {
     if (line.startsWith('#')) return { kind: 'lost', why: line.slice(1).trim() };
     const parts = change.exec(line)?.groups;
     if (parts === undefined) return undefined;
-    this.#changed = true;
+    if (parts['table'] === endedTable) this.#ended = true;
+    else this.#changed = true;
     if (this.#lines.length < mostLines) this.#lines.push(line.slice(0, longestMonitorLine).trim());
     const { object, name } = parts;
     const table = tableNames.find((each) => each === parts['table']);
     if (object === 'table' && table !== undefined) this.#tables.add(table);
-    else if ((object === 'chain' || object === 'rule') && name !== undefined) this.#chains.add(name);
+    else if (table !== undefined && (object === 'chain' || object === 'rule') && name !== undefined)
+      this.#chains.add(name);
     return undefined;
   }
 
   #finish([, number, pid, name]: RegExpExecArray): MonitorEvent {
     const tableChange = this.#changed ? { tables: this.#tables, chains: this.#chains } : undefined;
-    const lines = this.#lines;
+    const [lines, ended] = [this.#lines, this.#ended];
     this.#lines = [];
     this.#chains = new Set();
     this.#tables = new Set();
     this.#changed = false;
+    this.#ended = false;
     const author = pid === undefined ? undefined : { pid: Number(pid), name: name ?? '' };
-    return { kind: 'generation', generation: { number: Number(number), author, change: tableChange, lines } };
+    const generated = { number: Number(number), author, change: tableChange, lines, ...(ended && { ended }) };
+    return { kind: 'generation', generation: generated };
   }
 }

@@ -1,9 +1,11 @@
 /** Owns the short way of a small batch: over netlink, where all of it can be said so, whatever else the namespace holds. */
 import { hookPriority, type Command, type Hook } from '../../nft/ast.ts';
+import { isEndedCommand, type EndedCommand } from '../../nft/ended/flows.ts';
 import { ChannelError, type ChannelErrorCode, type NetlinkChannel } from '../netlink/channel.ts';
 import { flag } from '../netlink/message.ts';
 import { FilterBatch } from '../netlink/nf-tables.ts';
 import { writeElements, type ElementChange } from '../netlink/set-elements.ts';
+import { writeEnded } from './ended-messages.ts';
 import { NftError } from './nft.ts';
 import { writeRule } from './rule-messages.ts';
 import { writePeerMap } from './set-messages.ts';
@@ -18,8 +20,8 @@ const objectAttribute = { name: 2, type: 3, data: 4 } as const;
 const counterType = 1;
 
 /** Asks for the command; false where it has no form here, and then the batch is no good. */
-function write(batch: FilterBatch, command: Command): boolean {
-  const { table = 'service' } = command;
+function write(batch: FilterBatch, command: Command | EndedCommand): boolean {
+  const table = 'table' in command ? (command.table ?? 'service') : 'service';
   switch (command.kind) {
     case 'addTable':
       // No flags: one that is there loses those that others gave it, such as `dormant`.
@@ -69,8 +71,14 @@ function write(batch: FilterBatch, command: Command): boolean {
     case 'deleteElements':
       for (const change of elementChanges(command)) writeElements(batch, change);
       return true;
+    case 'addEnded':
+    case 'deleteEnded':
+      writeEnded(batch, command);
+      return true;
     case 'deleteChain':
     case 'deleteObject':
+    case 'makeEndedTable':
+    case 'removeEndedTable':
       return false;
     default:
       return command satisfies never;
@@ -78,8 +86,8 @@ function write(batch: FilterBatch, command: Command): boolean {
 }
 
 type ElementCommand = Extract<Command, { kind: 'addElements' | 'deleteElements' }>;
-const isAboutElements = (command: Command): command is ElementCommand =>
-  command.kind === 'addElements' || command.kind === 'deleteElements';
+const isAboutElements = ({ kind }: Command | EndedCommand): boolean =>
+  kind === 'addElements' || kind === 'deleteElements' || kind === 'addEnded' || kind === 'deleteEnded';
 
 function elementChanges(command: ElementCommand): readonly ElementChange[] {
   const { table = 'service', map: set, family } = command;
@@ -107,7 +115,7 @@ function byCounter(elements: readonly (readonly [bigint, string])[]): ReadonlyMa
 }
 
 /** The whole batch as messages; nothing where a part of it has no such form. */
-export function batchOf(commands: readonly Command[]): FilterBatch | undefined {
+export function batchOf(commands: readonly (Command | EndedCommand)[]): FilterBatch | undefined {
   const batch = new FilterBatch();
   return commands.every((command) => write(batch, command)) ? batch : undefined;
 }
@@ -116,7 +124,8 @@ export function batchOf(commands: readonly Command[]): FilterBatch | undefined {
  * Whether the batch leaves the same when it is run twice: what adds finds what is there, except a rule, which would stand there twice unless the
  * batch itself empties its chain or takes its table away first.
  */
-function isRepeatable(commands: readonly Command[]): boolean {
+function isRepeatable(all: readonly (Command | EndedCommand)[]): boolean {
+  const commands = all.filter((command) => !isEndedCommand(command));
   const emptied = new Set(
     commands.flatMap((command) => {
       const { table = 'service' } = command;
@@ -143,7 +152,7 @@ const patiencePerByte = 0.005;
  */
 export async function changeOverNetlink(
   channel: NetlinkChannel | undefined,
-  commands: readonly Command[],
+  commands: readonly (Command | EndedCommand)[],
 ): Promise<boolean> {
   // An nft that runs is sooner done than a helper that has yet to start; with members it grows with their number.
   if (channel === undefined || !(channel.running || commands.every(isAboutElements))) return false;

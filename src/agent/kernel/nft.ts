@@ -1,5 +1,7 @@
 /** Owns the port to the kernel's packet filter: what the agent may ask of it, and how it may fail. */
 import type { Command, TableName, TableRules } from '../../nft/ast.ts';
+import type { EndedCommand } from '../../nft/ended/flows.ts';
+import type { EndedListing } from '../../nft/ended/listing.ts';
 import type { Installed } from '../../nft/listing.ts';
 import type { Reading } from '../../nft/reading.ts';
 
@@ -17,12 +19,14 @@ import type { Reading } from '../../nft/reading.ts';
  */
 export interface Nft {
   /** Resolves when the kernel has taken the whole batch. An empty batch does nothing. */
-  run(commands: readonly Command[]): Promise<void>;
+  run(commands: readonly (Command | EndedCommand)[]): Promise<void>;
   /**
    * A table of ours, `service` unless told, as the kernel holds it at this moment; nothing where it is not there. Rules that
    * read as those expected at their place may be the same objects, which spares memory.
    */
   list(table?: TableName, expected?: TableRules): Promise<Installed | undefined>;
+  /** The table for ended connections; nothing where it is not there. */
+  listEnded(): Promise<EndedListing | undefined>;
   /** The counters of our tables at this moment, ours and others'; none of a table that is not there. */
   counters(): Promise<readonly Reading[]>;
   /** Whether the process, as the kernel names the author of a change, is one of this port. */

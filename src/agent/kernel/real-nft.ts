@@ -3,6 +3,8 @@ import { mkdir, rm, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../client/clock.ts';
 import { tableNames, type Command, type TableName, type TableRules } from '../../nft/ast.ts';
+import { endedTable, type EndedCommand } from '../../nft/ended/flows.ts';
+import { readEnded, type EndedListing } from '../../nft/ended/listing.ts';
 import { ListingReader } from '../../nft/listing-text.ts';
 import { NoListing, type Installed } from '../../nft/listing.ts';
 import { printParts } from '../../nft/print.ts';
@@ -74,7 +76,7 @@ export class RealNft implements Nft {
     await this.#running();
   }
 
-  run(commands: readonly Command[]): Promise<void> {
+  run(commands: readonly (Command | EndedCommand)[]): Promise<void> {
     return this.#inTurn(async () => {
       if (commands.length === 0 || (await this.#changeOverNetlink(commands))) return;
       const { line, size } = await this.#lineFor(commands);
@@ -93,6 +95,14 @@ export class RealNft implements Nft {
       const reader = new ListingReader(table, expected);
       const answer = await this.#ask(listLine(table), { listing: reader });
       return isListed(answer) ? readable(() => reader.end()) : undefined;
+    });
+  }
+
+  listEnded(): Promise<EndedListing | undefined> {
+    return this.#inTurn(async () => {
+      if (await this.#isAbsent(endedTable)) return undefined;
+      const listing = await this.#listing(listLine(endedTable));
+      return listing === undefined ? undefined : readable(() => readEnded(listing));
     });
   }
 
@@ -121,7 +131,7 @@ export class RealNft implements Nft {
   }
 
   /** A batch that was lost on the short way may be what the helper cannot carry: the next one takes the long way. */
-  async #changeOverNetlink(commands: readonly Command[]): Promise<boolean> {
+  async #changeOverNetlink(commands: readonly (Command | EndedCommand)[]): Promise<boolean> {
     if (this.#lost) {
       this.#lost = false;
       return false;
@@ -135,7 +145,7 @@ export class RealNft implements Nft {
   }
 
   /** Whether the table is certainly not there; nft would be asked for a listing of nothing. */
-  async #isAbsent(table: TableName): Promise<boolean> {
+  async #isAbsent(table: TableName | typeof endedTable): Promise<boolean> {
     const { netlink } = this.#options;
     if (netlink === undefined || !(await netlink.isRunning(helperGrace))) return false;
     try {
@@ -192,7 +202,9 @@ export class RealNft implements Nft {
     return this.#process;
   }
 
-  async #lineFor(commands: readonly Command[]): Promise<{ readonly line: string; readonly size: number }> {
+  async #lineFor(
+    commands: readonly (Command | EndedCommand)[],
+  ): Promise<{ readonly line: string; readonly size: number }> {
     const parts = printParts(commands);
     const first = parts.next().value ?? '';
     if (first.length <= longestLine) return { line: batchLine(commands), size: first.length };

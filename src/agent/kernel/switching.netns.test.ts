@@ -105,13 +105,14 @@ describe('while packets come without a pause', () => {
     { timeout: 0 },
     async () => {
       let transactions = 0;
-      const run = async (commands: readonly Command[]): Promise<void> => {
+      const run: Nft['run'] = async (commands) => {
         transactions += 1;
         expect(await changeOverNetlink(netlink, commands)).toBe(true);
       };
       const filter: Nft = {
         run,
         list: (table, expected) => nft.list(table, expected),
+        listEnded: () => nft.listEnded(),
         counters: () => nft.counters(),
         owns: (process) => nft.owns(process),
         close: () => nft.close(),

@@ -4,6 +4,7 @@ import { written } from '../../nft/policies.fixture.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { parseSelector } from '../host/driver-interface.ts';
+import { everything } from './pending-revocation.ts';
 import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
 
 const web = groupOf(1, [written('tcp', 80, 84, '10.0.0.0/8', '12.0.0.1')]);
@@ -44,7 +45,9 @@ describe('changes by others', () => {
       driftRepairs: 1,
       lastDrift: { by: 'stranger (4711)', what: ['insert rule inet service service-inbound accept'] },
     });
-    expect(world.logged.at(-1)).toMatchObject({ level: 'warn', fields: { by: 'stranger (4711)' } });
+    expect(world.logged.at(-2)).toMatchObject({ level: 'warn', fields: { by: 'stranger (4711)' } });
+    // Who came in meanwhile is judged as if it were new.
+    expect(world.revocations.at(-1)).toMatchObject({ before: [everything], after: meaning(web), untracked: true });
   });
 
   test('are undone after an inspection while the kernel has not named us yet, and our own are none', async () => {

@@ -1,5 +1,6 @@
 /** Owns the agent's loop: handlers mark, the loop reads the marks and takes one step at a time. */
 import { setImmediate } from 'node:timers/promises';
+import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
 import { readCounters, saveCounters } from './counting.ts';
 import { markMonitorEvent } from './drift-response.ts';
@@ -30,7 +31,7 @@ export class Agent {
       this.#wake?.();
     });
     const enforcer = new Enforcer({ nft, random, ...(failpoint && { failpoint }) });
-    this.#loop = { options, state, links, enforcer };
+    this.#loop = { options, state, links, enforcer, ended: new EndedFlows({ nft }) };
     this.#monitor = options.monitor((event) => {
       if (markMonitorEvent(this.#loop, event)) this.#wake?.();
     });
@@ -94,7 +95,8 @@ export class Agent {
   get status(): AgentStatus {
     const { selector, source, serverAccess } = this.#loop.options;
     const { connection } = source;
-    return statusOf(this.#loop.state, { selector, connection, serverAccess: serverAccess?.access });
+    const endedConnections = this.#loop.ended.size;
+    return statusOf(this.#loop.state, { selector, connection, serverAccess: serverAccess?.access, endedConnections });
   }
 
   /** Takes in what the source knows, and works out what should be in force. Answers whether the source was heard. */

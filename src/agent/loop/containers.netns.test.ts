@@ -165,6 +165,27 @@ describe.each(families)('over $family', ({ device, peer, container: inside }) =>
   );
 });
 
+test.concurrent('a session of a container by UDP stays ended though the container goes on sending', () =>
+  Scene.play(async (scene) => {
+    const { world, container } = scene;
+    // One is published under its own port, one under another.
+    await Talker.serveDatagrams(container, 80, 9_090);
+    world.start();
+    const open = [written('udp', 8_080, 8_080), written('udp', 9_090, 9_090)];
+    await scene.put(open);
+    const talkers = await Promise.all(
+      [device4, device6].flatMap((device) =>
+        [8_080, 9_090].map((port) => Talker.call(world.peer, device, port, { protocol: 'udp' })),
+      ),
+    );
+    await scene.put([written('tcp', 8_080, 8_080)]);
+    await world.eventually('they are ended', () => world.agent.status.revokedConnections >= talkers.length);
+    expect(await Promise.all(talkers.map((talker) => talker.isSilenced(aWhile)))).toEqual(talkers.map(() => true));
+    await scene.put(open);
+    for (const talker of talkers) expect(await talker.isHeard()).toBe(true);
+  }),
+);
+
 test.concurrent('a device that forwards nothing refuses what could come, and judges as soon as it forwards', () =>
   Scene.play(async (scene) => {
     const { world, container } = scene;

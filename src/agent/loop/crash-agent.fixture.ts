@@ -74,9 +74,9 @@ const agent = new Agent({
   random: Math.random,
   log: (level, message) => process.stderr.write(`${level} ${message}\n`),
   state: new StateFolder({ folder: join(folder, 'state'), failpoint }),
-  revoke: async (revocation) => {
+  revoke: async (revocation, block) => {
     failpoint('before-revoke');
-    const revoked = await revokeFlows({ routes, table }, revocation);
+    const revoked = await revokeFlows({ routes, table, block }, revocation);
     failpoint('revoked');
     return revoked;
   },

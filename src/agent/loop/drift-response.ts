@@ -2,6 +2,7 @@
 import type { Finding } from '../../nft/read-chain.ts';
 import type { MonitorEvent } from '../kernel/monitor-events.ts';
 import type { Loop } from './loop.ts';
+import { noteUnchecked } from './unchecked.ts';
 
 /** The kernel's monitor needs a moment before it sees everything. */
 const settleTime = 1_000;
@@ -15,13 +16,13 @@ export function markMonitorEvent({ state, options, enforcer }: Loop, event: Moni
     state.inspectAt = Math.min(state.inspectAt, now + settleTime);
     return true;
   }
-  const { author, change, lines } = event.generation;
+  const { author, change, lines, ended = false } = event.generation;
   if (author !== undefined && nft.owns(author.pid)) {
     state.authorsAreKnown = true;
     return false;
   }
-  if (change === undefined) return false;
-  enforcer.distrust();
+  if (change === undefined && !ended) return false;
+  if (change !== undefined) enforcer.distrust();
   if (!state.authorsAreKnown) {
     // It may have been ourselves under another number: only an inspection tells.
     state.inspectAt = now;
@@ -29,6 +30,8 @@ export function markMonitorEvent({ state, options, enforcer }: Loop, event: Moni
   }
   const by = author === undefined ? 'unknown' : (describe?.(author) ?? `${author.name} (${author.pid})`);
   state.changes = [...state.changes, { by, what: lines }];
+  state.endedChanged ||= ended;
+  if (change === undefined) return true;
   state.tableChange = {
     tables: new Set([...change.tables, ...(state.tableChange?.tables ?? [])]),
     chains: new Set([...change.chains, ...(state.tableChange?.chains ?? [])]),
@@ -37,9 +40,15 @@ export function markMonitorEvent({ state, options, enforcer }: Loop, event: Moni
 }
 
 /** Counts a repair and says who made it necessary. */
-export function noteDrift({ state, options: { clock, log } }: Loop, by: string, what: readonly string[]): void {
+export function noteDrift(loop: Loop, by: string, what: readonly string[]): void {
+  const {
+    state,
+    options: { clock, log },
+  } = loop;
   state.driftRepairs++;
   state.lastDrift = { at: clock.now(), by, what };
+  // Who came in meanwhile is looked at.
+  noteUnchecked(loop);
   log('warn', 'somebody else changed our table; it was repaired', { by, what: what.join('; ') });
 }
 

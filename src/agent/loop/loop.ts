@@ -4,7 +4,8 @@ import type { Forwarding } from '../../nft/base.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { Link, Selector } from '../host/driver-interface.ts';
 import type { Log } from '../host/log.ts';
-import type { Revocation, Revoked } from '../host/revoke-flows.ts';
+import type { Revocation, RevocationPorts, Revoked } from '../host/revoke-flows.ts';
+import type { EndedFlows } from '../kernel/ended-flows.ts';
 import type { Enforcer, Failpoint } from '../kernel/enforcer.ts';
 import type { Author, MonitorEvent } from '../kernel/monitor-events.ts';
 import type { Nft } from '../kernel/nft.ts';
@@ -45,8 +46,8 @@ export interface AgentOptions {
   readonly log: Log;
   /** Absent: nothing is saved for the next start. */
   readonly state?: StateFolder;
-  /** Absent: established connections outlive the rule that admitted them. */
-  readonly revoke?: (revocation: Revocation) => Promise<Revoked>;
+  /** Absent: established connections outlive the rule that admitted them, and those that there are before the rules. */
+  readonly revoke?: (revocation: Revocation, block: RevocationPorts['block']) => Promise<Revoked>;
   readonly monitor: (onEvent: (event: MonitorEvent) => void) => Watcher;
   readonly links: (onChange: () => void) => LinkWatcher;
   /** Where the agent finds its server; absent: the rules judge that way like any other. */
@@ -65,6 +66,7 @@ export interface AgentOptions {
 export interface Loop {
   readonly options: AgentOptions;
   readonly enforcer: Enforcer;
+  readonly ended: EndedFlows;
   readonly links: LinkWatcher;
   readonly state: LoopState;
 }

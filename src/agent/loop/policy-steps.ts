@@ -1,15 +1,16 @@
 /** Owns the steps of a change of policy: put it in force, end what it no longer admits, save it for the next start. */
+import { admits } from '../../policy/canonicalize.ts';
 import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import { Intent } from './intent.ts';
 import type { Loop } from './loop.ts';
 import { remotesOfChange } from './membership-change.ts';
-import { withNarrowed, withPolicy } from './pending-revocation.ts';
-import type { InForce, LoopState } from './state.ts';
+import { everything, withNarrowed, withPolicy } from './pending-revocation.ts';
+import { isCheckDue, type InForce, type LoopState } from './state.ts';
 import { collectAfter } from './table-steps.ts';
 
-export async function applyPolicy({ state, enforcer, options }: Loop): Promise<void> {
+export async function applyPolicy({ state, enforcer, ended, options }: Loop): Promise<void> {
   const { target, desired, driver, inForce: before } = state;
   if (target === undefined || desired === undefined || driver === undefined) return;
   const { state: folder, clock, monotonic, log } = options;
@@ -24,6 +25,7 @@ export async function applyPolicy({ state, enforcer, options }: Loop): Promise<v
   });
   state.inForce = { desired, driver, target };
   noteRevocation(state, before, state.inForce);
+  state.endedStale = ended.size > 0;
   state.applies++;
   state.appliedAt = clock.now();
   state.unverified = true;
@@ -53,15 +55,29 @@ function noteRevocation(state: LoopState, before: InForce | undefined, { desired
   state.revocation = withNarrowed(state.revocation, before.target.policy, narrowed);
 }
 
-export async function revokeConnections({ state, options: { revoke, log } }: Loop): Promise<void> {
-  const { revocation, inForce } = state;
-  if (revocation === undefined || inForce === undefined || revoke === undefined) return;
+/** Ends the connections that are not admitted any more, or never were, and lets those go that are admitted again. */
+export async function revokeConnections({ state, ended, options: { revoke, log } }: Loop): Promise<void> {
+  const { revocation, unchecked, inForce } = state;
+  if (inForce === undefined || revoke === undefined) return;
   const { policy: after, interface: name, serverAccess, forwarding } = inForce.target;
   const containers = forwarding === undefined ? 'ignore' : 'guard';
-  const { count, trouble } = await revoke({ interface: name, ...revocation, after, serverAccess, containers });
+  const place = { interface: name, containers } as const;
+  await ended.release((packet) => admits(after, packet, { serverAccess, containers }), place);
+  state.endedStale = false;
+  const isCheck = isCheckDue(state);
+  const looked = isCheck ? { before: [everything], remotes: undefined, untracked: true } : revocation;
+  if (looked === undefined) return;
+  const { count, trouble } = await revoke({ ...place, ...looked, after, serverAccess }, (flows) =>
+    ended.block(flows, place),
+  );
   state.revocation = undefined;
+  // A mark that came meanwhile asks for another look.
+  if (isCheck && state.unchecked === unchecked) state.unchecked = undefined;
   state.revokedConnections += count;
-  if (count > 0) log('info', 'connections were ended whose rule is gone', { count });
+  const why = isCheck
+    ? 'connections were ended that the policy does not admit'
+    : 'connections were ended whose rule is gone';
+  if (count > 0) log('info', why, { count });
   if (trouble !== undefined) log('warn', trouble);
 }
 

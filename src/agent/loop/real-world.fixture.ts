@@ -89,7 +89,7 @@ export class RealWorld {
       random: Math.random,
       log: (level, message, fields) => this.logged.push(`${level} ${printLine(message, fields)}`),
       state: new StateFolder({ folder: join(this.folder, 'state') }),
-      revoke: (revocation) => revokeFlows({ routes, table }, revocation),
+      revoke: (revocation, block) => revokeFlows({ routes, table, block }, revocation),
       monitor: (onEvent) => new FilterMonitor({ clock, prefix, onEvent }),
       links: (onChange) => new LinkMonitor({ clock, prefix, program, onChange, onLost: () => {} }),
       ...overrides,

@@ -5,14 +5,19 @@ import { readCounters } from './counting.ts';
 import type { Loop } from './loop.ts';
 import { withNarrowed } from './pending-revocation.ts';
 import { startingPolicy } from './starting-policy.ts';
+import { noteUnchecked } from './unchecked.ts';
 
 /** Reads the interfaces, whether the device forwards between them, and chooses the driver interface among them. */
-export async function readLinks({ state, links, options: { selector, log, forwarding } }: Loop): Promise<void> {
+export async function readLinks({ state, links, options }: Loop): Promise<void> {
+  const { selector, log, forwarding } = options;
   state.linksChanged = false;
   state.forwarding = await forwarding?.();
   try {
-    const { driver, notes } = chooseDriver(selector, await links.read(), state.driver);
+    const before = state.driver;
+    const { driver, notes } = chooseDriver(selector, await links.read(), before);
     state.driver = driver;
+    const isOther = driver?.index !== before?.index || driver?.name !== before?.name;
+    if (before !== undefined && driver?.index !== undefined && isOther) noteUnchecked({ state, options });
     for (const note of notes) log(note.kind === 'renamed' ? 'warn' : 'info', sentence(note));
   } catch (error) {
     state.linksChanged = true;
@@ -23,7 +28,7 @@ export async function readLinks({ state, links, options: { selector, log, forwar
 
 /** Takes up what the disk and the kernel hold, so that it is in force before anybody is asked. */
 export async function takeUpLastRun(loop: Loop): Promise<void> {
-  const { state, enforcer, options } = loop;
+  const { state, enforcer, ended, options } = loop;
   const { state: folder, untilFirstPolicy, log, selector } = options;
   const absent = { kind: 'absent' } as const;
   const [lastGood, intent] = [
@@ -32,6 +37,10 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   ];
   if (lastGood.kind === 'found') state.driver = driverLastTime(state.driver, selector, lastGood.record);
   const kernel = await enforcer.read();
+  await ended.adopt();
+  // Rules that were there have judged what there is, but perhaps not all the time: the server's policy, the newest, decides.
+  const isAdopted = kernel?.enforced?.interface !== undefined && kernel.enforced.interface === state.driver?.name;
+  noteUnchecked(loop, isAdopted ? 'server' : 'any');
   // Before anything is put in force: counters that are not there now will begin anew.
   if (folder !== undefined) state.totals = await folder.readCounterTotals();
   if (kernel !== undefined) await readCounters(loop);

@@ -73,6 +73,10 @@ export interface LoopState {
   revocation: PendingRevocation | undefined;
   /** Why the policy that this device had could not be taken up at the start; absent once another one is saved. */
   lost: Trouble | undefined;
+  /** Connections may be there that no rule of ours has judged: by which policy they are to be, any or only one that the server has told. */
+  unchecked: { readonly judge: DesiredPolicy['origin'] | 'any' } | undefined;
+  /** Ended connections have not been held against what is in force yet. */
+  endedStale: boolean;
   held: Held | undefined;
 
   // Marks: what handlers and finished steps leave for the next step.
@@ -81,6 +85,8 @@ export interface LoopState {
   sourceChanged: boolean;
   /** What others changed in our table, and has not been repaired yet. */
   tableChange: TableChange | undefined;
+  /** Others changed the table for ended connections. */
+  endedChanged: boolean;
   /** Who made these changes. */
   changes: readonly { readonly by: string; readonly what: readonly string[] }[];
   unverified: boolean;
@@ -117,11 +123,14 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   attempted: [],
   revocation: undefined,
   lost: undefined,
+  unchecked: undefined,
+  endedStale: false,
   held: undefined,
   started: false,
   linksChanged: true,
   sourceChanged: false,
   tableChange: undefined,
+  endedChanged: false,
   changes: [],
   unverified: false,
   saveAt: Number.NEGATIVE_INFINITY,
@@ -157,3 +166,11 @@ export function observedRevision({
 
 /** What should be in force is not. */
 export const isPending = ({ target, inForce }: LoopState): boolean => target !== inForce?.target;
+
+/** Whether connections are to be looked at that no rule of ours has judged. Before any policy is known, the ones that there are go on. */
+export const isCheckDue = (state: LoopState): boolean => {
+  const { unchecked, inForce } = state;
+  if (unchecked === undefined || inForce === undefined || isPending(state)) return false;
+  const { origin } = inForce.desired;
+  return origin !== 'first' && (unchecked.judge === 'any' || unchecked.judge === origin);
+};

@@ -5,7 +5,15 @@ import { printSelector, type Driver, type Selector } from '../host/driver-interf
 import type { Connection } from '../source/policy-source.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import { packetCounts, type PacketCounts } from './packet-counts.ts';
-import { isPending, observedRevision, type Drift, type Held, type LoopState, type Trouble } from './state.ts';
+import {
+  isCheckDue,
+  isPending,
+  observedRevision,
+  type Drift,
+  type Held,
+  type LoopState,
+  type Trouble,
+} from './state.ts';
 
 export interface AgentStatus {
   readonly startedAt: number;
@@ -30,6 +38,8 @@ export interface AgentStatus {
   readonly driftRepairs: number;
   readonly lastDrift: Drift | undefined;
   readonly revokedConnections: number;
+  /** Of these, those whose packets are dropped until both sides are silent. */
+  readonly endedConnections: number;
   /** As the counters were last read. A direction is absent where everything passes, because nothing is counted there. */
   readonly counts: PacketCounts;
   /** What does not work at the moment. */
@@ -42,9 +52,11 @@ export interface StatusSurroundings {
   readonly selector: Selector;
   readonly connection: Connection;
   readonly serverAccess: ServerAccess | undefined;
+  readonly endedConnections: number;
 }
 
-export function statusOf(state: LoopState, { selector, connection, serverAccess }: StatusSurroundings): AgentStatus {
+export function statusOf(state: LoopState, surroundings: StatusSurroundings): AgentStatus {
+  const { selector, connection, serverAccess, endedConnections } = surroundings;
   const desired = state.inForce?.desired;
   const { startedAt, driver, appliedAt, verifiedAt, held, applies, driftRepairs, lastDrift } = state;
   return {
@@ -57,13 +69,14 @@ export function statusOf(state: LoopState, { selector, connection, serverAccess 
     policyDigest: state.readBack?.target === state.inForce?.target ? state.readBack?.digest : undefined,
     appliedAt,
     verifiedAt,
-    pending: state.target === undefined || isPending(state),
+    pending: state.target === undefined || isPending(state) || isCheckDue(state),
     observedRevision: observedRevision(state),
     held,
     applies,
     driftRepairs,
     lastDrift,
     revokedConnections: state.revokedConnections,
+    endedConnections,
     counts: packetCounts(state.totals, desired),
     troubles: [...(state.lost ? [state.lost] : []), ...[...state.failures.values()].map(({ trouble }) => trouble)],
     lastError: state.lastError,

@@ -12,15 +12,17 @@ const minute = 60_000;
 const inspectionShare = 200;
 
 export async function repairTable(loop: Loop): Promise<void> {
-  const { state, enforcer, options } = loop;
-  const { tableChange, changes } = state;
+  const { state, enforcer, ended, options } = loop;
+  const { tableChange, endedChanged, changes } = state;
   state.tableChange = undefined;
+  state.endedChanged = false;
   state.changes = [];
-  if (tableChange === undefined) return;
   try {
-    await enforcer.repair(tableChange);
+    if (tableChange !== undefined) await enforcer.repair(tableChange);
+    if (endedChanged) await ended.repair();
   } catch (error) {
     state.tableChange = tableChange;
+    state.endedChanged = endedChanged;
     state.changes = [...changes, ...state.changes];
     throw error;
   }
@@ -40,12 +42,13 @@ export async function verifyTable(loop: Loop): Promise<void> {
 }
 
 export async function inspectTable(loop: Loop): Promise<void> {
-  const { state, enforcer, options } = loop;
+  const { state, enforcer, ended, options } = loop;
   const { monotonic, inspectEvery = minute, clock } = options;
   const from = monotonic();
   // A setting may change without an event.
   state.forwarding = await options.forwarding?.();
   const { findings } = await enforcer.inspect();
+  if (await ended.inspect()) noteDrift(loop, 'unknown', ['the table for ended connections was changed']);
   const now = monotonic();
   // A mark that came meanwhile asks for another inspection.
   if (state.inspectAt <= from) state.inspectAt = now + Math.max(inspectEvery, (now - from) * inspectionShare);

@@ -4,7 +4,7 @@ import type { Loop } from './loop.ts';
 import { isUrgent } from './pending-revocation.ts';
 import { applyPolicy, isUnsaved, revokeConnections, savePolicy } from './policy-steps.ts';
 import { readLinks, takeUpLastRun } from './start-steps.ts';
-import { isPending } from './state.ts';
+import { isCheckDue, isPending } from './state.ts';
 import { nextStep, stepWords, type Next, type NotBefore, type StepKind } from './step.ts';
 import { collectGarbage, inspectTable, repairTable, verifyTable } from './table-steps.ts';
 
@@ -42,9 +42,10 @@ export function chooseStep(loop: Loop): Next {
     marks: {
       linksChanged: state.linksChanged,
       notStarted: !state.started,
-      tampered: state.tableChange !== undefined,
+      tampered: state.tableChange !== undefined || state.endedChanged,
       unapplied: state.started && state.target !== undefined && isPending(state),
-      revokePending: state.revocation !== undefined && options.revoke !== undefined,
+      revokePending:
+        options.revoke !== undefined && (state.revocation !== undefined || state.endedStale || isCheckDue(state)),
       revokeUrgent: isUrgent(state.revocation),
       unsaved: isUnsaved(loop),
       unverified: state.unverified,

@@ -11,6 +11,7 @@ import {
   attribute,
   attributeEnd,
   attributeType,
+  be16,
   concat,
   familyNumber,
   hasAttribute,
@@ -18,6 +19,7 @@ import {
   nested,
   payloadAt,
   putNested,
+  u8,
   walkAttributes,
   type Message,
 } from './message.ts';
@@ -225,6 +227,24 @@ export async function listConnections(
   const flows: KernelFlow[] = [];
   await visitConnections(channel, remotes, (part) => flows.push(...part));
   return flows;
+}
+
+/** A connection of TCP or UDP that was not listed, as the kernel would know it. It finds one by the tuple of either direction. */
+export function kernelFlow(flow: Flow): KernelFlow {
+  const { family, protocol, original } = flow;
+  const side = family === 4 ? [ip.source4, ip.destination4] : [ip.source6, ip.destination6];
+  const ends = [original.src, original.dst].map((text, i) => {
+    const address = parseAddress(text);
+    return attribute(side[i] ?? 0, addressBytes(family, 'fault' in address ? 0n : address.value));
+  });
+  const transport = nested(
+    tuple.protocol,
+    attribute(proto.number, u8(protocol)),
+    attribute(proto.source, be16(original.sport)),
+    attribute(proto.destination, be16(original.dport)),
+  );
+  const key = concat([head(familyNumber(family)), nested(cta.original, nested(tuple.ip, ...ends), transport)]);
+  return { ...flow, key };
 }
 
 const gone = 2;

@@ -2,12 +2,11 @@
 import type { FlowTable } from '../host/flow-table.ts';
 import type { Flow } from '../host/flows.ts';
 import type { NetlinkChannel } from './channel.ts';
-import { forgetConnections, visitConnections, type KernelFlow } from './connections.ts';
+import { forgetConnections, kernelFlow, visitConnections, type KernelFlow } from './connections.ts';
 import { orElse } from './or-else.ts';
-import { abortSockets } from './sockets.ts';
+import { abortSockets, visitSockets } from './sockets.ts';
 
 const isKernelFlow = (flow: Flow): flow is KernelFlow => 'key' in flow;
-const notPermitted = 1;
 /** Above this many far ends one listing of all is less work than one for each. */
 const mostRemotes = 8;
 
@@ -28,6 +27,11 @@ export const netlinkFlowTable = (
         visitConnections(channel, remotes !== undefined && remotes.length <= mostRemotes ? remotes : undefined, visit),
       () => otherwise.list(remotes, visit),
     ),
+  listSockets: (visit) =>
+    orElse(
+      () => visitSockets(channel, visit),
+      () => otherwise.listSockets(visit),
+    ),
   abort: (flows, index) =>
     orElse(
       async () => {
@@ -40,8 +44,8 @@ export const netlinkFlowTable = (
   forget: (flows) =>
     orElse(
       async () => {
-        const known = flows.filter(isKernelFlow);
-        const errno = known.length < flows.length ? notPermitted : await forgetConnections(channel, known);
+        const known = flows.map((flow) => (isKernelFlow(flow) ? flow : kernelFlow(flow)));
+        const errno = await forgetConnections(channel, known);
         if (errno !== undefined) await otherwise.forget(flows);
       },
       () => otherwise.forget(flows),

@@ -1,6 +1,6 @@
 /** Owns the local sockets of TCP connections over netlink: found, and aborted (sock_diag). */
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
-import type { LocalFlow } from '../host/flows.ts';
+import { socketFlow, type Flow, type LocalFlow } from '../host/flows.ts';
 import type { NetlinkChannel, Request } from './channel.ts';
 import { addressBytes, addressValue, attribute, concat, familyNumber, le32, type Message } from './message.ts';
 
@@ -112,14 +112,17 @@ const keyOf = ({ here, there, ends: { near } }: Wanted): string =>
 
 const mapped = 0xffffn;
 
-/** The key of the socket that an answer tells of. One of IPv6 that speaks IPv4 has its addresses inside those of IPv6. */
+/** An address in an answer about a socket. One of IPv6 that speaks IPv4 has its addresses inside those of IPv6. */
+function addressIn(payload: Uint8Array, at: number): string {
+  const family = payload[0] === familyNumber(4) ? 4 : 6;
+  const value = addressValue(payload.subarray(at, at + (family === 4 ? 4 : 16)));
+  return family === 6 && value >> 32n === mapped ? printAddress(4, value & 0xffff_ffffn) : printAddress(family, value);
+}
+
+/** The key of the socket that an answer tells of. */
 function keyIn({ payload }: Message): string {
   const port = (at: number): number => (payload[at] ?? 0) * 256 + (payload[at + 1] ?? 0);
-  const family = payload[0] === familyNumber(4) ? 4 : 6;
-  const value = addressValue(payload.subarray(8, family === 4 ? 12 : 24));
-  const near =
-    family === 6 && value >> 32n === mapped ? printAddress(4, value & 0xffff_ffffn) : printAddress(family, value);
-  return `${port(4)} ${port(6)} ${near}`;
+  return `${port(4)} ${port(6)} ${addressIn(payload, 8)}`;
 }
 
 /**
@@ -165,4 +168,28 @@ export async function abortSockets(
     found.map((payload) => ({ type: socketRequest.destroy, payload })),
   );
   return [...looked, ...ended].find((errno) => errno !== 0 && errno !== gone && errno !== stale);
+}
+
+/** States in which data may pass: established, and half closed. */
+const openStates: ReadonlySet<number> = new Set([1, 4, 5, 8, 9, 11]);
+
+/** Shows the TCP connections of local sockets. */
+export async function visitSockets(channel: NetlinkChannel, visit: (part: readonly Flow[]) => void): Promise<void> {
+  const listens = new Set<number>();
+  const found: { readonly near: string; readonly far: string; readonly here: number; readonly there: number }[] = [];
+  const port = (payload: Uint8Array, at: number): number => (payload[at] ?? 0) * 256 + (payload[at + 1] ?? 0);
+  const see = ({ payload }: Message): void => {
+    if (payload.length < identity.to) return;
+    const [here, there, state] = [port(payload, 4), port(payload, 6), payload[1] ?? 0];
+    if (state === listening) listens.add(here);
+    if (openStates.has(state)) found.push({ near: addressIn(payload, 8), far: addressIn(payload, 24), here, there });
+  };
+  for (const family of [4, 6] as const) {
+    const anySocket = new Uint8Array(identity.to - identity.from);
+    const payload = concat([requestHead(familyNumber(family), everyState), anySocket]);
+    await channel.dump(sockDiag, { type: socketRequest.get, payload }, (part) => {
+      for (const message of part) see(message);
+    });
+  }
+  visit(found.map((socket) => socketFlow({ ...socket, isServer: listens.has(socket.here) })));
 }

@@ -26,6 +26,7 @@ const calm: AgentStatus = {
   driftRepairs: 0,
   lastDrift: undefined,
   revokedConnections: 0,
+  endedConnections: 0,
   counts: {},
   troubles: [],
   lastError: undefined,

@@ -112,6 +112,8 @@ export interface StatusDocument {
     readonly last?: { readonly at: string; readonly by: string; readonly what: readonly string[] };
   };
   readonly revoked_connections: number;
+  /** Ended connections whose packets are dropped until both sides are silent, or the policy admits them again. */
+  readonly ended_connections: number;
   /** Packets that no group admitted by itself. A direction is absent where everything passes uncounted. */
   readonly packets: { readonly [D in Direction]?: { readonly [F in Fate]: Count } };
 }
@@ -250,6 +252,7 @@ export function statusDocument(
       ...(lastDrift && { last: { at: time(lastDrift.at), by: lastDrift.by, what: lastDrift.what } }),
     },
     revoked_connections: status.revokedConnections,
+    ended_connections: status.endedConnections,
     packets: { ...(into && { inbound: into.fates }), ...(out && { outbound: out.fates }) },
   };
   return { in_force: inForceOf(document), ...document };

@@ -32,6 +32,7 @@ const document: StatusDocument = {
   applies: 1,
   drift: { repaired: 0 },
   revoked_connections: 0,
+  ended_connections: 0,
   packets: {},
 };
 const { digest: _, ...unread } = document.policy;

@@ -111,7 +111,7 @@ export const statusTable =
         ['server access', accessLine(status)],
         ['containers', containersLine(status)],
         ['drift', driftLine(drift)],
-        ['revoked', count(status.revoked_connections, 'connection')],
+        ['revoked', revokedLine(status)],
         ['packets', directions.map((direction) => packetsLine(status, direction))],
         ...(status.last_error === undefined || status.troubles.length > 0
           ? []
@@ -168,6 +168,11 @@ function containersLine({ containers: { mode, forwarding } }: StatusDocument): s
   return forwarding === false
     ? 'guarded; this device forwards nothing now'
     : 'guarded: what is redirected or translated for them is judged by the rules too';
+}
+
+/** An agent of an earlier version does not tell how many are kept ended: then none is more than zero. */
+function revokedLine({ revoked_connections: revoked, ended_connections: ended }: StatusDocument): string {
+  return `${count(revoked, 'connection')}${ended > 0 ? `, ${ended} kept ended` : ''}`;
 }
 
 function driftLine({ repaired, last }: StatusDocument['drift']): string {

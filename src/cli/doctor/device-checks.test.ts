@@ -22,6 +22,7 @@ const sound: StatusDocument = {
   applies: 1,
   drift: { repaired: 0 },
   revoked_connections: 0,
+  ended_connections: 0,
   packets: {},
 };
 const told = (change: Partial<StatusDocument> = {}): readonly string[] =>

@@ -1,0 +1,119 @@
+/** Proves how ended connections are remembered: one by one within bounds, until they are admitted again or silent. */
+import { describe, expect, test } from 'vitest';
+import { parseInterfaceName } from '../../nft/names.ts';
+import { localFlows, parseFlows, type LocalFlow } from '../host/flows.ts';
+import { EndedFlows, type EndedFlowsOptions } from './ended-flows.ts';
+import { FakeNft } from './fake-nft.fixture.ts';
+
+const place = { interface: parseInterfaceName('rf0'), containers: 'guard' } as const;
+const elsewhere = { interface: parseInterfaceName('rf1'), containers: 'guard' } as const;
+
+const isLocal = (address: string): boolean => address === '100.64.0.1';
+const flowsOf = (...lines: readonly string[]): readonly LocalFlow[] =>
+  parseFlows(lines.join('\n')).flatMap((flow) => localFlows(flow, isLocal));
+
+const udp = (port: number): string =>
+  `udp 17 29 src=100.64.0.2 dst=100.64.0.1 sport=${port} dport=53 src=100.64.0.1 dst=100.64.0.2 sport=53 dport=${port} mark=0`;
+const outward =
+  'tcp 6 29 ESTABLISHED src=100.64.0.1 dst=100.64.0.3 sport=40000 dport=443 src=100.64.0.3 dst=100.64.0.1 sport=443 dport=40000 mark=0';
+const published =
+  'udp 17 29 src=100.64.0.2 dst=100.64.0.1 sport=5000 dport=8080 src=10.88.0.2 dst=100.64.0.2 sport=80 dport=5000 mark=0';
+const esp = 'unknown 50 29 src=100.64.0.2 dst=100.64.0.1 src=100.64.0.1 dst=100.64.0.2 mark=0';
+const ping =
+  'icmp 1 29 src=100.64.0.2 dst=100.64.0.1 type=8 code=0 id=7 src=100.64.0.1 dst=100.64.0.2 type=0 code=0 id=7 mark=0';
+
+function world(options: Partial<EndedFlowsOptions> = {}) {
+  const nft = new FakeNft();
+  const ended = new EndedFlows({ nft, ...options });
+  const held = async (): Promise<readonly string[] | undefined> =>
+    (await nft.listEnded())?.elements.map(
+      ({ kind, remote, local, protocol, remotePort, localPort, direction, port, forwarded = '' }) =>
+        `${kind} ${remote}:${remotePort} ${local}:${localPort} ${protocol} ${direction} ${port} ${forwarded}`.trim(),
+    );
+  return { nft, ended, held };
+}
+
+describe('ended connections', () => {
+  test('have a table only while there are any, and are told by what rules judge them by', async () => {
+    const { ended, held } = world();
+    await ended.block(flowsOf(ping), place);
+    expect(await held()).toBeUndefined();
+    await ended.block(flowsOf(udp(1), outward, published, esp), place);
+    expect(await held()).toEqual([
+      'tuple4 100.64.0.2:1 100.64.0.1:53 17 inbound 53',
+      'tuple4 100.64.0.3:443 100.64.0.1:40000 6 outbound 443',
+      'tuple4 100.64.0.2:5000 100.64.0.1:8080 17 inbound 8080 redirected',
+      'tuple4 100.64.0.2:5000 10.88.0.2:80 17 inbound 8080 redirected',
+      'pair4 100.64.0.2:0 100.64.0.1:0 50 inbound 0',
+    ]);
+  });
+
+  test('beyond the bound are told by the port from which the other side would begin them', async () => {
+    const { ended, held } = world({ mostOfKind: 2 });
+    await ended.block(flowsOf(udp(1), udp(2), udp(3), udp(4), outward), place);
+    expect(await held()).toEqual([
+      'tuple4 100.64.0.2:1 100.64.0.1:53 17 inbound 53',
+      'tuple4 100.64.0.2:2 100.64.0.1:53 17 inbound 53',
+      'port-inbound :0 :53 17 inbound 0',
+      'port-outbound :443 :0 6 outbound 0',
+    ]);
+    expect(ended.size).toBe(4);
+  });
+
+  test('go when they are admitted again, also those that the kernel has let go meanwhile', async () => {
+    const { nft, ended, held } = world();
+    await ended.block(flowsOf(udp(1), udp(2), outward), place);
+    nft.tamperEnded(({ elements, rules }) => ({ rules, elements: elements.slice(1) }));
+    await ended.release(({ direction }) => direction === 'inbound', place);
+    expect(await held()).toEqual(['tuple4 100.64.0.3:443 100.64.0.1:40000 6 outbound 443']);
+    expect(ended.size).toBe(1);
+  });
+
+  test('are kept for another interface once that is the one', async () => {
+    const { nft, ended, held } = world();
+    await ended.block(flowsOf(udp(1)), place);
+    const before = await nft.listEnded();
+    await ended.release(() => false, elsewhere);
+    expect((await nft.listEnded())?.rules).not.toBe(before?.rules);
+    expect(await held()).toHaveLength(1);
+  });
+
+  test('are taken up by the next run', async () => {
+    const { nft, ended } = world();
+    await ended.block(flowsOf(udp(1), published), place);
+    const next = new EndedFlows({ nft });
+    await next.adopt();
+    expect(next.size).toBe(3);
+    await next.release(({ forwarded }) => forwarded === 'redirected', place);
+    expect(next.size).toBe(1);
+    expect((await nft.listEnded())?.elements).toHaveLength(1);
+  });
+
+  test('leave no table behind when the last one was silent for long enough', async () => {
+    const { nft, ended, held } = world();
+    await ended.block(flowsOf(udp(1), udp(2)), place);
+    nft.tamperEnded(({ elements, rules }) => ({ rules, elements: elements.slice(1) }));
+    expect(await ended.inspect()).toBe(false);
+    expect(ended.size).toBe(1);
+    nft.tamperEnded(({ rules }) => ({ rules, elements: [] }));
+    await ended.inspect();
+    expect(await held()).toBeUndefined();
+  });
+
+  test.each([
+    ['its rules are changed', (nft: FakeNft) => nft.tamperEnded(({ elements }) => ({ elements, rules: 'none' }))],
+    ['it is deleted', (nft: FakeNft) => nft.tamperEnded(() => undefined)],
+  ])('have their table back when %s', async (_, change) => {
+    const { nft, ended, held } = world();
+    await ended.block(flowsOf(udp(1)), place);
+    await ended.inspect();
+    const before = await nft.listEnded();
+    change(nft);
+    expect(await ended.inspect()).toBe(true);
+    expect(await nft.listEnded()).toEqual(before);
+    change(nft);
+    await ended.block(flowsOf(udp(2)), place);
+    await ended.repair();
+    expect(await held()).toHaveLength(2);
+  });
+});
