@@ -82,7 +82,7 @@ describe('ended connections', () => {
     const { nft, ended } = world();
     await ended.block(flowsOf(udp(1), published), place);
     const next = new EndedFlows({ nft });
-    await next.adopt();
+    await next.release(() => false, place);
     expect(next.size).toBe(3);
     await next.release(({ forwarded }) => forwarded === 'redirected', place);
     expect(next.size).toBe(1);

@@ -35,6 +35,8 @@ export class EndedFlows {
   /** For what the table was made; absent where there is none, or another run made it. */
   #made: Place | undefined;
   #isThere = false;
+  /** Whether it is known what the last run left. */
+  #isKnown = false;
   /** The table's rules as the kernel lists them, since they were first looked at. */
   #rules: string | undefined;
 
@@ -49,15 +51,16 @@ export class EndedFlows {
   }
 
   /** Takes up what the last run left in the kernel. */
-  async adopt(): Promise<void> {
+  async #adopt(): Promise<void> {
     const listing = await this.#nft.listEnded();
-    this.#made = undefined;
+    this.#isKnown = true;
     this.#isThere = listing !== undefined;
     this.#replace(listing?.elements ?? []);
   }
 
   /** From now on packets of these connections are dropped, whoever sends them. */
   async block(flows: readonly LocalFlow[], place: Place): Promise<void> {
+    if (!this.#isKnown) await this.#adopt();
     const elements = flows.flatMap((flow) => this.#add(flow));
     if (elements.length === 0) return;
     const isFit = this.#isThere && samePlace(this.#made, place);
@@ -71,8 +74,9 @@ export class EndedFlows {
     }
   }
 
-  /** Lets those go that a policy admits again, and keeps the others ended at this place. */
+  /** Lets those go that a policy admits again, and keeps the others ended at this place. What the last run left is taken up first. */
   async release(isAdmitted: (packet: Packet) => boolean, place: Place): Promise<void> {
+    if (!this.#isKnown) await this.#adopt();
     if (this.#elements.size === 0) return;
     const admitted = [...this.#elements.values()].filter((element) => {
       const packet = packetOf(element);
@@ -85,7 +89,9 @@ export class EndedFlows {
       // One that has left by itself is put there first, because what is not there cannot be deleted.
       await this.#nft.run([...commandsOf('addEnded', admitted), ...commandsOf('deleteEnded', admitted)]);
     } catch (error) {
-      if (!isRefused(error)) throw error;
+      // They may be there still: the next call looks.
+      this.#isKnown = isRefused(error);
+      if (!this.#isKnown) throw error;
       await this.#make(place);
     }
   }

@@ -25,7 +25,7 @@ export async function applyPolicy({ state, enforcer, ended, options }: Loop): Pr
   });
   state.inForce = { desired, driver, target };
   noteRevocation(state, before, state.inForce);
-  state.endedStale = ended.size > 0;
+  state.endedStale ||= ended.size > 0;
   state.applies++;
   state.appliedAt = clock.now();
   state.unverified = true;
@@ -58,7 +58,7 @@ function noteRevocation(state: LoopState, before: InForce | undefined, { desired
 /** Ends the connections that are not admitted any more, or never were, and lets those go that are admitted again. */
 export async function revokeConnections({ state, ended, options: { revoke, log } }: Loop): Promise<void> {
   const { revocation, unchecked, inForce } = state;
-  if (inForce === undefined || revoke === undefined) return;
+  if (inForce === undefined) return;
   const { policy: after, interface: name, serverAccess, forwarding } = inForce.target;
   const containers = forwarding === undefined ? 'ignore' : 'guard';
   const place = { interface: name, containers } as const;
@@ -66,7 +66,7 @@ export async function revokeConnections({ state, ended, options: { revoke, log }
   state.endedStale = false;
   const isCheck = isCheckDue(state);
   const looked = isCheck ? { before: [everything], remotes: undefined, untracked: true } : revocation;
-  if (looked === undefined) return;
+  if (looked === undefined || revoke === undefined) return;
   const { count, trouble } = await revoke({ ...place, ...looked, after, serverAccess }, (flows) =>
     ended.block(flows, place),
   );

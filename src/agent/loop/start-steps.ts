@@ -28,7 +28,7 @@ export async function readLinks({ state, links, options }: Loop): Promise<void> 
 
 /** Takes up what the disk and the kernel hold, so that it is in force before anybody is asked. */
 export async function takeUpLastRun(loop: Loop): Promise<void> {
-  const { state, enforcer, ended, options } = loop;
+  const { state, enforcer, options } = loop;
   const { state: folder, untilFirstPolicy, log, selector } = options;
   const absent = { kind: 'absent' } as const;
   const [lastGood, intent] = [
@@ -37,7 +37,6 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   ];
   if (lastGood.kind === 'found') state.driver = driverLastTime(state.driver, selector, lastGood.record);
   const kernel = await enforcer.read();
-  await ended.adopt();
   // Rules that were there have judged what there is, but perhaps not all the time: the server's policy, the newest, decides.
   const isAdopted = kernel?.enforced?.interface !== undefined && kernel.enforced.interface === state.driver?.name;
   noteUnchecked(loop, isAdopted ? 'server' : 'any');

@@ -124,7 +124,7 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   revocation: undefined,
   lost: undefined,
   unchecked: undefined,
-  endedStale: false,
+  endedStale: true,
   held: undefined,
   started: false,
   linksChanged: true,

@@ -45,7 +45,8 @@ export function chooseStep(loop: Loop): Next {
       tampered: state.tableChange !== undefined || state.endedChanged,
       unapplied: state.started && state.target !== undefined && isPending(state),
       revokePending:
-        options.revoke !== undefined && (state.revocation !== undefined || state.endedStale || isCheckDue(state)),
+        (state.endedStale && state.inForce !== undefined) ||
+        (options.revoke !== undefined && (state.revocation !== undefined || isCheckDue(state))),
       revokeUrgent: isUrgent(state.revocation),
       unsaved: isUnsaved(loop),
       unverified: state.unverified,
