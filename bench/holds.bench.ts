@@ -116,7 +116,14 @@ async function prepare(server: RunningServer, count: number): Promise<Scene> {
     const process_id = '00000000-0000-4000-8000-000000000001';
     await store.presence.record(
       process_id,
-      made.map(({ record: { id } }) => ({ device_id: id, connected: true })),
+      0,
+      made.map(({ record: { id } }) => ({
+        device_id: id,
+        connected: true,
+        twoWay: true,
+        silenceMs: 45_000,
+        heardAgoMs: 0,
+      })),
     );
     await Promise.all(
       made.map(({ record: { id }, revision }) => store.receipts.report(org, id, statusOf(revision), asServer)),

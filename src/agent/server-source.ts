@@ -19,6 +19,9 @@ import { InformerSource } from './source/informer-policy-source.ts';
 import { connectionsThrough } from './source/open-server-access.ts';
 import type { ServerAddresses } from './source/server-access.ts';
 
+/** Milliseconds for a connection to the server: a device whose network comes back follows again soon after. */
+const connectTimeout = 5_000;
+
 export interface ServerSourceOptions {
   readonly config: AgentConfig;
   readonly folder: IdentityFolder;
@@ -49,6 +52,7 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
   const { config, folder, log, version, serverAccess, onAwaited } = options;
   const { server, organization, proof, tlsCa } = config;
   const fetch = createNodeFetch({
+    connectTimeout,
     ...(tlsCa !== undefined && { authorities: () => readFile(tlsCa, 'utf8') }),
     ...(serverAccess && connectionsThrough(serverAccess)),
   });

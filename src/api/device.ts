@@ -205,7 +205,10 @@ export const DeviceStatus = Type.Object(
       ShortText('Why not, for a program: `digest_differs`, `digest_form`, `no_digest`, or what the agent reported.'),
     ),
     detail: Type.Optional(Text('Why not, for a person.')),
-    online: Type.Boolean({ description: 'Whether it holds a stream right now, or did within the last 20 seconds.' }),
+    online: Type.Boolean({
+      description:
+        'Whether it holds a stream right now, or did within the last 20 seconds, and has shown a sign of life recently.',
+    }),
     last_seen_at: Type.Optional(Timestamp),
     reported_at: Type.Optional(Timestamp),
     status: Type.Optional(DeviceReport),

@@ -7,3 +7,16 @@ export const watchContentType = 'application/json;stream=watch';
 
 /** What a reader says in `Prefer` that wants to be asked for its word: lines of the type `report` between documents. */
 export const reportPreference = 'report-lines';
+
+/**
+ * What a reader says in `Prefer` that shows signs of life by itself. The server answers in `Preference-Applied` with the seconds between two signs, and
+ * with those after which it sends a heartbeat.
+ */
+export const signsPreference = 'signs-of-life';
+export const heartbeatPreference = 'heartbeat';
+
+/** The protocol that a stream becomes by `Upgrade`: the same lines, without chunks, and the reader sends a line feed as a sign of life. */
+export const watchProtocol = 'ringfence-watch';
+
+/** The last line of such a stream that comes to a proper end. */
+export const endLine = '{"type":"end"}';

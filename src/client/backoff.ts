@@ -27,10 +27,10 @@ export class Backoff {
     this.#failures = 0;
   }
 
-  /** The wait after one more failure. What the server asks for is waited in full, with jitter on top. */
-  next(asked: number | undefined): number {
+  /** The wait after one more failure. What the server asks for is waited in full, with jitter on top. `most` may shorten the longest wait. */
+  next(asked: number | undefined, most = Number.POSITIVE_INFINITY): number {
     const { first, longest, longestAsked, random } = this.#options;
-    const ceiling = Math.min(longest, first * 2 ** Math.min(this.#failures, 30));
+    const ceiling = Math.min(longest, most, first * 2 ** Math.min(this.#failures, 30));
     this.#failures += 1;
     return Math.min(asked ?? 0, longestAsked) + random() * ceiling;
   }

@@ -1,7 +1,7 @@
 /** Owns the stand-ins for time and network that the client's tests share. */
 import type { Clock } from './clock.ts';
 import { Client, type ClientOptions } from './http.ts';
-import type { FetchInit } from './request.ts';
+import type { FetchInit, FetchResponse } from './request.ts';
 
 /** Lets everything run that is ready to run, without letting time pass. Streams take a few turns of the loop. */
 export async function turn(times = 1): Promise<void> {
@@ -58,21 +58,23 @@ export interface Seen {
   readonly headers: Record<string, string>;
   readonly body: unknown;
   readonly signal: AbortSignal;
+  readonly upgrade: string | undefined;
 }
 
-export type Handler = (request: Seen) => Response | Promise<Response>;
+export type Handler = (request: Seen) => FetchResponse | Promise<FetchResponse>;
 
 /** A client on a fake network: requests are kept, and answered by the handler. An aborted request rejects, as fetch does. */
 export function fakeNetwork(handler: Handler, options: Partial<ClientOptions> = {}) {
   const seen: Seen[] = [];
   const clock = new FakeClock();
-  const fetch = async (url: string, init: FetchInit): Promise<Response> => {
+  const fetch = async (url: string, init: FetchInit): Promise<FetchResponse> => {
     const request: Seen = {
       url,
       method: init.method,
       headers: init.headers,
       body: init.body === undefined ? undefined : JSON.parse(init.body),
       signal: init.signal,
+      upgrade: init.upgrade,
     };
     seen.push(request);
     return Promise.race([
@@ -124,6 +126,14 @@ export class FakeStream {
       this.closed = true;
     });
     this.response = new Response(body, { headers: { 'content-type': type } });
+  }
+
+  /** The same as a stream that goes both ways; what the client writes is kept. */
+  twoWay(applied = 'signs-of-life=20, heartbeat=15'): FetchResponse & { readonly written: readonly string[] } {
+    const written: string[] = [];
+    const headers = new Headers({ ...Object.fromEntries(this.response.headers), 'preference-applied': applied });
+    const { body } = this.response;
+    return { status: 101, headers, json: () => Promise.resolve(), body, written, write: (text) => written.push(text) };
   }
 
   /** Text or raw bytes, as they are. */

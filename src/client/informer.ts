@@ -8,6 +8,7 @@ import { RingfenceError } from './error.ts';
 import type { CallOptions, Client } from './http.ts';
 import { Listeners, type Unsubscribe } from './listeners.ts';
 import { initialState, type ConnectionState } from './state.ts';
+import type { SignOptions } from './signs.ts';
 import { BatchStream } from './watch.ts';
 
 export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentity = Watched> {
@@ -24,6 +25,8 @@ export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentit
   readonly giveUp?: (error: RingfenceError) => boolean;
   /** Told that somebody waits for what is made of everything up to this revision; the copy reflects it by then. */
   readonly onReport?: (revision: number) => void;
+  /** Shows the server that this device is there. */
+  readonly signs?: Omit<SignOptions, 'upgrade'>;
   /** Told when a handler throws; unless given, it is thrown where nobody can overlook it. */
   readonly onFault?: (fault: unknown) => void;
 }
@@ -105,6 +108,15 @@ interface End {
 const healsByWaiting = (error: RingfenceError): boolean => error.retryable || error.code === 'revision_gone';
 const isRefusalOfView = (error: RingfenceError | undefined): boolean =>
   error?.errors.some(({ pointer, code }) => code === 'unknown_field' && /^\/\d+\/view$/.test(pointer)) === true;
+/** Milliseconds between two attempts where nothing answers: the network may be back any moment, and asking loads nobody. */
+const longestUnanswered = 5_000;
+const isUnanswered = ({ code, cause }: RingfenceError): boolean =>
+  code === 'silent' ||
+  code === 'timed_out' ||
+  (code === 'unreachable' && !(cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED'));
+/** Something between us and the server answered, for the server's own answers have an id. */
+const isAnsweredOnTheWay = (error: RingfenceError | undefined): boolean =>
+  error?.status !== undefined && error.requestId === undefined;
 const isGarbled = (error: RingfenceError | undefined): boolean =>
   error?.code === 'bad_answer' || error?.code === 'document_too_large';
 
@@ -123,6 +135,8 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   #relistPending = false;
   /** The server is of a version that knows no view of devices. */
   #knowsNoView = false;
+  /** Whether the next stream asks to go both ways. */
+  #upgrade = true;
 
   constructor(options: StreamInformerOptions<K, R>) {
     const onFault = options.onFault ?? throwAloud;
@@ -231,16 +245,19 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
         this.#enter({ lastError: { error, at: client.transport.clock.now() } });
         if (giveUp(error)) throw error;
       }
+      // Something on the way may refuse what it does not know: every other attempt does without.
+      this.#upgrade = !this.#upgrade || !isAnsweredOnTheWay(error);
       if (end.settled || (end.progressed && !isGarbled(error))) backoff.reset();
       if (error === undefined && end.settled) continue;
       if (error?.code === 'revision_gone' && this.#startAfresh()) continue;
-      await this.#wait(backoff.next(error?.retryAfter), backoff.failures, signal);
+      const most = error !== undefined && isUnanswered(error) ? longestUnanswered : undefined;
+      await this.#wait(backoff.next(error?.retryAfter, most), backoff.failures, signal);
     }
   }
 
   /** One stream from its opening to its end. */
   async #follow(signal: AbortSignal): Promise<End> {
-    const { client, organization, silence, onReport } = this.#options;
+    const { client, organization, silence, onReport, signs } = this.#options;
     const { clock } = client.transport;
     const tails = new Set<K>();
     let heardAt: number | undefined;
@@ -255,6 +272,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       const options = {
         signal: stream.signal,
         ...(silence !== undefined && { silence }),
+        ...(signs && { signs: { ...signs, upgrade: this.#upgrade } }),
         ...(onReport && { onReport: (revision: number) => this.#reportAsked(revision, tails, onReport) }),
       };
       documents = new BatchStream<K, R>(client, organization, this.#items(), options);

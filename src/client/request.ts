@@ -12,6 +12,8 @@ export interface FetchInit {
   readonly redirect: 'manual';
   readonly signal: AbortSignal;
   readonly body?: string;
+  /** A protocol that the connection may become. A platform that cannot do that ignores it. */
+  readonly upgrade?: string;
 }
 /** Bytes as they come, for one reader. The platform's own `ReadableStream` is one. */
 export interface ByteStream {
@@ -28,6 +30,8 @@ export interface FetchResponse {
   readonly headers: { get(name: string): string | null };
   json(): Promise<unknown>;
   readonly body: ByteStream | null;
+  /** Sends bytes to the server, once the connection has become another protocol (status 101). */
+  readonly write?: (text: string) => void;
 }
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
 
@@ -52,6 +56,8 @@ export interface Exchange {
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly accept: string;
+  /** A protocol that the connection may become. */
+  readonly upgrade?: string | undefined;
 }
 
 const text = (value: unknown): string | undefined =>
@@ -83,6 +89,7 @@ export async function send(transport: Transport, exchange: Exchange, signal: Abo
     redirect: 'manual',
     signal,
     ...(exchange.body === undefined ? {} : { body: JSON.stringify(exchange.body) }),
+    ...(exchange.upgrade === undefined ? {} : { upgrade: exchange.upgrade }),
   };
   let response: FetchResponse;
   try {
@@ -91,7 +98,8 @@ export async function send(transport: Transport, exchange: Exchange, signal: Abo
     signal.throwIfAborted();
     throw new RingfenceError({ code: 'unreachable', message: `${transport.url}: ${reasonOf(cause)}`, cause });
   }
-  if (response.status >= 200 && response.status < 300) return response;
+  const isUpgraded = response.status === 101 && exchange.upgrade !== undefined;
+  if (isUpgraded || (response.status >= 200 && response.status < 300)) return response;
   throw await failureOf(transport, response, signal);
 }
 

@@ -1,17 +1,36 @@
 /** Owns one watch stream: opened, read, watched over, ended. It never reconnects; the informer does. */
 import { limits } from '../api/limits.ts';
-import { reportPreference, type WatchKind } from '../api/kinds.ts';
+import {
+  endLine,
+  heartbeatPreference,
+  reportPreference,
+  signsPreference,
+  watchProtocol,
+  type WatchKind,
+} from '../api/kinds.ts';
 import { pathFor, paths } from '../api/paths.ts';
 import type { Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
 import { documentReader, type DocumentReader, type WatchEvent } from './document.ts';
 import { RingfenceError } from './error.ts';
 import type { Client } from './http.ts';
 import { LineReader } from './lines.ts';
-import { badAnswer, reasonOf, send, type ByteReader, type ByteStream, type Transport } from './request.ts';
+import {
+  badAnswer,
+  reasonOf,
+  send,
+  type ByteReader,
+  type ByteStream,
+  type FetchResponse,
+  type Transport,
+} from './request.ts';
+import { SignsOfLife, type SignOptions } from './signs.ts';
 
 export interface WatchOptions {
   readonly signal?: AbortSignal;
-  /** Milliseconds without a byte after which the stream counts as dead; 40 seconds unless given. The server sends a heartbeat after 15. */
+  /**
+   * Milliseconds without a byte after which the stream counts as dead. Unless given: 40 seconds, or a third more than the interval of
+   * heartbeats that the server tells with `signs`.
+   */
   readonly silence?: number;
   /** Bytes that one document may be long; 16 MiB unless given. */
   readonly longestDocument?: number;
@@ -20,12 +39,16 @@ export interface WatchOptions {
    * the documents that came before the line; a server of an earlier version sends none.
    */
   readonly onReport?: (revision: number) => void;
+  /** Shows the server that this device is there, as often as the server asks for it. */
+  readonly signs?: SignOptions;
 }
 
 type Item<K extends WatchKind> = WatchItem & { readonly kind: K };
 type FullItem<K extends WatchKind> = Item<K> & { readonly view?: 'full' };
 
 const defaultSilence = 40_000;
+/** A stream that is silent for less is not dead, whatever its heartbeats. */
+const shortestSilence = 5_000;
 const defaultLongest = limits.document;
 
 /**
@@ -72,6 +95,11 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   readonly #lines: LineReader;
   readonly #read: DocumentReader;
   #reader: ByteReader | undefined;
+  #silence: number;
+  #signs: SignsOfLife | undefined;
+  /** Whether the stream goes both ways, and whether its last line has come. */
+  #isTwoWay = false;
+  #hasEnded = false;
   /** Asked by a line; told once the documents before it were taken. */
   #asked: number | undefined;
   /** Ends the wait that is under way. */
@@ -83,6 +111,7 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
     this.#organization = organization;
     this.#items = items;
     this.#options = options;
+    this.#silence = options.silence ?? defaultSilence;
     this.#lines = new LineReader({ longest: longestDocument });
     this.#read = documentReader(organization, items);
     // One listener for the stream: whatever waits on a long-lived promise is never let go.
@@ -95,22 +124,25 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   async next(): Promise<readonly WatchEvent<K, R>[] | undefined> {
     try {
       if (this.#asked !== undefined) this.#tellAsked(this.#asked);
-      const reader = (this.#reader ??= (await this.#patient(() => this.#open())).getReader());
+      const reader = (this.#reader ??= await this.#patient(() => this.#open()));
       const { done, value: chunk } = await this.#patient(() => reader.read());
       if (!done && chunk !== undefined) return this.#documents(chunk);
-      if (this.#lines.pending === 0) return undefined;
-      throw new RingfenceError({ code: 'cut_off', message: 'the stream ended in the middle of a document' });
+      if (this.#lines.pending > 0) throw cutOff('the stream ended in the middle of a document');
+      // The end of a connection alone may be that of a server that died.
+      if (this.#isTwoWay && !this.#hasEnded) throw cutOff('the stream ended without its last line');
+      return undefined;
     } catch (error) {
       // Whatever the platform makes of an abort, the reason given for it is what the caller gets.
       this.#own.signal.throwIfAborted();
       if (error instanceof RingfenceError) throw error;
-      throw new RingfenceError({ code: 'cut_off', message: `the stream broke off: ${reasonOf(error)}`, cause: error });
+      throw cutOff(`the stream broke off: ${reasonOf(error)}`, error);
     }
   }
 
   /** Closes the connection. */
   close(): void {
     this.#options.signal?.removeEventListener('abort', this.#onAbort);
+    this.#signs?.stop();
     this.#own.abort();
   }
 
@@ -121,9 +153,27 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
     this.#options.onReport?.(revision);
   }
 
-  #open(): Promise<ByteStream> {
-    const asked = this.#options.onReport !== undefined;
-    return open(this.#client.transport, this.#organization, this.#items, { signal: this.#own.signal, asked });
+  async #open(): Promise<ByteReader> {
+    const { signs, onReport, silence } = this.#options;
+    const { transport } = this.#client;
+    const prefer = [...(onReport ? [reportPreference] : []), ...(signs ? [signsPreference] : [])];
+    const upgrade = signs?.upgrade === false ? undefined : signs && watchProtocol;
+    const asking = { signal: this.#own.signal, prefer, upgrade };
+    const { body, headers, write } = await open(transport, this.#organization, this.#items, asking);
+    this.#isTwoWay = write !== undefined;
+    const applied = appliedPreferences(headers.get('preference-applied'));
+    const [every, heartbeat] = [applied.get(signsPreference), applied.get(heartbeatPreference)];
+    if (heartbeat !== undefined) this.#silence = silence ?? Math.max((heartbeat * 5) / 3, shortestSilence);
+    if (signs !== undefined && every !== undefined) {
+      this.#signs = new SignsOfLife({
+        every,
+        write: write && (() => write('\n')),
+        request: signs.request,
+        transport,
+        onDead: (why) => this.#own.abort(why),
+      });
+    }
+    return body.getReader();
   }
 
   #documents(chunk: Uint8Array): readonly WatchEvent<K, R>[] {
@@ -131,6 +181,10 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
     const takesReports = this.#options.onReport !== undefined;
     for (const line of this.#lines.push(chunk)) {
       if (isBlank(line)) continue;
+      if (this.#isTwoWay && line === endLine) {
+        this.#hasEnded = true;
+        continue;
+      }
       const revision = takesReports ? askedRevision(line) : undefined;
       if (revision === undefined) batch.push(this.#read(line));
       else this.#asked = revision;
@@ -141,7 +195,7 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   /** Waits for one thing at a time, but no longer than the stream lives, and ends the stream if nothing has come for that long. */
   #patient<T>(work: () => Promise<T>): Promise<T> {
     this.#own.signal.throwIfAborted();
-    const { silence = defaultSilence } = this.#options;
+    const silence = this.#silence;
     const cancel = this.#client.transport.clock.after(silence, () => this.#own.abort(tooSilent(silence)));
     return new Promise((resolve, reject) => {
       const fail = (reason: unknown): void => {
@@ -158,6 +212,9 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
     });
   }
 }
+
+const cutOff = (message: string, cause?: unknown): RingfenceError =>
+  new RingfenceError({ code: 'cut_off', message, cause });
 
 const tooSilent = (silence: number): RingfenceError =>
   new RingfenceError({ code: 'silent', message: `nothing came for ${silence / 1_000} s, not even a heartbeat` });
@@ -176,8 +233,9 @@ async function open(
   transport: Transport,
   organization: string,
   items: readonly WatchItem[],
-  { signal, asked }: { readonly signal: AbortSignal; readonly asked: boolean },
-): Promise<ByteStream> {
+  asking: { readonly signal: AbortSignal; readonly prefer: readonly string[]; readonly upgrade: string | undefined },
+): Promise<FetchResponse & { readonly body: ByteStream }> {
+  const { signal, prefer, upgrade } = asking;
   const response = await send(
     transport,
     {
@@ -185,7 +243,8 @@ async function open(
       path: pathFor('watchEvents', { org_id: organization }),
       body: items,
       accept: 'application/json',
-      ...(asked && { headers: { prefer: reportPreference } }),
+      ...(prefer.length > 0 && { headers: { prefer: prefer.join(', ') } }),
+      upgrade,
     },
     signal,
   );
@@ -193,5 +252,11 @@ async function open(
   if (!type.startsWith('application/json') || response.body === null) {
     throw badAnswer(`a stream was expected, ${type === '' ? 'nothing' : type} came`, response.status);
   }
-  return response.body;
+  return response as FetchResponse & { readonly body: ByteStream };
+}
+
+/** The seconds that a server tells for each preference that it applies, as milliseconds. */
+function appliedPreferences(header: string | null): ReadonlyMap<string, number> {
+  const found = [...(header ?? '').matchAll(/([a-z-]{1,32})=(\d{1,5}(?:\.\d{1,3})?)(?=\s*(?:,|$))/g)];
+  return new Map(found.map(([, name = '', seconds]) => [name, Number(seconds) * 1_000]));
 }

@@ -37,7 +37,7 @@ import { LocalStreamPlaces, SharedStreamPlaces, type StreamCounter, type StreamL
 import { processSlices } from './time-slices.ts';
 import { startWatch, type WatchService } from './watch/service.ts';
 import { startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
-import type { WatchSettings } from './watch/settings.ts';
+import { defaultWatchSettings, watchSettingsOf, type WatchSettings } from './watch/settings.ts';
 
 /** Where the server takes its time, randomness and log from. */
 export interface Surroundings {
@@ -276,7 +276,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
     const health = new Health(databaseChecks(store));
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
-    const devices = keepPresence(store.presence, onWarning);
+    const watchSettings = { ...defaultWatchSettings, ...watchSettingsOf(config), ...around.watch };
+    const devices = keepPresence(store.presence, watchSettings, onWarning);
     undo.push(() => devices.close());
     const slices = processSlices();
     const convergence = startConvergence({ store, monotonic: () => performance.now(), slices });
@@ -291,12 +292,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     undo.push(endSampler);
     const watch = startWatch({
       source: store.log,
-      settings: {
-        heartbeatMs: config.streamHeartbeat * 1000,
-        maxAgeMs: config.streamMaxAge * 1000,
-        stuckMs: config.streamStuck * 1000,
-        ...around.watch,
-      },
+      settings: watchSettings,
       clock,
       places,
       devices: devices.streams,
@@ -357,6 +353,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       bodyMemory: bodyMemoryLimitsOf(config),
       answerTimeoutMs: config.answerTimeout * 1000,
       stream: streamHandler({ hub: watch.hub, clock }),
+      onDeviceHeard: (device, isReport) => watch.hub.heard(device, isReport),
     });
     undo.push(() => closeApp({ app, health, watch, convergence }, config.shutdownTimeout * 1000));
     if (tls !== undefined) {

@@ -1,88 +1,45 @@
 /** Runs the nginx set-up of `docs/tls-and-proxies.md` in a real nginx: streams pass as they come, and addresses cannot be forged. */
-import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { freePort } from '../lib/free-port.ts';
 import { first } from '../lib/certificates.ts';
 import type { Json } from '../lib/http.ts';
-import { mortal } from '../lib/mortal.ts';
+import { startNginx, type TestNginx } from '../lib/nginx.ts';
 import { startProvider, webClient, type TestProvider } from '../lib/provider.ts';
 import { newPlace, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
 
 let provider: TestProvider;
 let postgres: TestPostgres;
 let server: TestServer;
-let nginx: ChildProcess;
-let folder: string;
+let nginx: TestNginx;
 let proxy: string;
 // Another address of this machine than the proxy's, as clients have.
 const agent = new Agent({ localAddress: '127.0.0.2', ca: [first.cert], keepAlive: true });
 
-/** The block that people copy, with the places of this test in it. */
-async function configuration(port: number, target: string): Promise<string> {
-  const page = await readFile(new URL('../../docs/tls-and-proxies.md', import.meta.url), 'utf8');
-  const block = /```nginx\n([\s\S]*?)```/.exec(page)?.[1] ?? expect.fail('the page has no set-up of nginx');
-  const placed = block
-    .replace('listen 443 ssl;', `listen 127.0.0.1:${port} ssl;`)
-    .replace('/etc/nginx/ringfence.crt', join(folder, 'tls.crt'))
-    .replace('/etc/nginx/ringfence.key', join(folder, 'tls.key'))
-    .replace('http://127.0.0.1:8080', target);
-  expect(placed.split(folder)).toHaveLength(3);
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-    (name) => `${name}_temp_path ${join(folder, name)};`,
-  );
-  return `daemon off; master_process off; pid ${join(folder, 'pid')}; error_log stderr warn;
-events {}
-http { access_log off; ${temporary.join(' ')}
-${placed} }
-`;
-}
-
 beforeAll(async () => {
   [provider, postgres] = await Promise.all([startProvider(), startPostgres()]);
-  folder = await mkdtemp(join(tmpdir(), 'ringfence-nginx-'));
+  // The server is told its public address, which the proxy has only when it knows the server's.
   const port = await freePort();
-  proxy = `https://127.0.0.1:${port}`;
+  nginx = await startNginx('documented', `http://127.0.0.1:${port}`, first);
+  proxy = nginx.url;
   server = await startTestServer(postgres, {
+    listen: { host: '127.0.0.1', port },
     trustedProxy: ['127.0.0.1'],
     publicUrl: proxy,
     oidcIssuer: [provider.issuer],
     oidcClientId: webClient.id,
     watch: { heartbeatMs: 300 },
   });
-  await writeFile(join(folder, 'tls.crt'), first.cert);
-  await writeFile(join(folder, 'tls.key'), first.key);
-  await writeFile(join(folder, 'nginx.conf'), await configuration(port, server.url));
-  nginx = spawn(...mortal('/usr/sbin/nginx', ['-e', 'stderr', '-p', folder, '-c', join(folder, 'nginx.conf')]), {
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
-  for (let tries = 0; tries < 1_200; tries += 1) {
-    const status = await ask('GET', '/healthz').then(
-      ({ statusCode }) => statusCode,
-      () => undefined,
-    );
-    if (status === 200) return;
-    await sleep(50);
-  }
-  throw new Error('nginx does not answer');
 });
 afterAll(async () => {
   agent.destroy();
-  if (nginx?.exitCode === null) {
-    nginx.kill('SIGQUIT');
-    setTimeout(() => nginx.kill('SIGKILL'), 5_000).unref();
-    await once(nginx, 'exit');
-  }
+  await nginx?.close();
   await server?.close();
   await postgres?.stop();
   await provider?.stop();
-  await rm(folder, { recursive: true, force: true });
 });
 
 async function ask(

@@ -1,4 +1,4 @@
-/** Owns two self-signed certificates with their keys, for servers on this machine in tests; they protect nothing. */
+/** Owns self-signed certificates with their keys, for servers on this machine in tests; they protect nothing. */
 
 export interface Pair {
   readonly cert: string;
@@ -45,6 +45,28 @@ D0Ls8oIRZ45S4CMS7Nk4D3eW/HNXre0B
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg4PwkSkAFoOJorOOI
 /rGceQn87XdEMgOZ6h46wjFIQlShRANCAAQ0CwSKGW6Hv63LnnC/i5J7wrAOiUCb
 X2Z+ij44A5XmSQt2/dU+adWwIzW4+tAEyKejelgznYKBSkynyV9jiXDB
+-----END PRIVATE KEY-----
+`,
+};
+
+/** Its subject is CN=uplink, and it holds for 10.77.0.1: a server that devices in namespaces reach. */
+export const uplink: Pair = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBkDCCATagAwIBAgIUUwctX5EaddBarTS/LEJ0uywjfikwCgYIKoZIzj0EAwIw
+ETEPMA0GA1UEAwwGdXBsaW5rMCAXDTI2MTExNzIzMTAzNFoYDzIxMjYxMDI0MjMx
+MDM0WjARMQ8wDQYDVQQDDAZ1cGxpbmswWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AARLUXLEJAPd2CZ/Nnm+mGmL4qH+cJ2xCLtCtmeaFrBWsesLRPJrMNQX8Dlyg+c5
+ztm56WXuhA/UjFavYmQNNryDo2owaDAdBgNVHQ4EFgQUabYcWAPnJ6vZGDx9YEH5
+ndZZmEQwHwYDVR0jBBgwFoAUabYcWAPnJ6vZGDx9YEH5ndZZmEQwDwYDVR0TAQH/
+BAUwAwEB/zAVBgNVHREEDjAMhwQKTQABhwR/AAABMAoGCCqGSM49BAMCA0gAMEUC
+IQDY9vDuVJ0r9XemcuplfevCJW5vIU6YEt/NG5yVXloyTAIgNPcgOX4rCJkcDVtk
+BCRXIUEhNZ4df+4mV+44WZUhj+4=
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQggPITu4pCqsBypTGx
+RfU51H3FWFCaEofBwXUgeN9d8MmhRANCAARLUXLEJAPd2CZ/Nnm+mGmL4qH+cJ2x
+CLtCtmeaFrBWsesLRPJrMNQX8Dlyg+c5ztm56WXuhA/UjFavYmQNNryD
 -----END PRIVATE KEY-----
 `,
 };

@@ -3,10 +3,10 @@ import type { Rooms } from './layers.ts';
 
 export const enforcementRooms: Rooms = {
   'server/presence': {
-    may: ['server/store/contract', 'policy'],
+    may: ['server/store/contract', 'server/watch', 'policy'],
     npm: [],
     node: true,
-    why: 'which devices hold a stream of this process; it opens none itself',
+    why: 'which devices hold a stream of this process; the streams report to it',
   },
   'server/convergence': {
     may: ['server/store/contract', 'server', 'api', 'policy'],

@@ -69,6 +69,8 @@ export class InformerSource implements PolicySource {
         options.onAwaited?.(revision);
         this.#publish();
       },
+      // The smallest request that this device's token may make.
+      signs: { request: (signal) => client.devices.get(organization, options.device, { signal }) },
       onFault: options.onFault,
     });
     this.#informer.onChange((changes) => {

@@ -85,7 +85,9 @@ export const ExplainedSide = Type.Object(
       }),
     ),
     in_force: InForceWord,
-    online: Type.Boolean({ description: 'It holds a stream, or did within the last 20 seconds.' }),
+    online: Type.Boolean({
+      description: 'It holds a stream, or did within the last 20 seconds, and has shown a sign of life recently.',
+    }),
     last_seen_at: Type.Optional(Timestamp),
   },
   { ...strict, $id: 'ExplainedSide', title: 'ExplainedSide' },

@@ -33,8 +33,11 @@ const later = (a: string | undefined, b: string | undefined): string | undefined
   a === undefined || (b !== undefined && b > a) ? b : a;
 
 /** Undefined: it never held a stream. */
-const isOnline = (receipt: Receipt | undefined, seen: Seen | undefined): boolean | undefined =>
-  seen?.online ?? (receipt === undefined ? undefined : false);
+function isOnline(receipt: Receipt | undefined, seen: Seen | undefined): boolean | undefined {
+  if (seen === undefined) return receipt === undefined ? undefined : false;
+  const { online, online_if_reported_after: after } = seen;
+  return online || (after !== undefined && receipt !== undefined && receipt.reported_at > after);
+}
 
 export class OrganizationState {
   readonly org: OrganizationId;
@@ -146,7 +149,7 @@ export class OrganizationState {
       device_id: id,
       hostname,
       in_force: verdict.in_force,
-      online: seen?.online ?? false,
+      online: online ?? false,
     };
     if (verdict.code !== undefined) standing.code = verdict.code;
     if (verdict.detail !== undefined) standing.detail = verdict.detail;

@@ -9,7 +9,7 @@ import { registerDocs } from './pages/docs.ts';
 import { commonHeaders } from './headers.ts';
 import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';
-import { Entrance } from './guard/entrance.ts';
+import { Entrance, type EntranceOptions } from './guard/entrance.ts';
 import { Lookups } from './guard/lookups.ts';
 import type { Metrics } from './observe/metrics.ts';
 import { RequestLimits, type RequestLimitOptions } from './guard/request-limits.ts';
@@ -39,6 +39,8 @@ export interface AppOptions {
   /** How long the database may take to answer a request. */
   readonly answerTimeoutMs: number;
   readonly stream: StreamHandler;
+  /** Called when a device has shown by a request that it is there. */
+  readonly onDeviceHeard: EntranceOptions['onDeviceHeard'];
   /** Speaks TLS with this certificate. */
   readonly tls?: Pair | undefined;
   /** Addresses and networks whose word on where a request came from is taken. */
@@ -150,6 +152,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     limits,
     audit: store.audit,
     answerTimeoutMs,
+    onDeviceHeard: options.onDeviceHeard,
     publicUrl: options.signIn.browser?.publicUrl,
   });
   registerOperations(app, { services, entrance, stream, log, metrics, answerTimeoutMs });

@@ -24,6 +24,13 @@ export const streamOptions = {
     fallback: '60',
     read: between(1, 86_400),
   },
+  streamSilent: {
+    flags: '--stream-silent <seconds>',
+    env: 'RINGFENCE_STREAM_SILENT',
+    help: 'how long a device may show no sign of life before it is offline',
+    fallback: '45',
+    read: between(2, 3600),
+  },
   maxStreams: {
     flags: '--max-streams <number>',
     env: 'RINGFENCE_MAX_STREAMS',

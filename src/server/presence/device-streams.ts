@@ -1,6 +1,8 @@
-/** Owns which devices hold a stream of this process, and the telling of it: one small write an interval, whatever the number of devices. */
+/** Owns which devices hold a stream of this process, when each was last heard, and the record of it: one small write an interval, whatever their number. */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { Presence, PresenceChange } from '../store/contract/presence.ts';
+import type { DevicePresence } from '../watch/hub.ts';
+import type { SignSource } from '../watch/signs.ts';
 
 export interface DeviceStreamsOptions {
   readonly presence: Pick<Presence, 'record'>;
@@ -8,24 +10,42 @@ export interface DeviceStreamsOptions {
   readonly process: string;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
+  /** A device that shows itself by requests is recorded at most this often. */
+  readonly requestGapMs: number;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
-/** How often comings and goings are looked at: they are told of that soon. */
+/** How often comings and goings are recorded. */
 export const lookMs = 1_000;
-/** How often a process says that it lives, where nothing else is to be told: well within the 20 seconds that a device stays online. */
-const sayMs = 5_000;
-/** Comings and goings in one write. */
+/** How often a process records that it lives, where nothing else is to be recorded: well within the 20 seconds that a device stays online. */
+const aliveMs = 5_000;
+/** Changes in one write. */
 const mostChanges = 5_000;
 
-export class DeviceStreams {
+/** What this process knows of a device. */
+interface Known {
+  /** Streams that the device holds here, and how many of them carry signs. */
+  streams: number;
+  twoWay: number;
+  silenceMs: number;
+  heardAt: number;
+  /** When its last stream here ended, unless because nothing was heard of it. */
+  leftAt?: number;
+  /** When it was last recorded as heard by a request. */
+  recordedAt: number;
+}
+
+export class DeviceStreams implements DevicePresence {
   readonly #o: DeviceStreamsOptions;
-  /** How many streams each device holds here. */
-  readonly #streams = new Map<DeviceId, number>();
-  /** Devices that came or left since the last word. */
+  /** Devices that hold a stream here, or are yet to be recorded. */
+  readonly #known = new Map<DeviceId, Known>();
+  /** Devices that hold a stream with signs here, by their last sign: the one that was silent for longest comes first. */
+  readonly #twoWay = new Map<DeviceId, Known>();
+  /** Devices of which something is to be recorded. */
   readonly #changed = new Set<DeviceId>();
-  #saidAt = Number.NEGATIVE_INFINITY;
-  #telling: Promise<void> | undefined;
+  #size = 0;
+  #recordedAt = Number.NEGATIVE_INFINITY;
+  #recording: Promise<void> | undefined;
 
   constructor(options: DeviceStreamsOptions) {
     this.#o = options;
@@ -33,60 +53,138 @@ export class DeviceStreams {
 
   /** How many devices hold a stream here. */
   get size(): number {
-    return this.#streams.size;
+    return this.#size;
   }
 
-  opened(device: DeviceId): void {
-    const count = this.#streams.get(device) ?? 0;
-    this.#streams.set(device, count + 1);
-    if (count === 0) this.#changed.add(device);
+  opened(device: DeviceId, signs: SignSource, silenceMs: number): void {
+    const known = this.#find(device);
+    known.streams += 1;
+    known.silenceMs = silenceMs;
+    known.heardAt = this.#o.monotonic();
+    delete known.leftAt;
+    if (known.streams === 1) this.#size += 1;
+    if (signs === 'stream') known.twoWay += 1;
+    if (known.twoWay > 0) this.#moveLast(device, known);
+    this.#changed.add(device);
   }
 
-  closed(device: DeviceId): void {
-    const count = this.#streams.get(device) ?? 0;
-    if (count > 1) this.#streams.set(device, count - 1);
-    else if (this.#streams.delete(device)) this.#changed.add(device);
+  heard(device: DeviceId, isReport: boolean): void {
+    const now = this.#o.monotonic();
+    const known = this.#known.get(device);
+    if (known !== undefined) known.heardAt = now;
+    if (known !== undefined && known.twoWay > 0) this.#moveLast(device, known);
+    else if (!isReport) this.#heardByRequest(device, known ?? this.#find(device), now);
   }
 
-  /** Tells what is due. To be called every `lookMs`; never fails, what could not be told is told the next time. */
+  closed(device: DeviceId, signs: SignSource, silent: boolean): void {
+    const known = this.#known.get(device);
+    if (known === undefined || known.streams === 0) return;
+    known.streams -= 1;
+    if (signs === 'stream') known.twoWay -= 1;
+    if (known.twoWay === 0) this.#twoWay.delete(device);
+    if (known.streams === 0) {
+      this.#size -= 1;
+      if (!silent) known.leftAt = this.#o.monotonic();
+    }
+    this.#changed.add(device);
+  }
+
+  /** Records what is due. To be called every `lookMs`; never fails, what could not be recorded is recorded the next time. */
   look(): Promise<void> {
-    this.#telling ??= this.#tell().finally(() => (this.#telling = undefined));
-    return this.#telling;
+    this.#recording ??= this.#recordDue().finally(() => (this.#recording = undefined));
+    return this.#recording;
   }
 
-  /** Tells everything, at the end of the process. */
+  /** Records everything, at the end of the process. */
   async close(): Promise<void> {
-    await this.#telling;
+    await this.#recording;
     await this.look();
   }
 
-  async #tell(): Promise<void> {
-    const due = this.#streams.size > 0 && this.#o.monotonic() - this.#saidAt >= sayMs;
-    if (this.#changed.size === 0 && !due) return;
+  #find(device: DeviceId): Known {
+    let known = this.#known.get(device);
+    if (known === undefined) {
+      known = {
+        streams: 0,
+        twoWay: 0,
+        silenceMs: 0,
+        heardAt: this.#o.monotonic(),
+        recordedAt: Number.NEGATIVE_INFINITY,
+      };
+      this.#known.set(device, known);
+    }
+    return known;
+  }
+
+  #moveLast(device: DeviceId, known: Known): void {
+    this.#twoWay.delete(device);
+    this.#twoWay.set(device, known);
+  }
+
+  #heardByRequest(device: DeviceId, known: Known, now: number): void {
+    if (now - known.recordedAt < this.#o.requestGapMs) return;
+    known.recordedAt = now;
+    this.#changed.add(device);
+  }
+
+  async #recordDue(): Promise<void> {
+    const due = this.#size > 0 && this.#o.monotonic() - this.#recordedAt >= aliveMs;
+    if (this.#changed.size === 0 && !due) {
+      this.#forget();
+      return;
+    }
     try {
-      do await this.#say();
+      do await this.#record();
       while (this.#changed.size > 0);
+      this.#forget();
     } catch (cause) {
       this.#o.onWarning('which devices are connected was not recorded', cause);
     }
   }
 
-  async #say(): Promise<void> {
+  async #record(): Promise<void> {
     const devices = [...this.#changed].slice(0, mostChanges);
     for (const device of devices) this.#changed.delete(device);
-    const changes = devices.map((device_id): PresenceChange => ({
-      device_id,
-      connected: this.#streams.has(device_id),
-    }));
-    const isFirst = this.#saidAt === Number.NEGATIVE_INFINITY;
+    const now = this.#o.monotonic();
+    const changes = devices.flatMap((device) => this.#changeOf(device, now));
+    const isFirst = this.#recordedAt === Number.NEGATIVE_INFINITY;
     try {
-      const unknown = await this.#o.presence.record(this.#o.process, changes);
-      this.#saidAt = this.#o.monotonic();
-      // Given up by the others after a long silence: what they have forgotten is told again.
-      if (unknown && !isFirst) for (const device of this.#streams.keys()) this.#changed.add(device);
+      const unknown = await this.#o.presence.record(this.#o.process, this.#heardAgo(now), changes);
+      this.#recordedAt = this.#o.monotonic();
+      // Given up by the others after a long silence: what they have forgotten is recorded again.
+      if (unknown && !isFirst)
+        for (const [device, { streams }] of this.#known) if (streams > 0) this.#changed.add(device);
     } catch (cause) {
       for (const device of devices) this.#changed.add(device);
       throw cause;
+    }
+  }
+
+  #changeOf(device_id: DeviceId, now: number): readonly PresenceChange[] {
+    const known = this.#known.get(device_id);
+    if (known === undefined) return [];
+    const { streams, twoWay, silenceMs, heardAt, leftAt } = known;
+    const left = leftAt === undefined ? {} : { leftAgoMs: now - leftAt };
+    const change = { device_id, connected: streams > 0, twoWay: twoWay > 0, silenceMs, heardAgoMs: now - heardAt };
+    return [{ ...change, ...left }];
+  }
+
+  /**
+   * Since when every device with signs was heard. Undefined while one of them is yet to be recorded as gone: until then nothing may be said of all.
+   */
+  #heardAgo(now: number): number | undefined {
+    if (this.#changed.size > 0) return undefined;
+    for (const { heardAt } of this.#twoWay.values()) return now - heardAt;
+    return 0;
+  }
+
+  /** Lets go of devices that hold no stream here, once all of them are recorded. */
+  #forget(): void {
+    if (this.#known.size === this.#size) return;
+    const now = this.#o.monotonic();
+    for (const [device, { streams, recordedAt }] of this.#known) {
+      if (streams === 0 && !this.#changed.has(device) && now - recordedAt >= this.#o.requestGapMs)
+        this.#known.delete(device);
     }
   }
 }

@@ -1,13 +1,21 @@
 /** Owns the presence of this process in real time: tells the others which devices hold a stream here, for as long as it serves. */
 import { randomUUID } from 'node:crypto';
 import type { Presence } from '../store/contract/presence.ts';
+import type { WatchSettings } from '../watch/settings.ts';
+import { signEveryMs } from '../watch/signs.ts';
 import { DeviceStreams, lookMs } from './device-streams.ts';
 
-export function keepPresence(presence: Presence, onWarning: (message: string, cause: unknown) => void) {
+export function keepPresence(
+  presence: Presence,
+  { silentMs }: Pick<WatchSettings, 'silentMs'>,
+  onWarning: (message: string, cause: unknown) => void,
+) {
   const streams = new DeviceStreams({
     presence,
     process: randomUUID(),
     monotonic: () => performance.now(),
+    // Twice for each sign that a device shows.
+    requestGapMs: signEveryMs({ silentMs }) / 2,
     onWarning,
   });
   const looking = setInterval(() => void streams.look(), lookMs).unref();

@@ -30,6 +30,7 @@ export interface ChannelOptions {
   /** Asks to be run. */
   readonly schedule: (channel: Channel) => void;
   readonly onWarning: (message: string, cause: unknown) => void;
+  readonly onSign: (stream: Stream) => void;
   readonly onClosed: (stream: Stream) => void;
 }
 
@@ -216,6 +217,29 @@ export class Channel implements View, StreamOwner, Task {
     for (const stream of waiting) {
       if (kept) this.#move(stream, 'loaded');
       else if (stream.state === 'reading') this.end(stream, 'revision_gone');
+    }
+  }
+
+  now(): number {
+    return this.#o.now();
+  }
+
+  onSign(stream: Stream): void {
+    this.heard(stream);
+    this.#o.onSign(stream);
+  }
+
+  /** The reader of this stream has shown a sign of life, here or elsewhere. */
+  heard(stream: Stream): void {
+    stream.heardAt = this.#o.now();
+    this.#live.heard(stream);
+  }
+
+  /** Moves every sign of life by this time. */
+  excuse(ms: number): void {
+    for (const stream of this.streams) {
+      stream.heardAt += ms;
+      this.#live.heard(stream);
     }
   }
 

@@ -1,11 +1,12 @@
 /** Owns a hub in a test: a model database under it, a clock that is set by hand, connections in memory. */
 import { afterEach } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
-import type { TokenId, UserId } from '../../policy/ids.ts';
+import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StreamPlaces } from '../stream-places.ts';
-import { Hub, type Refusal } from './hub.ts';
+import { Hub, type DevicePresence, type Refusal } from './hub.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 import type { WatchSettings } from './settings.ts';
+import type { SignSource } from './signs.ts';
 import { FakeSink } from './sink.fixture.ts';
 
 /** Lets the event loop turn so often. */
@@ -24,6 +25,7 @@ export class TestHub {
       readonly settings?: Partial<WatchSettings>;
       readonly db?: ModelDatabase;
       readonly places?: StreamPlaces;
+      readonly devices?: DevicePresence;
     } = {},
   ) {
     this.db = options.db ?? new ModelDatabase();
@@ -33,6 +35,7 @@ export class TestHub {
       clock: { now: () => this.now },
       random: () => 0.5,
       places: options.places,
+      devices: options.devices,
       defer: (run) => setImmediate(run),
       later: (run) => setImmediate(run),
       onWarning: (message) => this.warnings.push(message),
@@ -49,6 +52,8 @@ export class TestHub {
       chunked?: boolean;
       bare?: boolean;
       takesPrompts?: boolean;
+      device?: DeviceId;
+      signs?: SignSource;
     } = {},
   ): Promise<FakeSink | Refusal> {
     const sink = new FakeSink({ bare: options.bare ?? false });
@@ -60,6 +65,7 @@ export class TestHub {
         user,
         reader: options.kind === 'device' ? undefined : user,
         kind: options.kind ?? 'user',
+        device: options.device,
         credential: options.token ?? `of ${user}`,
         token: options.token,
         expiresAt: options.expiresAt,
@@ -67,6 +73,7 @@ export class TestHub {
       admittedAt: this.now,
       chunked: options.chunked ?? true,
       takesPrompts: options.takesPrompts,
+      signs: options.signs,
       accept: () => sink,
     });
     return refusal ?? sink;

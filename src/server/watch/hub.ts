@@ -13,6 +13,7 @@ import { Rights, type EndedRights } from './rights.ts';
 import type { Pool } from './segment.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
+import { silenceOf, type SignSource } from './signs.ts';
 import { WatchStats } from './stats.ts';
 import { StreamIndex } from './stream-index.ts';
 import { Stream, type Holder, type Sink } from './stream.ts';
@@ -31,9 +32,19 @@ export interface HubOptions {
   readonly later: (run: () => void, ms: number) => void;
   /** Where streams are counted; by default here, up to the default limits. */
   readonly places?: StreamPlaces | undefined;
-  /** Told of the streams of devices. */
-  readonly devices?: { opened(device: DeviceId): void; closed(device: DeviceId): void } | undefined;
+  /** Told of the streams of devices, and of their signs of life. */
+  readonly devices?: DevicePresence | undefined;
   readonly onWarning: (message: string, cause: unknown) => void;
+}
+
+/** What keeps the presence of devices. */
+export interface DevicePresence {
+  /** A device has opened a stream; it counts as gone after this long without a sign. */
+  opened(device: DeviceId, signs: SignSource, silenceMs: number): void;
+  /** A device has shown a sign of life. `isReport`: its status tells so as well, which is kept elsewhere. */
+  heard(device: DeviceId, isReport: boolean): void;
+  /** A stream of a device has ended; `silent`: because nothing was heard of it. */
+  closed(device: DeviceId, signs: SignSource, silent: boolean): void;
 }
 
 export interface Opening {
@@ -44,6 +55,8 @@ export interface Opening {
   readonly admittedAt: number;
   /** Whether the reader understands being asked for its word. */
   readonly takesPrompts?: boolean | undefined;
+  /** How its reader shows signs of life; promises none unless given. */
+  readonly signs?: SignSource | undefined;
   /** False for a client that speaks HTTP/1.0. */
   readonly chunked: boolean;
   /** The response's head. */
@@ -65,6 +78,8 @@ export type Refusal =
   | 'credential_streams'
   | 'organization_streams';
 
+/** Sweeps come twice a second. A process that makes none for this long did not run. */
+const stalledMs = 5_000;
 /** How long a connection may take to take its end before it is closed without. */
 const endingMs = 5_000;
 
@@ -86,6 +101,7 @@ export class Hub {
   #draining = false;
   #polling = false;
   #sweeping: Iterator<readonly [Channel, Stream]> | undefined;
+  #sweptAt: number | undefined;
   #drained: (() => void) | undefined;
 
   constructor(options: HubOptions) {
@@ -156,7 +172,7 @@ export class Hub {
   }
 
   #attach(channel: Channel, opening: Opening, place: StreamPlace): void {
-    const { items, holder, chunked, preface, accept, takesPrompts } = opening;
+    const { items, holder, chunked, preface, accept, takesPrompts, signs = 'unpromised' } = opening;
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
     const sink = accept();
@@ -172,6 +188,8 @@ export class Hub {
       },
       holder,
       takesPrompts,
+      signs,
+      silenceMs: this.#silenceOf(holder, signs),
       place,
       cursor: start(items),
       preface,
@@ -183,11 +201,23 @@ export class Hub {
     if (holder.token !== undefined) this.#byToken.add(holder.token, stream);
     if (holder.device !== undefined) {
       this.#byDevice.add(holder.device, stream);
-      this.#o.devices?.opened(holder.device);
+      this.#o.devices?.opened(holder.device, signs, silenceOf(signs, this.settings));
     }
     channel.add(stream);
     const ended = this.#rights.since(channel.org, holder, opening.admittedAt);
     if (ended !== undefined) channel.end(stream, ended);
+  }
+
+  /** How long a stream may be open without a sign of life. Where signs do not come on it, they may reach another process, and its end must be cheap. */
+  #silenceOf({ device }: Holder, signs: SignSource): number {
+    if (signs === 'stream') return this.settings.silentMs;
+    return device === undefined ? Number.POSITIVE_INFINITY : this.settings.unpromisedSilentMs;
+  }
+
+  /** A device has shown a sign of life by a request. `isReport`: by one that is kept as its status. */
+  heard(device: DeviceId, isReport: boolean): void {
+    for (const stream of this.#byDevice.get(device)) stream.owner.heard(stream);
+    this.#o.devices?.heard(device, isReport);
   }
 
   async #channelOf(org: OrganizationId): Promise<Channel | undefined> {
@@ -207,6 +237,9 @@ export class Hub {
       readHead: () => this.#heads.prompt.get(org),
       schedule: (one) => this.#scheduler.add(one),
       onWarning: this.#o.onWarning,
+      onSign: ({ holder: { device } }) => {
+        if (device !== undefined) this.#o.devices?.heard(device, false);
+      },
       onClosed: (stream) => this.#onClosed(stream),
     });
     this.#channels.set(org, channel);
@@ -226,7 +259,7 @@ export class Hub {
     if (token !== undefined) this.#byToken.delete(token, stream);
     if (device !== undefined) {
       this.#byDevice.delete(device, stream);
-      this.#o.devices?.closed(device);
+      this.#o.devices?.closed(device, stream.signs, stream.ended === 'silent');
     }
     stream.place.release();
     this.#streams -= 1;
@@ -311,6 +344,7 @@ export class Hub {
   /** Heartbeats, ages, expiries, stuck readers: looks at a slice of the streams that may be due, and goes on where it stopped. True when through. */
   sweep(): boolean {
     const now = this.#o.clock.now();
+    this.#excuse(now);
     this.#sweeping ??= eachOf([...this.#channels.values()].map((channel) => [channel, channel.due(now)]));
     for (let left = this.settings.slice; left > 0; left -= 1) {
       const one = this.#sweeping.next();
@@ -323,12 +357,21 @@ export class Hub {
     return false;
   }
 
+  /** The time in which this process itself stood still, or by which its clock was set, does not count as silence of the readers. */
+  #excuse(now: number): void {
+    const passed = now - (this.#sweptAt ?? now);
+    this.#sweptAt = now;
+    if (passed >= 0 && passed < stalledMs) return;
+    for (const channel of this.#channels.values()) channel.excuse(passed);
+  }
+
   #look(channel: Channel, stream: Stream, now: number): void {
     const { expiresAt } = stream.holder;
     if (stream.state === 'ending') {
       if (now - stream.blockedAt > endingMs) stream.sink.destroy();
     } else if (expiresAt !== undefined && now >= expiresAt) channel.end(stream, 'expired');
     else if (now >= stream.endsAt) channel.end(stream, 'aged');
+    else if (now >= stream.silentAt) channel.end(stream, stream.signs === 'stream' ? 'silent' : 'unheard');
     else if (stream.state === 'blocked') {
       if (now - stream.blockedAt > this.settings.stuckMs) channel.end(stream, 'stuck');
     } else if (now - channel.wroteAt(stream) >= this.settings.heartbeatMs) channel.heartbeat(stream, now);

@@ -19,6 +19,7 @@ export class LiveStreams {
   #revisions = new Float64Array(leastRoom);
   #wroteAt = new Float64Array(leastRoom);
   #endsAt = new Float64Array(leastRoom);
+  #silentAt = new Float64Array(leastRoom);
 
   get length(): number {
     return this.#streams.length;
@@ -34,6 +35,7 @@ export class LiveStreams {
     this.#revisions[slot] = revision;
     this.#wroteAt[slot] = stream.wroteAt;
     this.#endsAt[slot] = stream.lastMoment;
+    this.#silentAt[slot] = stream.silentAt;
   }
 
   /** Gives back up to where the stream was sent everything. */
@@ -51,6 +53,7 @@ export class LiveStreams {
       this.#revisions[slot] = this.revision(last.slot);
       this.#wroteAt[slot] = this.#wroteAt[last.slot] ?? 0;
       this.#endsAt[slot] = this.#endsAt[last.slot] ?? 0;
+      this.#silentAt[slot] = this.#silentAt[last.slot] ?? 0;
       last.slot = slot;
     }
     stream.slot = -1;
@@ -87,19 +90,26 @@ export class LiveStreams {
     return stream.slot < 0 ? stream.wroteAt : Math.max(stream.wroteAt, this.#wroteAt[stream.slot] ?? 0);
   }
 
-  /** The streams whose time is over or that were silent since a moment. */
-  due(now: number, silentSince: number): readonly Stream[] {
+  /** Its reader has shown a sign of life. */
+  heard(stream: Stream): void {
+    if (stream.slot >= 0) this.#silentAt[stream.slot] = stream.silentAt;
+  }
+
+  /** The streams whose time is over, that were sent nothing since a moment, or whose readers show no sign of life. */
+  due(now: number, wroteNothingSince: number): readonly Stream[] {
     const due: Stream[] = [];
     for (const [slot, stream] of this.#streams.entries()) {
-      if ((this.#endsAt[slot] ?? 0) <= now || (this.#wroteAt[slot] ?? 0) <= silentSince) due.push(stream);
+      const end = Math.min(this.#endsAt[slot] ?? 0, this.#silentAt[slot] ?? 0);
+      if (end <= now || (this.#wroteAt[slot] ?? 0) <= wroteNothingSince) due.push(stream);
     }
     return due;
   }
 
   #makeRoom(size: number): void {
-    const [revisions, wroteAt, endsAt] = [this.#revisions, this.#wroteAt, this.#endsAt];
+    const [revisions, wroteAt, endsAt, silentAt] = [this.#revisions, this.#wroteAt, this.#endsAt, this.#silentAt];
     (this.#revisions = new Float64Array(size)).set(revisions);
     (this.#wroteAt = new Float64Array(size)).set(wroteAt);
     (this.#endsAt = new Float64Array(size)).set(endsAt);
+    (this.#silentAt = new Float64Array(size)).set(silentAt);
   }
 }

@@ -25,7 +25,7 @@ export interface WatchServiceOptions {
 }
 
 /** How often every stream is looked at: well within the second in which an expired credential must end its stream. */
-const sweepMs = 500;
+export const sweepMs = 500;
 
 export function startWatch(options: WatchServiceOptions): WatchService {
   const hub = new Hub({

@@ -1,4 +1,6 @@
 /** Owns what an operator may set about streams, and the defaults. */
+import type { ServerConfig } from '../options/config.ts';
+
 export interface WatchSettings {
   /** A stream that was silent for this long gets a heartbeat. */
   readonly heartbeatMs: number;
@@ -6,6 +8,10 @@ export interface WatchSettings {
   readonly maxAgeMs: number;
   /** A reader whose connection takes nothing for this long is cut off. */
   readonly stuckMs: number;
+  /** A device that promised signs of life and showed none for this long counts as gone. */
+  readonly silentMs: number;
+  /** The same for a device that promised none: an agent of an earlier version, which reports its status every five minutes. */
+  readonly unpromisedSilentMs: number;
   /** How often the heads of watched organizations are read, in case a hint was lost: twice within the 300 ms in which a change must arrive without. */
   readonly pollMs: number;
   /** What one organization's newest events may take, and how long they are kept. */
@@ -32,6 +38,8 @@ export const defaultWatchSettings: WatchSettings = {
   heartbeatMs: 15_000,
   maxAgeMs: 3_600_000,
   stuckMs: 60_000,
+  silentMs: 45_000,
+  unpromisedSilentMs: 620_000,
   pollMs: 150,
   ringBytes: 16 * 1_048_576,
   ringAgeMs: 300_000,
@@ -42,3 +50,11 @@ export const defaultWatchSettings: WatchSettings = {
   slice: 1_000,
   sliceUnderLoad: 200,
 };
+
+/** What the server's options say about streams. */
+export const watchSettingsOf = (config: ServerConfig): Partial<WatchSettings> => ({
+  heartbeatMs: config.streamHeartbeat * 1_000,
+  maxAgeMs: config.streamMaxAge * 1_000,
+  stuckMs: config.streamStuck * 1_000,
+  silentMs: config.streamSilent * 1_000,
+});

@@ -5,9 +5,10 @@ import { sharedSelection, type Selection } from './batch.ts';
 import type { Handle } from './connection/direct.ts';
 import type { Cursor, Reader } from './cursor.ts';
 import { nextState, type StreamEvent, type StreamState } from './stream-state.ts';
-import { ending, heartbeat } from './wire.ts';
+import { SignBudget, type SignSource } from './signs.ts';
+import { ending, heartbeat, twoWayEnding } from './wire.ts';
 
-/** Why a stream came to its end. All but `left` and `stuck` end it cleanly, so that the client resumes. */
+/** Why a stream came to its end. All but `left`, `stuck`, `silent` and `misused` end it cleanly, so that the client resumes. */
 export type Ending =
   /** The client went. */
   | 'left'
@@ -21,7 +22,16 @@ export type Ending =
   | 'rewound'
   | 'drained'
   | 'aged'
-  | 'stuck';
+  | 'stuck'
+  /** Its device showed no sign of life for too long, on a stream that carries them. */
+  | 'silent'
+  /** The same, on a stream that does not carry them: the device may be there and have shown itself elsewhere, and then it resumes. */
+  | 'unheard'
+  /** The reader sent something else than signs of life, or too many. */
+  | 'misused';
+
+/** The reasons for which a connection is closed without an end: nobody reads it. */
+const cutsOff: { readonly [Why in Ending]?: true } = { left: true, stuck: true, silent: true, misused: true };
 
 /** The connection under a stream. It tells its stream through `flushed` and `closed`. */
 export interface Sink {
@@ -53,11 +63,16 @@ export interface Holder {
 
 /** Whoever serves a stream: ends it, and is told what its connection does. */
 export interface StreamOwner {
+  now(): number;
   end(stream: Stream, why: Ending): void;
   /** Writes a line between documents to a stream that is live. */
   say(stream: Stream, line: Buffer, now: number): void;
   /** Up to which revision a live stream was sent everything; undefined for one that is not live. */
   sentUpTo(stream: Stream): number | undefined;
+  /** The reader of a stream has shown a sign of life elsewhere. */
+  heard(stream: Stream): void;
+  /** The reader has sent a sign of life on it. */
+  onSign(stream: Stream): void;
   onFlushed(stream: Stream): void;
   onClosed(stream: Stream): void;
 }
@@ -69,6 +84,12 @@ export class Stream {
   readonly holder: Holder;
   /** Whether its reader understands being asked for its word. */
   readonly takesPrompts: boolean;
+  readonly signs: SignSource;
+  /** How long it may show no sign of life. */
+  readonly silenceMs: number;
+  readonly #signBudget: SignBudget | undefined;
+  /** When its reader last showed a sign of life: opened it, sent a sign on it, or made another request. */
+  heardAt: number;
   /** Its place among the streams that may be open; given back when it closes. */
   readonly place: StreamPlace;
   /** What it is sent while it follows, to look shared batches up by. */
@@ -92,6 +113,8 @@ export class Stream {
     readonly reader: Reader;
     readonly holder: Holder;
     readonly takesPrompts?: boolean | undefined;
+    readonly signs: SignSource;
+    readonly silenceMs: number;
     readonly place: StreamPlace;
     readonly cursor: Cursor;
     readonly now: number;
@@ -103,6 +126,10 @@ export class Stream {
     this.reader = options.reader;
     this.holder = options.holder;
     this.takesPrompts = options.takesPrompts ?? false;
+    this.signs = options.signs;
+    this.silenceMs = options.silenceMs;
+    this.#signBudget = options.signs === 'stream' ? new SignBudget() : undefined;
+    this.heardAt = options.now;
     this.place = options.place;
     this.cursor = options.cursor;
     this.wroteAt = options.now;
@@ -114,6 +141,11 @@ export class Stream {
   /** When it is to end at the latest: it is old then, or its credential has ended. */
   get lastMoment(): number {
     return Math.min(this.endsAt, this.holder.expiresAt ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** When it is to end unless its reader shows a sign of life before. */
+  get silentAt(): number {
+    return this.heardAt + this.silenceMs;
   }
 
   get state(): StreamState {
@@ -149,12 +181,18 @@ export class Stream {
   finish(why: Ending, now: number): void {
     this.ended = why;
     this.blockedAt = now;
-    const last = ending(this.reader.format.chunked);
-    if (why === 'stuck' || why === 'left') this.sink.destroy();
+    const last = this.signs === 'stream' ? twoWayEnding : ending(this.reader.format.chunked);
+    if (cutsOff[why] === true) this.sink.destroy();
     else this.sink.end(this.preface === undefined ? last : Buffer.concat([this.preface, last]));
   }
 
   // Called by the connection.
+
+  /** Takes what the reader sent after its request. */
+  received(bytes: Uint8Array): void {
+    if (this.#signBudget?.takes(bytes, this.owner.now()) === true) this.owner.onSign(this);
+    else this.owner.end(this, 'misused');
+  }
 
   flushed(): void {
     this.owner.onFlushed(this);

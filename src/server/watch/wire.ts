@@ -1,5 +1,5 @@
 /** Owns the bytes on the wire: documents as lines, lines as HTTP chunks, the response head, heartbeat and end. */
-import { watchContentType, type WatchKind } from '../../api/kinds.ts';
+import { endLine, watchContentType, watchProtocol, type WatchKind } from '../../api/kinds.ts';
 import type { Frame } from './frame.ts';
 
 /** How documents are written: with their kind when several kinds are watched, chunked unless the client speaks HTTP/1.0. */
@@ -79,6 +79,9 @@ export function reportLine(revision: number, chunked: boolean): Buffer {
 /** The clean end of the body. */
 export const ending = (chunked: boolean): Buffer => ready.end[chunked ? 1 : 0] ?? Buffer.alloc(0);
 
+/** The clean end of a stream that goes both ways: the end of its connection alone could also be that of a server that died. */
+export const twoWayEnding: Buffer = Buffer.from(`${endLine}\n`);
+
 /**
  * The response's head, with further headers as lines. `Connection: close`, because a stream has its connection for itself; `X-Accel-Buffering` keeps
  * proxies of the nginx family from collecting documents before they pass them on.
@@ -88,6 +91,13 @@ const heads = [false, true].map(
     `HTTP/1.1 200 OK\r\nContent-Type: ${watchContentType}\r\nX-Accel-Buffering: no\r\n` +
     `Connection: close\r\n${chunked ? 'Transfer-Encoding: chunked\r\n' : ''}`,
 );
+
+/** The head of a stream that goes both ways. */
+const twoWayHead =
+  `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${watchProtocol}\r\n` +
+  `Content-Type: ${watchContentType}\r\n`;
+
+export const twoWayResponseHead = (headers: string): Buffer => Buffer.from(`${twoWayHead}${headers}\r\n`, 'latin1');
 
 export const responseHead = (chunked: boolean, headers: string): Buffer =>
   Buffer.from(`${heads[chunked ? 1 : 0] ?? ''}${headers}\r\n`, 'latin1');

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
+import type { DeviceId } from '../../../policy/ids.ts';
 import type { Presented } from '../../identity/authenticate.ts';
 import type { Store } from '../../store/contract/store.ts';
 import type { Admitted } from '../call.ts';
@@ -29,6 +30,8 @@ export interface EntranceOptions {
   readonly audit: Pick<Store['audit'], 'record'>;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
+  /** Called when a device is let in by its own token, which shows that it is there; `isReport`: to report its status. */
+  readonly onDeviceHeard: (device: DeviceId, isReport: boolean) => void;
   /** Where people reach this server, for those who signed in by browser; undefined where nobody does. */
   readonly publicUrl?: (() => string) | undefined;
 }
@@ -81,6 +84,10 @@ export class Entrance {
     const patience = operations[id].coalesced === true ? lookups.patient : lookups.prompt;
     const admitted = await within(enter(id, asked, patience, limits), answerTimeoutMs);
     const { principal } = admitted;
+    // A stream counts once it is open.
+    if (principal.kind === 'device' && id !== 'watchEvents') {
+      this.#o.onDeviceHeard(principal.device_id, operations[id].effect === 'report');
+    }
     if (this.#firstUses.isFirst(principal)) {
       await within(audit.record(signInEntryOf(principal, request)), answerTimeoutMs);
     }

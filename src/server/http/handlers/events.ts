@@ -1,5 +1,5 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
-import { reportPreference } from '../../../api/kinds.ts';
+import { reportPreference, signsPreference } from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse } from '../errors.ts';
 import { commonHeaders } from '../headers.ts';
@@ -8,7 +8,8 @@ import type { Admitted, Params } from '../call.ts';
 import type { ConnectedSink, Hub, Refusal } from '../../watch/hub.ts';
 import { watchProblems } from '../../watch/request.ts';
 import type { Holder } from '../../watch/stream.ts';
-import { responseHead } from '../../watch/wire.ts';
+import { signsApplied, type SignSource } from '../../watch/signs.ts';
+import { responseHead, twoWayResponseHead } from '../../watch/wire.ts';
 
 function holderOf({ principal }: Admitted): Holder {
   // The table of rights lets no enrollment key in; without a token there would be nothing to revoke.
@@ -65,9 +66,9 @@ function headerLines(id: string, now: number): string {
   return `${date.line}x-request-id: ${id}\r\n${common}`;
 }
 
-/** Whether the reader asked for `report` lines (reference 4.3 (21)); whoever does not gets none. */
-const prefersPrompts = (prefer: string | readonly string[] | undefined): boolean =>
-  typeof prefer === 'string' && prefer.split(',').some((one) => one.trim().toLowerCase() === reportPreference);
+/** Whether the reader prefers this: `report` lines (reference 4.3 (21)), or to show signs of life (4.3 (22)). */
+const prefers = (prefer: string | readonly string[] | undefined, preference: string): boolean =>
+  typeof prefer === 'string' && prefer.split(',').some((one) => one.trim().toLowerCase() === preference);
 
 /** A request for a stream by somebody who was let in. */
 export interface StreamRequest {
@@ -79,8 +80,10 @@ export interface StreamRequest {
   readonly elapsedMs: number;
   /** What it prefers, as it says. */
   readonly prefer: string | readonly string[] | undefined;
-  /** False for a client that speaks HTTP/1.0. */
+  /** False for a client that speaks HTTP/1.0, and for a stream that goes both ways. */
   readonly chunked: boolean;
+  /** Whether the client may send signs of life on the stream. */
+  readonly twoWay: boolean;
   /** Makes its connection the stream's own. */
   readonly accept: () => ConnectedSink;
 }
@@ -94,17 +97,22 @@ export interface StreamHandlerOptions {
 }
 
 export function streamHandler({ hub, clock }: StreamHandlerOptions): StreamHandler {
-  return async ({ admitted, params, id, body, elapsedMs, prefer, chunked, accept }) => {
+  return async ({ admitted, params, id, body, elapsedMs, prefer, chunked, twoWay, accept }) => {
     refuse(watchProblems(body));
     const now = clock();
+    const promises = prefers(prefer, signsPreference);
+    const signs: SignSource = twoWay ? 'stream' : promises ? 'requests' : 'unpromised';
+    const applied = promises || twoWay ? `Preference-Applied: ${signsApplied(hub.settings)}\r\n` : '';
+    const headers = `${headerLines(id, now)}${applied}`;
     const refused = await hub.open({
       org: params.org_id,
       items: body as WatchRequest,
       holder: holderOf(admitted),
       admittedAt: now - elapsedMs,
-      takesPrompts: prefersPrompts(prefer),
+      takesPrompts: prefers(prefer, reportPreference),
+      signs,
       chunked,
-      preface: responseHead(chunked, headerLines(id, now)),
+      preface: twoWay ? twoWayResponseHead(headers) : responseHead(chunked, headers),
       accept,
     });
     if (refused !== undefined) throw refusal(refused);

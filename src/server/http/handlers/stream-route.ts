@@ -1,5 +1,6 @@
 /** Owns the way from a Fastify request for a stream to the stream: the framework reads, admits and refuses it like every other request. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { watchProtocol } from '../../../api/kinds.ts';
 import type { ConnectedSink } from '../../watch/hub.ts';
 import { takeOver } from '../../watch/connection/socket.ts';
 import type { Admitted } from '../call.ts';
@@ -25,16 +26,19 @@ export function streamRoute({ stream, log, metrics }: StreamRouteOptions, admitt
     const admitted = admittedOf(request);
     const { principal, variables: params } = admitted;
     if (!areParamsOf(operation, params)) throw new Error(`${url} lacks variables of ${operation}`);
+    const isHttp10 = raw.httpVersionMajor === 1 && raw.httpVersionMinor === 0;
+    // A proxy that does not know the protocol removes the header, and the stream goes one way.
+    const twoWay = !isHttp10 && headers.upgrade?.trim().toLowerCase() === watchProtocol;
     const accept = (): ConnectedSink => {
       reply.hijack();
       // The framework records answers only, and a stream is none.
       logRequest({ log, metrics }, { id, method, url, operation, principal, status: 200, ms: reply.elapsedTime });
-      return takeOver(raw, reply.raw);
+      return takeOver(raw, reply.raw, { twoWay });
     };
-    const chunked = raw.httpVersionMajor > 1 || raw.httpVersionMinor >= 1;
     const { elapsedTime: elapsedMs } = reply;
     try {
-      await stream({ admitted, params, id, body, elapsedMs, prefer: headers['prefer'], chunked, accept });
+      const { prefer } = headers;
+      await stream({ admitted, params, id, body, elapsedMs, prefer, chunked: !isHttp10 && !twoWay, twoWay, accept });
     } catch (failure) {
       if (!reply.sent) throw failure;
       // The head of the answer may be sent already: all that is left is to log the failure and to end the connection.

@@ -1,7 +1,9 @@
-/** Proves presence in the database: told by processes, read across them, outliving each. */
+/** Proves presence in the database: recorded by processes, read across them, outliving each. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import type { DeviceId } from '../../../policy/ids.ts';
+import type { PresenceChange } from '../contract/presence.ts';
 import { device, makeWorld, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
@@ -15,51 +17,125 @@ async function setUp() {
   const { store, org, owner } = world;
   const create = async () => (await store.devices.create(org, owner, device(owner.user_id))).record.id;
   const [one, two] = [await create(), await create()];
-  const silence = (seconds: number) =>
+  /** Time passes without a word of any process. */
+  const pass = (seconds: number) =>
     query(
       world.url,
-      `UPDATE stream_processes SET seen_at = seen_at - interval '${seconds} seconds';
-       UPDATE device_presence SET last_seen_at = last_seen_at - interval '${seconds} seconds'`,
+      `UPDATE stream_processes SET seen_at = seen_at - interval '${seconds} seconds', heard_at = heard_at - interval '${seconds} seconds';
+       UPDATE device_presence SET last_seen_at = last_seen_at - interval '${seconds} seconds', left_at = left_at - interval '${seconds} seconds'`,
     );
-  const onlineOf = async (id: typeof one) => (await store.presence.read(org)).get(id)?.online;
-  return { ...world, one, two, silence, onlineOf };
+  const seenOf = async (id: DeviceId) => (await store.presence.read(org)).get(id);
+  const onlineOf = async (id: DeviceId) => (await seenOf(id))?.online;
+  const secondsSince = async (id: DeviceId) =>
+    Math.round((Date.now() - Date.parse((await seenOf(id))?.last_seen_at ?? '')) / 1_000);
+  return { ...world, one, two, pass, seenOf, onlineOf, secondsSince };
 }
 
+const connected = (device_id: DeviceId, more: Partial<PresenceChange> = {}): PresenceChange => ({
+  device_id,
+  connected: true,
+  twoWay: true,
+  silenceMs: 45_000,
+  heardAgoMs: 0,
+  ...more,
+});
+const left = (device_id: DeviceId, more: Partial<PresenceChange> = {}): PresenceChange =>
+  connected(device_id, { connected: false, twoWay: false, leftAgoMs: 0, ...more });
+
 test('a device is online while any process holds a stream of it, and for twenty seconds after', async () => {
-  const { store, org, one, two, silence, onlineOf } = await setUp();
+  const { store, one, two, pass, onlineOf, secondsSince } = await setUp();
   const [a, b] = [randomUUID(), randomUUID()];
-  expect(await store.presence.record(a, [{ device_id: one, connected: true }])).toBe(true);
-  expect(await store.presence.record(b, [{ device_id: one, connected: true }])).toBe(true);
+  expect(await store.presence.record(a, 0, [connected(one)])).toBe(true);
+  expect(await store.presence.record(b, 0, [connected(one)])).toBe(true);
   expect([await onlineOf(one), await onlineOf(two)]).toEqual([true, undefined]);
-  await store.presence.record(a, [{ device_id: one, connected: false }]);
-  await silence(30);
-  // One process still lives and says so; nothing is said of its devices.
-  expect(await store.presence.record(b, [])).toBe(false);
+  await store.presence.record(a, 0, [left(one)]);
+  await pass(30);
+  // One process still lives and says so; nothing is said of its devices but that all were heard.
+  expect(await store.presence.record(b, 5_000, [])).toBe(false);
   expect(await onlineOf(one)).toBe(true);
-  await store.presence.record(b, [{ device_id: one, connected: false }]);
+  expect(await secondsSince(one)).toBe(5);
+  await store.presence.record(b, 0, [left(one, { heardAgoMs: 5_000 })]);
   expect(await onlineOf(one)).toBe(true);
-  await silence(21);
-  const seen = (await store.presence.read(org)).get(one);
+  await pass(21);
+  expect(await onlineOf(one)).toBe(false);
+  expect(await secondsSince(one)).toBe(26);
+});
+
+test('a device that fell silent is offline at once, and was last seen when it was last heard', async () => {
+  const { store, one, two, pass, onlineOf, secondsSince } = await setUp();
+  const process = randomUUID();
+  await store.presence.record(process, 0, [connected(one), connected(two)]);
+  await pass(45);
+  const { leftAgoMs: _, ...silent } = left(one, { heardAgoMs: 45_000 });
+  await store.presence.record(process, 3_000, [silent]);
+  expect([await onlineOf(one), await onlineOf(two)]).toEqual([false, true]);
+  expect(await secondsSince(one)).toBe(45);
+  expect(await secondsSince(two)).toBe(3);
+  // The process lives on and hears others: the silent one stays as it was.
+  await pass(10);
+  await store.presence.record(process, 1_000, []);
+  expect([await secondsSince(one), await secondsSince(two)]).toEqual([55, 1]);
+});
+
+test('a stream without signs counts while the device shows itself otherwise, on whichever server, and no longer', async () => {
+  const { store, one, pass, onlineOf, seenOf } = await setUp();
+  const [holder, other] = [randomUUID(), randomUUID()];
+  const shows = (process: string, heardAgoMs = 0) =>
+    store.presence.record(process, 0, [{ ...left(one, { silenceMs: 0, heardAgoMs }), leftAgoMs: -1 }]);
+  await store.presence.record(holder, 0, [connected(one, { twoWay: false })]);
+  await pass(40);
+  await store.presence.record(holder, 0, []);
+  expect(await onlineOf(one)).toBe(true);
+  await shows(other);
+  await pass(40);
+  await store.presence.record(holder, 0, []);
+  expect(await onlineOf(one)).toBe(true);
+  await pass(6);
+  await store.presence.record(holder, 0, []);
+  const seen = await seenOf(one);
   expect(seen?.online).toBe(false);
-  expect(Date.now() - Date.parse(seen?.last_seen_at ?? '')).toBeGreaterThan(20_000);
+  const since = Date.parse(seen?.online_if_reported_after ?? '');
+  expect(Math.round((Date.now() - since) / 1_000)).toBe(45);
+  // Without a stream anywhere, no report makes it online.
+  await store.presence.record(holder, 0, [left(one)]);
+  await pass(21);
+  await shows(other);
+  expect(await seenOf(one)).toEqual({ online: false, last_seen_at: expect.any(String) });
+});
+
+test('what a server of the version before records counts as it did: online while it holds a stream', async () => {
+  const { store, org, url, one, pass, onlineOf } = await setUp();
+  const old = randomUUID();
+  await query(
+    url,
+    `INSERT INTO stream_processes (id, seen_at) VALUES ('${old}', now());
+     INSERT INTO device_presence (device_id, process_id, org_id, connected, last_seen_at) VALUES ('${one}', '${old}', '${org}', true, now())`,
+  );
+  await pass(300);
+  expect(await onlineOf(one)).toBe(false);
+  await query(url, `UPDATE stream_processes SET seen_at = now()`);
+  expect(await onlineOf(one)).toBe(true);
+  await query(url, `UPDATE device_presence SET connected = false`);
+  expect(await onlineOf(one)).toBe(false);
+  expect((await store.presence.read(org)).size).toBe(1);
 });
 
 test('the devices of a process that died are offline after twenty seconds, and remembered when it is forgotten', async () => {
-  const { store, org, url, one, silence, onlineOf } = await setUp();
+  const { store, org, url, one, pass, onlineOf } = await setUp();
   const dead = randomUUID();
-  await store.presence.record(dead, [{ device_id: one, connected: true }]);
-  await silence(25);
+  await store.presence.record(dead, 0, [connected(one)]);
+  await pass(25);
   expect(await onlineOf(one)).toBe(false);
-  await silence(60);
+  await pass(60);
   const before = (await store.presence.read(org)).get(one);
   await store.presence.forget();
   expect(await query(url, 'SELECT 1 FROM stream_processes')).toEqual([]);
   expect((await store.presence.read(org)).get(one)).toEqual(before);
-  // It was only frozen: it is told that nobody knew it any more.
-  expect(await store.presence.record(dead, [])).toBe(true);
-  await store.presence.record(dead, [{ device_id: one, connected: true }]);
+  // It was only frozen: it learns that nobody knew it any more.
+  expect(await store.presence.record(dead, 0, [])).toBe(true);
+  await store.presence.record(dead, 0, [connected(one)]);
   expect(await onlineOf(one)).toBe(true);
-  await silence(100);
+  await pass(100);
   await store.presence.forget();
   expect(await query(url, 'SELECT process_id FROM device_presence')).toEqual([
     { process_id: '00000000-0000-0000-0000-000000000000' },
@@ -68,13 +144,10 @@ test('the devices of a process that died are offline after twenty seconds, and r
 
 test('a device that was deleted meanwhile is passed over, and takes its presence along', async () => {
   const { store, org, owner, url, one, two } = await setUp();
-  await store.presence.record(randomUUID(), [{ device_id: one, connected: true }]);
+  await store.presence.record(randomUUID(), 0, [connected(one)]);
   await store.devices.delete(org, owner, one);
   expect(await query(url, 'SELECT 1 FROM device_presence')).toEqual([]);
   const process = randomUUID();
-  await store.presence.record(process, [
-    { device_id: one, connected: false },
-    { device_id: two, connected: true },
-  ]);
+  await store.presence.record(process, 0, [left(one), connected(two)]);
   expect([...(await store.presence.read(org)).keys()]).toEqual([two]);
 });

@@ -79,4 +79,16 @@ export const enforcementMigrations: readonly Migration[] = [
         ADD CONSTRAINT device_status_device FOREIGN KEY (org_id, device_id) REFERENCES devices (org_id, id) ON DELETE CASCADE;
     `,
   },
+  {
+    version: 19,
+    title: 'presence by signs of life',
+    // What a server of the version before writes counts as it did: a device is online while it holds a stream.
+    sql: `
+      ALTER TABLE stream_processes ADD COLUMN heard_at timestamptz;
+      ALTER TABLE device_presence
+        ADD COLUMN two_way boolean NOT NULL DEFAULT true,
+        ADD COLUMN silence interval NOT NULL DEFAULT '45 seconds',
+        ADD COLUMN left_at timestamptz;
+    `,
+  },
 ];

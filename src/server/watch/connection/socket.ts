@@ -24,6 +24,9 @@ function onClose(this: StreamSocket): void {
 function onDrain(this: StreamSocket): void {
   this[streamOf]?.flushed();
 }
+function onData(this: StreamSocket, bytes: Buffer): void {
+  this[streamOf]?.received(bytes);
+}
 /** The client sends nothing more: it is gone, or as good as gone, for the stream's connection serves nothing else. */
 function onEnd(this: Socket): void {
   this.destroy();
@@ -125,11 +128,16 @@ class SocketSink implements ConnectedSink {
   }
 }
 
-/** Makes a request's connection a stream's own. */
-export function takeOver(request: IncomingMessage, response: ServerResponse): ConnectedSink {
+/** Makes a request's connection a stream's own. `twoWay`: the stream takes what the client sends. */
+export function takeOver(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { twoWay = false }: { readonly twoWay?: boolean } = {},
+): ConnectedSink {
   const { socket } = request;
   detach(socket, response);
-  // Whatever the client still sends is not listened to, but its end is.
+  // Whatever else the client still sends is thrown away, but its end counts.
+  if (twoWay) socket.on('data', onData);
   socket.on('close', onClose).on('end', onEnd).on('error', ignore).on('drain', onDrain).resume();
   return new SocketSink(socket);
 }
