@@ -66,12 +66,7 @@ const rooms: Rooms = {
     why: 'streams read the store and are opened by a route',
   },
   ...enforcementRooms,
-  'server/http/listener': {
-    may: [],
-    npm: [],
-    node: true,
-    why: 'the port and its certificate; it knows nothing of what is served',
-  },
+  'server/http/listener': { may: ['server'], npm: [], node: true, why: 'the port; it knows nothing of what is served' },
   'server/http': {
     may: ['node', 'server/store/contract', 'server/convergence', 'server/identity', 'server', 'api', 'policy'],
     npm: service,
@@ -139,6 +134,7 @@ const rooms: Rooms = {
       'server/http',
       'server/identity',
       'api',
+      'server',
     ],
     npm: service,
     node: true,
@@ -163,8 +159,15 @@ const rooms: Rooms = {
     node: true,
     why: 'the command: one process or several',
   },
+  'server/listen.ts': {
+    may: ['server/http/listener', 'server/http/observe', 'server/http/pages', 'server'],
+    npm: service,
+    node: true,
+    why: 'how a process takes connections, and ends them',
+  },
   'server/serve.ts': {
     may: [
+      'server/listen.ts',
       'server/http/app.ts',
       'server/http/guard',
       'server/http/request',

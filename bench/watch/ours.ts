@@ -75,6 +75,9 @@ export class Ours implements Peer {
     const { program, folder, databaseUrl, cpu = processor.server, args = [], node = [], security } = options;
     const isSecured = security?.by === 'server';
     const limits = [
+      // All its clients come from this machine.
+      '--max-address-connections',
+      '1000000',
       '--rate-limit',
       '0',
       '--log-level',

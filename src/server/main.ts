@@ -4,8 +4,9 @@ import { createLog } from './http/observe/log.ts';
 import { serverConfig, type ServerConfig } from './options/config.ts';
 import { describeConfig } from './options/describe.ts';
 import type { ServerValues } from './options/server-options.ts';
-import { prepare, startServer, streamLimitsOf, Undo, type RunningServer, type Surroundings } from './serve.ts';
+import { prepare, startServer, streamLimitsOf, type RunningServer, type Surroundings } from './serve.ts';
 import { StartError } from './start-error.ts';
+import { Undo } from './undo.ts';
 import { WorkerPool } from './workers/pool.ts';
 import { notifyReady } from './workers/systemd-notify.ts';
 import { WorkerProcess } from './workers/worker.ts';
@@ -36,8 +37,17 @@ function announce(server: Running, config: ServerConfig, { say, terminal }: Anno
   say(`        In a terminal: ringfence login ${server.url}`);
 }
 
-/** What a worker may take longer than its requests and streams do: to notice, and to close the database's connections. */
-const graceMs = 10_000;
+/** What a worker may take longer than a stop does: to notice. */
+const graceMs = 1_000;
+/** What a stop may take longer where the server has a database of its own: PostgreSQL writes what it holds. */
+const databaseGraceMs = 30_000;
+/** What is left open may keep a process that has stopped alive for so long. */
+const lingerMs = 1_000;
+
+/** Ends the process even if something keeps it busy. PostgreSQL, where it runs below this process, is then told by the kernel to stop. */
+function exitWithin(ms: number, code: number): void {
+  setTimeout(() => process.exit(code), ms).unref();
+}
 
 /** Prepares the database here, serves in workers. The first is started before that: loading the program takes as long as starting PostgreSQL. */
 async function startWorkers(config: ServerConfig, around: Surroundings, version: string): Promise<Running> {
@@ -51,7 +61,7 @@ async function startWorkers(config: ServerConfig, around: Surroundings, version:
   });
   const close = async (): Promise<void> => {
     await pool.stop();
-    await undo.all();
+    await undo.all(graceMs);
   };
   try {
     const { databaseUrl, store, firstAdmin } = await prepare(config, { ...around, processes: config.workers }, undo);
@@ -111,7 +121,9 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
     worker.reportReady(server.url);
     await Promise.race([worker.stop, signals.first]);
     endBalance();
+    exitWithin(config.shutdownTimeout * 1000 + graceMs, 1);
     await server.close();
+    exitWithin(lingerMs, 0);
     return 0;
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
@@ -155,7 +167,9 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     await notifyReady(process.env);
     await signals.first;
     say('Stopping: requests in flight may finish.');
+    exitWithin(config.shutdownTimeout * 1000 + databaseGraceMs, 1);
     await server.close();
+    exitWithin(lingerMs, 0);
     say('Stopped.');
     return 0;
   } catch (error) {

@@ -1,42 +1,41 @@
 /** Owns the server as one process: puts its parts together, and takes them apart again in order. */
 import { randomFillSync } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
 import { limits } from '../api/limits.ts';
 import { defaultLimits } from '../policy/limits.ts';
 import { startSampler } from './convergence/sampler.ts';
-import { startConvergence, type ConvergenceService } from './convergence/service.ts';
+import { startConvergence } from './convergence/service.ts';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
 import { buildApp } from './http/app.ts';
 import { requestLimitsOf } from './http/guard/request-limits.ts';
 import { bodyLimitsOf } from './http/request/body.ts';
 import { bodyMemoryLimitsOf } from './http/request/body-memory.ts';
-import { acceptQueue, Gate } from './http/listener/gate.ts';
+import { Gate } from './http/listener/gate.ts';
 import { databaseChecks, Health } from './http/pages/health.ts';
 import type { Log } from './http/observe/log.ts';
 import { createMetrics, type Measures } from './http/observe/metrics.ts';
-import { keepRenewed, readPair } from './http/listener/tls.ts';
 import { streamHandler } from './http/handlers/events.ts';
 import { authenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
+import { listen, openConnections, openTls, requestPatienceMs, stopServing } from './listen.ts';
 import type { ServerConfig } from './options/config.ts';
 import { Census } from './convergence/census.ts';
 import { keepPresence } from './presence/service.ts';
 import type { Siblings } from './siblings.ts';
-import { StartError } from './start-error.ts';
+import { innermost, isSystemError, StartError } from './start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
 import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
 import { LocalStreamPlaces, SharedStreamPlaces, type StreamCounter, type StreamLimits } from './stream-places.ts';
 import { processSlices } from './time-slices.ts';
-import { startWatch, type WatchService } from './watch/service.ts';
-import { startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
+import { Undo } from './undo.ts';
+import { startWatch } from './watch/service.ts';
+import { mostDeliveries, startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
 import { defaultWatchSettings, watchSettingsOf, type WatchSettings } from './watch/settings.ts';
 
 /** Where the server takes its time, randomness and log from. */
@@ -88,6 +87,13 @@ const connectionsOf = (processes: number) => ({
   transactionConnections: Math.max(2, Math.ceil(4 / processes)),
 });
 
+/** Descriptors that one process opens itself: connections to the database, to other workers and to receivers of alerts. */
+function descriptorsOf({ webhookHosts }: ServerConfig, { processes = 1 }: Surroundings): number {
+  const { readConnections, writeConnections, transactionConnections } = connectionsOf(processes);
+  const webhooks = webhookHosts.length > 0 ? mostDeliveries : 0;
+  return readConnections + writeConnections + transactionConnections + 1 + processes + webhooks;
+}
+
 /** For all processes, and some for whoever looks in from outside. */
 function mostConnections(processes: number): number {
   const { readConnections, writeConnections, transactionConnections } = connectionsOf(processes);
@@ -109,14 +115,6 @@ async function openDatabaseOf(config: ServerConfig, { log }: Surroundings): Prom
     throw error;
   }
 }
-
-const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'syscall' in error;
-
-const innermost = (error: unknown): string => {
-  let last = error;
-  while (last instanceof Error && last.cause instanceof Error) last = last.cause;
-  return last instanceof Error ? last.message : String(last);
-};
 
 /** Opens the store, waiting a while for a database that cannot be reached yet. */
 const quotasOf = (config: ServerConfig): Quotas => ({
@@ -175,28 +173,6 @@ async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
   );
 }
 
-/** The certificate, and what keeps it renewed once there is a server; undefined where plain HTTP is served. */
-async function tlsOf(config: ServerConfig, { log, renewalMs = 5_000 }: Surroundings) {
-  const { tlsCert: cert, tlsKey: key } = config;
-  if (cert === undefined || key === undefined) return undefined;
-  const files = { cert, key };
-  let stop = (): void => {};
-  try {
-    const pair = await readPair(files);
-    const start = (server: TlsServer): void => {
-      stop = keepRenewed(server, pair, {
-        files,
-        everyMs: renewalMs,
-        onRenewed: () => log.info('the certificate was renewed'),
-        onWarning: (message, cause) => log.warn({ err: cause }, message),
-      });
-    };
-    return { pair, start, stop: () => stop() };
-  } catch (error) {
-    throw new StartError([`cannot use the certificate ${cert} with the key ${key}: ${innermost(error)}`]);
-  }
-}
-
 /** What signs browsers in, where that is set up. */
 async function browserOf(...[config, around, where]: Parameters<typeof browserSignInOf>) {
   try {
@@ -206,35 +182,7 @@ async function browserOf(...[config, around, where]: Parameters<typeof browserSi
   }
 }
 
-async function listen(app: FastifyInstance, { listen: { host, port }, tlsCert }: ServerConfig): Promise<string> {
-  try {
-    await app.listen({ host, port, backlog: acceptQueue });
-  } catch (error) {
-    if (!isSystemError(error)) throw error;
-    const shown = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-    const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
-    throw new StartError([`cannot listen on ${shown}: ${why}`]);
-  }
-  const { address, port: taken, family } = app.server.address() as AddressInfo;
-  const reachable = address === '::' || address === '0.0.0.0' ? 'localhost' : address;
-  const scheme = tlsCert === undefined ? 'http' : 'https';
-  return `${scheme}://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
-}
-
 const fillRandom = (bytes: Uint8Array): void => void randomFillSync(bytes);
-
-/** Steps that undo what was done, last first. */
-export class Undo {
-  readonly #steps: (() => Promise<void> | void)[] = [];
-
-  push(step: () => Promise<void> | void): void {
-    this.#steps.push(step);
-  }
-
-  async all(): Promise<void> {
-    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) await step();
-  }
-}
 
 export interface Prepared {
   readonly databaseUrl: string;
@@ -245,7 +193,7 @@ export interface Prepared {
 /** What comes before serving, once, however many processes serve: the database, its schema, the first administrator. */
 export async function prepare(config: ServerConfig, around: Surroundings, undo: Undo): Promise<Prepared> {
   const database = await openDatabaseOf(config, around);
-  if (database !== undefined) undo.push(() => database.stop());
+  if (database !== undefined) undo.push(() => database.stop(), { isEssential: true });
   const databaseUrl = database?.url ?? config.databaseUrl ?? '';
   const store = await openStoreOf(config, databaseUrl, around);
   undo.push(() => store.close());
@@ -314,7 +262,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       });
       undo.push(() => webhooks.close());
     }
-    const tls = await tlsOf(config, around);
+    const tls = await openTls(config, log, around.renewalMs);
+    const connections = await openConnections(config, metrics, descriptorsOf(config, around));
+    undo.push(() => connections.close());
+    /** As far as it is known before the server listens: all that counts is whether people come by HTTPS. */
+    const reachedAt = config.publicUrl ?? (tls === undefined ? undefined : 'https:');
     const identity = { clock, random, onWarning, settings: around.issuer };
     let listensAt = '';
     const publicUrl = (): string => config.publicUrl ?? listensAt;
@@ -322,6 +274,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const credentials = { verify: verifierOf(config, identity, publicUrl), sessions: browser?.sessions };
     const app = buildApp({
       tls: tls?.pair,
+      handshakeTimeoutMs: config.handshakeTimeout * 1000,
+      connections,
+      publicUrl: reachedAt,
       trustedProxies: config.trustedProxy,
       services: {
         store,
@@ -352,10 +307,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       bodyLimits: bodyLimitsOf(config),
       bodyMemory: bodyMemoryLimitsOf(config),
       answerTimeoutMs: config.answerTimeout * 1000,
-      stream: streamHandler({ hub: watch.hub, clock }),
+      stream: streamHandler({ hub: watch.hub, clock, publicUrl: reachedAt }),
       onDeviceHeard: (device, isReport) => watch.hub.heard(device, isReport),
     });
-    undo.push(() => closeApp({ app, health, watch, convergence }, config.shutdownTimeout * 1000));
+    const shutdownMs = config.shutdownTimeout * 1000;
+    undo.push(() => stopServing({ app, connections, health, watch, convergence }, requestPatienceMs(shutdownMs)));
     if (tls !== undefined) {
       undo.push(() => tls.stop());
       tls.start(app.server as unknown as TlsServer);
@@ -365,7 +321,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const gate = new Gate(app.server, config.listen, onWarning);
     undo.push(() => gate.close());
     const measure = (): Promise<Measures> => metrics.registry.getMetricsAsJSON();
-    return { url, store, firstAdmin, gate, measure, close: () => undo.all() };
+    return { url, store, firstAdmin, gate, measure, close: () => undo.all(shutdownMs) };
   } catch (error) {
     await undo.all();
     throw error;
@@ -378,20 +334,3 @@ export const streamLimitsOf = (config: ServerConfig): StreamLimits => ({
   perOrganization: config.maxOrganizationStreams,
   waits: config.maxWaits,
 });
-
-/** No new requests; streams end; requests in flight may finish, but not for ever. */
-async function closeApp(
-  parts: { app: FastifyInstance; health: Health; watch: WatchService; convergence: ConvergenceService },
-  patienceMs: number,
-): Promise<void> {
-  const { app, health, watch, convergence } = parts;
-  health.drain();
-  // Whoever waits asks another server.
-  convergence.close();
-  const cut = setTimeout(() => {
-    app.server.closeAllConnections();
-    watch.close();
-  }, patienceMs);
-  await Promise.all([watch.drain(), app.close()]);
-  clearTimeout(cut);
-}

@@ -10,3 +10,13 @@ export class StartError extends Error {
     this.exitCode = exitCode;
   }
 }
+
+export const isSystemError = (error: unknown): error is NodeJS.ErrnoException =>
+  error instanceof Error && 'syscall' in error;
+
+/** What went wrong at the bottom, in words. */
+export const innermost = (error: unknown): string => {
+  let last = error;
+  while (last instanceof Error && last.cause instanceof Error) last = last.cause;
+  return last instanceof Error ? last.message : String(last);
+};

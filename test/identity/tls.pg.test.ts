@@ -1,12 +1,13 @@
 /** HTTPS by the real server: streams, renewed certificates, and whose word on addresses is taken. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { request as plainRequest } from 'node:http';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect } from 'node:tls';
+import { connect, type ConnectionOptions } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { first, second, type Pair } from '../lib/certificates.ts';
+import { first, rsa, second, type Pair } from '../lib/certificates.ts';
 import type { Json } from '../lib/http.ts';
 import { newPlace, startPostgres, startTestServer, type TestPostgres } from '../lib/server.ts';
 
@@ -138,6 +139,74 @@ describe('over TLS', () => {
       expect(server.logged()).not.toContain('PRIVATE KEY');
     } finally {
       await server.close();
+    }
+  });
+
+  it('keys are forgotten and ciphers authenticate: no suite with static RSA or CBC is spoken, also after a renewal', async () => {
+    await write(rsa);
+    const server = await startTestServer(postgres, { ...files, renewalMs: 10 });
+    const { hostname, port } = new URL(server.url);
+    /** The protocol and the suite of a handshake that offers nothing else, or undefined where the server refuses. */
+    const spoken = (offer: ConnectionOptions): Promise<string | undefined> =>
+      new Promise((resolve) => {
+        const socket = connect({ host: hostname, port: Number(port), ca: [rsa.cert, first.cert], ...offer }, () => {
+          resolve(`${socket.getProtocol()} ${socket.getCipher().name}`);
+          socket.end();
+        });
+        socket.on('error', () => resolve(undefined));
+      });
+    const old = { maxVersion: 'TLSv1.2', minVersion: 'TLSv1.2' } as const;
+    const refused = [
+      'AES128-GCM-SHA256',
+      'AES256-GCM-SHA384',
+      'AES128-SHA',
+      'AES256-SHA256',
+      'ECDHE-RSA-AES128-SHA',
+      'ECDHE-RSA-AES256-SHA384',
+      'DHE-RSA-AES128-GCM-SHA256',
+    ];
+    const expectModern = async (kind: 'RSA' | 'ECDSA'): Promise<void> => {
+      for (const ciphers of refused.map((name) => name.replace('ECDHE-RSA', `ECDHE-${kind}`)))
+        expect(await spoken({ ...old, ciphers }), ciphers).toBeUndefined();
+      const suite = `ECDHE-${kind}-AES128-GCM-SHA256`;
+      expect(await spoken({ ...old, ciphers: suite })).toBe(`TLSv1.2 ${suite}`);
+      expect(await spoken({ minVersion: 'TLSv1.3' })).toMatch(/^TLSv1\.3 TLS_/);
+      expect(
+        await spoken({ minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }),
+      ).toBeUndefined();
+    };
+    try {
+      await expectModern('RSA');
+      await write(first);
+      await expect.poll(() => subjectAt(server.url).catch(() => '')).toBe('first');
+      await expectModern('ECDSA');
+    } finally {
+      await server.close();
+    }
+  });
+
+  it('browsers are told to come by HTTPS only, where that is how people reach the server', async () => {
+    await write(first);
+    const own = await startTestServer(postgres, files);
+    const behind = await startTestServer(postgres, { publicUrl: 'https://ringfence.example' });
+    const plain = await startTestServer(postgres, { publicUrl: 'http://localhost' });
+    try {
+      const headerOf = (url: string, path: string): Promise<string | undefined> =>
+        new Promise((resolve, reject) => {
+          const get = url.startsWith('https:') ? request : plainRequest;
+          const asked = get(`${url}${path}`, { agent: false, ca: first.cert }, (answer) => {
+            answer.resume();
+            resolve(answer.headers['strict-transport-security']);
+          });
+          asked.on('error', reject).end();
+        });
+      for (const path of ['/healthz', '/ui/', '/api/users/me', '/nowhere']) {
+        expect(await headerOf(own.url, path), path).toBe('max-age=31536000');
+        expect(await headerOf(behind.url, path), path).toBe('max-age=31536000');
+        expect(await headerOf(plain.url, path), path).toBeUndefined();
+      }
+    } finally {
+      await Promise.all([own.close(), behind.close(), plain.close()]);
     }
   });
 

@@ -35,17 +35,27 @@ const gone = (child: ChildProcess): boolean => child.exitCode !== null || child.
 export async function startProcess(
   file: string,
   data: string,
-  options: { readonly args?: readonly string[]; readonly env?: Readonly<Record<string, string>> } = {},
+  options: {
+    readonly args?: readonly string[];
+    readonly env?: Readonly<Record<string, string>>;
+    /** The most files that it may have open. */
+    readonly openFiles?: number;
+  } = {},
 ): Promise<ServerProcess> {
   const args = [file, 'server', '--data', data, '--listen', '127.0.0.1:0', ...(options.args ?? [])];
   const env = { PATH: process.env['PATH'] ?? '', HOME: data, RINGFENCE_WORKERS: '1', ...options.env };
-  const child = spawn(...mortal(process.execPath, args), { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const { openFiles } = options;
+  const command =
+    openFiles === undefined
+      ? mortal(process.execPath, args)
+      : mortal('prlimit', [`--nofile=${openFiles}:${openFiles}`, process.execPath, ...args]);
+  const child = spawn(...command, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const exited = once(child, 'exit');
   for (let waited = 0; ; waited += 10) {
-    const url = /^ {2}API +(http:\S+)\/api/m.exec(output)?.[1];
+    const url = /^ {2}API +(https?:\S+)\/api/m.exec(output)?.[1];
     if (url !== undefined) {
       return {
         url,

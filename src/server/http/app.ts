@@ -6,7 +6,8 @@ import { takeBodies, type BodyLimits } from './request/body.ts';
 import { BodyMemory, type BodyMemoryLimits } from './request/body-memory.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
-import { commonHeaders } from './headers.ts';
+import { HttpError } from './errors.ts';
+import { headersAt, type Headers } from './headers.ts';
 import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';
 import { Entrance, type EntranceOptions } from './guard/entrance.ts';
@@ -18,11 +19,13 @@ import type { StreamHandler } from './handlers/events.ts';
 import { registerSignIn, type SignInRouteOptions } from './handlers/sign-in.ts';
 import { problemAnswer } from './observe/problem-answer.ts';
 import { logRequest } from './observe/request-log.ts';
-import { addressOf, subscriberOf } from './request/address.ts';
+import { subscriberOf } from '../subscriber.ts';
+import { addressOf } from './request/address.ts';
 import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
 import { answerUnreadable, arrivalMs } from './unreadable-request.ts';
-import type { Pair } from './listener/tls.ts';
+import type { Connections } from './listener/connections.ts';
+import { secureContextOf, type Pair } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
 import { unknownRoute } from './pages/unknown.ts';
 
@@ -43,6 +46,11 @@ export interface AppOptions {
   readonly onDeviceHeard: EntranceOptions['onDeviceHeard'];
   /** Speaks TLS with this certificate. */
   readonly tls?: Pair | undefined;
+  /** How long a TLS handshake may take. */
+  readonly handshakeTimeoutMs: number;
+  readonly connections: Connections;
+  /** Where people reach the server, where it is known. */
+  readonly publicUrl: string | undefined;
   /** Addresses and networks whose word on where a request came from is taken. */
   readonly trustedProxies?: readonly string[] | undefined;
   /** How people may sign in, and what signs their browsers in. */
@@ -64,9 +72,9 @@ const pages = [
   signInPaths.finishSignIn.path,
 ];
 
-function addCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
+function addHeaders(headers: Headers, request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id);
-  for (const [name, value] of commonHeaders) reply.header(name, value);
+  for (const [name, value] of headers) reply.header(name, value);
 }
 
 function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
@@ -74,9 +82,10 @@ function answerError(failure: unknown, request: FastifyRequest, reply: FastifyRe
   return reply.code(status).headers(headers).serializer(String).send(body);
 }
 
-function watchRequests(app: FastifyInstance, { log, metrics, health }: AppOptions): void {
+function watchRequests(app: FastifyInstance, { log, metrics, health, publicUrl }: AppOptions): void {
+  const headers = headersAt(publicUrl);
   app.addHook('onRequest', (request, reply, done) => {
-    addCommonHeaders(request, reply);
+    addHeaders(headers, request, reply);
     done();
   });
   app.addHook('onSend', (_request, reply, payload, done) => {
@@ -103,16 +112,38 @@ function guardStrangers(app: FastifyInstance, limits: RequestLimits): void {
   });
 }
 
+/** A process that is full answers one request a connection, such as a health check, and opens no stream. */
+function serveSpare(app: FastifyInstance, connections: Connections): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    if (connections.isSpare(request.raw.socket)) {
+      reply.header('connection', 'close');
+      if (request.routeOptions.config.operation === 'watchEvents') {
+        throw new HttpError('unavailable', 'The server has as many connections as it may have. Try again.', {
+          headers: { 'Retry-After': '10' },
+        });
+      }
+    }
+    done();
+  });
+}
+
 function noSchema(): never {
   throw new Error('no route has a schema that Fastify would compile');
 }
+
+/** How often Node looks for requests that take too long to arrive. */
+const connectionsCheckingInterval = 5_000;
 
 /** The application, ready to listen or to be asked in a test. */
 export function buildApp(options: AppOptions): FastifyInstance {
   const { services, authenticate, log } = options;
   const { tls, trustedProxies = [] } = options;
   const app = fastify({
-    ...(tls === undefined ? {} : { https: { ...tls, minVersion: 'TLSv1.2' } }),
+    ...(tls === undefined
+      ? { http: { connectionsCheckingInterval } }
+      : {
+          https: { ...secureContextOf(tls), connectionsCheckingInterval, handshakeTimeout: options.handshakeTimeoutMs },
+        }),
     // From the right: the first address that is no trusted proxy. What a client writes there itself is further left.
     trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
     logger: false,
@@ -123,7 +154,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     genReqId: ({ headers }) => requestIdOf(headers),
     // These come before any hook.
     frameworkErrors: (error, request, reply) => {
-      addCommonHeaders(request, reply);
+      addHeaders(headersAt(options.publicUrl), request, reply);
       answerError(error, request, reply, log);
     },
     clientErrorHandler: answerUnreadable,
@@ -136,7 +167,9 @@ export function buildApp(options: AppOptions): FastifyInstance {
     throw unknownRoute(request.method, pathOf(request.url), pages);
   });
   const limits = new RequestLimits(options.requestLimits, services.clock);
+  options.connections.guard(app.server);
   watchRequests(app, options);
+  serveSpare(app, options.connections);
   guardStrangers(app, limits);
   takeBodies(app, options.bodyLimits, new BodyMemory(options.bodyMemory));
   registerHealth(app, options.health, options.metrics);

@@ -1,11 +1,43 @@
 /** Owns the options that bound what callers hold of a process: memory and connections. */
 import type { ServerOption } from './option.ts';
-import { between } from './values.ts';
+import { between, whole } from './values.ts';
 
 const mebibyte = 1024 ** 2;
 const readBytes = between(1024, 1024 ** 4);
 
+/** Undefined: as many as the process may open. */
+const readConnections = (text: string): number | undefined =>
+  text.trim() === 'auto' ? undefined : whole(text, 1, 10_000_000);
+
 export const connectionOptions = {
+  maxConnections: {
+    flags: '--max-connections <number|auto>',
+    env: 'RINGFENCE_MAX_CONNECTIONS',
+    help: 'most connections of a process; auto: as many as its limit of open files allows, less those that its database needs',
+    fallback: 'auto',
+    read: readConnections,
+  },
+  maxAddressConnections: {
+    flags: '--max-address-connections <number>',
+    env: 'RINGFENCE_MAX_ADDRESS_CONNECTIONS',
+    help: 'most connections from one address to a process, and never more than three quarters of all; trusted proxies do not count',
+    fallback: '32768',
+    read: between(1, 10_000_000),
+  },
+  firstByteTimeout: {
+    flags: '--first-byte-timeout <seconds>',
+    env: 'RINGFENCE_FIRST_BYTE_TIMEOUT',
+    help: 'how long a new connection may say nothing',
+    fallback: '10',
+    read: between(1, 3600),
+  },
+  handshakeTimeout: {
+    flags: '--handshake-timeout <seconds>',
+    env: 'RINGFENCE_HANDSHAKE_TIMEOUT',
+    help: 'how long a TLS handshake may take',
+    fallback: '30',
+    read: between(1, 3600),
+  },
   maxUserBodyMemory: {
     flags: '--max-user-body-memory <bytes>',
     env: 'RINGFENCE_MAX_USER_BODY_MEMORY',

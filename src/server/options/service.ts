@@ -112,7 +112,7 @@ export const serviceOptions = {
   shutdownTimeout: {
     flags: '--shutdown-timeout <seconds>',
     env: 'RINGFENCE_SHUTDOWN_TIMEOUT',
-    help: 'how long requests in flight may take to finish when the server is told to stop',
+    help: 'how long a stop may take; shortly before, requests in flight are cut off',
     fallback: '20',
     read: between(0, 3600),
   },

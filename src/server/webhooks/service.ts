@@ -68,6 +68,8 @@ export interface WebhookService {
 
 /** Deliveries that one process has in flight at a time in each lane, and those of one organization: a receiver that hangs costs its own organization's turn. */
 const laneSettings = { places: 64, slowForMs: 600_000 };
+/** Deliveries that a process has in flight at a time. */
+export const mostDeliveries = 2 * laneSettings.places;
 const mostOfOrganization = { prompt: 4, slow: 1 };
 const page = 5_000;
 /** Whoever looked at a webhook so lately has its organization's state at hand. */

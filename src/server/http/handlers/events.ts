@@ -2,7 +2,7 @@
 import { reportPreference, signsPreference } from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse } from '../errors.ts';
-import { commonHeaders } from '../headers.ts';
+import { headersAt } from '../headers.ts';
 import { credentialId, groupReader } from '../../identity/authenticate.ts';
 import type { Admitted, Params } from '../call.ts';
 import type { ConnectedSink, Hub, Refusal } from '../../watch/hub.ts';
@@ -56,11 +56,10 @@ function refusal(why: Refusal): HttpError {
   }
 }
 
-const common = commonHeaders.map(([name, value]) => `${name}: ${value}\r\n`).join('');
 let date = { second: 0, line: '' };
 
 /** Headers that every answer carries, as lines. A date lasts a second. */
-function headerLines(id: string, now: number): string {
+function headerLines(id: string, now: number, common: string): string {
   const second = Math.floor(now / 1_000);
   if (date.second !== second) date = { second, line: `Date: ${new Date(now).toUTCString()}\r\n` };
   return `${date.line}x-request-id: ${id}\r\n${common}`;
@@ -94,16 +93,21 @@ export type StreamHandler = (request: StreamRequest) => Promise<void>;
 export interface StreamHandlerOptions {
   readonly hub: Hub;
   readonly clock: () => number;
+  /** Where people reach the server, where it is known. */
+  readonly publicUrl: string | undefined;
 }
 
-export function streamHandler({ hub, clock }: StreamHandlerOptions): StreamHandler {
+export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): StreamHandler {
+  const common = headersAt(publicUrl)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('');
   return async ({ admitted, params, id, body, elapsedMs, prefer, chunked, twoWay, accept }) => {
     refuse(watchProblems(body));
     const now = clock();
     const promises = prefers(prefer, signsPreference);
     const signs: SignSource = twoWay ? 'stream' : promises ? 'requests' : 'unpromised';
     const applied = promises || twoWay ? `Preference-Applied: ${signsApplied(hub.settings)}\r\n` : '';
-    const headers = `${headerLines(id, now)}${applied}`;
+    const headers = `${headerLines(id, now, common)}${applied}`;
     const refused = await hub.open({
       org: params.org_id,
       items: body as WatchRequest,

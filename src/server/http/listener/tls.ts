@@ -12,6 +12,25 @@ export interface Pair {
   readonly key: Buffer;
 }
 
+/**
+ * What TLS 1.2 may use: keys that are forgotten (ECDHE) and ciphers that authenticate (AEAD). No static RSA, no CBC. TLS 1.3 has its own list, which
+ * holds nothing else.
+ */
+const ciphers = [
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'TLS_AES_128_GCM_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+].join(':');
+
+/** What a certificate is served with, at start and when it is renewed. */
+export const secureContextOf = (pair: Pair) => ({ ...pair, ciphers, minVersion: 'TLSv1.2' as const });
+
 /** Reads both files and makes sure that they belong together; throws otherwise. */
 export async function readPair(files: TlsFiles): Promise<Pair> {
   const [cert, key] = await Promise.all([readFile(files.cert), readFile(files.key)]);
@@ -39,7 +58,7 @@ export function keepRenewed(server: Server, started: Pair, options: RenewalOptio
       const pair = await readPair(options.files);
       warned = '';
       if (pair.cert.equals(current.cert) && pair.key.equals(current.key)) return;
-      server.setSecureContext(pair);
+      server.setSecureContext(secureContextOf(pair));
       current = pair;
       options.onRenewed();
     } catch (cause) {

@@ -8,6 +8,8 @@ export interface Metrics {
   readonly registry: Registry;
   /** Attempts to deliver alerts. */
   readonly webhookDeliveries: Counter<'outcome'>;
+  /** Connections that were closed because there were too many, or because they said nothing. */
+  readonly connectionsEnded: Counter<'reason'>;
   /** One answered request. */
   request(operation: string, status: number, seconds: number): void;
   /** What this process and the others of this server measure, added up; and what is the same for all, told once. */
@@ -45,6 +47,13 @@ export function createMetrics(
     registers: [registry],
   });
   for (const outcome of ['delivered', 'failed', 'given_up']) webhookDeliveries.inc({ outcome }, 0);
+  const connectionsEnded = new Counter({
+    name: 'ringfence_connections_ended_total',
+    help: 'Connections closed by the server, by reason: address_limit, process_limit, silent.',
+    labelNames: ['reason'] as const,
+    registers: [registry],
+  });
+  for (const reason of ['address_limit', 'process_limit', 'silent']) connectionsEnded.inc({ reason }, 0);
   const shared = new Registry();
   let readDevices: () => Readonly<Record<string, number>> | undefined = () => undefined;
   const devices = new Gauge({
@@ -59,6 +68,7 @@ export function createMetrics(
   return {
     registry,
     webhookDeliveries,
+    connectionsEnded,
     request(operation, status, took) {
       const key = `${operation} ${status}`;
       let counter = counters.get(key);

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { keptOnTakeOver } from '../../kept-listener.ts';
 import { learn, directHandle, writeDirect, type Handle } from './direct.ts';
 import type { ConnectedSink } from '../hub.ts';
 import type { Stream } from '../stream.ts';
@@ -61,7 +62,10 @@ function detach(socket: Socket, response: ServerResponse): void {
   const parser = bearer.parser;
   // A listener for data makes Node's parser give the socket back.
   socket.on('data', ignore);
-  for (const event of ['data', 'end', 'close', 'drain', 'timeout', 'error']) socket.removeAllListeners(event);
+  for (const event of ['data', 'end', 'drain', 'timeout', 'error']) socket.removeAllListeners(event);
+  for (const listener of socket.listeners('close') as (() => void)[]) {
+    if (!(keptOnTakeOver in listener)) socket.off('close', listener);
+  }
   response.detachSocket(socket);
   if (parser) {
     bearer.parser = null;

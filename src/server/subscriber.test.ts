@@ -1,6 +1,6 @@
 /** Proves whom an address stands for where requests are counted. */
 import { expect, test } from 'vitest';
-import { subscriberOf } from './address.ts';
+import { subscriberOf } from './subscriber.ts';
 
 test.each([
   ['192.0.2.7', '192.0.2.7'],

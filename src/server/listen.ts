@@ -1,0 +1,97 @@
+/** Owns how the process takes connections: its certificate, its port, how many there may be, and how they end. */
+import type { AddressInfo } from 'node:net';
+import type { Server as TlsServer } from 'node:tls';
+import type { FastifyInstance } from 'fastify';
+import type { Log } from './http/observe/log.ts';
+import type { Metrics } from './http/observe/metrics.ts';
+import type { Health } from './http/pages/health.ts';
+import { Connections } from './http/listener/connections.ts';
+import { fittingConnections } from './http/listener/descriptors.ts';
+import { acceptQueue } from './http/listener/gate.ts';
+import { keepRenewed, readPair } from './http/listener/tls.ts';
+import type { ServerConfig } from './options/config.ts';
+import { innermost, isSystemError, StartError } from './start-error.ts';
+
+/** The certificate, and what keeps it renewed once there is a server; undefined where plain HTTP is served. */
+export async function openTls(config: ServerConfig, log: Log, renewalMs = 5_000) {
+  const { tlsCert: cert, tlsKey: key } = config;
+  if (cert === undefined || key === undefined) return undefined;
+  const files = { cert, key };
+  let stop = (): void => {};
+  try {
+    const pair = await readPair(files);
+    const start = (server: TlsServer): void => {
+      stop = keepRenewed(server, pair, {
+        files,
+        everyMs: renewalMs,
+        onRenewed: () => log.info('the certificate was renewed'),
+        onWarning: (message, cause) => log.warn({ err: cause }, message),
+      });
+    };
+    return { pair, start, stop: () => stop() };
+  } catch (error) {
+    throw new StartError([`cannot use the certificate ${cert} with the key ${key}: ${innermost(error)}`]);
+  }
+}
+
+/** The connections that the process may keep. `reserved` descriptors are left for what it opens itself. */
+export async function openConnections(config: ServerConfig, metrics: Metrics, reserved: number): Promise<Connections> {
+  const fitting = await fittingConnections(reserved);
+  return new Connections({
+    limits: {
+      total: Math.min(config.maxConnections ?? fitting, fitting),
+      perAddress: config.maxAddressConnections,
+      firstByteMs: config.firstByteTimeout * 1000,
+    },
+    trustedProxies: config.trustedProxy ?? [],
+    onEnd: (reason) => metrics.connectionsEnded.inc({ reason }),
+  });
+}
+
+export async function listen(app: FastifyInstance, config: ServerConfig): Promise<string> {
+  const { host, port } = config.listen;
+  try {
+    await app.listen({ host, port, backlog: acceptQueue });
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    const shown = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+    const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
+    throw new StartError([`cannot listen on ${shown}: ${why}`]);
+  }
+  const { address, port: taken, family } = app.server.address() as AddressInfo;
+  const reachable = address === '::' || address === '0.0.0.0' ? 'localhost' : address;
+  const scheme = config.tlsCert === undefined ? 'http' : 'https';
+  return `${scheme}://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
+}
+
+export interface ServingParts {
+  readonly app: FastifyInstance;
+  readonly connections: Connections;
+  readonly health: Health;
+  readonly watch: { drain(): Promise<void>; close(): void };
+  readonly convergence: { close(): void };
+}
+
+/** No new requests; streams end; requests in flight may finish, but not for ever. */
+export async function stopServing(parts: ServingParts, patienceMs: number): Promise<void> {
+  const { app, connections, health, watch, convergence } = parts;
+  health.drain();
+  // Whoever waits asks another server.
+  convergence.close();
+  const cut = setTimeout(() => {
+    app.server.closeAllConnections();
+    connections.close();
+    watch.close();
+  }, patienceMs);
+  const closed = app.close();
+  connections.endUnheard();
+  await Promise.all([watch.drain(), closed]);
+  clearTimeout(cut);
+  connections.close();
+}
+
+/** Of the time that a stop may take, this much at the end is for closing what requests used. */
+const closingMs = 2_000;
+
+/** How long requests in flight may go on when the whole stop may take so long. */
+export const requestPatienceMs = (shutdownMs: number): number => shutdownMs - Math.min(closingMs, shutdownMs / 4);
