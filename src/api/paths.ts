@@ -37,6 +37,7 @@ export const paths = {
   updateDevice: ['PATCH', '/api/organizations/{org_id}/devices/{device_id}', 'record'],
   deleteDevice: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}', 'deleted'],
   listDeviceHistory: ['GET', '/api/organizations/{org_id}/devices/{device_id}/history', 'list'],
+  listDeviceNamesakes: ['GET', '/api/organizations/{org_id}/devices/{device_id}/namesakes', 'list'],
 
   listDeviceGroups: ['GET', '/api/organizations/{org_id}/devices/{device_id}/groups', 'list'],
   reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status', 'record'],

@@ -135,6 +135,7 @@ export interface Calls {
   readonly updateDevice: Call<Device, UpdateDevice, MayOpen>;
   readonly deleteDevice: Call<Device>;
   readonly listDeviceHistory: Call<readonly DevicePolicyState[], undefined, Page>;
+  readonly listDeviceNamesakes: Call<readonly DevicePolicyState[], undefined, Page>;
 
   readonly listDeviceGroups: Call<readonly AppliedGroup[]>;
   readonly reportDeviceStatus: Call<ReportedStatus, DeviceReport>;

@@ -92,6 +92,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
   listAudit: [(c) => c.audit.list(org), { org_id: org }],
   listServerAudit: [(c) => c.audit.server(), {}],
   listDeviceHistory: [(c) => c.history.device(org, id, { limit: 2 }), { org_id: org, device_id: id, query: 'limit=2' }],
+  listDeviceNamesakes: [
+    (c) => c.history.namesakes(org, id, { limit: 2 }),
+    { org_id: org, device_id: id, query: 'limit=2' },
+  ],
   listSecurityGroupHistory: [(c) => c.history.group(org, sg), { org_id: org, sg_id: sg }],
   restoreSecurityGroup: [
     (c) => c.history.restore(org, sg, 3, { ifMatch: 4 }),

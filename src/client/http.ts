@@ -113,6 +113,7 @@ export function transportOf(options: ClientOptions): Transport {
   };
 }
 
+type Paged = CallOptions & Page;
 type Listing = CallOptions & GroupPage & TokenPage;
 
 /**
@@ -337,11 +338,11 @@ export class Client {
   readonly history = {
     group: (org_id: string, sg_id: string, options: CallOptions & Page = {}): Promise<readonly GroupState[]> =>
       this.#list('listSecurityGroupHistory', { org_id, sg_id }, options),
-    device: (
-      org_id: string,
-      device_id: string,
-      options: CallOptions & Page = {},
-    ): Promise<readonly DevicePolicyState[]> => this.#list('listDeviceHistory', { org_id, device_id }, options),
+    device: (org_id: string, device_id: string, options: Paged = {}): Promise<readonly DevicePolicyState[]> =>
+      this.#list('listDeviceHistory', { org_id, device_id }, options),
+    /** The other devices that have, or had, the host name of this one: of each its newest state under that name. */
+    namesakes: (org_id: string, device_id: string, options: Paged = {}): Promise<readonly DevicePolicyState[]> =>
+      this.#list('listDeviceNamesakes', { org_id, device_id }, options),
     /** Makes a group what it was at a revision. */
     restore: (
       org_id: string,

@@ -243,3 +243,28 @@ describe('the past', () => {
     expect(await agent.status('GET', `${base}/devices/${device.id}/history`)).toBe(403);
   });
 });
+
+test('namesakes are the other devices that have or had the name of a device, the deleted ones too, in pages', async () => {
+  const place = await newPlace(stage.server);
+  const other = await newPlace(stage.server);
+  const make = async ({ owner, base }: typeof place, hostname: string): Promise<string> =>
+    (await owner.api.expect(201, 'POST', `${base}/devices`, { hostname, public_key: `key ${Math.random()}` })).id;
+  const [gone, renamed] = [await make(place, 'db "1"'), await make(place, 'db "1"')];
+  await make(other, 'db "1"');
+  await make(place, 'DB "1"');
+  await place.owner.api.expect(200, 'DELETE', `${place.base}/devices/${gone}`);
+  await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${renamed}`, { hostname: 'x' });
+  const path = `${place.base}/devices/${await make(place, 'db "1"')}/namesakes`;
+  const all: Json[] = await place.member.api.expect(200, 'GET', path);
+  expect(all.map(({ type, record }) => [type, record.id, record.hostname])).toEqual([
+    ['delete', gone, 'db "1"'],
+    ['change', renamed, 'db "1"'],
+  ]);
+  const first = await place.member.api.get(`${path}?limit=1`);
+  expect(first.json).toEqual(all.slice(0, 1));
+  const next = /<([^>]+)>; rel="next"/.exec(String(first.headers.link))?.[1] ?? '';
+  expect(await place.member.api.expect(200, 'GET', next)).toEqual(all.slice(1));
+  const nameless = await make(place, '');
+  await make(place, '');
+  expect(await place.member.api.expect(200, 'GET', `${place.base}/devices/${nameless}/namesakes`)).toEqual([]);
+});

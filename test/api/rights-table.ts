@@ -57,6 +57,7 @@ const table: { readonly [Id in OperationId]: string } = {
   deleteDevice:              'yes     no      -       yes     no      no      hidden  hidden ',
   listDeviceGroups:          'yes     yes     -       yes     yes     no      hidden  hidden ',
   listDeviceHistory:         'yes     yes     -       -       no      no      hidden  hidden ',
+  listDeviceNamesakes:       'yes     yes     -       yes     no      no      hidden  hidden ',
   reportDeviceStatus:        'no      no      -       yes     itself  no      hidden  hidden ',
   listDeviceStatuses:        'yes     yes     -       -       yes     no      hidden  hidden ',
   readConvergence:           'yes     yes     -       -       yes     no      hidden  hidden ',

@@ -179,6 +179,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   deleteDevice: aDevice(),
   listDeviceGroups: aDevice(),
   listDeviceHistory: aDevice(),
+  listDeviceNamesakes: aDevice(),
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   listDeviceStatuses: () => ({}),
   readConvergence: () => ({}),

@@ -130,3 +130,37 @@ it('a shell is offered an id where the name could mean something else', async ()
   const offered = await done(people.owner.run(['names', '--', 'device', 'show']));
   expect(new Set(offered.trim().split('\n'))).toEqual(new Set(['db-1', mine.id]));
 });
+
+it('a policy file that names a host which was deleted or renamed does not label the device that took its name', async () => {
+  const { owner, place } = people;
+  const text = 'devices: [{device: db-1, labels: [db]}]\ngroups: [{name: g, inbound: [tcp 22 from device:gate]}]\n';
+  const file = await owner.file('by-name.yaml', text);
+  const [db, gate] = [await device('db-1'), await device('gate')];
+  await done(owner.run(['apply', file, '--yes']));
+  await done(owner.run(['device', 'delete', db.id, '--yes']));
+  await done(owner.run(['device', 'edit', gate.id, '--hostname', 'old-gate']));
+  const [mine, mygate] = [await laptop('laptop'), await laptop('gate')];
+  await rename(mine.id, 'db-1');
+  const planned = await owner.run(['diff', file]);
+  expect(planned).toMatchObject({ code: 0 });
+  expect(planned.stderr).toContain(`Warning: ${file}:1: db-1 is the device ${mine.id}`);
+  // From another machine, as a pipeline does it: nobody can answer, and --yes is no answer to this.
+  const pipeline = await owner.as('pipeline', {
+    RINGFENCE_SERVER: people.server.url,
+    RINGFENCE_ORG: place.org,
+    RINGFENCE_TOKEN: place.owner.token,
+  });
+  const refused = await pipeline.run(['apply', file, '--yes']);
+  expect(refused).toMatchObject({ code: 5, stdout: '' });
+  for (const id of [db.id, mine.id, gate.id, mygate.id]) expect(refused.stderr).toContain(id);
+  expect(await labelsOf(mine.id)).toEqual([]);
+  const question = /Are these the devices that you mean\? \[y\/N\]/;
+  const no = await owner.inTerminal(['apply', file], { typed: [[question, 'n\n']] });
+  expect([no.code, await labelsOf(mine.id)]).toEqual([1, []]);
+  // An owner who means it says so once.
+  await done(owner.run(['apply', file, '--yes', '--accept-moved']));
+  expect(await labelsOf(mine.id)).toEqual(['db']);
+  await done(owner.run(['device', 'label', 'set', mine.id, 'other']));
+  await done(owner.run(['apply', file, '--yes']));
+  expect(await labelsOf(mine.id)).toEqual(['db']);
+});

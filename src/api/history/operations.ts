@@ -12,6 +12,15 @@ export const historyRows = {
     query: HistoryQuery,
     answer: DevicePolicyState,
   },
+  listDeviceNamesakes: {
+    effect: 'read',
+    subject: 'device',
+    tag: 'devices',
+    summary:
+      'The other devices that have, or had, the host name of a device: of each its newest state under that name, newest first',
+    query: HistoryQuery,
+    answer: DevicePolicyState,
+  },
   listSecurityGroupHistory: {
     effect: 'read',
     tag: 'security groups',

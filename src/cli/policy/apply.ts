@@ -5,12 +5,15 @@ import { sayWarnings, updateGroup } from '../group/run.ts';
 import { wouldOpen, writeOrAsk, type Detach } from '../lookup/opening.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
+import { movedLines } from './moved-names.ts';
 import type { GroupReference, Step } from './plan.ts';
 import { countSteps, planFiles, report, stepLines, type FileOptions } from './plan-files.ts';
 
 export interface ApplyOptions extends FileOptions {
   readonly force?: boolean;
   readonly detach?: boolean;
+  /** Names may mean other devices than before. */
+  readonly acceptMoved?: boolean;
 }
 
 /** What steps are taken with. */
@@ -23,11 +26,41 @@ interface Means {
 }
 
 export async function apply(session: Session, given: readonly string[], options: ApplyOptions): Promise<void> {
-  const steps = await planFiles(session, given, options);
-  if (session.values.dryRun === true || steps.length === 0) return report(session, steps, 'would');
+  const { steps, moved } = await planFiles(session, given, options);
+  const warnings = movedLines(moved);
+  if (session.values.dryRun === true || steps.length === 0) {
+    await report(session, steps, 'would');
+    for (const line of warnings) session.terminal.note(`Warning: ${line}`);
+    return undefined;
+  }
+  await askAboutMoved(session, warnings, options);
   const isShown = await ask(session, steps);
   await perform(session, steps, options);
   return report(session, steps, 'did', { isShown });
+}
+
+/** `--yes` is no answer to this: it was said before anybody knew of the other device. */
+async function askAboutMoved(
+  { terminal, signal }: Session,
+  warnings: readonly string[],
+  { acceptMoved }: ApplyOptions,
+): Promise<void> {
+  if (warnings.length === 0) return;
+  const remedy = 'To mean a device whatever it is called, write its `id` beside `device`, and `device:ID` in rules.';
+  if (acceptMoved === true || terminal.isInteractive) {
+    for (const line of [...warnings, remedy]) terminal.note(acceptMoved === true ? `Warning: ${line}` : line);
+    if (
+      acceptMoved === true ||
+      (await terminal.confirm('Are these the devices that you mean?', { yes: false, signal }))
+    )
+      return;
+    throw new CliError('failed', 'nothing was changed');
+  }
+  throw new CliError('conflict', 'names in the files mean other devices than before; nothing was changed:', [
+    ...warnings,
+    remedy,
+    'If all of them are right, apply with --accept-moved.',
+  ]);
 }
 
 /** Shows the plan to a person and asks; whoever said `--yes` is not asked. Tells whether the plan was shown. */

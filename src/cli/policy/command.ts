@@ -33,7 +33,12 @@ export function addPolicyCommands(program: Command): void {
       policy: true,
       summary: 'change groups and devices to match policy files',
       about: `${fileFormat}\n\nShows what would change and asks before it writes. In a script, where nobody can answer, it writes only with --yes. What would take the last group from a device comes last; if it still would, it is asked for, and in a script needs --detach.`,
-      options: [...fileOptions(), forceOption(), detachOption()],
+      options: [
+        ...fileOptions(),
+        forceOption(),
+        detachOption(),
+        new Option('--accept-moved', 'apply although names mean other devices than before'),
+      ],
       dryRun: true,
       destructive: true,
       examples: [

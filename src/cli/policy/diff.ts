@@ -1,6 +1,8 @@
 /** Owns the comparison of policy files with the server, for people and for scripts that check for drift. */
 import type { Session } from '../session/session.ts';
 import { CliError, endingOf } from '../terminal/exit.ts';
+import { movedLines } from './moved-names.ts';
+import type { Step } from './plan.ts';
 import { planFiles, report, type FileOptions } from './plan-files.ts';
 
 export interface DiffOptions extends FileOptions {
@@ -11,10 +13,12 @@ export interface DiffOptions extends FileOptions {
 const changesPending = 2;
 
 export async function diff(session: Session, given: readonly string[], options: DiffOptions): Promise<void> {
-  if (options.detailedExitcode !== true) return report(session, await planFiles(session, given, options), 'would');
+  if (options.detailedExitcode !== true) {
+    await show(session, given, options);
+    return undefined;
+  }
   try {
-    const steps = await planFiles(session, given, options);
-    await report(session, steps, 'would');
+    const steps = await show(session, given, options);
     if (steps.length > 0) process.exitCode = changesPending;
   } catch (error) {
     session.signal.throwIfAborted();
@@ -26,4 +30,11 @@ export async function diff(session: Session, given: readonly string[], options: 
     );
   }
   return undefined;
+}
+
+async function show(session: Session, given: readonly string[], options: FileOptions): Promise<readonly Step[]> {
+  const { steps, moved } = await planFiles(session, given, options);
+  await report(session, steps, 'would');
+  for (const line of movedLines(moved)) session.terminal.note(`Warning: ${line}`);
+  return steps;
 }

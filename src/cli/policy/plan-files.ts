@@ -1,4 +1,5 @@
 /** Owns the plan that policy files make: what would change on the server, and how it is reported. */
+import { isUuid } from '../../policy/ids.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
 import { sayHostBits } from '../group/host-bits.ts';
@@ -7,6 +8,7 @@ import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readInput } from '../terminal/input-file.ts';
 import type { Paint } from '../terminal/screen.ts';
+import { movedNames, type MovedName } from './moved-names.ts';
 import { planPolicy, renderStep, type Step } from './plan.ts';
 import { readPolicy } from './policy-file.ts';
 
@@ -15,12 +17,18 @@ export interface FileOptions {
   readonly prune?: boolean;
 }
 
+export interface FilePlan {
+  readonly steps: readonly Step[];
+  /** Names by which steps choose a device that is not the one which was called so before. */
+  readonly moved: readonly MovedName[];
+}
+
 /** The steps that make the server match the files: those named by `-f` and those that follow the command. */
 export async function planFiles(
   session: Session,
   given: readonly string[],
   { file = [], prune }: FileOptions,
-): Promise<readonly Step[]> {
+): Promise<FilePlan> {
   const files = [...file, ...given];
   if (files.length === 0) throw usageError('no policy file given: name a file, a folder, or - for stdin');
   if (files.filter((name) => name === '-').length > 1) throw usageError('stdin can be read only once');
@@ -30,7 +38,13 @@ export async function planFiles(
     session,
     documents.map(({ value }) => value),
   );
-  const desired = readPolicy({ documents, faults: inputs.flatMap(({ faults }) => faults) }, names);
+  const named = new Set<string>();
+  const idOf = (text: string): string => {
+    const id = names.idOf(text);
+    if (!isUuid(text.trim())) named.add(id);
+    return id;
+  };
+  const desired = readPolicy({ documents, faults: inputs.flatMap(({ faults }) => faults) }, { ...names, idOf });
   sayHostBits(
     session,
     desired.groups.flatMap(({ inbound, outbound }) => [...inbound, ...outbound]),
@@ -42,7 +56,8 @@ export async function planFiles(
     desired.devices.length > 0 || desired.groups.length > 0 ? allDevices(session) : [],
     client.whoAmI({ signal: session.signal }),
   ]);
-  return planPolicy(desired, { groups, devices, me: me.id }, { prune: prune === true });
+  const steps = planPolicy(desired, { groups, devices, me: me.id }, { prune: prune === true });
+  return { steps, moved: await movedNames(session, steps, { devices, named }) };
 }
 
 /** Whether the steps were taken, or only planned. */

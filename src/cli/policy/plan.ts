@@ -48,6 +48,8 @@ export type Step =
       readonly action: 'update';
       readonly kind: 'device';
       readonly device: Device;
+      /** Where the file names the device by a host name alone, which may be another device's by now. */
+      readonly byName?: string;
       /** Absent: as they are. */
       readonly groups?: readonly GroupReference[];
       readonly labels?: readonly string[];
@@ -233,6 +235,7 @@ function deviceStep(
       kind: 'device',
       name: device.hostname || device.id,
       device,
+      ...(desired.id === undefined && desired.device === device.hostname && { byName: desired.where }),
       ...(groupLines.length > 0 && { groups }),
       ...(labelled.length > 0 && { labels: desired.labels }),
       lines: [...groupLines, ...labelled],
@@ -242,7 +245,15 @@ function deviceStep(
 
 /** By its id where the file has one: then a name stands for nothing. */
 function findDevice({ id, device: name }: DesiredDevice, { devices }: Actual): Device {
-  if (id === undefined) return pickDevice(devices, name);
+  if (id === undefined) {
+    const device = pickDevice(devices, name);
+    if ([device.hostname, device.public_key, device.id].includes(isUuid(name) ? name.toLowerCase() : name))
+      return device;
+    // What is only an address, or part of an id, may be another device's tomorrow.
+    throw usageError(`a file names a device by its host name or its full id, not by ${visible(name)}; it is`, [
+      namedLine(namesOfDevice(device)),
+    ]);
+  }
   const found = devices.find((device) => device.id === id);
   if (found !== undefined) return found;
   const same = devices.filter(({ hostname }) => hostname === name);

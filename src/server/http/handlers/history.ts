@@ -17,7 +17,8 @@ const show = {
 /** A list of states. Where there is none at all, the caller never saw such a record. */
 function answerStates(
   { path, query: { limit, after } }: Pick<Call<'listDeviceHistory'>, 'path' | 'query'>,
-  what: 'device' | 'group',
+  /** What there is none of where the list is empty; undefined where an empty list is an answer. */
+  what: 'device' | 'group' | undefined,
   read: (page: StatePage) => Promise<readonly State<unknown>[]>,
 ): Promise<ListAnswer> {
   const start = after === undefined ? undefined : String(after);
@@ -28,7 +29,7 @@ function answerStates(
         limit: part.limit,
         below: part.after === undefined ? undefined : Number(part.after),
       });
-      if (part.after === undefined && states.length === 0) throw notFound(what);
+      if (what !== undefined && part.after === undefined && states.length === 0) throw notFound(what);
       return states;
     },
     show,
@@ -45,6 +46,11 @@ const ofGroup: Handler<'listSecurityGroupHistory'> = (call, { store }) => {
 const ofDevice: Handler<'listDeviceHistory'> = (call, { store }) => {
   const { org_id, device_id } = call.params;
   return answerStates(call, 'device', (page) => store.history.ofDevice(org_id, device_id, page));
+};
+
+const namesakes: Handler<'listDeviceNamesakes'> = (call, { store }) => {
+  const { org_id, device_id } = call.params;
+  return answerStates(call, undefined, (page) => store.history.namesakes(org_id, device_id, page));
 };
 
 /** The body that would make a group what it was: what a record leaves out when it is empty is said. */
@@ -97,4 +103,5 @@ export const historyHandlers = {
   listSecurityGroupHistory: ofGroup,
   restoreSecurityGroup: restore,
   listDeviceHistory: ofDevice,
+  listDeviceNamesakes: namesakes,
 } as const;

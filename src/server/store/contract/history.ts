@@ -31,6 +31,8 @@ export interface History {
     query: StatePage & { readonly reader: GroupReader },
   ): Promise<readonly State<GroupRecord>[]>;
   ofDevice(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
+  /** Other devices that have, or had, the host name of this one: of each its newest state under that name, newest first. */
+  namesakes(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
   /** The groups as they stood at a revision, in the order of ids. Fails with `revision_ahead` or `revision_gone`. */
   groupsAt(
     org: OrganizationId,

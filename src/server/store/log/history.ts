@@ -30,6 +30,20 @@ const listStates = statement<StateRow>(
    ORDER BY s.revision DESC LIMIT $6`,
 );
 
+/** As the index `history_names` has it. */
+const hostnameOf = "((s.body || '}')::json ->> 'hostname')";
+/** Values: organization, device, below this revision, limit. */
+const listNamesakes = statement<StateRow>(
+  'list_namesakes',
+  `SELECT s.revision, s.type, s.at, s.user_id, u.username, s.body FROM (
+     SELECT DISTINCT ON (s.id) s.* FROM devices d JOIN history s
+       ON s.org_id = d.org_id AND s.kind = 'device' AND md5(${hostnameOf}) = md5(d.hostname) AND ${hostnameOf} = d.hostname AND s.id <> d.id
+     WHERE d.org_id = $1 AND d.id = $2 AND d.hostname <> ''
+     ORDER BY s.id, s.revision DESC) AS s LEFT JOIN users u ON u.id = s.user_id
+   WHERE s.revision < coalesce($3::bigint, 9223372036854775807)
+   ORDER BY s.revision DESC LIMIT $4`,
+);
+
 interface AtRow {
   readonly head: number;
   readonly history_start: number;
@@ -105,6 +119,15 @@ export function recordOf(kind: WatchKind, body: string, revision: number): Group
   return kind === 'device' ? policyOf(record as DeviceRecord) : (record as GroupRecord);
 }
 
+const stateOf = <T>(kind: WatchKind, { revision, type, at, user_id, username, body }: StateRow): State<T> => ({
+  revision,
+  at,
+  type,
+  ...(user_id === null ? {} : { user_id: parseUserId(user_id) }),
+  ...(username === null ? {} : { username }),
+  record: recordOf(kind, body, revision) as T,
+});
+
 export function historyIn(context: Context, keepMs: number): History {
   const { reads, writes } = context;
 
@@ -114,14 +137,7 @@ export function historyIn(context: Context, keepMs: number): History {
     { reader, below, limit }: StatePage & { readonly reader?: GroupReader },
   ): Promise<readonly State<T>[]> {
     const rows = await reads.run(listStates, [org, kind, id, reader ?? null, below ?? null, limit ?? null]);
-    return rows.map(({ revision, type, at, user_id, username, body }) => ({
-      revision,
-      at,
-      type,
-      ...(user_id === null ? {} : { user_id: parseUserId(user_id) }),
-      ...(username === null ? {} : { username }),
-      record: recordOf(kind, body, revision) as T,
-    }));
+    return rows.map((row) => stateOf<T>(kind, row));
   }
 
   async function groupsStanding(org: string, revision: number, more: readonly (string | number | null)[]) {
@@ -138,6 +154,10 @@ export function historyIn(context: Context, keepMs: number): History {
   return {
     ofGroup: (org, id, query) => states<GroupRecord>('security-groups', [org, id], query),
     ofDevice: (org, id, query = {}) => states<DevicePolicyRecord>('device', [org, id], query),
+    async namesakes(org, id, { below, limit } = {}) {
+      const rows = await reads.run(listNamesakes, [org, id, below ?? null, limit ?? null]);
+      return rows.map((row) => stateOf<DevicePolicyRecord>('device', row));
+    },
 
     async groupsAt(org, revision, { reader, owner, gt_revision, ...page }) {
       const owned = owner === undefined ? null : owner === 'organization' ? '' : owner;

@@ -91,4 +91,12 @@ export const enforcementMigrations: readonly Migration[] = [
         ADD COLUMN left_at timestamptz;
     `,
   },
+  {
+    version: 20,
+    title: 'states of devices by host name',
+    // Which other devices had a name is asked before a policy file gives something to whatever has it now. The digest, because names may be longer than an index takes.
+    sql: `
+      CREATE INDEX history_names ON history (org_id, md5((body || '}')::json ->> 'hostname')) WHERE kind = 'device';
+    `,
+  },
 ];
