@@ -37,6 +37,8 @@ const seconds: Readonly<Record<string, number>> = {
   'sign-in.browser.test.ts': 20,
   'forwarded.netns.test.ts': 19,
   'memory.pg.test.ts': 18,
+  'webhooks.pg.test.ts': 16,
+  'connections.pg.test.ts': 15,
   'crash.netns.test.ts': 18,
   'everyone.browser.test.ts': 18,
   'lab.netns.test.ts': 17,
