@@ -1,5 +1,5 @@
 /** Owns the locks of a running agent: one on its state directory, one in its network namespace, taken and released together. */
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir } from 'node:fs/promises';
 import { refuseSharedFolder } from './host/private-folder.ts';
 import { lockFolders, namespaceFolder, type FolderLock } from './host/lock.ts';
 
@@ -17,6 +17,8 @@ export async function lockState(state: string, onLost?: (why: string) => void): 
     );
   }
   await refuseSharedFolder(state, process.geteuid?.());
+  // Whoever may open a directory may lock it, and so keep the agent from its next start. On a read-only disk it stays as it is.
+  await chmod(state, 0o700).catch(() => {});
   const places = [{ folder: state, held: `another agent is running with ${state}` }];
   const namespace = await namespaceFolder();
   if (namespace !== undefined)

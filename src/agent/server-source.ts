@@ -55,6 +55,8 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
     connectTimeout,
     ...(tlsCa !== undefined && { authorities: () => readFile(tlsCa, 'utf8') }),
     ...(serverAccess && connectionsThrough(serverAccess)),
+    // Besides its stream the agent reads no list.
+    largestAnswer: 1024 * 1024,
   });
   const clientWith = (token: TextSource): Client =>
     new Client({

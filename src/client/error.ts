@@ -8,7 +8,7 @@ export const clientErrorCodes = {
   cut_off: 'the stream broke off in the middle',
   silent: 'the stream went silent: not even a heartbeat came',
   bad_answer: 'the answer is not what this protocol says',
-  document_too_large: 'a document of the stream is longer than allowed',
+  document_too_large: 'an answer, or a document of the stream, is longer than allowed',
 } as const;
 
 export type ClientErrorCode = ErrorCode | keyof typeof clientErrorCodes;

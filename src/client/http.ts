@@ -54,6 +54,7 @@ import type {
 } from './calls.ts';
 import type { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from '../api/alerts/webhook.ts';
 import { systemClock, type Clock } from './clock.ts';
+import { RingfenceError } from './error.ts';
 import { entityTag, nextPage } from './headers.ts';
 import { withQuery } from './write-query.ts';
 import { badAnswer, heldBackMs, send, withSignal, type Credential, type Fetch, type Transport } from './request.ts';
@@ -151,6 +152,7 @@ export class Client {
           value = await response.json();
         } catch (cause) {
           own.throwIfAborted();
+          if (cause instanceof RingfenceError) throw cause;
           throw badAnswer(`the answer to ${id} is no JSON`, status, cause);
         }
         const isList = paths[id][2] === 'list';

@@ -130,3 +130,68 @@ describe('a body that comes piece by piece', () => {
     await expect(asked).rejects.toThrow(/aborted|closed/);
   });
 });
+
+describe('a hostile server', () => {
+  /** Answers every request in this way, and counts what it could send until the connection ended. */
+  async function served(answer: (response: ServerResponse) => void): Promise<{ url: string; close: () => void }> {
+    const hostile = createPlainServer((request, response) => {
+      request.resume();
+      response.on('error', () => {});
+      answer(response);
+    });
+    hostile.listen(0, '127.0.0.1');
+    await once(hostile, 'listening');
+    const { port } = hostile.address() as AddressInfo;
+    return {
+      url: `http://127.0.0.1:${port}`,
+      close: () => {
+        hostile.closeAllConnections();
+        hostile.close();
+      },
+    };
+  }
+  /** Sends without end, as fast as it is read. */
+  const sendForEver = (response: ServerResponse, text: string): void => {
+    const more = (): void => {
+      while (!response.destroyed && response.write(text));
+      response.once('drain', more);
+    };
+    more();
+  };
+  const body = (status: number, type: string) => (response: ServerResponse) => {
+    response.writeHead(status, { 'content-type': type });
+    sendForEver(response, '[['.repeat(8_192));
+  };
+
+  test.each([
+    ['an answer', body(200, 'application/json'), 'document_too_large'],
+    ['a problem', body(500, 'application/problem+json'), 'internal'],
+    ['a page of a proxy', body(502, 'text/html'), 'unavailable'],
+    [
+      'headers',
+      (response: ServerResponse) => {
+        response.socket?.write('HTTP/1.1 200 OK\r\n');
+        const { socket } = response;
+        const more = (): void => {
+          if (socket?.write(`x-more: ${'y'.repeat(8_192)}\r\n`) === true) setImmediate(more);
+          else if (socket?.destroyed === false) socket.once('drain', more);
+        };
+        more();
+      },
+      'unreachable',
+    ],
+  ])('that sends %s without end is refused, and its connection ended', async (_, answer, code) => {
+    let ended: Promise<unknown> = Promise.resolve();
+    const { url: at, close } = await served((response) => {
+      ended = once(response, 'close');
+      answer(response);
+    });
+    try {
+      const client = new Client({ url: at, token: 't', fetch: createNodeFetch({ largestAnswer: 1 << 20 }) });
+      await expect(client.whoAmI()).rejects.toMatchObject({ code });
+      await ended;
+    } finally {
+      close();
+    }
+  });
+});

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { RingfenceError } from '../client/error.ts';
 import type { ByteReader, ByteStream, Fetch, FetchResponse } from '../client/request.ts';
 import { request as plain } from './http.ts';
 
@@ -15,11 +15,22 @@ export interface NodeFetchOptions {
   readonly onConnection?: (address: string) => () => void;
   /** Milliseconds that a connection may take once the address is known; as long as the system likes unless given. */
   readonly connectTimeout?: number;
+  /** Bytes of an answer that is read whole; a longer one is refused, and its connection ended. 128 MiB unless given. */
+  readonly largestAnswer?: number;
 }
+
+/** The list of the most devices that an organization may have is half as long. */
+const defaultLargest = 128 * 1024 * 1024;
 
 /** Like fetch, as far as the client asks of it: no redirect is followed, no encoding is offered. */
 export const createNodeFetch =
-  ({ authorities, lookup, onConnection, connectTimeout }: NodeFetchOptions = {}): Fetch =>
+  ({
+    authorities,
+    lookup,
+    onConnection,
+    connectTimeout,
+    largestAnswer = defaultLargest,
+  }: NodeFetchOptions = {}): Fetch =>
   async (url, { method, headers, body, signal, upgrade }) => {
     const secure = url.startsWith('https:');
     const request = secure ? (await import('node:https')).request : plain;
@@ -27,7 +38,7 @@ export const createNodeFetch =
     return new Promise((resolve, reject) => {
       const all = upgrade === undefined ? headers : { ...headers, connection: 'Upgrade', upgrade };
       const options = { method, headers: all, signal, ...(ca && { ca }), ...(lookup && { lookup }) };
-      const sent = request(url, options, (answer) => resolve(new NodeResponse(answer)));
+      const sent = request(url, options, (answer) => resolve(new NodeResponse(answer, { largest: largestAnswer })));
       sent.on('error', reject);
       if (upgrade !== undefined) {
         sent.on('upgrade', (answer, socket, head) => resolve(upgraded(answer, socket, head, signal)));
@@ -75,7 +86,7 @@ function upgraded(answer: IncomingMessage, socket: Socket, head: Buffer, signal:
   socket.once('close', () => signal.removeEventListener('abort', end));
   socket.setTimeout(0);
   if (head.length > 0) socket.unshift(head);
-  const response = new NodeResponse(answer, socket);
+  const response = new NodeResponse(answer, { socket, largest: defaultLargest });
   // Its errors are the body's from now on.
   void response.body;
   if (signal.aborted) end();
@@ -86,13 +97,13 @@ class NodeResponse implements FetchResponse {
   readonly status: number;
   readonly write?: (text: string) => void;
   readonly headers: FetchResponse['headers'];
-  readonly #answer: IncomingMessage;
   readonly #bytes: Readable;
+  readonly #largest: number;
   #body: NodeBody | undefined;
 
   /** `socket`: what the connection has become. */
-  constructor(answer: IncomingMessage, socket?: Socket) {
-    this.#answer = answer;
+  constructor(answer: IncomingMessage, { socket, largest }: { readonly socket?: Socket; readonly largest: number }) {
+    this.#largest = largest;
     this.#bytes = socket ?? answer;
     if (socket !== undefined) this.write = (bytes) => void (socket.writable && socket.write(bytes));
     this.status = answer.statusCode ?? 0;
@@ -105,7 +116,18 @@ class NodeResponse implements FetchResponse {
   }
 
   async json(): Promise<unknown> {
-    return JSON.parse(await text(this.#answer));
+    const chunks: Buffer[] = [];
+    let size = 0;
+    // Leaving the loop early ends the connection.
+    for await (const chunk of this.#bytes as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > this.#largest) {
+        const message = `the answer is longer than ${this.#largest} bytes`;
+        throw new RingfenceError({ code: 'document_too_large', message });
+      }
+      chunks.push(chunk);
+    }
+    return JSON.parse(Buffer.concat(chunks).toString());
   }
 
   get body(): ByteStream {

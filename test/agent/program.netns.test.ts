@@ -1,5 +1,5 @@
 /** Proves the whole agent as an operator runs it: the real program, a real server, a real kernel; through ends of every kind. */
-import { chown, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -303,6 +303,44 @@ describe('the program', () => {
     );
     expect((await stat(metrics)).mode & 0o777).toBe(0o644);
     expect(agent.output).not.toMatch(/^(error|warn): (?!no policy is known|somebody else)/m);
+    expect(await agent.end('SIGTERM')).toBe(0);
+  });
+
+  test('leaves a local user without root nothing to read, change, ask, lock or signal', async () => {
+    const { args } = await newDevice();
+    // As an operator may have made it; the temporary folder above is for everybody.
+    await chmod(state, 0o755);
+    const agent = start(args);
+    await device.untilOpen('22 80 443', agent);
+    await comesTrue(async () => expect(await status()).toMatchObject({ running: true }));
+    const pid = (await status())?.pid ?? 0;
+    const attempts: Readonly<Record<string, string>> = {
+      'list the state': `ls ${state}`,
+      'read the policy': `cat ${state}/policy.json`,
+      'read the token': `cat ${state}/token`,
+      'write the policy': `echo > ${state}/policy.json`,
+      'put a file beside it': `touch ${state}/intent.json.0123456789abcdef.new`,
+      'ask the socket': `curl --silent --fail --unix-socket ${state}/agent.sock http://agent/status`,
+      'lock the state': `flock --nonblock ${state} true`,
+      'lock the namespace': `flock --nonblock /run/ringfence-agent/net-$(stat -Lc %i /proc/self/ns/net) true`,
+      'put a directory in its place': 'mkdir -p /run/ringfence-agent/net-1',
+      'read its environment': `cat /proc/${pid}/environ`,
+      'reach its descriptors and pipes': `ls /proc/${pid}/fd`,
+      'signal it': `kill -STOP ${pid}`,
+      'read the rules': 'nft list table inet service',
+      'change the rules': 'nft delete table inet service',
+      'move the interface': `ip link set ${driver} down`,
+      'end connections': 'conntrack -F',
+    };
+    const lines = Object.entries(attempts).map(([name, command]) => `(${command}) > /dev/null 2>&1 && echo '${name}'`);
+    const user = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
+    // The same commands work for root, as far as they harm nothing: what fails for the user fails for lack of rights.
+    const harmless = lines.filter((line) => /(?:ls|cat|curl|nft list) /.test(line));
+    const asRoot = await device.namespace.attempt(['sh', '-c', `${harmless.join('\n')}\ntrue`]);
+    expect(asRoot.stdout.split('\n')).toHaveLength(harmless.length + 1);
+    const { stdout } = await device.namespace.attempt([...user, 'sh', '-c', `${lines.join('\n')}\ntrue`]);
+    expect(stdout).toBe('');
+    expect(await device.openPorts()).toBe('22 80 443');
     expect(await agent.end('SIGTERM')).toBe(0);
   });
 

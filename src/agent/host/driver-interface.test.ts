@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { BadName, parseInterfaceName } from '../../nft/names.ts';
 import { chooseDriver, parseSelector, type Driver, type Link } from './driver-interface.ts';
+import { parseLinks } from './link-monitor.ts';
 
 const link = (index: number, name: string, discovers = true): Link => ({ index, name, discovers });
 const driver = (index: number | undefined, name: string, neighbourDiscovery = true): Driver => ({
@@ -49,6 +50,15 @@ describe('the driver interface', () => {
     expect(choice.driver).toEqual(after);
     expect(choice.notes.map(({ kind }) => kind)).toEqual(notes);
   });
+
+  test.each(['br0', 'bond0', 'vrf-blue'])(
+    'that is a member of %s is known as one, also before its rules are',
+    (master) => {
+      const listing = [{ ifindex: 5, ifname: 'wg0', flags: ['BROADCAST', 'SLAVE', 'UP'], master }];
+      const { driver: chosen } = chooseDriver(parseSelector('wg0'), parseLinks(JSON.stringify(listing)), undefined);
+      expect(chosen).toEqual({ ...driver(5, 'wg0'), master });
+    },
+  );
 
   test.each(['', 'a b', 'a/b', 'sixteen-letters-', '"*', 'sixteen-letters*-'])('is never selected by %j', (text) => {
     expect(() => parseSelector(text)).toThrow(BadName);

@@ -8,6 +8,8 @@ export interface Link {
   readonly name: string;
   /** Whether it does neighbour discovery: neither point-to-point nor NOARP. */
   readonly discovers: boolean;
+  /** The bridge, bond or VRF that it is a member of; absent where it is none. */
+  readonly master?: string;
 }
 
 export type Selector =
@@ -20,6 +22,8 @@ export interface Driver {
   /** Absent while the interface is not there. */
   readonly index: number | undefined;
   readonly neighbourDiscovery: boolean;
+  /** The interface that takes its traffic, so that no rule for this one sees it; absent where there is none. */
+  readonly master?: string;
 }
 
 /** What an operator should know about the choice. */
@@ -57,7 +61,8 @@ function nameOf(link: Link): InterfaceName | undefined {
 
 function driverOf(link: Link): Driver | undefined {
   const name = nameOf(link);
-  return name && { name, index: link.index, neighbourDiscovery: link.discovers };
+  const { index, discovers: neighbourDiscovery, master } = link;
+  return name && { name, index, neighbourDiscovery, ...(master !== undefined && { master }) };
 }
 
 /**

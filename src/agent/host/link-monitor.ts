@@ -19,6 +19,7 @@ interface IpLink {
   readonly ifindex: number;
   readonly ifname: string;
   readonly flags: readonly string[];
+  readonly master?: unknown;
 }
 
 const isIpLink = (value: unknown): value is IpLink =>
@@ -35,10 +36,11 @@ const isIpLink = (value: unknown): value is IpLink =>
 export function parseLinks(text: string): readonly Link[] {
   const listing: unknown = text.trim() === '' ? [] : JSON.parse(text);
   if (!Array.isArray(listing)) throw new TypeError('ip listed something that is no list of links');
-  return listing.filter(isIpLink).map(({ ifindex, ifname, flags }) => ({
+  return listing.filter(isIpLink).map(({ ifindex, ifname, flags, master }) => ({
     index: ifindex,
     name: ifname,
     discovers: !flags.includes('POINTOPOINT') && !flags.includes('NOARP'),
+    ...(typeof master === 'string' && { master }),
   }));
 }
 

@@ -8,7 +8,8 @@ import { startingPolicy } from './starting-policy.ts';
 import { noteUnchecked } from './unchecked.ts';
 
 /** Reads the interfaces, whether the device forwards between them, and chooses the driver interface among them. */
-export async function readLinks({ state, links, options }: Loop): Promise<void> {
+export async function readLinks(loop: Loop): Promise<void> {
+  const { state, links, options } = loop;
   const { selector, log, forwarding } = options;
   state.linksChanged = false;
   state.forwarding = await forwarding?.();
@@ -17,13 +18,40 @@ export async function readLinks({ state, links, options }: Loop): Promise<void> 
     const { driver, notes } = chooseDriver(selector, await links.read(), before);
     state.driver = driver;
     const isOther = driver?.index !== before?.index || driver?.name !== before?.name;
-    if (before !== undefined && driver?.index !== undefined && isOther) noteUnchecked({ state, options });
+    if (before !== undefined && driver?.index !== undefined && isOther) noteUnchecked(loop);
+    noteMaster(loop, driver);
     for (const note of notes) log(note.kind === 'renamed' ? 'warn' : 'info', sentence(note));
   } catch (error) {
     state.linksChanged = true;
     state.driver ??= chooseDriver(selector, [], undefined).driver;
     throw error;
   }
+}
+
+/**
+ * Reports an interface whose traffic passes our rules by. The agent leaves the interface that takes it alone: its rules are for the driver
+ * interface only (reference 1.2 (1)). Once the interface is free again, whatever came in meanwhile is judged.
+ */
+function noteMaster(loop: Loop, driver: Driver | undefined): void {
+  const { state, options } = loop;
+  const { clock, log, monotonic } = options;
+  const { enslaved: before } = state;
+  const message =
+    driver?.master === undefined
+      ? undefined
+      : `${driver.name} is a member of ${driver.master}, which takes its traffic: no rule for ${driver.name} sees it`;
+  if (before?.message === message) return;
+  if (message !== undefined && driver?.master !== undefined) {
+    const advice = `take ${driver.name} out of ${driver.master}, or start the agent with --interface ${driver.master}`;
+    state.enslaved = { step: 'links', message, code: 'interface_enslaved', advice, at: clock.now() };
+    state.lastError = state.enslaved;
+    log('error', `the policy is not in force: ${message} (${advice})`, { code: 'interface_enslaved' });
+    return;
+  }
+  state.enslaved = undefined;
+  noteUnchecked(loop);
+  state.inspectAt = monotonic();
+  log('info', 'the driver interface has its traffic for itself again; the policy is in force');
 }
 
 /** Takes up what the disk and the kernel hold, so that it is in force before anybody is asked. */

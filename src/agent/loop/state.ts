@@ -78,6 +78,8 @@ export interface LoopState {
   /** Ended connections have not been held against what is in force yet. */
   endedStale: boolean;
   held: Held | undefined;
+  /** The driver interface is a member of another one, so that its traffic passes our rules by. */
+  enslaved: Trouble | undefined;
 
   // Marks: what handlers and finished steps leave for the next step.
   started: boolean;
@@ -126,6 +128,7 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   unchecked: undefined,
   endedStale: true,
   held: undefined,
+  enslaved: undefined,
   started: false,
   linksChanged: true,
   sourceChanged: false,

@@ -78,7 +78,10 @@ export function statusOf(state: LoopState, surroundings: StatusSurroundings): Ag
     revokedConnections: state.revokedConnections,
     endedConnections,
     counts: packetCounts(state.totals, desired),
-    troubles: [...(state.lost ? [state.lost] : []), ...[...state.failures.values()].map(({ trouble }) => trouble)],
+    troubles: [
+      ...[state.enslaved, state.lost].filter((trouble) => trouble !== undefined),
+      ...[...state.failures.values()].map(({ trouble }) => trouble),
+    ],
     lastError: state.lastError,
     connection,
   };

@@ -41,6 +41,8 @@ export interface StatusDocument {
     readonly wanted: string;
     readonly name?: string;
     readonly present: boolean;
+    /** The bridge, bond or VRF that takes its traffic; absent where there is none. */
+    readonly master?: string;
     readonly neighbour_discovery: boolean;
   };
   /** The agent's own way to its server, as the rules keep it open; absent where they do not. */
@@ -210,6 +212,7 @@ export function statusDocument(
       wanted: printSelector(config.selector),
       ...(driver && { name: driver.name }),
       present: driver?.index !== undefined,
+      ...(driver?.master !== undefined && { master: driver.master }),
       neighbour_discovery: driver?.neighbourDiscovery ?? false,
     },
     ...(status.serverAccess && { server_access: accessDocument(status.serverAccess) }),

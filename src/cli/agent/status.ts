@@ -67,6 +67,7 @@ export const statusTable =
     const interfaceLine = [
       link.name ?? `none matches ${link.wanted} yet`,
       ...(link.name !== undefined && !link.present ? ['(not there; its rules wait for it)'] : []),
+      ...(link.master === undefined ? [] : [`(a member of ${link.master}, which takes its traffic)`]),
     ].join(' ');
     return renderFields(
       [
