@@ -59,6 +59,7 @@ export const requestProblemCodes = {
   not_a_member: 'the user is not a member of the organization',
   view_of_device: 'only devices have this view',
   phase_limit: 'the server runs in a phase that does not allow this',
+  not_a_username: 'the name has characters that cannot be seen, or mixes scripts that look alike',
   not_a_url: 'the value is no URL',
   host_not_allowed: 'the operator of the server does not allow this host',
   no_such_state: 'the record did not exist at that revision',

@@ -270,6 +270,13 @@ describe('users and tokens', () => {
     expect((await stage.server.admin.post('/api/users', { username: 'ada' })).status).toBe(409);
     const users = await stage.server.admin.expect(200, 'GET', '/api/users');
     expect(users).toContainEqual(answer.json);
+    for (const username of ['Ada', ' ADA ', '\uff41da', '\u0430\u0501\u0430']) {
+      expect((await stage.server.admin.post('/api/users', { username })).json.code).toBe('username_taken');
+    }
+    for (const username of ['a\u200bda', '\u202eada', 'a\u0000da', '\u0430da', ' ']) {
+      const refused = await stage.server.admin.post('/api/users', { username });
+      expect([refused.status, refused.json.errors?.[0]?.pointer]).toEqual([422, '/username']);
+    }
     expect((await stage.place.owner.api.get('/api/users')).status).toBe(403);
     expect((await stage.place.owner.api.post('/api/users', { username: 'x' })).status).toBe(403);
   });

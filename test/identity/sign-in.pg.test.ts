@@ -54,6 +54,19 @@ it('a name that a local user has gives no right over that user', async () => {
   expect(me.username).toMatch(/^eve@example\.org-/);
 });
 
+it('a name that looks like that of another user is told apart from it, and what cannot be seen in a name is left out', async () => {
+  await server.admin.expect(201, 'POST', '/api/users', { username: 'mallory@example.org' });
+  const nameOf = async (login: string): Promise<string> => {
+    const { accessToken } = await provider.signIn(login);
+    return (await server.nobody.as(accessToken).expect(200, 'GET', '/api/users/me')).username;
+  };
+  expect(await nameOf('Mallory')).toMatch(/^Mallory@example\.org-[0-9a-f]{4}$/);
+  expect(await nameOf('mal\u200blory')).toMatch(/^mallory@example\.org-[0-9a-f]{4}$/);
+  // Letters of two scripts: the subject, which is not better here, and then nothing of it.
+  expect(await nameOf('m\u0430llory')).toMatch(/^user(-[0-9a-f]{4})?$/);
+  expect(await nameOf('trent\u202e')).toBe('trent@example.org');
+});
+
 it('a key rotation at the provider interrupts nobody', async () => {
   const before = (await provider.signIn('alice')).accessToken;
   await server.nobody.as(before).expect(200, 'GET', '/api/users/me');

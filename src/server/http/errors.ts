@@ -208,7 +208,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         'The device has labels: only an owner of the organization changes its tunnel_ip and addresses.',
       );
     case 'username_taken':
-      return new HttpError('username_taken', 'Another user has this name.');
+      return new HttpError('username_taken', 'Another user has this name, or one that looks like it.');
     case 'user_removed':
       return new HttpError('unauthenticated', 'This user was removed from this server.', challenge);
     case 'owns_organizations':

@@ -1,5 +1,6 @@
 /** Owns access tokens of identity providers: what a good one must say, and what is told of a bad one (reference 5 (10)). */
 import { decodeJwt, errors, jwtVerify, type JWTHeaderParameters, type JWTPayload } from 'jose';
+import { cleanUsername } from '../../policy/names/username.ts';
 import { Issuer, IssuerUnavailable, type IssuerOptions } from './issuer.ts';
 
 export interface OidcOptions extends Pick<IssuerOptions, 'clock' | 'fetch' | 'settings' | 'onWarning'> {
@@ -54,15 +55,10 @@ export const isSignedToken = (secret: string): boolean => /^eyJ[\w-]*\.[\w-]+\.[
 
 export const longestName = 255;
 
-/** A provider may suggest anything: control characters and endless names stay out. */
+/** A provider may suggest anything: what cannot be seen and endless names stay out, and for a name that mixes scripts the subject stands in. */
 export function nameFrom(payload: Readonly<Record<string, unknown>>, claim: string, subject: string): string {
   const suggested = payload[claim];
-  const text = typeof suggested === 'string' ? suggested : subject;
-  const clean = text
-    .replace(/\p{C}/gu, '')
-    .trim()
-    .slice(0, longestName - 5);
-  return clean === '' ? 'user' : clean;
+  return (typeof suggested === 'string' ? cleanUsername(suggested) : undefined) ?? cleanUsername(subject) ?? 'user';
 }
 
 /**

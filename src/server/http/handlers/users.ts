@@ -2,6 +2,7 @@
 import { normalLabels } from '../../../api/device-body.ts';
 import { pathFor } from '../../../api/paths.ts';
 import type { EnrollmentKey, RemovedUser, Token, User, WhoAmI } from '../../../api/user.ts';
+import { readUsername } from '../../../policy/names/username.ts';
 import { parseGroupId, type UserId } from '../../../policy/ids.ts';
 import { mint } from '../../identity/secret.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/contract/records.ts';
@@ -32,7 +33,13 @@ const whoAmI: Handler<'whoAmI'> = async ({ principal }, { store }) => {
 };
 
 const createUser: Handler<'createUser'> = async (call, { store }) => {
-  const user = await store.users.create({ username: call.body.username }, call.by);
+  const username = readUsername(call.body.username);
+  if (username === undefined) {
+    const detail =
+      'A username has no characters that cannot be seen, no line breaks, and letters of one script only: not Latin with Cyrillic or Greek.';
+    throw invalid([{ pointer: '/username', code: 'not_a_username', detail }]);
+  }
+  const user = await store.users.create({ username }, call.by);
   return record(showUser(user), { location: pathFor('readUser', { user_id: user.id }) });
 };
 

@@ -6,6 +6,7 @@ import {
   parseUserId,
   type OrganizationId,
 } from '../../../policy/ids.ts';
+import { usernameKey } from '../../../policy/names/username.ts';
 import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
 import { holdRight } from '../write/right.ts';
@@ -49,10 +50,10 @@ const listUsers = statement<UserRow>(
   `${select} WHERE u.id > $1 AND u.removed_at IS NULL ORDER BY u.id LIMIT $2`,
 );
 
-/** Values: id, name, is administrator, issuer, subject, now. No row: the name or the identity is taken. */
+/** Values: id, name, is administrator, issuer, subject, now, key of the name. No row: the identity, the name or one that looks like it is taken. */
 const insertUser = statement<{ id: string }>(
   'insert_user',
-  `INSERT INTO users (id, username, is_admin, issuer, subject, created_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id`,
+  `INSERT INTO users (id, username, is_admin, issuer, subject, created_at, username_key) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id`,
 );
 
 /** Locks out whoever would give the user an organization or a membership at the same moment. */
@@ -115,7 +116,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
         if (known !== undefined) return record(known);
         const id = context.newId();
         const name = attempt === 0 ? username : `${username}-${id.slice(-4)}`;
-        await writes.run(insertUser, [id, name, false, issuer, subject, now(context)]);
+        await writes.run(insertUser, [id, name, false, issuer, subject, now(context), usernameKey(name)]);
       }
       return refuse({ code: 'username_taken' });
     };
@@ -130,6 +131,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
           null,
           null,
           now(context),
+          usernameKey(user.username),
         ]);
         return made.length === 0 ? refuse({ code: 'username_taken' }) : get(runner, id);
       };
@@ -185,7 +187,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
         await tx.run(lockBootstrap, []);
         if ((await tx.run(anyUser, [])).length > 0) return undefined;
         const id = parseUserId(context.newId());
-        await tx.run(insertUser, [id, admin.username, true, null, null, now(context)]);
+        await tx.run(insertUser, [id, admin.username, true, null, null, now(context), usernameKey(admin.username)]);
         const organization = await makeOrganization(context, tx, {
           owner: id,
           name: admin.organization,

@@ -99,4 +99,20 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE INDEX history_names ON history (org_id, md5((body || '}')::json ->> 'hostname')) WHERE kind = 'device';
     `,
   },
+  {
+    version: 21,
+    title: 'usernames that look alike',
+    // The oldest user of a name keeps it; whoever has one that looks like it already keeps that too, and nobody else gets one. Letters of
+    // other scripts that look like Latin ones are not known here: such names of earlier users count as they are.
+    sql: `
+      ALTER TABLE users ADD COLUMN username_key text;
+      WITH keys AS (
+        SELECT id, created_at, lower(btrim(regexp_replace(
+          CASE WHEN getdatabaseencoding() = 'UTF8' THEN normalize(username, NFKC) ELSE username END, ' {2,}', ' ', 'g'))) AS key
+        FROM users
+      ), first AS (SELECT DISTINCT ON (key) key, id FROM keys ORDER BY key, created_at, id)
+      UPDATE users SET username_key = first.key FROM first WHERE users.id = first.id;
+      CREATE UNIQUE INDEX users_look_alike ON users (username_key);
+    `,
+  },
 ];

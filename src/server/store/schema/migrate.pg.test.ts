@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
+import { asServer } from '../contract/actor.ts';
 import { StoreError } from '../contract/errors.ts';
 import { migrate } from './migrate.ts';
 import { openStore } from '../open.ts';
@@ -107,6 +108,24 @@ test('the owner of an organization of version 6 is its owner by role, and nobody
   const [org] = await store.organizations.list({ member: (await store.users.byName('olga'))?.id ?? fail() });
   const members = await store.members.list(org?.id ?? fail());
   expect(members.map(({ username, role }) => `${username} ${role}`)).toEqual(['olga owner', 'mark member']);
+});
+
+test('users of version 20 whose names look alike keep them, and nobody else gets such a name', async () => {
+  const url = await postgres.emptyUrl();
+  await migrate(url, migrations.slice(0, 20));
+  await query(
+    url,
+    `INSERT INTO users (id, username, is_admin, created_at) VALUES
+       ('00000000-0000-7000-8000-000000000031', 'Admin', false, '2026-01-02Z'),
+       ('00000000-0000-7000-8000-000000000032', 'admin', true, '2026-01-01Z'),
+       ('00000000-0000-7000-8000-000000000033', 'zo\u00eb', false, '2026-01-01Z')`,
+  );
+  const store = await openTestStore(url);
+  expect((await store.users.list()).map(({ username }) => username)).toEqual(['Admin', 'admin', 'zo\u00eb']);
+  for (const username of ['ADMIN', 'admin', 'Admin', 'zoe\u0308', 'Zo\u00eb']) {
+    expect(await problemOf(store.users.create({ username }, asServer))).toEqual({ code: 'username_taken' });
+  }
+  expect(await store.users.create({ username: 'admin2' }, asServer)).toMatchObject({ username: 'admin2' });
 });
 
 test('what version 7 kept is counted: devices and groups of an organization, ranges of a group in each direction', async () => {
