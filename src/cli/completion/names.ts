@@ -1,5 +1,5 @@
 /** Owns the names that a shell offers while a person types: asked of the server, quickly or not at all. */
-import { wordsFor, type Named } from '../session/find-one.ts';
+import { wordsFor, type Named } from '../../client/words/naming.ts';
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
 import { isVisible } from '../../node/visible.ts';

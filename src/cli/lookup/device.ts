@@ -1,6 +1,7 @@
 /** Owns the finding of devices by what people call them: host name, public key, tunnel address or id. */
 import type { Device } from '../../api/device.ts';
-import { findOne, wordsFor, type Named } from '../session/find-one.ts';
+import { wordsFor, type Named } from '../../client/words/naming.ts';
+import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { visible } from '../../node/visible.ts';

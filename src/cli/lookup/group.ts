@@ -1,6 +1,7 @@
 /** Owns the finding of groups by what people call them. */
 import type { SecurityGroup } from '../../api/group.ts';
-import { findOne, namedLine, type Named } from '../session/find-one.ts';
+import { type Named } from '../../client/words/naming.ts';
+import { findOne, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { visible } from '../../node/visible.ts';

@@ -4,7 +4,7 @@ import { allDevices, deviceWords } from '../lookup/device.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { writeGroup } from '../group/text.ts';
-import { wordsFor } from '../session/find-one.ts';
+import { wordsFor } from '../../client/words/naming.ts';
 import type { Session } from '../session/session.ts';
 import { toYaml } from '../terminal/output.ts';
 import type { Scope } from './policy-file.ts';

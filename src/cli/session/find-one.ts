@@ -1,23 +1,9 @@
 /** Owns how a thing is found by what a person calls it: its full id, the end of its id, or a name; never by a word that could mean two things. */
+import { couldMean, isEndOfId, type Named } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { nearest } from '../../node/nearest.ts';
 import { visible } from '../../node/visible.ts';
-
-export interface Named {
-  readonly id: string;
-  /** What it is called, most telling first; an empty one is none. People choose these, so they may look like anything. */
-  readonly names: readonly string[];
-  /** What tells it from another one of the same name. */
-  readonly note?: string;
-}
-
-/** At least as many digits as tables show of an id. */
-export const isPartOfId = (text: string): boolean => /^[0-9a-f-]{8,}$/i.test(text);
-const endsWith = (id: string, text: string): boolean => isPartOfId(text) && id.endsWith(text.toLowerCase());
-/** Whether a person who writes the text may mean the thing with this id. */
-export const couldMean = (id: string, text: string): boolean =>
-  endsWith(id, text) || (isPartOfId(text) && id.startsWith(text.toLowerCase()));
 
 /**
  * The one thing that the text means. `what` is its kind in words, for the messages.
@@ -40,7 +26,7 @@ export function findOne<T>(what: string, text: string, things: readonly T[], rea
   const found =
     called.length > 0
       ? named.filter((one) => called.includes(one) || couldMean(one.id, given))
-      : named.filter(({ id }) => endsWith(id, given));
+      : named.filter(({ id }) => isEndOfId(id, given));
   const [only, second] = found;
   if (only !== undefined && second === undefined) return only.thing;
   if (second !== undefined) {
@@ -66,23 +52,3 @@ export const namedLine = ({ id, names, note = '' }: Named): string =>
     .filter((part) => part !== '')
     .map(visible)
     .join('  ');
-
-/** Tells by which word `findOne` finds a thing among these: its first name where that means nothing else, otherwise its id. */
-export function wordsFor<T>(things: readonly T[], read: (thing: T) => Named): (thing: T) => string {
-  const named = things.map(read);
-  const owners = new Map<string, Set<string>>();
-  for (const { id, names } of named) {
-    for (const name of names) owners.set(name, (owners.get(name) ?? new Set()).add(id));
-  }
-  const isClear = (id: string, name: string): boolean =>
-    name !== '' &&
-    name === name.trim() &&
-    !isUuid(name) &&
-    owners.get(name)?.size === 1 &&
-    !(isPartOfId(name) && named.some((other) => other.id !== id && couldMean(other.id, name)));
-  return (thing) => {
-    const { id, names } = read(thing);
-    const [name = ''] = names;
-    return isClear(id, name) ? name : id;
-  };
-}

@@ -6,6 +6,7 @@ import { sleep, systemClock } from '../../client/clock.ts';
 import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
 import { patchFor, runBulk, type BulkAction, type Outcome } from '../model/bulk.ts';
+import { groupLabel } from '../model/group-label.ts';
 import { groupsOn } from '../model/device-policy.ts';
 import { countLabels, labelFault } from '../model/labels.ts';
 import { grouped } from '../model/number.ts';
@@ -248,7 +249,7 @@ export function BulkDialog({
               label="Group"
               placeholder={groupChoices.length === 0 ? 'None of them has a group of its own' : 'Choose a group'}
               searchable
-              data={groupChoices.map(({ id, group_name }) => ({ value: id, label: group_name }))}
+              data={groupChoices.map((one) => ({ value: one.id, label: groupLabel(one, groups) }))}
               value={group}
               onChange={setGroup}
               data-autofocus

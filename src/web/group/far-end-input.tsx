@@ -1,11 +1,12 @@
 /** Owns the field for the far end of a rule: addresses, labels and devices as chips, with suggestions from the fleet. */
 import { Pill, TagsInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
-import { allDevicesChip, deviceChip, labelChip } from '../model/far-end.ts';
+import type { Device } from '../../api/device.ts';
+import { allDevicesChip, deviceChip, labelChip, type DeviceNames } from '../model/far-end.ts';
 import { countLabels } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
 import { useAddressOwners, useDeviceNames } from '../state/fleet.ts';
-import { useSnapshot } from '../state/organization.ts';
+import { useNames, useSnapshot } from '../state/organization.ts';
 
 /** What was pasted may hold several; spaces alone part nothing, because they may stand around a dash. */
 const splitChips = (texts: readonly string[]): readonly string[] =>
@@ -34,10 +35,21 @@ function ChipText({ chip }: { readonly chip: string }): ReactNode {
   );
 }
 
+/** Its address; where the chip has its id, because the name could mean another device, also its name and user. */
+function deviceNote(
+  { id, hostname, tunnel_ip, user_id }: Device,
+  names: DeviceNames,
+  userOf: (userId: string) => string,
+): string {
+  const address = tunnel_ip || 'no address';
+  return names.nameOf(id) === id ? [hostname || 'no name', userOf(user_id), address].join(' · ') : address;
+}
+
 /** Suggestions with what each stands for now. */
 function useSuggestions(wanted: 'all' | 'labels' | 'none'): ReadonlyMap<string, string> {
   const { devices } = useSnapshot();
   const names = useDeviceNames();
+  const userOf = useNames();
   if (wanted === 'none') return new Map();
   const labels = [...countLabels(devices)].map(
     ([label, count]) => [labelChip([label]), plural(count, 'device')] as const,
@@ -46,7 +58,7 @@ function useSuggestions(wanted: 'all' | 'labels' | 'none'): ReadonlyMap<string, 
   const single =
     wanted === 'labels'
       ? []
-      : devices.map(({ id, tunnel_ip }) => [deviceChip(names.nameOf(id)), tunnel_ip || 'no address'] as const);
+      : devices.map((device) => [deviceChip(names.nameOf(device.id)), deviceNote(device, names, userOf)] as const);
   return new Map([...labels, everyone, ...single]);
 }
 

@@ -36,3 +36,14 @@ it('leaves what is wrong to the one validation', () => {
   });
   expect(readChips([], names)).toEqual({});
 });
+
+it('takes no name for a device that looks like the id of another one', () => {
+  const [db, laptop] = ['0198c0de-0000-7000-8000-0000564e23ea', '0198c0de-0000-7000-8000-000000000001'];
+  for (const name of [db, '564e23ea', '564E23EA', db.slice(0, 8)]) {
+    const trap = deviceNames([device(db, 'db-1'), device(laptop, name)]);
+    expect(readChips([`device:${name}`], trap)).toEqual({ peers: [{ device_id: name }] });
+    expect(trap.nameOf(laptop)).toBe(laptop);
+    expect(readChips([`device:${trap.nameOf(laptop)}`], trap)).toEqual({ peers: [{ device_id: laptop }] });
+  }
+  expect(deviceNames([device(db, 'db-1'), device(laptop, 'deadbeef')]).nameOf(laptop)).toBe('deadbeef');
+});

@@ -1,10 +1,11 @@
 /** Owns the far end of a rule as chips: addresses, `label:app`, `device:web-1`, `all-devices`; read and written. */
 import type { Device } from '../../api/device.ts';
+import { wordsFor } from '../../client/words/naming.ts';
 import type { Peer, SecurityRule, Selector } from '../../policy/rule.ts';
 
 /** Devices by the names that chips give them. */
 export interface DeviceNames {
-  /** The id of the device that the chip means; the text itself where no device, or more than one, is called so. */
+  /** The id of the device that the chip means; the text itself where it is an id, no device is called so, or the name could mean another one. */
   readonly idOf: (text: string) => string;
   /** How a chip names the device; its id for one that is gone. */
   readonly nameOf: (id: string) => string;
@@ -17,18 +18,21 @@ export const noNames: DeviceNames = { idOf: (text) => text, nameOf: (id) => id, 
 const isPlain = (name: string): boolean => /^[^\s,;+]+$/.test(name);
 
 export function deviceNames(devices: readonly Device[]): DeviceNames {
-  const byName = new Map<string, string | undefined>();
-  const byId = new Map<string, string>();
-  for (const { id, hostname } of devices) {
-    byId.set(id, hostname);
-    byName.set(hostname, byName.has(hostname) ? undefined : id);
-  }
+  const wordFor = wordsFor(devices, ({ id, hostname }) => ({ id, names: [hostname] }));
+  const byId = new Map<string, Device>(devices.map((device) => [device.id, device]));
+  const byName = new Map(devices.map((device) => [device.hostname, device]));
+  const nameOf = (id: string): string => {
+    const device = byId.get(id);
+    const word = device === undefined ? id : wordFor(device);
+    return isPlain(word) ? word : id;
+  };
   return {
-    idOf: (text) => byName.get(text) ?? text,
-    nameOf: (id) => {
-      const name = byId.get(id) ?? '';
-      return isPlain(name) && byName.get(name) === id ? name : id;
+    // A name is taken only where it means nothing else: a full id is always an id.
+    idOf: (text) => {
+      const device = byName.get(text);
+      return device !== undefined && wordFor(device) === text ? device.id : text;
     },
+    nameOf,
     isGone: (id) => !byId.has(id),
   };
 }

@@ -4,6 +4,8 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Member, MemberRole, Organization } from '../../api/organization.ts';
+import { couldMean } from '../../client/words/naming.ts';
+import { isUuid } from '../../policy/ids.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { Confirm, type Question } from '../components/confirm.tsx';
@@ -20,6 +22,7 @@ import { useSession } from '../state/session.ts';
 function AddMember({ org }: { readonly org: string }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
+  const members = useMembers().data ?? [];
   const [username, setUsername] = useState('');
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);
@@ -27,9 +30,15 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
     setBusy(true);
     setFault(undefined);
     try {
-      await client.members.add(org, { username: username.trim() });
+      const name = username.trim();
+      const other = members.find((member) => member.username !== name && couldMean(member.user_id, name));
+      if (other !== undefined && !isUuid(name)) {
+        setFault(`This is also part of the id of ${other.username} (${other.user_id}). Enter the full id of the user.`);
+        return;
+      }
+      const added = await client.members.add(org, isUuid(name) ? { user_id: name } : { username: name });
       await queries.invalidateQueries({ queryKey: ['members', org] });
-      notify(`${username.trim()} is a member now.`);
+      notify(`${added.username} is a member now.`);
       setUsername('');
     } catch (error) {
       setFault(sentence(error));

@@ -1,0 +1,52 @@
+/** Owns the question whether a name that a user chose could be taken for something else: another thing's name or id. */
+import { isUuid } from '../../policy/ids.ts';
+
+export interface Named {
+  readonly id: string;
+  /** What it is called, most telling first; an empty one is none. People choose these, so they may look like anything. */
+  readonly names: readonly string[];
+  /** What tells it from another one of the same name. */
+  readonly note?: string;
+}
+
+/** At least as many digits as tables show of an id. */
+const shortest = 8;
+export const isPartOfId = (text: string): boolean => text.length >= shortest && /^[0-9a-f-]+$/i.test(text);
+
+/** Whether the text is the end of the id, by which commands find a thing. */
+export const isEndOfId = (id: string, text: string): boolean => isPartOfId(text) && id.endsWith(text.toLowerCase());
+
+/** Whether a person who writes the text may mean the thing with this id. */
+export const couldMean = (id: string, text: string): boolean =>
+  isPartOfId(text) && (id.endsWith(text.toLowerCase()) || id.startsWith(text.toLowerCase()));
+
+/** Tells by which word a thing is named among these: its first name where that means nothing else, otherwise its id. */
+export function wordsFor<T>(things: readonly T[], read: (thing: T) => Named): (thing: T) => string {
+  const owners = new Map<string, Set<string>>();
+  /** Ids by their first and last digits: a fleet may have ten thousand host names that look like ids. */
+  const parts = new Map<string, string[]>();
+  for (const { id, names } of things.map(read)) {
+    for (const name of names) owners.set(name, (owners.get(name) ?? new Set()).add(id));
+    for (const part of [id.slice(0, shortest), id.slice(-shortest)]) {
+      const ids = parts.get(part) ?? [];
+      if (ids.length === 0) parts.set(part, ids);
+      ids.push(id);
+    }
+  }
+  const looksLikeAnother = (id: string, name: string): boolean => {
+    const lower = name.toLowerCase();
+    const near = [...(parts.get(lower.slice(0, shortest)) ?? []), ...(parts.get(lower.slice(-shortest)) ?? [])];
+    return near.some((other) => other !== id && couldMean(other, name));
+  };
+  return (thing) => {
+    const { id, names } = read(thing);
+    const [name = ''] = names;
+    const isClear =
+      name !== '' &&
+      name === name.trim() &&
+      !isUuid(name) &&
+      owners.get(name)?.size === 1 &&
+      !looksLikeAnother(id, name);
+    return isClear ? name : id;
+  };
+}
