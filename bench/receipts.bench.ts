@@ -1,6 +1,6 @@
 /**
  * Measures one change until a waiter is told that it is in force on 10,000 devices: real streams by device tokens, status by the load generator as soon as it is asked. Floor in the same run: the same
- * number of status writes with nobody waiting. And what presence of the idle fleet costs: its streams, less as many streams of user tokens, whose presence nobody keeps. Not measured: what agents need to put a policy in force. The generator shares the
+ * number of status writes with nobody waiting. Not measured: what agents need to put a policy in force. The generator shares the
  * machine's processors: its own processor time stands beside the server's.
  */
 import { rm } from 'node:fs/promises';
@@ -16,15 +16,12 @@ import { median, showGoals } from './lib/goals.ts';
 import { ProcessorMeter, sumOf } from './lib/processor-time.ts';
 import { figure, table } from './lib/table.ts';
 import { resident } from './soak/memory.ts';
-import { Fleet, type BenchDevice } from './receipts/fleet.ts';
+import { Fleet, makeDevices } from './receipts/fleet.ts';
 
 const count = Number(process.env['RINGFENCE_BENCH_DEVICES'] ?? 10_000);
 const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 9);
 /** Rounds before those that count: while Node compiles what a change runs, it costs twice as much. */
 const coldRounds = 2;
-const idleSeconds = Number(process.env['RINGFENCE_BENCH_IDLE'] ?? 60);
-/** As many as one credential may hold. */
-const streamsOfToken = 1_000;
 /** Milliseconds: by the clock, and of processor time by the server with its database and by this generator. */
 interface Cost {
   readonly wall: number;
@@ -48,23 +45,6 @@ const digestOf = (group: Json): string =>
       ],
     }),
   );
-
-async function makeDevices(api: Api, base: string, group: string): Promise<readonly BenchDevice[]> {
-  const devices: BenchDevice[] = [];
-  for (let from = 0; from < count; from += 50) {
-    const made = await Promise.all(
-      Array.from({ length: Math.min(50, count - from) }, (_, index) =>
-        api.expect(201, 'POST', `${base}/devices`, {
-          public_key: `key ${from + index}`,
-          hostname: `host-${from + index}`,
-          security_groups: [group],
-        }),
-      ),
-    );
-    devices.push(...made.map((one: Json) => ({ id: one.id, token: one.device_token })));
-  }
-  return devices;
-}
 
 const program = await Program.build();
 const data = await temporaryDirectory();
@@ -92,7 +72,7 @@ try {
   const base = `/api/organizations/${org}`;
   const rules = (port: number) => ({ inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }] });
   let group: Json = await api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'all', ...rules(1_000) });
-  const reporting = new Fleet(url, org, await makeDevices(api, base, group.id));
+  const reporting = new Fleet(url, org, await makeDevices(api, base, group.id, count));
   fleet = reporting;
   const pid = server.child.pid ?? 0;
   const measure = async (work: () => Promise<unknown>): Promise<Cost> => {
@@ -104,27 +84,9 @@ try {
     meter.stop();
     return { wall, server: sumOf(meter.total) / 1_000, generator: (spent.user + spent.system) / 1_000 };
   };
-  /** Percent of a core. */
-  const idle = async (): Promise<number> => {
-    if (idleSeconds === 0) return 0;
-    await sleep(6_000);
-    return ((await measure(() => sleep(idleSeconds * 1_000))).server / (idleSeconds * 1_000)) * 100;
-  };
-
-  const tokens = await Promise.all(
-    Array.from({ length: Math.ceil(count / streamsOfToken) }, (_, index) =>
-      api.expect(201, 'POST', `/api/users/me/tokens`, { name: `streams ${index}` }),
-    ),
-  );
-  await fleet.connect((_, index) => tokens[Math.floor(index / streamsOfToken)].token);
-  const idleOfUsers = await idle();
-  fleet.disconnect();
   const opening = performance.now();
   await fleet.connect();
   console.log(`\n${figure(count)} streams in ${figure(performance.now() - opening)} ms`);
-
-  // Before anything is reported: samples of a fleet are taken of those that report, and rows are cleaned up after them.
-  const idleOfDevices = await idle();
 
   // Everybody has reported before, over connections that stay open.
   await reporting.reportAll({ state: 'starting' });
@@ -188,9 +150,6 @@ try {
   console.log(
     `${figure(reporting.asked)} times a device was asked for its word, of ${figure(count * (coldRounds + rounds))} at least`,
   );
-  console.log(
-    `${figure(idleOfDevices)} % of a core while ${figure(count)} devices rest, ${figure(idleOfUsers)} % for as many streams without presence`,
-  );
   const [early = 0, late = 0] = [memory[Math.floor(rounds / 2)], memory.at(-1)];
   showGoals([
     {
@@ -207,7 +166,6 @@ try {
       unit: '×',
       beside: `by the clock ${figure(of(change, 'wall') / of(bare, 'wall'))} ×`,
     },
-    { what: 'presence of the idle fleet', goal: 1, measured: idleOfDevices - idleOfUsers, unit: '% of a core' },
     { what: 'memory after all rounds, beside half of them', goal: 1.1, measured: late / early, unit: '×' },
   ]);
   api.close();

@@ -1,9 +1,34 @@
 /** Owns a fleet of devices in the load generator: each with a real stream and its own token, reporting what an agent would. */
 import { connect, type Socket } from 'node:net';
+import { connect as connectSecurely } from 'node:tls';
+import type { Api, Json } from '../../test/lib/http.ts';
 
 export interface BenchDevice {
   readonly id: string;
   readonly token: string;
+}
+
+/** Makes devices that have the group. */
+export async function makeDevices(
+  api: Pick<Api, 'expect'>,
+  base: string,
+  group: string,
+  count: number,
+): Promise<readonly BenchDevice[]> {
+  const devices: BenchDevice[] = [];
+  for (let from = 0; from < count; from += 50) {
+    const made = await Promise.all(
+      Array.from({ length: Math.min(50, count - from) }, (_, index) =>
+        api.expect(201, 'POST', `${base}/devices`, {
+          public_key: `key ${from + index}`,
+          hostname: `host-${from + index}`,
+          security_groups: [group],
+        }),
+      ),
+    );
+    devices.push(...made.map((one: Json) => ({ id: one.id, token: one.device_token })));
+  }
+  return devices;
 }
 
 /** Connections that reports go over: as many are under way at once as a fleet's would be, that each device has its own. */
@@ -75,6 +100,7 @@ export class Fleet {
   #due: Report[] = [];
   #taken = 0;
   readonly #sockets = new Set<Socket>();
+  #signing: NodeJS.Timeout | undefined;
   /** What each device says once it is asked. */
   status: object = { state: 'starting' };
   asked = 0;
@@ -101,24 +127,40 @@ export class Fleet {
     return report;
   }
 
-  /** Opens every stream; resolves when each has seen its tails. With other credentials they are streams of nobody's device. */
-  async connect(tokenOf: (device: BenchDevice, index: number) => string = ({ token }) => token): Promise<void> {
+  /** Opens every stream; resolves when each has seen its tails. With other credentials they are streams of nobody's device. `twoWay`: they may carry signs of life. */
+  async connect(
+    tokenOf: (device: BenchDevice, index: number) => string = ({ token }) => token,
+    twoWay = false,
+  ): Promise<void> {
     const queue = [...this.devices.entries()];
     await Promise.all(
       Array.from({ length: opening }, async () => {
         for (let next = queue.shift(); next !== undefined; next = queue.shift())
-          await this.#open(next[1], tokenOf(next[1], next[0]));
+          await this.#open(next[1], tokenOf(next[1], next[0]), twoWay);
       }),
     );
   }
 
+  /** Every device shows a sign of life on its stream within this time, again and again, evenly. */
+  showSigns(everyMs: number): void {
+    const tickMs = 50;
+    const sockets = [...this.#sockets];
+    const began = performance.now();
+    let shown = 0;
+    this.#signing = setInterval(() => {
+      const due = Math.floor(((performance.now() - began) / everyMs) * sockets.length);
+      for (; shown < due; shown += 1) sockets[shown % sockets.length]?.write('\n');
+    }, tickMs);
+  }
+
   /** Ends every stream. */
   disconnect(): void {
+    clearInterval(this.#signing);
     for (const socket of this.#sockets) socket.destroy();
     this.#sockets.clear();
   }
 
-  #open(device: BenchDevice, token: string): Promise<void> {
+  #open(device: BenchDevice, token: string, twoWay: boolean): Promise<void> {
     // Nothing is listed: what an agent listed before does not belong to what is measured here.
     const body = JSON.stringify([{ kind: 'security-groups' }]);
     const head = [
@@ -126,11 +168,15 @@ export class Fleet {
       `Host: ${this.url.host}`,
       `Authorization: Bearer ${token}`,
       'Content-Type: application/json',
-      'Prefer: report-lines',
+      `Prefer: report-lines${twoWay ? ', signs-of-life' : ''}`,
+      ...(twoWay ? ['Connection: Upgrade', 'Upgrade: ringfence-watch'] : []),
       `Content-Length: ${body.length}`,
     ];
     return new Promise((resolve, reject) => {
-      const socket = connect({ host: this.url.hostname, port: Number(this.url.port) });
+      const to = { host: this.url.hostname, port: Number(this.url.port) };
+      // The certificate is the benchmark's own.
+      const socket =
+        this.url.protocol === 'https:' ? connectSecurely({ ...to, rejectUnauthorized: false }) : connect(to);
       this.#sockets.add(socket);
       let seen = '';
       socket.on('error', reject);

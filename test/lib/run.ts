@@ -69,7 +69,7 @@ export class Run {
 
   /** The address that a server says it listens on. */
   async url(): Promise<string> {
-    return (await this.shows(/API {3}(http:\/\/\S+)\/api/))[1] ?? '';
+    return (await this.shows(/API {3}(https?:\/\/\S+)\/api/))[1] ?? '';
   }
 
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
