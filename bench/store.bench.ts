@@ -109,6 +109,7 @@ try {
     prefix_given: false,
     at: new Date().toISOString(),
     actor: user_id,
+    may: by.right.roles,
     audit_id: crypto.randomUUID(),
     audit_operation: audit.operation,
     audit_fields: audit.fields,

@@ -7,6 +7,7 @@ import type { UserId } from '../../src/policy/ids.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
 import { getDevice, updateDevice } from '../../src/server/store/devices/statements.ts';
 import { getGroup } from '../../src/server/store/groups/statements.ts';
+import { rightRoles } from '../../src/server/store/contract/actor.ts';
 import type { AuditNote } from '../../src/server/store/contract/audit.ts';
 
 const run = promisify(execFile);
@@ -57,6 +58,7 @@ const given: Readonly<Record<string, string>> = {
   hostname: "'host ' || :n",
   id: ':device',
   actor: ':me',
+  may: String(rightRoles.server),
   at: 'now()',
   prefix_given: 'false',
   audit_id: 'gen_random_uuid()',

@@ -73,7 +73,7 @@ export interface Call<Id extends OperationId> {
   readonly body: BodyOf<Id>;
   readonly ifMatch: IfMatch;
   readonly subjects: Subjects;
-  /** Where the caller asks the answer to be held back: told when the connection has ended. */
+  /** Where the caller asks the answer to be held back: told when the connection or the caller's right has ended. */
   readonly gone?: AbortSignal;
 }
 

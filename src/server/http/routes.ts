@@ -8,6 +8,7 @@ import { lengthsOf, type Admitted, type Answer, type Handler, type Services } fr
 import { HttpError, refuse } from './errors.ts';
 import { areParamsOf } from './guard/admit.ts';
 import type { Entrance } from './guard/entrance.ts';
+import { HeldRight } from './guard/held-right.ts';
 import { rightOf } from './guard/write-right.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { convergenceHandlers } from './handlers/convergence.ts';
@@ -87,36 +88,46 @@ function readBody<Id extends OperationId>(id: Id, given: unknown, lengths: TextL
   return body as BodyOf<Id>;
 }
 
-function answerer<Id extends AnsweredId>(id: Id, { services, answerTimeoutMs }: RouteOptions) {
+function answerer<Id extends AnsweredId>(id: Id, { services, entrance, answerTimeoutMs }: RouteOptions) {
   const operation = operations[id];
   const handler: Handler<Id> = handlers[id];
   const lengths = lengthsOf(services.limits);
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const { principal, variables, subjects } = admittedOf(request);
+    const admitted = admittedOf(request);
+    const { principal, variables, subjects } = admitted;
     if (!areParamsOf(id, variables)) throw new Error(`${request.url} lacks variables of ${id}`);
     const { user_id } = principal;
     const query = parseQuery(id, request.query as Record<string, unknown>);
     const heldBack = heldBackMs(query);
-    const done = handler(
-      {
-        operation: id,
-        principal,
-        params: variables,
-        subjects,
-        by: {
-          user_id,
-          right: rightOf(id, principal, variables),
-          ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request) }),
+    const admit = () => entrance.admit(id, request, request.params as Record<string, unknown>);
+    const right = heldBack > 0 ? new HeldRight(admitted, { log: services.store.log, admit }) : undefined;
+    const call = (): Promise<Answer> =>
+      handler(
+        {
+          operation: id,
+          principal,
+          params: variables,
+          subjects,
+          by: {
+            user_id,
+            right: rightOf(id, principal, variables),
+            ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request) }),
+          },
+          path: pathOf(request.url),
+          query,
+          body: readBody(id, request.body, lengths),
+          ifMatch: operation.conditional ? parseIfMatch(request.headers['if-match']) : undefined,
+          ...(right !== undefined && { gone: AbortSignal.any([goneSignal(reply), right.signal]) }),
         },
-        path: pathOf(request.url),
-        query,
-        body: readBody(id, request.body, lengths),
-        ifMatch: operation.conditional ? parseIfMatch(request.headers['if-match']) : undefined,
-        ...(heldBack > 0 && { gone: goneSignal(reply) }),
-      },
-      services,
-    );
-    return send(operation, await within(done, answerTimeoutMs + heldBack), reply);
+        services,
+      );
+    try {
+      const answer = await within(call(), answerTimeoutMs + heldBack);
+      await right?.check();
+      return send(operation, answer, reply);
+    } finally {
+      right?.end();
+    }
   };
 }
 

@@ -80,7 +80,8 @@ function patchItem(
 /** The statement that does what is asked, and prepares nothing else. */
 function updateFor(patch: DevicePatch): QuickOperation {
   if (patch.labels !== undefined) return sql.updateLabels;
-  return identityColumns.some((name) => patch[name] !== undefined) ? sql.updateDevice : sql.updateEndpoint;
+  const isMore = patch.public_key !== undefined || identityColumns.some((name) => patch[name] !== undefined);
+  return isMore ? sql.updateDevice : sql.updateEndpoint;
 }
 
 const reader =

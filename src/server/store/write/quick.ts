@@ -15,7 +15,7 @@ import { entryColumns, entryOf, type EntryRow } from './log-entry.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
 import { takeRevision, takeRevisions, type Counter } from './revisions.ts';
-import { actorsMembership, rightRefusals } from './right.ts';
+import { actorsMembership, rightRefusals, type CredentialTable } from './right.ts';
 
 /** What the log has of a write, or null in each where the write was refused. */
 type LoggedRow = { readonly [Column in Exclude<keyof EntryRow, 'id' | 'hidden_from'>]: EntryRow[Column] | null };
@@ -70,8 +70,14 @@ export function asItem(id: string, ...parts: readonly Item[]): Item & { readonly
 export interface QuickOperation {
   readonly columns: readonly string[];
   readonly one: Statement<QuickRow>;
+  /** As `one`, where the credential is a browser's session. */
+  readonly oneBySession: Statement<QuickRow>;
   readonly many: Statement<QuickRow>;
 }
+
+/** The form for a single write. */
+export const oneOf = ({ one, oneBySession }: QuickOperation, { session }: Item): Statement<QuickRow> =>
+  session === undefined || session === null ? one : oneBySession;
 
 /** What the `one` form of an operation takes. */
 export function oneValues(org: string, { columns }: QuickOperation, item: Item): Value[] {
@@ -87,7 +93,7 @@ export async function runOne(
   operation: QuickOperation,
   item: Item,
 ): Promise<QuickRow | undefined> {
-  const [row] = await runner.run(operation.one, oneValues(org, operation, item));
+  const [row] = await runner.run(oneOf(operation, item), oneValues(org, operation, item));
   return row;
 }
 
@@ -149,13 +155,13 @@ const beyond = ({ adds }: Parts, set: boolean): string =>
     ? `UNION ALL SELECT 'limit_reached', NULL, NULL, NULL, NULL, NULL, id, NULL, NULL, NULL, NULL FROM seen WHERE refusal IS NULL AND id NOT IN (SELECT id FROM accepted)`
     : '';
 
-function text(parts: Parts, source: string, set: boolean): string {
+function text(parts: Parts, source: string, set: boolean, table: CredentialTable): string {
   const counter = parts.adds === undefined ? undefined : ({ of: parts.adds, by: '+' } as const);
   const told = parts.tells ?? 'NULL::boolean';
   return `
     WITH seen AS MATERIALIZED (
       SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body,
-        CASE ${rightRefusals(parts.owned)} ${parts.refusal} ${full(parts)} END AS refusal,
+        CASE ${rightRefusals(parts.owned, table)} ${parts.refusal} ${full(parts)} END AS refusal,
         ${parts.adds === undefined ? '' : `n.most - h.${parts.adds} AS room,`}
         ${audited}
       FROM heads h CROSS JOIN ${source} ${actorsMembership} ${parts.from ?? ''} WHERE h.org_id = $1),
@@ -175,8 +181,12 @@ export function quickOperation(name: string, parts: Parts): QuickOperation {
   const record = columns.map(([column, type]) => `${column} ${type}`);
   return {
     columns: columns.map(([column]) => column),
-    one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, false)),
-    many: statement(`${name}_set`, text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, true)),
+    one: statement(name, text(parts, `(SELECT ${row.join(', ')}) AS n`, false, 'tokens')),
+    oneBySession: statement(`${name}_by_session`, text(parts, `(SELECT ${row.join(', ')}) AS n`, false, 'sessions')),
+    many: statement(
+      `${name}_set`,
+      text(parts, `json_to_recordset($2::json) AS n (${record.join(', ')})`, true, 'both'),
+    ),
   };
 }
 

@@ -30,24 +30,31 @@ export function rightItem({ credential, roles }: Right) {
   };
 }
 
-const isGoodToken = (n: string): string =>
-  found(
-    'tokens t',
-    `t.digest = ${n}.token AND t.scope = 'full' AND (t.expires_at > ${n}.at) IS NOT FALSE AND (t.device_id = ${n}.id) IS NOT FALSE`,
-  );
-const isGoodSession = (n: string): string => found('sessions s', `s.id = ${n}.session AND s.expires_at > ${n}.at`);
+/** A token's scope, expiry and device never change, so the guard's word on them still holds. It ends by losing its digest, or with its row. */
+const isGoodToken = (n: string): string => found('tokens t', `t.digest = ${n}.token`);
+const isGoodSession = (n: string): string => found('sessions s', `s.id = ${n}.session`);
 
-/** Whether the credential of a row `n` has ended. A device token is good for its own device only. */
-const hasEnded = (n: string): string =>
-  `CASE WHEN ${n}.token IS NOT NULL THEN NOT ${isGoodToken(n)} WHEN ${n}.session IS NOT NULL THEN NOT ${isGoodSession(n)} ELSE false END`;
+/** Whose table a credential is looked up in. A single write looks in one of them only: a scan that is not needed still has to be prepared. */
+export type CredentialTable = 'tokens' | 'sessions' | 'both';
 
-const names = (n: string, role: keyof typeof rightRoles): string => `${n}.may & ${rightRoles[role]} <> 0`;
+/** Whether the credential of a row `n` has ended. */
+const hasEnded = (n: string, table: CredentialTable = 'both'): string => {
+  const token = `${n}.token IS NOT NULL AND NOT ${isGoodToken(n)}`;
+  const session = `${n}.session IS NOT NULL AND NOT ${isGoodSession(n)}`;
+  // A credential of the other table is refused: this text cannot judge it.
+  if (table === 'tokens') return `(${n}.session IS NOT NULL OR ${token})`;
+  if (table === 'sessions') return `(${n}.token IS NOT NULL OR ${session})`;
+  return `(${token} OR ${session})`;
+};
+
+/** Whether the right of a row `n` names one of these roles. */
+const names = (n: string, ...roles: readonly (keyof typeof rightRoles)[]): string =>
+  `${n}.may & ${roles.reduce((sum, role) => sum | rightRoles[role], 0)} <> 0`;
 
 /** Whether a role that the right of a row `n` names is left. `role`: of its actor in the organization; `whose`: the user whom the record belongs to. */
 const isAllowed = (n: string, role: string, whose: string): string => `(
-  ${names(n, 'server')} OR ${names(n, 'member')} OR ${names(n, 'enrollmentKey')} OR ${names(n, 'ownDevice')}
-  OR ${names(n, 'owner')} AND ${role} = 'owner'
-  OR ${names(n, 'ownerOfOwn')} AND ${role} = 'owner' AND ${whose} IS NULL
+  ${names(n, 'server', 'member', 'enrollmentKey', 'ownDevice')}
+  OR ${role} = 'owner' AND (${names(n, 'owner')} OR ${names(n, 'ownerOfOwn')} AND ${whose} IS NULL)
   OR ${names(n, 'owningUser')} AND ${whose} = ${n}.actor)`;
 
 /** Joins the membership of the actor as `m`. */
@@ -57,8 +64,11 @@ export const actorsMembership = 'LEFT JOIN members m ON m.org_id = $1 AND m.user
 export const isNoOwner = `(m.role <> 'owner' AND NOT ${names('n', 'server')})`;
 
 /** The first branches of a CASE over `n` and `m`. `whose`: the user whom the record belongs to; `missing`: whether there is no such record. */
-export const rightRefusals = ({ whose, missing }: { readonly whose: string; readonly missing?: string }): string => `
-  WHEN ${hasEnded('n')} THEN 'credential_ended'
+export const rightRefusals = (
+  { whose, missing }: { readonly whose: string; readonly missing?: string },
+  table: CredentialTable,
+): string => `
+  WHEN ${hasEnded('n', table)} THEN 'credential_ended'
   WHEN m.role IS NULL THEN 'not_a_member'
   ${missing === undefined ? '' : `WHEN ${missing} THEN 'not_found'`}
   WHEN ${isAllowed('n', 'm.role', whose)} IS NOT TRUE THEN 'forbidden'`;

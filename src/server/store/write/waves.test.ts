@@ -7,6 +7,7 @@ import { inWaves, setValues } from './waves.ts';
 const operation = (name: string): QuickOperation => ({
   columns: ['id'],
   one: { name, text: '' },
+  oneBySession: { name: `${name}_by_session`, text: '' },
   many: { name: `${name}_set`, text: '' },
 });
 const operations = [operation('create'), operation('update')];

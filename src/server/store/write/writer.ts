@@ -21,7 +21,7 @@ import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
-import { loggedBy, oneValues, type QuickRow, type QuickWrite } from './quick.ts';
+import { loggedBy, oneOf, oneValues, type QuickRow, type QuickWrite } from './quick.ts';
 import { statement } from '../postgres/sql.ts';
 import { openingOf, refusedRight, type OpenedHead, type Opening } from './right.ts';
 import { now, type Stamps } from './stamp.ts';
@@ -214,7 +214,7 @@ export class Writer {
   async #alone(org: OrganizationId, lane: Lane, write: Write<unknown>): Promise<Attempt> {
     try {
       if (write.kind === 'quick') {
-        const [row] = await lane.run(write.operation.one, oneValues(org, write.operation, write.item));
+        const [row] = await lane.run(oneOf(write.operation, write.item), oneValues(org, write.operation, write.item));
         // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
         if (row !== undefined) {
           const entry = loggedBy(row);
