@@ -31,6 +31,7 @@ const seconds: Readonly<Record<string, number>> = {
   'credentials.browser.test.ts': 23,
   'fuzz.pg.test.ts': 23,
   'ends.pg.test.ts': 22,
+  'ended.netns.test.ts': 22,
   'revoke-flows.netns.test.ts': 21,
   'peers.netns.test.ts': 21,
   'same-list.pg.test.ts': 21,

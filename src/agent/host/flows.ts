@@ -21,6 +21,8 @@ export interface Flow {
   readonly original: Tuple;
   /** As answers to it go: after all translation, so it names the ends as a local filter sees them. */
   readonly reply: Tuple;
+  /** The connection that this one belongs to, as its first packet came: only where a helper of the kernel expected it, as for data of FTP. */
+  readonly master?: { readonly protocol: number; readonly original: Tuple };
   /** Only where the protocol is ICMP. */
   readonly icmp: { readonly type: number; readonly code: number; readonly id: number } | undefined;
 }
@@ -117,6 +119,15 @@ export function localFlows(flow: Flow, isLocal: (address: string) => boolean): r
       ? [{ flow, direction: 'outbound', local: reply.dst, remote: reply.src, forwarded: 'translated' } as const]
       : []),
   ];
+}
+
+/** The connection by which this one is judged: the one that it belongs to, where it does. */
+export function judgedFlow(flow: Flow): Flow {
+  if (flow.master === undefined) return flow;
+  const { protocol, original } = flow.master;
+  const { src, dst, sport, dport } = original;
+  const reply: Tuple = { src: dst, dst: src, sport: dport, dport: sport };
+  return { family: flow.family, protocol, original, reply, icmp: undefined };
 }
 
 /** The packet that opened the connection, as the policy sees it. */

@@ -78,13 +78,18 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     readLocal: () => Promise.reject(new Error('the programs were not to be asked')),
     over: () => Promise.reject(new Error('the programs were not to be asked')),
   };
-  const revoke = (before: CanonicalPolicy, after: CanonicalPolicy, remotes?: readonly FarEnd[]): Promise<Revoked> => {
+  const revoke = (
+    before: CanonicalPolicy,
+    after: CanonicalPolicy,
+    remotes?: readonly FarEnd[],
+    but: (table: FlowTable) => FlowTable = (table) => table,
+  ): Promise<Revoked> => {
     const run = commandRunner(device.inside([]));
     const [table, routes] =
       way === 'programs'
         ? [commandFlowTable(run), commandRouteTable(run)]
         : [netlinkFlowTable(channel, never, { manySockets: 16 }), netlinkRouteTable(channel, nowhere)];
-    return revokeFlows({ routes, table, block }, { interface: 'rf0', before: [before], after, remotes });
+    return revokeFlows({ routes, table: but(table), block }, { interface: 'rf0', before: [before], after, remotes });
   };
   const tracked = async (): Promise<number[]> => {
     const { stdout } = await device.run(['conntrack', '-L']);
@@ -163,6 +168,31 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     const silenced = [...talkers, outward].map((talker) => talker.isSilenced(aWhile));
     expect(await Promise.all(silenced)).toEqual(silenced.map(() => true));
     expect((await device.run(['ss', '--tcp', '--numeric', '--no-header', 'state', 'established'])).stdout).toBe('');
+  });
+
+  test('that ends no socket keeps the connections ended all the same, one by one and by their ports', async () => {
+    await Talker.serve(device, 2_200);
+    await Talker.serveDatagrams(device, 5_000, 8_000);
+    const open = policyOf([...[2_200, 8_000].map((port) => written('tcp', port, port)), written('udp', 1, 65_535)]);
+    const udp = { protocol: 'udp' } as const;
+    await put(open);
+    const talkers = [
+      await Talker.call(peer, '100.64.0.1', 2_200),
+      await Talker.call(peer, 'fd7f::1', 5_000, udp),
+      await Talker.call(peer, '100.64.0.1', 5_000, udp),
+    ];
+    const stays = await Talker.call(peer, '100.64.0.1', 8_000, udp);
+    const narrow = policyOf([written('udp', 8_000, 8_000)]);
+    await put(narrow);
+    // Only one of each family is remembered by itself.
+    ended = new EndedFlows({ nft, mostOfKind: 1 });
+    expect(await revoke(open, narrow, undefined, (table) => ({ ...table, abort: async () => undefined }))).toEqual({
+      count: 3,
+    });
+    expect(await Promise.all(talkers.map((talker) => talker.isSilenced(aWhile)))).toEqual([true, true, true]);
+    expect(await stays.isHeard()).toBe(true);
+    const { stdout } = await device.run(['nft', 'list', 'table', 'inet', 'service-ended']);
+    expect(stdout).toMatch(/set port-inbound \{[^}]*elements = \{ (?:tcp \. 2200|udp \. 5000)/);
   });
 
   test('has nothing to end where there is no connection', async () => {

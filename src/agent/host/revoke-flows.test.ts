@@ -60,6 +60,21 @@ function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abor
 }
 
 describe('connections that are no longer admitted', () => {
+  test('are judged by the connection that they belong to, where a helper of the kernel expected them', async () => {
+    const related = (source: string, port: number, dport: number): Flow[] =>
+      flows(line(source, port)).map((flow) => {
+        const original = { src: source, dst: '100.64.0.1', sport: 40_000, dport };
+        const [there, here] = [
+          { ...flow.original, dport: 1_024 },
+          { ...flow.reply, sport: 1_024 },
+        ];
+        return { ...flow, original: there, reply: here, master: { protocol: 6, original } };
+      });
+    const { told, revoke } = world([[...related('100.64.0.2', 1, 22), ...related('100.64.0.9', 2, 22)]]);
+    expect(await revoke()).toEqual({ count: 1 });
+    expect(told).toContain('forget 1');
+  });
+
   test('end while others are still being listed, sockets first, and the way of each is asked for once', async () => {
     const { told, revoke } = world([
       flows(line('100.64.0.2', 1), line('100.64.0.9', 2), line('10.9.0.2', 3)),

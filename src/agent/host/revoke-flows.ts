@@ -2,7 +2,7 @@
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { FarEnd, FlowTable } from './flow-table.ts';
-import { localFlows, revocationJudge, type Flow, type LocalFlow } from './flows.ts';
+import { judgedFlow, localFlows, revocationJudge, type Flow, type LocalFlow } from './flows.ts';
 import { BatchQueue } from './batch-queue.ts';
 import type { RoutedInterface, RouteTable, Way } from './route-table.ts';
 
@@ -59,10 +59,14 @@ export async function revokeFlows({ routes, table, block }: RevocationPorts, rev
     count += revoked.length;
   };
   const isRevoked = revocationJudge(before, after, { serverAccess, containers });
+  const revokedOf = (flow: Flow): readonly LocalFlow[] => {
+    if (flow.master === undefined) return localFlows(flow, isLocal).filter(isRevoked);
+    return localFlows(judgedFlow(flow), isLocal).some(isRevoked) ? localFlows(flow, isLocal) : [];
+  };
   const endListed = async (list: (visit: (part: readonly Flow[]) => void) => Promise<void>): Promise<void> => {
     const ending = new BatchQueue<LocalFlow>(end);
     try {
-      await list((part) => ending.add(part.flatMap((flow) => localFlows(flow, isLocal)).filter(isRevoked)));
+      await list((part) => ending.add(part.flatMap(revokedOf)));
     } finally {
       await ending.done();
     }

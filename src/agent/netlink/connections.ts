@@ -30,7 +30,7 @@ const netfilter = 12;
 /** Types of messages: the subsystem of connection tracking, and what is asked of it. */
 const conntrack = { get: 0x101, delete: 0x102 } as const;
 /** Attributes of a connection, of a tuple, of its addresses, of its ports. */
-const cta = { original: 1, reply: 2, zone: 18, filter: 25 } as const;
+const cta = { original: 1, reply: 2, master: 14, zone: 18, filter: 25 } as const;
 const tuple = { ip: 1, protocol: 2, zone: 3 } as const;
 const ip = { source4: 1, destination4: 2, source6: 3, destination6: 4 } as const;
 const proto = { number: 1, source: 2, destination: 3, id4: 4, type4: 5, code4: 6, id6: 7, type6: 8, code6: 9 } as const;
@@ -128,7 +128,7 @@ const headSize = 4;
 
 /** The connection that a message of a listing tells of. */
 function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
-  let [original, reply]: [ReadTuple | undefined, ReadTuple | undefined] = [undefined, undefined];
+  let [original, reply, master]: (ReadTuple | undefined)[] = [];
   let [key, zone]: [Uint8Array | undefined, Uint8Array | undefined] = [undefined, undefined];
   const to = payload.length;
   let end = headSize;
@@ -141,6 +141,7 @@ function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
       key[0] = payload[0] ?? 0;
       putNested(key, headSize, payload, at, end);
     } else if (type === cta.reply) reply = readTuple(payload, payloadAt(at), end, texts);
+    else if (type === cta.master) master = readTuple(payload, payloadAt(at), end, texts);
     else if (type === cta.zone) zone = attribute(cta.zone, payload.subarray(payloadAt(at), end));
   }
   if (original === undefined || reply === undefined || key === undefined) return undefined;
@@ -150,6 +151,7 @@ function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
     protocol,
     original: began,
     reply: reply.tuple,
+    ...(master && { master: { protocol: master.protocol, original: master.tuple } }),
     icmp,
     key: zone === undefined ? key : concat([key, zone]),
   };

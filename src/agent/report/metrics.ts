@@ -122,6 +122,12 @@ export function printMetrics(status: StatusDocument, { residentBytes }: { readon
       'Connections that were ended because their rule was withdrawn.',
       status.revoked_connections,
     ),
+    one(
+      'ended_connections',
+      'gauge',
+      'Ended connections whose packets are dropped until both sides are silent.',
+      status.ended_connections,
+    ),
     one('troubles', 'gauge', 'Steps that do not work at the moment.', status.troubles.length),
     one('stream_live', 'gauge', 'Whether the stream from the server is live.', flag(stream.phase === 'live')),
     one('stream_failures', 'gauge', 'Failed attempts since the stream was last live.', stream.failures),
