@@ -72,8 +72,7 @@ try {
   await fleet.connect((_, index) => tokens[Math.floor(index / streamsOfToken)].token);
   const without = await idle();
   fleet.disconnect();
-  await fleet.connect(undefined, true);
-  fleet.showSigns(signEveryMs(defaultWatchSettings));
+  await fleet.connect(undefined, signEveryMs(defaultWatchSettings));
   const withSigns = await idle();
   const online = (await api.expect(200, 'GET', `${base}/overview`)).online;
   if (online !== count) throw new Error(`${online} of ${count} devices are online`);

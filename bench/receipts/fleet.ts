@@ -90,6 +90,12 @@ class Reporter {
   }
 }
 
+/** A sign of life on a stream, again and again, for as long as it is open. */
+function showSigns(socket: Socket, everyMs: number): void {
+  const signing = setInterval(() => socket.write('\n'), everyMs);
+  socket.on('close', () => clearInterval(signing));
+}
+
 export class Fleet {
   readonly url: URL;
   readonly org: string;
@@ -100,7 +106,6 @@ export class Fleet {
   #due: Report[] = [];
   #taken = 0;
   readonly #sockets = new Set<Socket>();
-  #signing: NodeJS.Timeout | undefined;
   /** What each device says once it is asked. */
   status: object = { state: 'starting' };
   asked = 0;
@@ -127,40 +132,28 @@ export class Fleet {
     return report;
   }
 
-  /** Opens every stream; resolves when each has seen its tails. With other credentials they are streams of nobody's device. `twoWay`: they may carry signs of life. */
+  /** Opens every stream; resolves when each has seen its tails. With other credentials they are streams of nobody's device. `signEveryMs`: they go both ways and carry signs of life. */
   async connect(
     tokenOf: (device: BenchDevice, index: number) => string = ({ token }) => token,
-    twoWay = false,
+    signEveryMs?: number,
   ): Promise<void> {
     const queue = [...this.devices.entries()];
     await Promise.all(
       Array.from({ length: opening }, async () => {
         for (let next = queue.shift(); next !== undefined; next = queue.shift())
-          await this.#open(next[1], tokenOf(next[1], next[0]), twoWay);
+          await this.#open(next[1], tokenOf(next[1], next[0]), signEveryMs);
       }),
     );
   }
 
-  /** Every device shows a sign of life on its stream within this time, again and again, evenly. */
-  showSigns(everyMs: number): void {
-    const tickMs = 50;
-    const sockets = [...this.#sockets];
-    const began = performance.now();
-    let shown = 0;
-    this.#signing = setInterval(() => {
-      const due = Math.floor(((performance.now() - began) / everyMs) * sockets.length);
-      for (; shown < due; shown += 1) sockets[shown % sockets.length]?.write('\n');
-    }, tickMs);
-  }
-
   /** Ends every stream. */
   disconnect(): void {
-    clearInterval(this.#signing);
     for (const socket of this.#sockets) socket.destroy();
     this.#sockets.clear();
   }
 
-  #open(device: BenchDevice, token: string, twoWay: boolean): Promise<void> {
+  #open(device: BenchDevice, token: string, signEveryMs: number | undefined): Promise<void> {
+    const twoWay = signEveryMs !== undefined;
     // Nothing is listed: what an agent listed before does not belong to what is measured here.
     const body = JSON.stringify([{ kind: 'security-groups' }]);
     const head = [
@@ -185,6 +178,7 @@ export class Fleet {
           seen += chunk.toString('latin1');
           if (!seen.includes('"tail"')) return;
           seen = 'open';
+          if (twoWay) showSigns(socket, signEveryMs);
           resolve();
         } else if (chunk.includes('"report"')) {
           this.asked += 1;
