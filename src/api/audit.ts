@@ -1,12 +1,21 @@
 /** Owns the wire form of the audit: who changed what, when, from where, with which credential. */
 import { Type } from 'typebox';
 import type { OrganizationId, UserId } from '../policy/ids.ts';
-import { SecurityGroup } from './group.ts';
-import { DevicePolicy } from './history/states.ts';
+import type { SecurityGroup } from './group.ts';
+import type { DevicePolicy } from './history/states.ts';
+import type { Member, Organization } from './organization.ts';
 import { id, Revision, strict, Timestamp, type Wire } from './scalar.ts';
 import { CredentialKind } from './user.ts';
 
-const state = (description: string) => Type.Optional(Type.Union([SecurityGroup, DevicePolicy], { description }));
+/** Any fields of any record that an audit tells of. */
+export type AuditFields = Partial<
+  Omit<SecurityGroup, 'id'> &
+    Omit<DevicePolicy, 'id'> & { readonly id: string } & Pick<Member, 'role'> &
+    Pick<Organization, 'name' | 'description'>
+>;
+
+const state = (description: string) =>
+  Type.Optional(Type.Unsafe<AuditFields>(Type.Object({}, { description, additionalProperties: true })));
 
 export const AuditEntry = Type.Object(
   {
@@ -35,10 +44,21 @@ export const AuditEntry = Type.Object(
     ),
     address: Type.String({ description: 'Where the request came from.' }),
     request_id: Type.String({ description: 'Leads to the request in the log.' }),
-    before: state(
-      'The group, or what decides the policy of the device, as it stood before; absent for something new, and where you could not see it.',
+    subject: Type.Optional(
+      Type.Object(
+        {
+          name: Type.String({ description: 'What it was called before the write.' }),
+          guardrail: Type.Optional(
+            Type.Enum(['forbid', 'require'], { description: 'Of a group that is a guardrail.' }),
+          ),
+        },
+        { ...strict, description: 'What was made, changed or ended; absent where you could not see it.' },
+      ),
     ),
-    after: state('The same as it stood then; absent after a deletion.'),
+    before: state(
+      'The fields that the write wrote, as they stood before it; of something deleted the whole record; absent for something new, and where you could not see it. Never a secret.',
+    ),
+    after: state('The same fields as the write left them; of something new the whole record; absent after a deletion.'),
   },
   { ...strict, $id: 'AuditEntry', title: 'AuditEntry' },
 );

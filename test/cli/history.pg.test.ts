@@ -49,6 +49,24 @@ it("a device's groups are told by name, newest first; what its agent says of its
   expect(await done(owner.run(['log', '--all']))).toContain('changed device edge: local ip');
 });
 
+it('a rename is told of whoever renamed, not of whoever changes the device next; a new role is told', async () => {
+  const { owner, member, place } = people;
+  await done(owner.run(['device', 'create', 'device-2', '--public-key', 'k', '--label', 'app,old', '-q']));
+  await done(owner.run(['member', 'role', place.member.username, 'owner']));
+  await done(owner.run(['device', 'edit', 'device-2', '--hostname', 'app-1']));
+  await done(member.run(['device', 'label', 'remove', 'app-1', 'old']));
+  for (const command of ['log', 'audit']) {
+    const lines = (await done(owner.run([command]))).split('\n');
+    const by = (name: string): string => lines.filter((line) => line.includes(name)).join('\n');
+    expect(by('renamed device')).toMatch(/owner-\d+ +renamed device device-2 to app-1/);
+    expect(by('took label')).toMatch(/member-\d+ +took label old off app-1 *$/);
+    expect(lines.join('\n')).toContain(`made ${place.member.username} an owner`);
+  }
+  const history = await done(owner.run(['device', 'history', 'app-1']));
+  expect(history).toMatch(/member-\d+\n {2}~ labels app, old → app\n/);
+  expect(history.split('\n').slice(0, 3).join('\n')).not.toContain('device-2');
+});
+
 it('a wrong revision or a wrong number is told in a sentence', async () => {
   const { owner, member } = people;
   await done(owner.run(['group', 'create', 'web']));

@@ -97,7 +97,8 @@ export async function deviceHistory(session: Session, text: string, options: His
   const nameOf = groupNames(groups);
   const states = await client.history.device(organization, id, { limit: limit + 1, signal: session.signal });
   const lines = (before: DevicePolicyState | undefined, after: DevicePolicyState): readonly Line[] =>
-    deviceChanges(standing(before), after.record, nameOf);
+    // A change of the name alone makes no state: it must not be told of whoever made the next one.
+    deviceChanges(standing(before), after.record, nameOf, ['hostname']);
   return printStates(session, withLines(states, limit, lines));
 }
 

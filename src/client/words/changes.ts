@@ -42,7 +42,7 @@ function valueText(value: unknown): string {
 }
 
 /** Fields as they are, except those that are told in a way of their own. */
-function fieldLines(before: object, after: object, except: readonly string[]): readonly Line[] {
+export function fieldLines(before: object, after: object, except: readonly string[] = []): readonly Line[] {
   const [old, now]: Readonly<Record<string, unknown>>[] = [{ ...before }, { ...after }];
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...names]
@@ -75,15 +75,16 @@ export function groupChanges(
   ];
 }
 
-/** The same of a device; `nameOf` names a group. */
+/** The same of a device; `nameOf` names a group. `except`: fields that are not compared. */
 export function deviceChanges(
-  before: DevicePolicy | undefined,
-  after: DevicePolicy | undefined,
+  before: Partial<Omit<DevicePolicy, 'id'>> | undefined,
+  after: Partial<Omit<DevicePolicy, 'id'>> | undefined,
   nameOf: (id: string) => string,
+  except: readonly string[] = [],
 ): readonly Line[] {
-  const named = (policy: DevicePolicy | undefined): object =>
+  const named = (policy: typeof before): object =>
     policy === undefined
       ? {}
       : { ...policy, groups: (policy.security_groups ?? []).map((id) => nameOf(id)).join(', ') || 'default' };
-  return fieldLines(named(before), named(after), ['security_groups']);
+  return fieldLines(named(before), named(after), ['security_groups', ...except]);
 }

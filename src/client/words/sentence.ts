@@ -1,5 +1,5 @@
 /** Owns what somebody did as a sentence: `allowed tcp 22 from bastion in ssh`, for the audit of command line and pages alike. */
-import type { AuditEntry } from '../../api/audit.ts';
+import type { AuditEntry, AuditFields } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicy } from '../../api/history/states.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
@@ -26,6 +26,9 @@ export interface Sentence {
 
 export const sentenceText = ({ before, subject, after }: Sentence): string =>
   [before, subject].filter((part) => part !== '').join(' ') + after;
+
+type GroupFields = Partial<SecurityGroup>;
+type DeviceFields = Partial<DevicePolicy>;
 
 const isGroup = (record: object | undefined): record is SecurityGroup => record !== undefined && 'group_name' in record;
 const isDevice = (record: object | undefined): record is DevicePolicy => record !== undefined && 'hostname' in record;
@@ -94,7 +97,13 @@ const effects = {
   require: ['required', 'stopped requiring'],
 } as const;
 
-function ruleClause(before: SecurityGroup, after: SecurityGroup, names: Names): Clause | undefined {
+/** A group or device as it was called, and which guardrail the group is, if any. */
+interface Called {
+  readonly name: string;
+  readonly guardrail?: SecurityGroup['guardrail'] | undefined;
+}
+
+function ruleClause(before: GroupFields, after: GroupFields, names: Names, called: Called): Clause | undefined {
   const both = (['inbound', 'outbound'] as const).map((direction) => ({
     direction,
     ...ruleChanges(before[`${direction}_rules`], after[`${direction}_rules`]),
@@ -106,24 +115,24 @@ function ruleClause(before: SecurityGroup, after: SecurityGroup, names: Names): 
     );
   const [added, removed] = [spoken('added'), spoken('removed')];
   if (added === '' && removed === '') return undefined;
-  const [begin, stop] = effects[after.guardrail ?? 'group'];
+  const [begin, stop] = effects[called.guardrail ?? 'group'];
   const text =
     removed === ''
       ? `${begin} ${added}`
       : added === ''
         ? `${stop} ${removed}`
         : `${begin} ${added} instead of ${removed}`;
-  return clause(`${text} in`, after.group_name, '', text);
+  return clause(`${text} in`, called.name, '', text);
 }
 
-function groupClauses(before: SecurityGroup, after: SecurityGroup, names: Names): readonly Clause[] {
-  const name = before.group_name;
-  const selectors = ({ applies_to = [] }: SecurityGroup): string =>
+function groupClauses(before: GroupFields, after: GroupFields, names: Names, called: Called): readonly Clause[] {
+  const { name } = called;
+  const selectors = ({ applies_to = [] }: GroupFields): string =>
     applies_to.map((selector) => peerWord(selector)).join(', ');
-  const rules = ruleClause(before, after, names);
+  const rules = ruleClause(before, after, names, called);
   return [
     ...(rules === undefined ? [] : [rules]),
-    ...(name === after.group_name
+    ...(after.group_name === undefined || after.group_name === before.group_name
       ? []
       : [clause('renamed group', name, ` to ${after.group_name}`, `renamed it to ${after.group_name}`)]),
     ...(selectors(before) === selectors(after)
@@ -145,8 +154,7 @@ function groupClauses(before: SecurityGroup, after: SecurityGroup, names: Names)
 const without = (list: readonly string[] = [], taken: readonly string[] = []): readonly string[] =>
   list.filter((one) => !taken.includes(one));
 
-function deviceClauses(before: DevicePolicy, after: DevicePolicy, names: Names): readonly Clause[] {
-  const name = before.hostname || shortId(before.id);
+function deviceClauses(before: DeviceFields, after: DeviceFields, names: Names, { name }: Called): readonly Clause[] {
   const groups = (ids: readonly string[]): string =>
     `${ids.length === 1 ? 'group' : 'groups'} ${listOf(ids.map((id) => names.groupOf(id) ?? shortId(id)))}`;
   const words = (list: readonly string[]): string => `${list.length === 1 ? 'label' : 'labels'} ${listOf(list)}`;
@@ -155,8 +163,9 @@ function deviceClauses(before: DevicePolicy, after: DevicePolicy, names: Names):
     without(before.security_groups, after.security_groups),
   ];
   const [labelled, unlabelled] = [without(after.labels, before.labels), without(before.labels, after.labels)];
-  const addresses = ({ tunnel_ip, addresses: more = [] }: DevicePolicy): string =>
+  const addresses = ({ tunnel_ip = '', addresses: more = [] }: DeviceFields): string =>
     [tunnel_ip, ...more].filter((text) => text !== '').join(', ') || 'none';
+  const receiver = (after.user_id === undefined ? undefined : names.otherOf(after.user_id)) ?? 'another member';
   const found: (Clause | undefined)[] = [
     before.hostname === after.hostname
       ? undefined
@@ -175,14 +184,7 @@ function deviceClauses(before: DevicePolicy, after: DevicePolicy, names: Names):
           ` from ${addresses(before)} to ${addresses(after)}`,
           `changed its address to ${addresses(after)}`,
         ),
-    before.user_id === after.user_id
-      ? undefined
-      : clause(
-          'gave',
-          name,
-          ` to ${names.otherOf(after.user_id) ?? 'another member'}`,
-          `gave it to ${names.otherOf(after.user_id) ?? 'another member'}`,
-        ),
+    before.user_id === after.user_id ? undefined : clause('gave', name, ` to ${receiver}`, `gave it to ${receiver}`),
     on.length + off.length === 0 && (before.security_groups ?? []).join() !== (after.security_groups ?? []).join()
       ? clause('reordered the groups of', name, '', 'reordered its groups')
       : undefined,
@@ -190,7 +192,7 @@ function deviceClauses(before: DevicePolicy, after: DevicePolicy, names: Names):
   return found.filter((one) => one !== undefined);
 }
 
-const ruleCount = ({ inbound_rules = [], outbound_rules = [] }: SecurityGroup): string => {
+const ruleCount = ({ inbound_rules = [], outbound_rules = [] }: GroupFields): string => {
   const count = inbound_rules.length + outbound_rules.length;
   return count === 0 ? '' : ` with ${count} ${count === 1 ? 'rule' : 'rules'}`;
 };
@@ -201,50 +203,76 @@ export function changeSentence(
   after: SecurityGroup | DevicePolicy,
   names: Names,
 ): Sentence | undefined {
-  if (isGroup(before) && isGroup(after)) return joined(groupClauses(before, after, names));
-  return isDevice(before) && isDevice(after) ? joined(deviceClauses(before, after, names)) : undefined;
+  if (isGroup(before) && isGroup(after))
+    return joined(groupClauses(before, after, names, { name: before.group_name, guardrail: after.guardrail }));
+  if (!isDevice(before) || !isDevice(after)) return undefined;
+  return joined(deviceClauses(before, after, names, { name: before.hostname || shortId(before.id) }));
+}
+
+/** What the entry is about by its name then, else by its name now, else by its id. */
+function nameIn({ subject, subject_id, before, after }: AuditEntry, names: Names): string {
+  const record = before ?? after;
+  const name = subject?.name ?? record?.group_name ?? record?.hostname ?? '';
+  if (name !== '') return name;
+  if (subject_id === undefined) return '';
+  return names.deviceOf(subject_id) ?? names.groupOf(subject_id) ?? names.otherOf(subject_id) ?? shortId(subject_id);
+}
+
+/** Which fields an entry may tell of, by its operation. */
+const kindOf = ({ operation }: AuditEntry): string =>
+  /(SecurityGroup|Device|Member|Organization)$/.exec(operation)?.[1] ?? '';
+
+/** What was changed of a record, from the fields before and after. */
+function changed(entry: AuditEntry, before: AuditFields, after: AuditFields, names: Names): Sentence | undefined {
+  const name = nameIn(entry, names);
+  const called = { name, guardrail: entry.subject?.guardrail ?? after.guardrail };
+  switch (kindOf(entry)) {
+    case 'SecurityGroup': {
+      const clauses = groupClauses(before as GroupFields, after as GroupFields, names, called);
+      if (!entry.operation.startsWith('restore') || clauses.length === 0) return joined(clauses);
+      const text = ruleClause(before as GroupFields, after as GroupFields, names, called)?.further;
+      return {
+        before: actionText(entry),
+        subject: after.group_name ?? name,
+        after: text === undefined ? '' : `: ${text}`,
+      };
+    }
+    case 'Device':
+      return joined(deviceClauses(before as DeviceFields, after as DeviceFields, names, called));
+    case 'Member':
+      if (after.role === undefined) return undefined;
+      return { before: 'made', subject: name, after: after.role === 'owner' ? ' an owner' : ' a member' };
+    case 'Organization':
+      if (after.name === undefined) return undefined;
+      return { before: 'renamed organization', subject: name, after: ` to ${after.name}` };
+    default:
+      return undefined;
+  }
 }
 
 function recordSentence(entry: AuditEntry, names: Names): Sentence | undefined {
   const { before, after, subject_id = '' } = entry;
+  const kind = kindOf(entry);
+  if (kind === 'SecurityGroup' && before?.is_default === true && entry.operation.startsWith('delete'))
+    return { before: 'reset the default group', subject: '', after: '' };
+  if (before !== undefined && after !== undefined) return changed(entry, before, after, names);
   const record = after ?? before;
-  const action = actionText(entry);
-  if (before !== undefined && after !== undefined) {
-    const changed = changeSentence(before, after, names);
-    if (!entry.operation.startsWith('restore') || changed === undefined) return changed;
-    const name = isGroup(after) ? after.group_name : after.hostname;
-    const text = isGroup(before) && isGroup(after) ? ruleClause(before, after, names)?.further : undefined;
-    return { before: action, subject: name, after: text === undefined ? '' : `: ${text}` };
-  }
-  if (isGroup(record)) {
-    if (after === undefined && record.is_default === true)
-      return { before: 'reset the default group', subject: '', after: '' };
-    return {
-      before: action,
-      subject: record.group_name,
-      after: after === undefined ? ` (${subject_id})` : ruleCount(record),
-    };
-  }
-  if (!isDevice(record)) return undefined;
+  if (record === undefined || (kind !== 'SecurityGroup' && kind !== 'Device')) return undefined;
+  const more = kind === 'Device' ? '' : ruleCount(record as GroupFields);
   return {
-    before: action,
-    subject: record.hostname || shortId(record.id),
-    after: after === undefined ? ` (${subject_id})` : '',
+    before: actionText(entry),
+    subject: nameIn(entry, names),
+    after: after === undefined ? ` (${subject_id})` : more,
   };
 }
 
 export function sentenceOf(entry: AuditEntry, names: Names): Sentence {
-  const told = recordSentence(entry, names);
-  if (told !== undefined) return told;
-  const { subject_id } = entry;
-  const name =
-    subject_id === undefined
-      ? ''
-      : (names.deviceOf(subject_id) ?? names.groupOf(subject_id) ?? names.otherOf(subject_id) ?? shortId(subject_id));
+  const found = recordSentence(entry, names);
+  if (found !== undefined) return found;
   const fields = changedFields(entry);
   return {
     before: actionText(entry),
-    subject: name,
+    subject: nameIn(entry, names),
     after: entry.unchanged === true ? ', which changed nothing' : fields.length === 0 ? '' : `: ${fields.join(', ')}`,
   };
 }

@@ -4,28 +4,27 @@ import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { AuditEntry } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import type { DevicePolicy } from '../../api/history/states.ts';
-import { deviceChanges, groupChanges, type Line } from '../../client/words/changes.ts';
+import { deviceChanges, fieldLines, groupChanges, type Line } from '../../client/words/changes.ts';
 import { sentenceOf, type Names, type Sentence } from '../../client/words/sentence.ts';
 import { shortId } from '../../client/words/short-id.ts';
 import { DownIcon, UpIcon } from '../components/icons.tsx';
 import { Ago } from '../components/time.tsx';
+import { failed } from '../components/toast.tsx';
 import type { Target } from '../group/restore.tsx';
 import { credentialName } from '../model/activity.ts';
 import { useSnapshot } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
 import { Lines } from './lines.tsx';
 
-const isGroup = (record: object | undefined): record is SecurityGroup => record !== undefined && 'group_name' in record;
-const isDevice = (record: object | undefined): record is DevicePolicy => record !== undefined && 'hostname' in record;
+const isAbout = (kind: 'SecurityGroup' | 'Device', { operation }: AuditEntry): boolean => operation.endsWith(kind);
 
-function linesOf({ before, after }: AuditEntry, names: Names): readonly Line[] | undefined {
-  if (isGroup(before) || isGroup(after)) {
-    const [old, now] = [isGroup(before) ? before : undefined, isGroup(after) ? after : undefined];
-    return groupChanges(old, now, { nameOf: names.deviceOf });
-  }
-  if (!isDevice(before) && !isDevice(after)) return undefined;
-  const [old, now] = [isDevice(before) ? before : undefined, isDevice(after) ? after : undefined];
-  return deviceChanges(old, now, (id) => names.groupOf(id) ?? shortId(id));
+function linesOf(entry: AuditEntry, names: Names): readonly Line[] | undefined {
+  const { before, after } = entry;
+  if (before === undefined && after === undefined) return undefined;
+  if (isAbout('SecurityGroup', entry))
+    return groupChanges(before as Partial<SecurityGroup>, after as Partial<SecurityGroup>, { nameOf: names.deviceOf });
+  if (isAbout('Device', entry)) return deviceChanges(before, after, (id) => names.groupOf(id) ?? shortId(id));
+  return fieldLines(before ?? {}, after ?? {});
 }
 
 /** The name of what it was done to, as a link while it is there. */
@@ -78,11 +77,9 @@ export function Words({
   );
 }
 
-/** The state before this entry, where it was a change of a group that can be taken back. */
-const wayBack = ({ before, revision, at, operation }: AuditEntry): Target | undefined =>
-  isGroup(before) && revision !== undefined && !operation.startsWith('create')
-    ? { record: before, revision: revision - 1, at }
-    : undefined;
+/** Whether this was a change of a group that can be taken back. */
+const hasWayBack = (entry: AuditEntry): boolean =>
+  isAbout('SecurityGroup', entry) && entry.before !== undefined && entry.revision !== undefined;
 
 export function Entry({
   entry,
@@ -99,7 +96,17 @@ export function Entry({
   const [open, setOpen] = useState(false);
   const sentence = sentenceOf(entry, names);
   const lines = open ? linesOf(entry, names) : undefined;
-  const target = restore === undefined ? undefined : wayBack(entry);
+  const { client } = useSession();
+  /** The state that stood before this entry is what the group goes back to. */
+  const takeBack = (): void => {
+    const page = { limit: 1, after: String(entry.revision ?? 0) };
+    client.history.group(org, entry.subject_id ?? '', page).then(
+      ([state]) => {
+        if (state !== undefined) restore?.(state);
+      },
+      (error: unknown) => failed(error),
+    );
+  };
   return (
     <li className="deed">
       <span className="small dimmed feed-time">
@@ -118,9 +125,9 @@ export function Entry({
               {entry.revision === undefined ? '' : `, revision ${entry.revision}`}. Request{' '}
               <span className="mono">{entry.request_id}</span>.
             </p>
-            {target === undefined || restore === undefined ? null : (
+            {restore === undefined || !hasWayBack(entry) ? null : (
               <div className="row">
-                <Button size="compact-sm" variant="default" onClick={() => restore(target)}>
+                <Button size="compact-sm" variant="default" onClick={takeBack}>
                   {entry.after === undefined ? 'Bring it back' : 'Take this back'}
                 </Button>
               </div>

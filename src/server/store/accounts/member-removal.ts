@@ -12,10 +12,10 @@ import type { Actor } from '../contract/actor.ts';
 import type { RemoveMember } from '../contract/members.ts';
 import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
 import { refuseOpened } from '../devices/opening.ts';
-import { findOpened, handOver, handOverTokens, unlinkMemberGroups } from '../devices/hand-over.ts';
+import { findHandedOver, findOpened, handOver, handOverTokens, unlinkMemberGroups } from '../devices/hand-over.ts';
 import { deleteMemberGroups } from '../groups/statements.ts';
 import { statement } from '../postgres/sql.ts';
-import { auditRow, insertAudit } from '../write/audit-entry.ts';
+import { auditRow, changeOf, insertAudit, type AuditChange } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
@@ -45,17 +45,25 @@ interface Row {
   readonly revision: number;
 }
 
+type Kept = Row & AuditChange;
+
 /** The member's devices become the actor's: without the member's groups, with their tokens. */
 async function keepDevices(
   context: Context,
   { tx, org }: Locked,
   { by, user, detach = false }: Removal,
-): Promise<readonly Row[]> {
+): Promise<readonly Kept[]> {
   if (!detach) refuseOpened(await tx.run(findOpened, [org, user]));
+  const before = await tx.run(findHandedOver, [org, null, user]);
   const kept = await tx.run(handOver, [org, user, by.user_id, now(context)]);
+  const ids = kept.map(({ id }) => id);
+  const after = new Map((await tx.run(findHandedOver, [org, ids, null])).map((device) => [device.id, device]));
+  const changes = new Map(
+    before.map((device) => [device.id, { name: device.hostname, ...changeOf(device, after.get(device.id) ?? device) }]),
+  );
   await tx.run(unlinkMemberGroups, [org, user]);
-  await tx.run(handOverTokens, [kept.map(({ id }) => id), by.user_id]);
-  return kept;
+  await tx.run(handOverTokens, [ids, by.user_id]);
+  return kept.map((row) => ({ ...row, ...changes.get(row.id) }));
 }
 
 const lastOf = (rows: readonly Row[]): number | undefined =>
@@ -72,9 +80,19 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   await tx.run(deleteMember, [org, user]);
   const { audit } = by;
   if (audit !== undefined) {
-    const entries = (operation: string, rows: readonly Row[], fields?: readonly string[]): object[] =>
-      rows.map(({ id, revision }) =>
-        auditRow(context, { ...audit, operation, fields, subject_id: id, revision, organization_id: org }),
+    const entries = (operation: string, rows: readonly Kept[], fields?: readonly string[]): object[] =>
+      rows.map(({ id, revision, name, before, after }) =>
+        auditRow(context, {
+          ...audit,
+          operation,
+          fields,
+          subject_id: id,
+          revision,
+          organization_id: org,
+          name,
+          before,
+          after,
+        }),
       );
     const all = [
       ...entries('updateDevice', kept, ['user_id', 'security_groups']),

@@ -3,6 +3,7 @@ import { parseUserId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
 import { roleOf } from '../schema/fragments.ts';
+import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
@@ -112,24 +113,25 @@ export function membersIn(context: Context): Members & Patient<Members, 'of'> {
           await tx.run(insertMember, [org, found.id, now(context)]);
           return get(tx, org, found.id);
         },
-        (member) => ({ subject_id: member.user_id }),
+        ({ user_id, username, role }) => ({ subject_id: user_id, name: username, after: { user_id, role } }),
       );
     },
 
     async setRole(org, by, user, role) {
-      return inOrganization(
+      const { after: member } = await inOrganization(
         context,
         org,
         by,
         async (locked) => {
-          const member = await get(locked.tx, org, user);
-          if (member.role === role) return member;
+          const before = await get(locked.tx, org, user);
+          if (before.role === role) return { before, after: before };
           if (role === 'owner') await makeOwner(context, locked, user);
           else await endOwnership(context, locked, user);
-          return { ...member, role };
+          return { before, after: { ...before, role } };
         },
-        () => ({ subject_id: user }),
+        ({ before, after }) => ({ subject_id: user, name: before.username, ...changeOf(before, after) }),
       );
+      return member;
     },
 
     async remove(org, by, user, options = {}) {
@@ -142,7 +144,7 @@ export function membersIn(context: Context): Members & Patient<Members, 'of'> {
           if (member.role === 'owner') await endOwnership(context, locked, user);
           return { member, ...(await removeMember(context, locked, { by, user, ...options })) };
         },
-        () => ({ subject_id: user }),
+        ({ member: { username, role } }) => ({ subject_id: user, name: username, before: { user_id: user, role } }),
       );
       hints.tell({ removed_members: [{ organization_id: org, user_id: user }], credentials: tokens });
       return removed;

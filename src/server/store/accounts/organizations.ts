@@ -9,6 +9,7 @@ import {
 } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
+import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { logChanges, takeRevision, headVersion } from '../write/revisions.ts';
 import { now } from '../write/stamp.ts';
@@ -126,7 +127,13 @@ export function organizationsIn(context: Context): Organizations {
   return {
     async create(owner, organization, by) {
       const make = (tx: Runner) => makeOrganization(context, tx, { owner, ...organization });
-      return outsideOrganizations(context, by, make, ({ id }) => ({ subject_id: id, revision: 1, org_id: id }));
+      return outsideOrganizations(context, by, make, (made) => ({
+        subject_id: made.id,
+        revision: 1,
+        org_id: made.id,
+        name: made.name,
+        after: made,
+      }));
     },
 
     async list(query) {
@@ -142,18 +149,25 @@ export function organizationsIn(context: Context): Organizations {
     },
 
     async update(org, by, patch, options = {}) {
-      return inOrganization(
+      const { after: updated } = await inOrganization(
         context,
         org,
         by,
         async (locked) => {
           checkHead(locked, options.if_match);
+          const before = await get(locked.tx, org);
           const values = [org, patch.name ?? null, patch.description ?? null, now(context)];
           await locked.tx.run(updateOrganization, values);
-          return get(locked.tx, org);
+          return { before, after: await get(locked.tx, org) };
         },
-        ({ revision }) => ({ subject_id: org, revision }),
+        ({ before, after }) => ({
+          subject_id: org,
+          revision: after.revision,
+          name: before.name,
+          ...changeOf(before, after),
+        }),
       );
+      return updated;
     },
 
     async delete(org, by, options = {}) {
@@ -171,7 +185,7 @@ export function organizationsIn(context: Context): Organizations {
           return { gone: last, tokens: ended };
         },
         // The entry outlives the organization: the administrator of the server reads it.
-        ({ gone: { revision } }) => ({ subject_id: org, revision, org_id: null }),
+        ({ gone: last }) => ({ subject_id: org, revision: last.revision, org_id: null, name: last.name, before: last }),
       );
       hints.tell({ deleted_organizations: [org], credentials: tokens.map(({ token_id }) => parseTokenId(token_id)) });
       return gone;

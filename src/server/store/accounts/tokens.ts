@@ -192,7 +192,9 @@ function inOrder<Row>(asked: readonly unknown[], rows: readonly WithNumber<Row>[
   return asked.map((_, index) => byNumber.get(index + 1));
 }
 
-const auditSubject = ({ id }: TokenRecord): AuditSubject => ({ subject_id: id, org_id: null });
+const auditSubject = ({ id, name }: TokenRecord): AuditSubject => ({ subject_id: id, org_id: null, name });
+/** The secret is no part of a record. When a token was last used is not written by people. */
+const shown = ({ last_used_at: _used, ...token }: TokenRecord): object => token;
 
 export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate' | 'authenticateFor'> {
   const { reads, writes, hints } = context;
@@ -253,7 +255,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
         const [row] = await tx.run(insertToken, newTokenValues(context, user, token));
         return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
       };
-      return outsideOrganizations(context, by, make, auditSubject);
+      return outsideOrganizations(context, by, make, (made) => ({ ...auditSubject(made), after: shown(made) }));
     },
 
     async issueForDevice(org, device, token) {
@@ -277,7 +279,8 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
 
     async revoke(id, by) {
       const revoke = async (runner: Runner) => existing((await runner.run(revokeToken, [id]))[0]);
-      return ended(await outsideOrganizations(context, by, revoke, auditSubject));
+      const subject = (gone: TokenRecord) => ({ ...auditSubject(gone), before: shown(gone) });
+      return ended(await outsideOrganizations(context, by, revoke, subject));
     },
   };
 }

@@ -87,7 +87,14 @@ async function get(runner: Runner, id: string): Promise<UserRecord> {
   return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
 }
 
-const auditSubject = ({ id }: UserRecord): AuditSubject => ({ subject_id: id, org_id: null });
+const auditSubject = ({ id, username }: UserRecord): AuditSubject => ({ subject_id: id, org_id: null, name: username });
+
+/** What the audit shows of a user: the groups that a user owns are nobody else's business. */
+const shown = ({ username, is_admin, created_at }: UserRecord): object => ({
+  username,
+  ...(is_admin && { is_administrator: true }),
+  created_at,
+});
 
 interface Identity {
   readonly issuer: string;
@@ -135,7 +142,7 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
         ]);
         return made.length === 0 ? refuse({ code: 'username_taken' }) : get(runner, id);
       };
-      return outsideOrganizations(context, by, make, auditSubject);
+      return outsideOrganizations(context, by, make, (made) => ({ ...auditSubject(made), after: shown(made) }));
     },
 
     async list(query) {
@@ -172,7 +179,8 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
           await tx.run(lockUser, [id]);
           if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
           await tx.run(hideUser, [id, now(context)]);
-          if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, auditSubject(user))]);
+          if (audit !== undefined)
+            await tx.run(insertAudit, [auditValue(context, audit, { ...auditSubject(user), before: shown(user) })]);
           return [...(await tx.run(revokeUserTokens, [id])), ...(await tx.run(endUserSessions, [id]))];
         });
         if (ended === undefined) continue;

@@ -171,9 +171,11 @@ export interface AuditRecord {
   };
   readonly address: string;
   readonly request_id: string;
-  /** The record as it stood before this write and as it stood then: a group, or what decides the policy of a device. */
-  readonly before?: GroupRecord | DevicePolicyRecord;
-  readonly after?: GroupRecord | DevicePolicyRecord;
+  /** What was made, changed or ended, as it was called before the write. */
+  readonly subject?: { readonly name: string; readonly guardrail?: GuardrailKind };
+  /** The fields that the write wrote, before it and after it. Of something new or deleted, the whole record. */
+  readonly before?: object;
+  readonly after?: object;
 }
 
 /** What a device last said about itself. It is no part of the device's record: it takes no revision and makes no event. */

@@ -1,14 +1,16 @@
 /** Owns enrollment keys in the store: they expire, they are used up, and they may preset a device's groups and labels. */
 import { parseEnrollmentKeyId, parseGroupId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
+import type { Actor } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
-import { inOrganization } from '../write/transaction.ts';
+import { auditRow, insertAudit } from '../write/audit-entry.ts';
+import { inOrganization, type Locked } from '../write/transaction.ts';
 import { isOwner } from '../schema/fragments.ts';
 import { checkList } from './group-list.ts';
 import type { EnrollmentKeyRecord } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { pageValues, statement } from '../postgres/sql.ts';
+import { inOrg, pageValues, statement } from '../postgres/sql.ts';
 import type { EnrollmentKeys } from '../contract/enrollment-keys.ts';
 
 interface KeyRow {
@@ -48,6 +50,11 @@ const countKeys = statement<{ count: number }>(
 const forgetSpentKeys = statement<never>(
   'forget_spent_keys',
   'DELETE FROM enrollment_keys WHERE org_id = $1 AND (uses_left = 0 OR expires_at <= $2)',
+);
+/** Values: organization, keys. */
+const deleteKeys = statement<KeyRow>(
+  'end_keys',
+  `DELETE FROM enrollment_keys k WHERE k.id = ANY ($2::uuid[]) AND ${inOrg('k')} RETURNING ${columns}`,
 );
 const deleteKey = statement<KeyRow>(
   'delete_key',
@@ -90,6 +97,20 @@ async function checkCount(tx: Runner, context: Context, org: string): Promise<vo
   if (await isFull()) refuse({ code: 'limit_reached', what: 'enrollment_keys', limit });
 }
 
+/** Ends keys with what they would give to devices, each with an audit entry of its own. */
+export async function endKeys(
+  context: Context,
+  { tx, org }: Pick<Locked, 'tx' | 'org'>,
+  { audit }: Actor,
+  ids: readonly string[],
+): Promise<void> {
+  const gone = (await tx.run(deleteKeys, [org, ids])).map((row) => record(row));
+  if (audit === undefined) return;
+  const note = { ...audit, operation: 'revokeEnrollmentKey', fields: undefined, organization_id: org };
+  const entries = gone.map((key) => auditRow(context, { ...note, subject_id: key.id, name: key.name, before: key }));
+  await tx.run(insertAudit, [JSON.stringify(entries)]);
+}
+
 export function enrollmentKeysIn(context: Context): EnrollmentKeys {
   const { reads } = context;
   return {
@@ -124,7 +145,7 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
           ];
           return found((await locked.tx.run(insertKey, values))[0]);
         },
-        (made) => ({ subject_id: made.id }),
+        (made) => ({ subject_id: made.id, name: made.name, after: made }),
       );
     },
 
@@ -142,7 +163,7 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
         org,
         by,
         async (locked) => found((await locked.tx.run(deleteKey, [org, id]))[0]),
-        () => ({ subject_id: id }),
+        (gone) => ({ subject_id: id, name: gone.name, before: gone }),
       );
     },
   };

@@ -21,6 +21,13 @@ export const findOpened = statement<OpenedRow>(
   ),
 );
 
+/** What a hand-over changes of a user's devices. Values: organization, devices or null, user or null. */
+export const findHandedOver = statement<{ id: string; hostname: string; user_id: string; security_groups: string[] }>(
+  'find_handed_over_devices',
+  `SELECT d.id, d.hostname, d.user_id, d.security_groups FROM devices d
+   WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2)) AND ($3::uuid IS NULL OR d.user_id = $3)`,
+);
+
 /** Careful. Values: organization, user, the new user, now. */
 export const handOver = statement<{ id: string; revision: number }>(
   'hand_over_devices',

@@ -159,7 +159,8 @@ const tables = {
     'l.* FROM device_groups l JOIN devices d ON d.id = l.device_id WHERE d.org_id = $1 ORDER BY l.device_id, l.group_id',
   tokens: 'device_id, user_id, name, scope, created_at FROM tokens WHERE org_id = $1 ORDER BY device_id',
   log: 'to_jsonb(c) - $2::text[] AS row FROM changes c WHERE org_id = $1 ORDER BY revision',
-  audit: 'to_jsonb(a) - $2::text[] AS row FROM audit a WHERE org_id = $1 ORDER BY request_id::integer',
+  audit:
+    'to_jsonb(a) - $2::text[] AS row FROM audit a WHERE org_id = $1 ORDER BY request_id::integer, revision, subject_id',
 };
 /** What two organizations may differ in: the audit's own ids, digests over the organization's id, and the time of the database. */
 const apart = (table: string): string => (table === 'audit' ? `'{id}'` : `'{key_digest,committed_at}'`);

@@ -2,7 +2,8 @@
 import { found, inOrg, statement } from '../postgres/sql.ts';
 import { isMember, noteRevoked } from '../schema/fragments.ts';
 import { quickOperation, type QuickOperation } from '../write/quick.ts';
-import { askedColumns, byQuickInsert, byQuickUpdate, keepStates } from '../write/history.ts';
+import { returnedToAudit, type QuickChanges } from '../write/audit-entry.ts';
+import { byQuickInsert, byQuickUpdate, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { isNoOwner } from '../write/right.ts';
 import { deviceBody, identityBody, identityColumns } from './body.ts';
@@ -117,6 +118,8 @@ const isChanged = (...names: readonly string[]): string =>
 const written = [...fieldColumns, 'key_digest', 'security_groups', 'updated_at', 'revision'];
 
 interface Identity {
+  /** What the audit tells of a row that was written. */
+  readonly changes: QuickChanges;
   /** Further values, as those of the operation. */
   readonly columns?: Readonly<Record<string, string>>;
   /** Whether what a row asks for changes its identity, as a column of `n`. */
@@ -151,15 +154,21 @@ const deviceUpdate = (name: string, identity: Identity): QuickOperation =>
     WHEN ${same} THEN 'unchanged' ${identity.refusals} ${identity.keyRefusal}`,
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
-    FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identity.column})`,
+    FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identity.column}, ${returnedToAudit})`,
     log: log('change', 'new'),
     besides: identity.keep,
     oldBody: 'd.body',
     standing: 'd.revision',
+    changes: identity.changes,
   });
 
 /** Where the device is reached, and nothing of what it is, its public key neither: thousands a second, so that nothing is prepared here that such a write does not need. */
 export const updateEndpoint = deviceUpdate('update_endpoint', {
+  // What a device says of itself is no person's change, and comes often.
+  changes: {
+    before: `CASE WHEN audit_credential <> 'device_token' THEN old_body || '}' END`,
+    after: `CASE WHEN audit_credential <> 'device_token' THEN body || '}' END`,
+  },
   flag: '',
   refusals: '',
   keyRefusal: '',
@@ -169,11 +178,13 @@ export const updateEndpoint = deviceUpdate('update_endpoint', {
 
 /** What the device is, or which groups it has, too. Labels, and the addresses of a device that has labels, are for owners to change (reference 5 (14)). */
 const identityUpdate: Identity = {
+  // What the history keeps is not kept twice.
+  changes: { before: `old_body || '}'`, after: `CASE WHEN NOT policy_changed THEN body || '}' END` },
   flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
   refusals: `WHEN ${isChanged('labels')} AND m.role <> 'owner' THEN 'labels_by_owner'
     WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND m.role <> 'owner' THEN 'address_by_owner'`,
   keyRefusal: `WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
-  column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed, ${askedColumns}`,
+  column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed`,
   keep: `, identities AS (${keepIdentities('new')}),
     kept AS (${keepStates({ ...byQuickUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,
 };

@@ -7,10 +7,16 @@ import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { serverRight } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
+import type { GroupRecord, Stored } from '../contract/records.ts';
 import { createGroup } from './statements.ts';
 
 /** Bound by no count: an organization has one always. Within a transaction that holds the organization's head. */
-export async function makeDefaultGroup(context: Context, tx: Runner, org: string, actor: string): Promise<void> {
+export async function makeDefaultGroup(
+  context: Context,
+  tx: Runner,
+  org: string,
+  actor: string,
+): Promise<Stored<GroupRecord>> {
   const asked = {
     is_default: true,
     group_name: 'default',
@@ -24,5 +30,5 @@ export async function makeDefaultGroup(context: Context, tx: Runner, org: string
   const item = asItem(context.newId(), asked, rightItem(serverRight));
   const row = await runOne(tx, org, createGroup, item);
   if (row === undefined) return refuse({ code: 'unexpected' });
-  readRow(row, 'group', context.quotas);
+  return readRow<GroupRecord>(row, 'group', context.quotas);
 }

@@ -12,10 +12,10 @@ import { pageValues, type Value } from '../postgres/sql.ts';
 import { quickItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { asItem, readRow, runOne, stored, type Item, type QuickRow } from '../write/quick.ts';
-import { rightItem } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { careful } from '../write/writer.ts';
+import { endKeys } from '../devices/enrollment-keys.ts';
 import { makeDefaultGroup } from './default-group.ts';
 import { refuseLeftBySelectors } from '../devices/opening.ts';
 import { findOverfull } from '../devices/ranges.ts';
@@ -87,12 +87,12 @@ async function takeOff(
   const at = now(context);
   const lists = holders.map((holder) => holder.security_groups.filter((id) => id !== group));
   // The write that it is part of was judged already, as what it is.
-  const right = rightItem(serverRight);
+  const audit = by.audit && { ...by.audit, operation: 'updateDevice', fields: ['security_groups'] };
   const items = holders.map(({ id }, index) => ({
     id,
     at,
     actor: by.user_id,
-    ...right,
+    ...quickItem(context, { right: serverRight, audit }),
     security_groups: lists[index],
   }));
   await tx.run(updateDevice.many, [org, JSON.stringify(items)]);
@@ -129,11 +129,7 @@ interface Removal {
   readonly options: Expected & { readonly detach?: boolean | undefined };
 }
 
-async function remove(
-  context: Context,
-  locked: Locked,
-  { by, owner, id, options }: Removal,
-): Promise<Stored<GroupRecord>> {
+async function remove(context: Context, locked: Locked, { by, owner, id, options }: Removal): Promise<Removed> {
   const { tx, org } = locked;
   const [group] = await tx.run(sql.findGroup, [org, id]);
   if (group === undefined || (group.user_id ?? 'organization') !== owner)
@@ -154,10 +150,24 @@ async function remove(
   }
   await takeOff(context, locked, by, id, holders);
   // Without the group a key would admit devices that nothing closes: it ends with the group.
-  if (keys.length > 0) await tx.run(sql.endKeys, [org, keys.map((key) => key.id)]);
+  if (keys.length > 0)
+    await endKeys(
+      context,
+      locked,
+      by,
+      keys.map((key) => key.id),
+    );
   const [gone] = await tx.run(sql.deleteGroup, [org, id, by.user_id, now(context)]);
-  if (group.is_default) await makeDefaultGroup(context, tx, org, by.user_id);
-  return gone === undefined ? refuse({ code: 'unexpected' }) : stored(gone);
+  if (gone === undefined) return refuse({ code: 'unexpected' });
+  const last = stored<GroupRecord>(gone);
+  if (!group.is_default) return { last };
+  return { last, fresh: (await makeDefaultGroup(context, tx, org, by.user_id)).record };
+}
+
+interface Removed {
+  readonly last: Stored<GroupRecord>;
+  /** What took its place: after a reset of the default group. */
+  readonly fresh?: GroupRecord;
 }
 
 /** Whether a group names devices by its rules, or applies by label. */
@@ -315,13 +325,17 @@ export function groupsIn(context: Context): Groups {
     },
 
     async delete(org, by, owner, id, options = {}) {
-      return inOrganization(
+      const { last } = await inOrganization(
         context,
         org,
         by,
         (locked) => remove(context, locked, { by, owner, id, options }),
-        subjectOf,
+        (removed) => ({
+          ...subjectOf(removed.last),
+          ...(removed.fresh && { before: removed.last.record, after: removed.fresh }),
+        }),
       );
+      return last;
     },
   };
 }

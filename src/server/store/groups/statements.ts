@@ -176,12 +176,6 @@ export const findKeys = statement<{ id: string; name: string }>(
   `SELECT k.id, k.name FROM enrollment_keys k
    WHERE k.org_id = $1 AND $2 = ANY (k.security_groups) AND k.uses_left > 0 AND k.expires_at > $3 ORDER BY k.id`,
 );
-/** Careful. Values: organization, keys. */
-export const endKeys = statement<never>(
-  'end_keys',
-  `DELETE FROM enrollment_keys k WHERE k.id = ANY ($2::uuid[]) AND ${inOrg('k')}`,
-);
-
 const fewer = { of: 'groups', by: '-' } as const;
 const deleteGroups = (which: string, revisions: string): string =>
   `WITH gone AS (DELETE FROM security_groups g WHERE ${which} RETURNING g.org_id, g.id, g.user_id, g.is_applied, g.left_at, g.body, ${headVersion}),

@@ -4,13 +4,13 @@
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
-import { auditRow, insertAudit } from '../write/audit-entry.ts';
+import { auditRow, changeOf, insertAudit } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
-import type { AuditRecord } from '../contract/records.ts';
-import { statement } from '../postgres/sql.ts';
+import type { AuditRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
+import { statement, withRevision } from '../postgres/sql.ts';
 import type { Audit } from '../contract/audit.ts';
-import { couldSee, recordOf } from './history.ts';
+import { couldSee } from './history.ts';
 
 interface AuditRow {
   readonly id: string;
@@ -27,30 +27,35 @@ interface AuditRow {
   readonly credential_id: string | null;
   readonly address: string;
   readonly request_id: string;
+  readonly subject_name: string | null;
+  readonly before: string | null;
+  readonly after: string | null;
 }
 
 /** What the history has of the record that an entry tells of. */
 interface StateRow {
   readonly kind: WatchKind | null;
   readonly type: 'change' | 'delete' | null;
-  readonly after_body: string | null;
-  readonly before_body: string | null;
-  readonly before_revision: number | null;
+  /** Of the state that the write made, or ended. */
+  readonly body: string | null;
+  /** Of the group that stood before, as every state of a group is kept. */
+  readonly old_body: string | null;
+  readonly old_revision: number | null;
 }
 
 const columns = `a.id, a.at, a.org_id, a.operation, a.subject_id, a.revision, a.unchanged, a.fields, a.user_id, u.username, a.credential,
-    a.credential_id, a.address, a.request_id`;
+    a.credential_id, a.address, a.request_id, a.subject_name, a.before, a.after`;
 const select = `SELECT ${columns} FROM audit a JOIN users u ON u.id = a.user_id`;
 /** Values: organization, before this id, limit, reader. */
 const listOfOrganization = statement<AuditRow & StateRow>(
   'list_audit',
-  `SELECT a.*, s.kind, s.type, CASE WHEN ${couldSee('s', '$4')} THEN s.body END AS after_body, b.body AS before_body, b.revision AS before_revision
+  `SELECT a.*, s.kind, s.type, CASE WHEN ${couldSee('s', '$4')} THEN s.body END AS body, b.body AS old_body, b.revision AS old_revision
    FROM (${select} WHERE a.org_id = $1 AND a.id < $2 ORDER BY a.id DESC LIMIT $3) AS a
    LEFT JOIN history s ON a.unchanged IS NULL AND s.org_id = $1 AND s.kind IN ('security-groups', 'device') AND s.id = a.subject_id AND s.revision = a.revision
    LEFT JOIN LATERAL (
      SELECT b.body, b.revision FROM (
        SELECT p.body, p.revision, p.type, p.only_for FROM history p
-       WHERE p.org_id = $1 AND p.kind = s.kind AND p.id = s.id AND p.revision < s.revision ORDER BY p.revision DESC LIMIT 1) AS b
+       WHERE s.kind = 'security-groups' AND p.org_id = $1 AND p.kind = s.kind AND p.id = s.id AND p.revision < s.revision ORDER BY p.revision DESC LIMIT 1) AS b
      WHERE b.type = 'change' AND ${couldSee('b', '$4')}) AS b ON true
    ORDER BY a.id DESC`,
 );
@@ -65,16 +70,48 @@ const newest = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 /** Bound of one statement. */
 const maxBatch = 1_000;
 
-/** The states around a write, without what its reader could not see. */
-function statesOf(row: StateRow & { readonly revision: number | null }): Pick<AuditRecord, 'before' | 'after'> {
-  const { kind, type, after_body, before_body, before_revision, revision } = row;
-  if (kind === null || revision === null) return {};
-  const before = before_body === null ? undefined : recordOf(kind, before_body, before_revision ?? 0);
-  const after = after_body === null || type === 'delete' ? undefined : recordOf(kind, after_body, revision);
-  return { ...(before === undefined ? {} : { before }), ...(after === undefined ? {} : { after }) };
+type Told = Pick<AuditRecord, 'before' | 'after' | 'subject'>;
+
+const parsed = (text: string | null): object | undefined => (text === null ? undefined : (JSON.parse(text) as object));
+
+const told = ({ before, after, subject }: { [Name in keyof Told]: Told[Name] | undefined }): Told => ({
+  ...(subject === undefined ? {} : { subject }),
+  ...(before === undefined ? {} : { before }),
+  ...(after === undefined ? {} : { after }),
+});
+
+/** What the entry itself says of the record. Of a change it tells only the fields that differ. */
+function ownWords({ subject_name, before, after }: AuditRow): Told {
+  const [old, now] = [parsed(before), parsed(after)];
+  const { hostname, group_name } = (old ?? {}) as Partial<DeviceRecord & GroupRecord>;
+  const name = subject_name ?? hostname ?? group_name;
+  // The default group that a reset makes is another record: both are told whole.
+  const idOf = (one: { readonly id?: unknown } | undefined): unknown => one?.id;
+  const isOther = idOf(old) !== idOf(now);
+  const change = old === undefined || now === undefined || isOther ? { before: old, after: now } : changeOf(old, now);
+  return told({ subject: name === undefined ? undefined : { name }, ...change });
 }
 
-function record(row: AuditRow, states: Pick<AuditRecord, 'before' | 'after'> = {}): AuditRecord {
+/** What the history says of it, without what its reader could not see. */
+function historyWords({ kind, type, body, old_body, old_revision, revision }: AuditRow & StateRow): Told {
+  if (kind === null || revision === null) return {};
+  const standing = body === null ? undefined : (JSON.parse(withRevision(body, revision)) as object);
+  if (kind === 'device') {
+    // Of a device that was made or deleted. What was changed of one, the entry says itself.
+    if (standing === undefined) return {};
+    const subject = { name: (standing as DeviceRecord).hostname };
+    return type === 'delete' ? { subject, before: standing } : { subject, after: standing };
+  }
+  const group = standing as GroupRecord | undefined;
+  const old = old_body === null ? undefined : (JSON.parse(withRevision(old_body, old_revision ?? 0)) as GroupRecord);
+  const { group_name: name, guardrail } = old ?? group ?? {};
+  const subject = name === undefined ? undefined : { name, ...(guardrail === undefined ? {} : { guardrail }) };
+  if (type === 'delete') return told({ subject, before: group, after: undefined });
+  if (old === undefined || group === undefined) return told({ subject, before: old, after: group });
+  return told({ subject, ...changeOf(old, group) });
+}
+
+function record(row: AuditRow, words: Told = {}): AuditRecord {
   return {
     id: row.id,
     at: row.at,
@@ -89,7 +126,7 @@ function record(row: AuditRow, states: Pick<AuditRecord, 'before' | 'after'> = {
     credential: { kind: row.credential, ...(row.credential_id === null ? {} : { id: row.credential_id }) },
     address: row.address,
     request_id: row.request_id,
-    ...states,
+    ...words,
   };
 }
 
@@ -134,10 +171,18 @@ export function auditIn(context: Context, keepMs: number): Audit {
 
     async list(org, page) {
       const values = [page?.after ?? newest, page?.limit ?? null];
-      if (org === undefined) return (await reads.run(listOfServer, values)).map((row) => record(row));
+      if (org === undefined) return (await reads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
       const reader = page?.reader;
       const rows = await reads.run(listOfOrganization, [org, ...values, reader ?? null]);
-      return rows.map((row) => record(row, reader === undefined ? {} : statesOf(row)));
+      return rows.map((row) => {
+        if (reader === undefined) return record(row);
+        const { before, after, kind, type, body, revision } = row;
+        if (before !== null && after === null && kind === 'device' && type === 'change' && body !== null)
+          return record(row, ownWords({ ...row, after: withRevision(body, revision ?? 0) }));
+        // A change of a device that an earlier version recorded has no words of its own, and the history knows only some of its fields.
+        const isPartOnly = kind === 'device' && type === 'change' && row.operation !== 'createDevice';
+        return record(row, before !== null || after !== null || isPartOnly ? ownWords(row) : historyWords(row));
+      });
     },
 
     async forget() {

@@ -280,7 +280,7 @@ test('the audit shows a record before and after, and no private state of somebod
     store.groups.update(org, by(owner, 'updateSecurityGroup'), 'organization', id, { group_name: 'b' });
   const changed = await update();
   await update();
-  await store.groups.delete(org, by(owner, 'deleteSecurityGroup'), 'organization', id);
+  const gone = await store.groups.delete(org, by(owner, 'deleteSecurityGroup'), 'organization', id);
   const secret = await store.groups.create(org, by(member, 'createUserSecurityGroup'), member.user_id, group());
   const held = await store.devices.create(org, by(member, 'createDevice'), device(member.user_id));
   const entries = await store.audit.list(org, { reader: owner.user_id });
@@ -288,11 +288,11 @@ test('the audit shows a record before and after, and no private state of somebod
     entries.toReversed().map(({ operation, unchanged, before, after }) => ({ operation, unchanged, before, after })),
   ).toEqual([
     { operation: 'createSecurityGroup', after: made.record },
-    { operation: 'updateSecurityGroup', before: made.record, after: changed.record },
+    { operation: 'updateSecurityGroup', before: { group_name: 'web' }, after: { group_name: 'b' } },
     { operation: 'updateSecurityGroup', unchanged: true },
-    { operation: 'deleteSecurityGroup', before: changed.record },
+    { operation: 'deleteSecurityGroup', before: { ...changed.record, revision: gone.revision } },
     { operation: 'createUserSecurityGroup' },
-    { operation: 'createDevice', after: (await store.history.ofDevice(org, held.record.id))[0]?.record },
+    { operation: 'createDevice', after: held.record },
   ]);
   const own = await store.audit.list(org, { reader: member.user_id });
   expect(own.at(1)?.after).toEqual(secret.record);

@@ -115,4 +115,10 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE UNIQUE INDEX users_look_alike ON users (username_key);
     `,
   },
+  {
+    version: 22,
+    title: 'the audit tells before and after',
+    // Of what the history does not keep: JSON objects of the fields that a write wrote.
+    sql: `ALTER TABLE audit ADD COLUMN subject_name text, ADD COLUMN before text, ADD COLUMN after text;`,
+  },
 ];

@@ -2,6 +2,7 @@
 import { refuse } from '../contract/errors.ts';
 import type { WebhookRecord, Webhooks } from '../contract/webhooks.ts';
 import { inOrg, pageValues, statement } from '../postgres/sql.ts';
+import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
@@ -57,7 +58,7 @@ const found = (row: WebhookRow | undefined): WebhookRecord =>
 
 export function webhooksIn(context: Context): Webhooks {
   const { reads } = context;
-  const subject = ({ id }: { readonly id: string }) => ({ subject_id: id });
+  const subject = ({ id, name }: WebhookRecord) => ({ subject_id: id, name });
   return {
     ...alertsIn(context),
     ...deliveriesIn(context),
@@ -83,19 +84,23 @@ export function webhooksIn(context: Context): Webhooks {
           const values = [org, context.newId(), name, url, events, offline_after, secret, now(context)];
           return found((await tx.run(insertWebhook, values))[0]);
         },
-        subject,
+        (made) => ({ ...subject(made), after: made }),
       );
     },
 
     async update(org, by, id, { name, url, events, offline_after }) {
       const given = [name ?? null, url ?? null, events ?? null, offline_after ?? null, now(context)];
-      return inOrganization(
+      const { after: updated } = await inOrganization(
         context,
         org,
         by,
-        async ({ tx }) => found((await tx.run(updateWebhook, [org, id, ...given]))[0]),
-        subject,
+        async ({ tx }) => {
+          const before = found((await tx.run(getWebhook, [org, id]))[0]);
+          return { before, after: found((await tx.run(updateWebhook, [org, id, ...given]))[0]) };
+        },
+        ({ before, after }) => ({ ...subject(before), ...changeOf(before, after) }),
       );
+      return updated;
     },
 
     async delete(org, by, id) {
@@ -104,7 +109,7 @@ export function webhooksIn(context: Context): Webhooks {
         org,
         by,
         async ({ tx }) => found((await tx.run(deleteWebhook, [org, id]))[0]),
-        subject,
+        (gone) => ({ ...subject(gone), before: gone }),
       );
     },
 

@@ -10,7 +10,7 @@ import { checkTime, rightColumns, rightItem } from './right.ts';
 import { now, type Stamps } from './stamp.ts';
 
 const auditColumns =
-  'id, at, org_id, operation, subject_id, revision, unchanged, fields, user_id, credential, credential_id, address, request_id';
+  'id, at, org_id, operation, subject_id, revision, unchanged, fields, user_id, credential, credential_id, address, request_id, subject_name, before, after';
 
 /** Inserts entries that this parameter holds as a JSON array. */
 export const insertEntries = (parameter: string): string =>
@@ -19,8 +19,31 @@ export const insertEntries = (parameter: string): string =>
 /** Values: entries as a JSON array. */
 export const insertAudit = statement<never>('insert_audit', insertEntries('$1'));
 
+/** What a write did to a record, where the history does not keep it. No secret is ever part of it. */
+export interface AuditChange {
+  /** What the record was called before the write; of a new one, what it is called. */
+  readonly name?: string | undefined;
+  /** The fields that the write wrote, as they stood before it in its own transaction; absent for something new. */
+  readonly before?: object | undefined;
+  /** The same as the write left them; absent after a deletion. */
+  readonly after?: object | undefined;
+}
+
+/** The fields that differ between two states of a record. A state leaves out what is empty: the other one then says what kind of nothing it was. */
+export function changeOf<T extends object>(before: T, after: T): Required<Pick<AuditChange, 'before' | 'after'>> {
+  const [old, fresh] = [before, after] as Readonly<Record<string, unknown>>[];
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (name) => !bookkeeping.has(name) && JSON.stringify(old?.[name]) !== JSON.stringify(fresh?.[name]),
+  );
+  const pick = (from: Readonly<Record<string, unknown>> = {}, other: Readonly<Record<string, unknown>> = {}): object =>
+    Object.fromEntries(names.map((name) => [name, from[name] ?? (Array.isArray(other[name]) ? [] : null)]));
+  return { before: pick(old, fresh), after: pick(fresh, old) };
+}
+/** What moves with every write, or never. */
+const bookkeeping = new Set(['revision', 'created_at', 'updated_at']);
+
 /** What only the write itself knows of its entry. */
-export interface AuditSubject {
+export interface AuditSubject extends AuditChange {
   /** What was made, changed or ended. */
   readonly subject_id: string;
   readonly revision?: number;
@@ -34,7 +57,7 @@ export const subjectOf = ({ id, revision }: Stored<unknown>): Omit<AuditSubject,
   revision,
 });
 
-export const auditRow = (stamps: Stamps, entry: NewAuditRecord): object => ({
+export const auditRow = (stamps: Stamps, entry: NewAuditRecord & AuditChange): object => ({
   id: stamps.newId(),
   at: now(stamps),
   org_id: entry.organization_id ?? null,
@@ -47,11 +70,14 @@ export const auditRow = (stamps: Stamps, entry: NewAuditRecord): object => ({
   credential_id: entry.credential.id ?? null,
   address: entry.address,
   request_id: entry.request_id,
+  subject_name: entry.name ?? null,
+  before: entry.before === undefined ? null : JSON.stringify(entry.before),
+  after: entry.after === undefined ? null : JSON.stringify(entry.after),
 });
 
 /** The value that `insertAudit` takes, for one entry. */
-export const auditValue = (stamps: Stamps, note: AuditNote, { subject_id, revision, org_id }: AuditSubject): string =>
-  JSON.stringify([auditRow(stamps, { ...note, subject_id, revision, organization_id: org_id ?? undefined })]);
+export const auditValue = (stamps: Stamps, note: AuditNote, { org_id, ...subject }: AuditSubject): string =>
+  JSON.stringify([auditRow(stamps, { ...note, ...subject, organization_id: org_id ?? undefined })]);
 
 /** The columns that every quick write carries for its right and for its entry, beside its own `id`, `at` and `actor`. Without an `audit_id` there is no entry. */
 export const quickColumns = {
@@ -83,12 +109,30 @@ export function quickItem(stamps: Stamps, { right, audit: note }: Authority) {
   };
 }
 
-const quickEntry = (revision: string, unchanged: string): string =>
+/** What `new` of a quick update gives back of the row `n` that it was asked for, where its entry tells before and after. */
+export const returnedToAudit = [
+  'audit_at',
+  'audit_actor',
+  ...Object.keys(quickColumns).filter((column) => column.startsWith('audit_')),
+  'old_body',
+]
+  .map((column) => `n.${column}`)
+  .join(', ');
+
+/** The record before and after, as JSON, over the rows of `new`. */
+export interface QuickChanges {
+  readonly before: string;
+  readonly after: string;
+}
+
+const quickEntry = (revision: string, unchanged: string, { before, after }: QuickChanges): string =>
   `SELECT audit_id, audit_at, $1::uuid, audit_operation, id, ${revision}, ${unchanged}, audit_fields, audit_actor, audit_credential, audit_credential_id,
-     audit_address, audit_request`;
+     audit_address, audit_request, NULL, ${before}, ${after}`;
+
+const untold: QuickChanges = { before: 'NULL', after: 'NULL' };
 
 /** A CTE over `seen` and `numbered` of a quick write. What was asked and stood already has an entry too: its caller gets a success. */
-export const quickEntries = `audited AS (
+export const quickEntries = (changes?: QuickChanges): string => `audited AS (
   INSERT INTO audit (${auditColumns})
-  ${quickEntry('revision', 'NULL::boolean')} FROM numbered WHERE audit_id IS NOT NULL
-  UNION ALL ${quickEntry('standing', 'true')} FROM seen WHERE refusal = 'unchanged' AND audit_id IS NOT NULL)`;
+  ${quickEntry('revision', 'NULL::boolean', changes ?? untold)} FROM ${changes === undefined ? 'numbered' : 'new'} WHERE audit_id IS NOT NULL
+  UNION ALL ${quickEntry('standing', 'true', untold)} FROM seen WHERE refusal = 'unchanged' AND audit_id IS NOT NULL)`;

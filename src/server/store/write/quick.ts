@@ -6,7 +6,7 @@
  * Either form reads what it needs as `seen`, refuses or accepts each row, takes as many revisions as it accepted and writes.
  */
 import { parseDeviceId } from '../../../policy/ids.ts';
-import { quickColumns, quickEntries } from './audit-entry.ts';
+import { quickColumns, quickEntries, type QuickChanges } from './audit-entry.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
@@ -126,6 +126,8 @@ interface Parts {
   readonly oldBody: string;
   /** The revision as it stood, or NULL. */
   readonly standing: string;
+  /** For the audit, where the history does not keep it: the record before and after, as JSON, over `new`, which gives back `returnedToAudit` too. */
+  readonly changes?: QuickChanges;
   /** What the answer tells besides, as of the write: a condition over the organization, `$1`. */
   readonly tells?: string;
   /** Of what the rows add to an organization: at most `n.most` may be there. */
@@ -169,7 +171,7 @@ function text(parts: Parts, source: string, set: boolean, table: CredentialTable
     ${set ? takeRevisions('accepted', '', counter) : takeRevision('accepted', counter)},
     ${parts.write},
     log AS (${parts.log} RETURNING ${entryColumns}) ${parts.besides ?? ''},
-    ${quickEntries}
+    ${quickEntries(parts.changes)}
     SELECT NULL AS refusal, NULL::bigint AS standing, ${told} AS told, ${entryColumns} FROM log
     UNION ALL SELECT refusal, standing, ${told}, NULL, NULL, NULL, id, old_body, NULL, NULL, NULL FROM seen WHERE refusal IS NOT NULL
     ${beyond(parts, set)}`;
