@@ -1,7 +1,7 @@
 /** Owns elements of the table for ended connections as the kernel takes them over netlink. */
 import { endedTable, noteOf, type EndedCommand, type EndedElement } from '../../nft/ended/flows.ts';
 import { parseAddress } from '../../policy/address.ts';
-import { addressBytes, concat, flag } from '../netlink/message.ts';
+import { addressBytes, attribute, concat, flag, nested } from '../netlink/message.ts';
 import type { FilterBatch } from '../netlink/nf-tables.ts';
 import { fullMessage } from '../netlink/set-elements.ts';
 
@@ -14,58 +14,13 @@ const comment = 0;
 
 /** Every part of a key takes whole words of four bytes. */
 const word = 4;
-
-/** What elements have in common: very many connections are with the same far end. */
-interface Known {
-  readonly starts: Map<string, Uint8Array>;
-  readonly notes: Map<string, Uint8Array>;
-}
+/** Before the key are the heads of the element, of its key and of that key's value. */
+const keyAt = 12;
 
 function addressOf(text: string): Uint8Array {
   const address = parseAddress(text);
   if ('fault' in address) throw new RangeError(`${JSON.stringify(text)} is no address`);
   return addressBytes(address.family, address.value);
-}
-
-function known(map: Map<string, Uint8Array>, name: string, make: () => Uint8Array): Uint8Array {
-  const before = map.get(name);
-  if (before !== undefined) return before;
-  const made = make();
-  map.set(name, made);
-  return made;
-}
-
-/** The key up to its ports. */
-function startOf({ kind, remote, local, protocol }: EndedElement): Uint8Array {
-  const ends = kind.startsWith('port') ? [] : [addressOf(remote), addressOf(local)];
-  return concat([...ends, Uint8Array.of(protocol, 0, 0, 0)]);
-}
-
-/** Asks for one element: a key, and where it joins what is noted about it. */
-function writeElement(batch: FilterBatch, element: EndedElement, { starts, notes }: Known, joins: boolean): void {
-  const { kind, remote, local, protocol, remotePort, localPort } = element;
-  const start = known(starts, `${remote} ${local} ${protocol}`, () => startOf(element));
-  const place = batch.open(listElement);
-  const key = batch.open(elementAttribute.key);
-  const ports = kind.startsWith('tuple') ? 2 : kind.startsWith('port') ? 1 : 0;
-  const bytes = new Uint8Array(start.length + word * ports);
-  bytes.set(start);
-  const first = kind === 'port-inbound' ? localPort : remotePort;
-  const at = start.length;
-  if (ports > 0) bytes[at] = first >>> 8;
-  if (ports > 0) bytes[at + 1] = first;
-  if (ports > 1) bytes[at + word] = localPort >>> 8;
-  if (ports > 1) bytes[at + word + 1] = localPort;
-  batch.bytes(dataValue, bytes);
-  batch.close(key);
-  if (joins) {
-    const note = noteOf(element);
-    batch.bytes(
-      elementAttribute.userdata,
-      known(notes, note, () => userdataOf(note)),
-    );
-  }
-  batch.close(place);
 }
 
 function userdataOf(note: string): Uint8Array {
@@ -76,12 +31,55 @@ function userdataOf(note: string): Uint8Array {
   return bytes;
 }
 
+/** An element whose ports are still missing, and where they go. */
+interface Template {
+  readonly of: EndedElement;
+  readonly bytes: Uint8Array;
+  readonly portsAt: number;
+}
+
+function templateOf(element: EndedElement, joins: boolean): Template {
+  const { kind, remote, local, protocol } = element;
+  const ends = kind.startsWith('port') ? [] : [addressOf(remote), addressOf(local)];
+  const start = concat([...ends, Uint8Array.of(protocol, 0, 0, 0)]);
+  const ports = kind.startsWith('tuple') ? 2 : kind.startsWith('port') ? 1 : 0;
+  const key = concat([start, new Uint8Array(word * ports)]);
+  const notes = joins ? [attribute(elementAttribute.userdata, userdataOf(noteOf(element)))] : [];
+  const bytes = nested(listElement, nested(elementAttribute.key, attribute(dataValue, key)), ...notes);
+  return { of: element, bytes, portsAt: keyAt + start.length };
+}
+
+/** Whether both differ in their ports at most: very many connections are with the same far end. */
+const isLike = (a: EndedElement, b: EndedElement): boolean =>
+  a.remote === b.remote &&
+  a.local === b.local &&
+  a.protocol === b.protocol &&
+  a.port === b.port &&
+  a.direction === b.direction &&
+  a.forwarded === b.forwarded;
+
+/** One copy for each element: a thousand may be written at once, by code that seldom runs. */
+function writeElement(batch: FilterBatch, { bytes, portsAt }: Template, element: EndedElement): void {
+  const { kind, remotePort, localPort } = element;
+  if (kind === 'tuple4' || kind === 'tuple6') {
+    bytes[portsAt] = remotePort >>> 8;
+    bytes[portsAt + 1] = remotePort;
+    bytes[portsAt + word] = localPort >>> 8;
+    bytes[portsAt + word + 1] = localPort;
+  } else if (kind === 'port-inbound' || kind === 'port-outbound') {
+    const port = kind === 'port-inbound' ? localPort : remotePort;
+    bytes[portsAt] = port >>> 8;
+    bytes[portsAt + 1] = port;
+  }
+  batch.raw(bytes);
+}
+
 /** Asks for the change: several times where there are very many elements. */
 export function writeEnded(
   batch: FilterBatch,
   { kind, of, elements }: Extract<EndedCommand, { kind: 'addEnded' | 'deleteEnded' }>,
 ): void {
-  const common: Known = { starts: new Map(), notes: new Map() };
+  let template: Template | undefined;
   for (let at = 0; at < elements.length;) {
     if (kind === 'addEnded') batch.ask('addElements', flag.create, endedTable);
     else batch.ask('deleteElements', 0, endedTable);
@@ -90,7 +88,8 @@ export function writeEnded(
     for (; at < elements.length && batch.length < fullMessage; at += 1) {
       const element = elements[at];
       if (element === undefined) continue;
-      writeElement(batch, element, common, kind === 'addEnded');
+      if (template === undefined || !isLike(template.of, element)) template = templateOf(element, kind === 'addEnded');
+      writeElement(batch, template, element);
     }
     batch.close(list);
     batch.end();
