@@ -75,7 +75,7 @@ export async function runBackup(
     if (command.name === 'backup') {
       const bytes = await backup(where, file);
       process.stdout.write(
-        `Everything is in ${file} (${bytes} bytes). It holds no secrets in clear, but names and rules: keep it private.\n`,
+        `Everything is in ${file} (${bytes} bytes). It holds names, rules and the signing secrets of webhooks: keep it private. Tokens and keys are in it as digests only.\n`,
       );
     } else {
       await restore(where, file, { replace: command.replace === true });

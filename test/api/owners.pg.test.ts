@@ -166,6 +166,11 @@ describe('removing a member', () => {
       [byBoth.id]: [shared.id],
       [byDefault.id]: undefined,
     });
+    // Rotating ends the secret that the member may have kept.
+    const tokens = await place.owner.api.expect(200, 'GET', '/api/users/me/tokens?kind=device');
+    const old = tokens.find(({ device_id }: { device_id: string }) => device_id === byOwn.id);
+    await place.owner.api.expect(200, 'POST', `/api/tokens/${old.id}/rotate`);
+    await stage.server.nobody.as(byOwn.device_token).expect(401, 'GET', `${place.base}/devices/${byOwn.id}`);
     // The group that is left is in use by the devices that were kept.
     await place.owner.api.expect(409, 'DELETE', `${place.base}/security_groups/${shared.id}`);
     const audit = await place.owner.api.expect(200, 'GET', `${place.base}/audit`);

@@ -39,7 +39,7 @@ export function addMemberCommands(program: Command): void {
       policy: true,
       summary: "remove a member, with that member's devices and groups in the organization",
       about:
-        "With --keep-devices the member's devices become yours and stay enrolled. Groups that the member owned leave their lists; " +
+        "With --keep-devices the member's devices become yours and stay enrolled; their tokens stay valid until you rotate them (`ringfence token rotate`). Groups that the member owned leave their lists; " +
         'a device that would be left with the default group stops the removal, unless --detach says that this is meant.',
       destructive: true,
       options: [

@@ -125,6 +125,10 @@ export async function remove(session: Session, text: string, { keepDevices, deta
     }),
   );
   if (member.revision !== undefined) session.noteWritten(member.revision);
+  if (member.kept_devices.length > 0)
+    session.say(
+      'The tokens of these devices stay valid, also for whoever copied them: `ringfence token list` shows them, `ringfence token rotate` ends the old secret.',
+    );
   return session.print({
     data: member,
     ids: [member.user_id],

@@ -146,7 +146,11 @@ export function MembersPage(): ReactNode {
           return;
         }
         await queries.invalidateQueries({ queryKey: ['members', org] });
-        notify(`${member.username} is no longer a member.`);
+        notify(
+          keep.devices
+            ? `${member.username} is no longer a member. The tokens of the devices stay valid until you rotate them under “Your tokens”.`
+            : `${member.username} is no longer a member.`,
+        );
       },
     });
   };
