@@ -5,6 +5,7 @@ import { TimeSlices } from './time-slices.ts';
 /** A loop whose turns the test takes, and whose time passes only while something works. */
 class Loop {
   now = 0;
+  rests = 0;
   #due: (() => void)[] = [];
   readonly slices: TimeSlices;
 
@@ -13,7 +14,12 @@ class Loop {
       looked();
       return this.now;
     };
-    this.slices = new TimeSlices({ monotonic, defer: (run) => this.#due.push(run) });
+    const defer = (run: () => void): unknown => this.#due.push(run);
+    const rest = (run: () => void): void => {
+      this.rests += 1;
+      defer(run);
+    };
+    this.slices = new TimeSlices({ monotonic, worked: () => this.now, defer, rest });
   }
 
   async turn(): Promise<void> {
@@ -79,7 +85,7 @@ test('what is taken away or added while a walk pauses does not disturb it', asyn
   expect(done).toEqual([1, 2, 3]);
 });
 
-test('while others are served between the slices, these are a quarter as long', async () => {
+test('while others are served between the slices, these are a quarter as long and a rest follows each', async () => {
   const loop = new Loop();
   const done: number[] = [];
   const walk = loop.slices.each(
@@ -89,15 +95,24 @@ test('while others are served between the slices, these are a quarter as long', 
       loop.now += 0.25;
     },
   );
-  const counts: number[] = [];
+  const counts: [number, number][] = [];
   const turn = async (servedForMs: number): Promise<void> => {
-    const before = done.length;
+    const before = [done.length, loop.rests] as const;
     loop.now += servedForMs;
     await loop.turn();
-    counts.push(done.length - before);
+    counts.push([done.length - before[0], loop.rests - before[1]]);
   };
   for (const servedForMs of [0, 0.1, 1, 1, 0.3, 0, 1, 0]) await turn(servedForMs);
-  expect(counts).toEqual([8, 8, 2, 2, 2, 8, 2, 8]);
+  expect(counts).toEqual([
+    [8, 0],
+    [8, 0],
+    [2, 1],
+    [2, 1],
+    [2, 1],
+    [8, 0],
+    [2, 1],
+    [8, 0],
+  ]);
   await walk;
 });
 

@@ -3,30 +3,40 @@
 export interface TimeSlicesOptions {
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
+  /** Milliseconds that the event loop has worked so far, whatever for. */
+  readonly worked: () => number;
   /** Runs something in the next turn of the event loop, after what is due by then. */
   readonly defer: (run: () => void) => void;
+  /** Runs something after a rest of about `restMs`. */
+  readonly rest: (run: () => void) => void;
 }
 
 /** Some times what a plain request takes: whoever comes meanwhile hardly notices. */
 const sliceMs = 2;
 /** While others are served: a request takes several turns of the event loop until it is answered, and each of them waits for a slice. */
 const shortSliceMs = 0.5;
-/** A turn of the event loop between two slices that took longer than this has served others. */
+/** Where the event loop has worked for longer than this between two slices, it has served others. */
 const idleTurnMs = 0.2;
+/**
+ * While others are served, slices are this far apart. All work behind the scenes together then takes about a quarter of the event loop and of the
+ * processors: one organization's fleet cannot slow down the requests of others, however often its owner changes it.
+ */
+const restMs = 1.5;
 /** Small pieces are done by the handful, because a look at the clock takes as long as some of them: up to so long, and so many. */
 const handfulMs = 0.05;
 const mostPieces = 16;
 
 /**
  * Walks over whole fleets ask between two small pieces of work. However many of them there are, a turn of the event loop holds one slice,
- * and the one that has waited longest gets it. A slice is shorter while somebody else is served.
+ * and the one that has waited longest gets it. While others are served, a slice is shorter and a rest follows it.
  */
 export class TimeSlices {
   readonly #o: TimeSlicesOptions;
   readonly #waiting: (() => void)[] = [];
   #endsAt = Number.NEGATIVE_INFINITY;
-  /** When a walk last saw that its slice was over. */
-  #pausedAt = Number.NEGATIVE_INFINITY;
+  /** How long the event loop had worked when the last slice was over. */
+  #workedAtPause = 0;
+  #servesOthers = false;
   #deferred = false;
 
   constructor(options: TimeSlicesOptions) {
@@ -37,7 +47,7 @@ export class TimeSlices {
   next(): Promise<void> | undefined {
     const now = this.#o.monotonic();
     if (now < this.#endsAt) return undefined;
-    this.#pausedAt = now;
+    this.#workedAtPause = this.#o.worked();
     return new Promise((resolve) => {
       this.#waiting.push(resolve);
       this.#schedule();
@@ -68,18 +78,30 @@ export class TimeSlices {
   #schedule(): void {
     if (this.#deferred) return;
     this.#deferred = true;
-    this.#o.defer(() => {
-      this.#deferred = false;
-      const run = this.#waiting.shift();
-      const now = this.#o.monotonic();
-      const betweenMs = now - Math.max(this.#pausedAt, this.#endsAt);
-      this.#endsAt = now + (betweenMs > idleTurnMs ? shortSliceMs : sliceMs);
-      run?.();
-      if (this.#waiting.length > 0) this.#schedule();
-    });
+    const { defer, rest } = this.#o;
+    (this.#servesOthers ? rest : defer)(() => this.#grant());
+  }
+
+  /** Gives the next slice to the walk that has waited longest. */
+  #grant(): void {
+    this.#deferred = false;
+    const run = this.#waiting.shift();
+    const worked = this.#o.worked();
+    this.#servesOthers = worked - this.#workedAtPause > idleTurnMs;
+    const lengthMs = this.#servesOthers ? shortSliceMs : sliceMs;
+    this.#endsAt = this.#o.monotonic() + lengthMs;
+    // Of a walk that is done before its slice is over; one that is not says so itself.
+    this.#workedAtPause = worked + lengthMs;
+    run?.();
+    if (this.#waiting.length > 0) this.#schedule();
   }
 }
 
 /** Those of a process. */
 export const processSlices = (): TimeSlices =>
-  new TimeSlices({ monotonic: () => performance.now(), defer: (run) => void setImmediate(run) });
+  new TimeSlices({
+    monotonic: () => performance.now(),
+    worked: () => performance.eventLoopUtilization().active,
+    defer: (run) => void setImmediate(run),
+    rest: (run) => void setTimeout(run, restMs),
+  });

@@ -15,7 +15,7 @@ function setUp(count: number) {
   const receipts = new Map<DeviceId, Receipt>();
   const world = { fails: false, isKnown: true, judged: 0, meanwhile: () => {} };
   let touched: Set<DeviceId> | undefined;
-  const slices = new TimeSlices({ monotonic: () => 0, defer: (run) => queueMicrotask(run) });
+  const slices = new TimeSlices({ monotonic: () => 0, worked: () => 0, defer: queueMicrotask, rest: queueMicrotask });
   const state: EnforcedRevisionsOptions['state'] = {
     devices,
     receiptOf: (id) => receipts.get(id),

@@ -170,7 +170,12 @@ test('where rules name devices, what was loaded may have been touched as late as
 class SlowTurns {
   #now = 0;
   #due: (() => void)[] = [];
-  readonly slices = new TimeSlices({ monotonic: () => (this.#now += 1), defer: (run) => this.#due.push(run) });
+  readonly slices = new TimeSlices({
+    monotonic: () => (this.#now += 1),
+    worked: () => this.#now,
+    defer: (run) => this.#due.push(run),
+    rest: (run) => this.#due.push(run),
+  });
 
   /** One turn, and everything that follows from it at once. False when nothing is left to be done. */
   async next(): Promise<boolean> {
