@@ -30,6 +30,8 @@ export async function buildClient({ outdir }) {
     target: 'es2022',
     format: 'esm',
     sourcemap: true,
+    // Shorter, and still readable.
+    minifySyntax: true,
     metafile: true,
     logLevel: 'warning',
   });

@@ -257,6 +257,11 @@ async function open(
 
 /** The seconds that a server tells for each preference that it applies, as milliseconds. */
 function appliedPreferences(header: string | null): ReadonlyMap<string, number> {
-  const found = [...(header ?? '').matchAll(/([a-z-]{1,32})=(\d{1,5}(?:\.\d{1,3})?)(?=\s*(?:,|$))/g)];
-  return new Map(found.map(([, name = '', seconds]) => [name, Number(seconds) * 1_000]));
+  const applied = new Map<string, number>();
+  for (const part of (header ?? '').split(',')) {
+    const [name = '', seconds] = part.trim().split('=');
+    const given = Number(seconds);
+    if (given > 0 && given < 100_000) applied.set(name, given * 1_000);
+  }
+  return applied;
 }

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { isRunning } from '../../../test/lib/processes.ts';
 import { FakeClock } from '../../client/fake.fixture.ts';
 import { NetlinkChannel } from './channel.ts';
 import { FilterBatch } from './nf-tables.ts';
@@ -70,11 +71,17 @@ describe('a channel', () => {
     // It reads the requests and answers nothing.
     const { channel, clock } = channelOf('sh', '-c', 'cat > /dev/null');
     for (let attempt = 0; attempt < 2; attempt += 1) {
-      const asked = channel.send(netfilter, [request]).catch((error: unknown) => error);
-      await clock.advance(10_000);
-      expect(await asked).toMatchObject({ code: 'timed_out' });
+      let failure: unknown;
+      channel.send(netfilter, [request]).catch((error: unknown) => (failure = error));
+      // The question is put to a new helper once the one before has really ended: only then does its time run.
+      await vi.waitFor(async () => {
+        await clock.advance(5_000);
+        expect(failure).toMatchObject({ code: 'timed_out', message: 'the kernel has not answered over netlink' });
+      }, 60_000);
       // One that never answered holds up nobody else.
       await expect(channel.send(netfilter, [request])).rejects.toMatchObject({ code: 'missing' });
+      const { pid = 0 } = channel;
+      await vi.waitFor(() => expect(isRunning(pid)).toBe(false), 60_000);
       await clock.advance(60_000);
     }
   });
