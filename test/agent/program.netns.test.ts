@@ -342,6 +342,12 @@ describe('the program', () => {
     expect(stdout).toBe('');
     expect(await device.openPorts()).toBe('22 80 443');
     expect(await agent.end('SIGTERM')).toBe(0);
+    // While the agent runs it holds its locks itself: whether others could take them shows when it does not.
+    const locks = lines.filter((line) => line.includes('flock '));
+    const free = await device.namespace.attempt(['sh', '-c', `${locks.join('\n')}\ntrue`]);
+    expect(free.stdout).toBe('lock the state\nlock the namespace\n');
+    const taken = await device.namespace.attempt([...user, 'sh', '-c', `${locks.join('\n')}\ntrue`]);
+    expect(taken.stdout).toBe('');
   });
 
   test('says in one line what it lacks, and tries on', async () => {

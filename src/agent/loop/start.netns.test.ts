@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, test } from 'vitest';
 import { runQuickly } from '../../../test/lib/batch-runner.ts';
+import { isRunning } from '../../../test/lib/processes.ts';
 import { Talker } from '../../../test/lib/talker.ts';
 import { written } from '../../nft/policies.fixture.ts';
 import { groupOf } from './agent.fixture.ts';
@@ -99,7 +100,13 @@ const troubles: readonly [string, (world: RealWorld) => Promise<unknown>][] = [
   ['read-only', makeReadOnly],
   [
     'full',
-    (world) => run(['sh', '-c', `head -c 1M /dev/zero > ${stateOf(world)}/ballast 2> ${world.folder}/full || true`]),
+    // Without the intent's own page, into which a small new intent would still fit.
+    (world) =>
+      run([
+        'sh',
+        '-c',
+        `cd ${stateOf(world)} && rm intent.json && head -c 1M /dev/zero > ballast 2> ${world.folder}/full || true`,
+      ]),
   ],
 ];
 
@@ -177,10 +184,13 @@ describe('the first rules do not wait', () => {
     const folder = await mkdtemp(join(tmpdir(), 'ringfence-ip-'));
     try {
       const ip = join(folder, 'ip');
-      await writeFile(ip, '#!/bin/sh\nsleep 600\n', { mode: 0o755 });
+      const firstPid = join(folder, 'first-pid');
+      await writeFile(ip, `#!/bin/sh\nset -C\necho $$ 2> /dev/null > ${firstPid}\nexec sleep 600\n`, { mode: 0o755 });
       const world = await openWorld({ ip });
       world.start();
       await settled(world);
+      // The rules are in force while the very first `ip` still hangs.
+      expect(isRunning(Number(await readFile(firstPid, 'utf8')))).toBe(true);
       expect(await verdicts(world)).toMatchObject({ withdrawn: 'closed', admitted: 'closed' });
     } finally {
       await rm(folder, { recursive: true, force: true });
