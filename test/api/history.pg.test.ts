@@ -48,7 +48,12 @@ describe('restoring', () => {
     }
     const [entry] = await owner.api.expect(200, 'GET', `${base}/audit?limit=1`);
     expect(entry).toMatchObject({ operation: 'restoreSecurityGroup', subject_id: id, fields: ['revision'] });
-    expect(written(entry.after)).toEqual(written(states.at(-1).record));
+    // The entry holds the fields that the last restore changed, from what to what, and no others.
+    const [from, to] = [written(states.at(-2).record), written(states.at(-1).record)] as Json[];
+    const changed = Object.keys(to).filter((field) => JSON.stringify(from[field]) !== JSON.stringify(to[field]));
+    expect(Object.keys({ ...entry.before, ...entry.after })).toEqual(changed);
+    for (const field of changed)
+      expect([entry.before?.[field], entry.after?.[field]]).toEqual([from[field], to[field]]);
   });
 
   test('is refused for another revision than If-Match names, and writes nothing then', async () => {
