@@ -108,7 +108,8 @@ async function opened(
   await sleep(1_500);
   if (shown !== undefined) {
     openings?.push({ perSecond: streams / (ns / 1e9), cost: sumOf(meter.total) / streams });
-    shown.kbPerStream = (resident() - before) / streams;
+    // The first time only: later streams find memory that those before them left.
+    if (Number.isNaN(shown.kbPerStream)) shown.kbPerStream = (resident() - before) / streams;
     shown.writeCost = sumOf(write);
   }
   return { peer, load, streams, write };
