@@ -2,7 +2,7 @@
 import { randomFillSync } from 'node:crypto';
 import { accessIn } from './accounts/access.ts';
 import { auditIn } from './log/audit.ts';
-import { Lanes, Transactions } from './postgres/connection.ts';
+import { PipelinedConnections, Transactions } from './postgres/connection.ts';
 import type { Context } from './write/context.ts';
 import { devicesIn } from './devices/devices.ts';
 import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
@@ -44,8 +44,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const known = await migrate(options.url);
 
   const connection = { url: options.url, onWarning };
-  const reads = new Lanes(options.readConnections ?? 2, { ...connection, again: true });
-  const writes = new Lanes(options.writeConnections ?? 16, connection);
+  const reads = new PipelinedConnections(options.readConnections ?? 2, { ...connection, again: true });
+  const writes = new PipelinedConnections(options.writeConnections ?? 16, connection);
   const transactions = new Transactions(options.transactionConnections ?? 4, connection);
   const newId = idMaker({ clock, random });
   const hints = new Hints({
@@ -53,7 +53,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     siblings: options.siblings && { way: options.siblings, name: newId() },
   });
   const writer = new Writer({
-    lanes: writes,
+    connections: writes,
     transactions,
     committed: (org, entries) =>
       hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) }),

@@ -1,8 +1,8 @@
-/** Proves when a lane sends, that it opens anew what was lost, and that connections which are closed on purpose are not told of as lost. */
+/** Proves when a pipelined connection sends, that it opens anew what was lost, and that connections which are closed on purpose are not told of as lost. */
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startOwnPostgres, type OwnPostgres } from '../../../../test/lib/postgres.ts';
-import { Lane, Transactions } from './connection.ts';
+import { PipelinedConnection, Transactions } from './connection.ts';
 import { statement } from './sql.ts';
 
 let postgres: OwnPostgres;
@@ -13,41 +13,41 @@ afterAll(() => postgres.stop());
 
 const ownPid = statement<{ pid: number }>('own_pid', 'SELECT pg_backend_pid() AS pid');
 
-async function openLane(): Promise<Lane> {
-  const lane = new Lane({ url: await postgres.freshUrl(), onWarning: () => {} });
-  onTestFinished(() => lane.close());
-  return lane;
+async function openConnection(): Promise<PipelinedConnection> {
+  const connection = new PipelinedConnection({ url: await postgres.freshUrl(), onWarning: () => {} });
+  onTestFinished(() => connection.close());
+  return connection;
 }
 
-test('a lane that is open sends a statement before it gives back the promise of its rows', async () => {
-  const lane = await openLane();
-  await lane.run(ownPid, []);
+test('a pipelined connection that is open sends a statement before it gives back the promise of its rows', async () => {
+  const connection = await openConnection();
+  await connection.run(ownPid, []);
   const query = vi.spyOn(Client.prototype, 'query');
   onTestFinished(() => query.mockRestore());
-  const answer = lane.run(ownPid, []);
+  const answer = connection.run(ownPid, []);
   expect(query).toHaveBeenCalledTimes(1);
-  expect(lane.inFlight).toBe(1);
+  expect(connection.inFlight).toBe(1);
   await answer;
-  expect(lane.inFlight).toBe(0);
+  expect(connection.inFlight).toBe(0);
 });
 
 test('a text with a NUL is refused, and counts as nothing that is under way', async () => {
-  const lane = await openLane();
+  const connection = await openConnection();
   const echo = statement<{ text: string }>('lane_echo', 'SELECT $1::text AS text');
-  await lane.run(echo, ['a']);
-  await expect(lane.run(echo, ['a\0'])).rejects.toMatchObject({ code: 'invalid_text' });
-  expect(lane.inFlight).toBe(0);
-  expect(await lane.run(echo, ['b'])).toEqual([{ text: 'b' }]);
+  await connection.run(echo, ['a']);
+  await expect(connection.run(echo, ['a\0'])).rejects.toMatchObject({ code: 'invalid_text' });
+  expect(connection.inFlight).toBe(0);
+  expect(await connection.run(echo, ['b'])).toEqual([{ text: 'b' }]);
 });
 
-test('a lane whose connection was lost fails what was under way as unavailable, and opens another', async () => {
-  const lane = await openLane();
-  const [before] = await lane.run(ownPid, []);
+test('a pipelined connection that was lost fails what was under way as unavailable, and opens another', async () => {
+  const connection = await openConnection();
+  const [before] = await connection.run(ownPid, []);
   const end = statement<never>('end_own_backend', 'SELECT pg_terminate_backend(pg_backend_pid())');
-  await expect(lane.run(end, [])).rejects.toMatchObject({ code: 'unavailable' });
-  expect(lane.inFlight).toBe(0);
+  await expect(connection.run(end, [])).rejects.toMatchObject({ code: 'unavailable' });
+  expect(connection.inFlight).toBe(0);
   // The farewell comes before the end of the connection.
-  const [after] = await vi.waitFor(() => lane.run(ownPid, []));
+  const [after] = await vi.waitFor(() => connection.run(ownPid, []));
   expect(after?.pid).not.toBe(before?.pid);
 });
 

@@ -1,4 +1,4 @@
-/** Owns the connections: pipelined lanes for single statements and whole batches, a pool for transactions that must think in between. */
+/** Owns the connections: pipelined ones for single statements and whole batches, a pool for transactions that must think in between. */
 import { Client, Pool, type ClientBase, type ClientConfig, type PoolClient } from 'pg';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError, wasLost } from './failure.ts';
@@ -24,7 +24,7 @@ export const clientConfig = (url: string): ClientConfig => ({
   options: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off',
 });
 
-/** Whatever can run statements: a lane, or a transaction. */
+/** Whatever can run statements: a pipelined connection, or a transaction. */
 export interface Runner {
   run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]>;
 }
@@ -78,7 +78,7 @@ async function query<Row>(
 }
 
 /** One connection that many callers share: each statement is sent at once, answers come in order. */
-export class Lane implements Runner {
+export class PipelinedConnection implements Runner {
   readonly #options: ConnectionOptions;
   #client: Promise<Client> | undefined;
   /** The same, once it is open. */
@@ -173,21 +173,21 @@ export class Lane implements Runner {
 }
 
 /**
- * A few lanes; each call takes the one with the least to do. With `again`, a statement whose connection was lost is tried once
+ * A few pipelined connections; each call takes the one with the least to do. With `again`, a statement whose connection was lost is tried once
  * more on another: right for reading only.
  */
-export class Lanes implements Runner {
-  readonly #lanes: readonly Lane[];
+export class PipelinedConnections implements Runner {
+  readonly #connections: readonly PipelinedConnection[];
   readonly #again: boolean;
 
   constructor(count: number, options: ConnectionOptions & { readonly again?: boolean }) {
-    this.#lanes = Array.from({ length: count }, () => new Lane(options));
+    this.#connections = Array.from({ length: count }, () => new PipelinedConnection(options));
     this.#again = options.again === true;
   }
 
   /** The one with the least to do, for what must go one after the other. */
-  pick(): Lane {
-    return this.#lanes.reduce((best, lane) => (lane.inFlight < best.inFlight ? lane : best));
+  pick(): PipelinedConnection {
+    return this.#connections.reduce((best, connection) => (connection.inFlight < best.inFlight ? connection : best));
   }
 
   async run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
@@ -200,7 +200,7 @@ export class Lanes implements Runner {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#lanes.map((lane) => lane.close()));
+    await Promise.all(this.#connections.map((connection) => connection.close()));
   }
 }
 

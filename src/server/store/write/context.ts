@@ -1,7 +1,7 @@
 /** Owns what every part of the store shares: connections, the order of writes, hints, stamps and settings. */
 import type { Phase } from '../contract/phase.ts';
 import type { Quotas } from '../contract/quotas.ts';
-import type { Lanes, Transactions } from '../postgres/connection.ts';
+import type { PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import type { Hints } from '../postgres/hints.ts';
 import type { Stamps } from './stamp.ts';
 import type { Writer } from './writer.ts';
@@ -10,9 +10,9 @@ export interface Context extends Stamps {
   readonly phase: Phase;
   readonly quotas: Quotas;
   /** For reading. */
-  readonly reads: Lanes;
+  readonly reads: PipelinedConnections;
   /** For single statements that write, so that no long listing is in their way. */
-  readonly writes: Lanes;
+  readonly writes: PipelinedConnections;
   readonly transactions: Transactions;
   readonly writer: Writer;
   readonly hints: Hints;

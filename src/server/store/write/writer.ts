@@ -16,7 +16,7 @@
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { setImmediate } from 'node:timers/promises';
-import type { Lane, Lanes, Runner, Transactions } from '../postgres/connection.ts';
+import type { PipelinedConnection, PipelinedConnections, Runner, Transactions } from '../postgres/connection.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
@@ -83,10 +83,10 @@ const maxWaiting = 20_000;
 /** How many make a transaction worth sending behind another: fewer are better off together. */
 const enoughForSecond = 16;
 
-/** What is to be done for one organization. Its batches go through one lane: the later waits behind the earlier and stands in nobody's way. */
+/** What is to be done for one organization. Its batches go through one connection: the later waits behind the earlier and stands in nobody's way. */
 interface Queue {
   readonly waiting: Pending[];
-  readonly lane: Lane;
+  readonly connection: PipelinedConnection;
   /** How many loops take from it: one, or two when many write. */
   loops: number;
   /** How many transactions are sent and not answered. */
@@ -95,7 +95,7 @@ interface Queue {
   thinking: boolean;
 }
 
-const newQueue = (lane: Lane): Queue => ({ waiting: [], lane, loops: 0, inFlight: 0, thinking: false });
+const newQueue = (connection: PipelinedConnection): Queue => ({ waiting: [], connection, loops: 0, inFlight: 0, thinking: false });
 
 function sizeOf(write: Write<unknown>): number {
   let size = 0;
@@ -113,7 +113,7 @@ const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'u
 const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
 
 export class Writer {
-  readonly #lanes: Lanes;
+  readonly #connections: PipelinedConnections;
   readonly #transactions: Transactions;
   readonly #committed: (org: OrganizationId, logged: LogEntries) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
@@ -121,18 +121,18 @@ export class Writer {
 
   /** `committed` is called once for each transaction that was answered as committed, in the order of the answers. */
   constructor(parts: {
-    lanes: Lanes;
+    connections: PipelinedConnections;
     transactions: Transactions;
     committed: (org: OrganizationId, logged: LogEntries) => void;
   }) {
-    this.#lanes = parts.lanes;
+    this.#connections = parts.connections;
     this.#transactions = parts.transactions;
     this.#committed = parts.committed;
   }
 
   write<T>(org: OrganizationId, write: Write<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const queue = this.#queues.get(org) ?? newQueue(this.#lanes.pick());
+      const queue = this.#queues.get(org) ?? newQueue(this.#connections.pick());
       if (queue.waiting.length >= maxWaiting) {
         reject(new StoreError({ code: 'unavailable' }, { message: 'too many writes wait for one organization' }));
         return;
@@ -166,8 +166,8 @@ export class Writer {
       const [only] = batch;
       const { outcomes, logged } =
         batch.length === 1 && only !== undefined
-          ? await this.#alone(org, queue.lane, only.write)
-          : await this.#attempt(org, queue.lane, batch);
+          ? await this.#alone(org, queue.connection, only.write)
+          : await this.#attempt(org, queue.connection, batch);
       queue.inFlight -= 1;
       if (outcomes.some(({ ok }) => ok)) this.#committed(org, logged);
       batch.forEach(({ resolve, reject }, index) => {
@@ -193,10 +193,10 @@ export class Writer {
   }
 
   /** Never rejects: every write gets its own outcome, in their order. */
-  async #attempt(org: OrganizationId, lane: Lane, batch: readonly Pending[]): Promise<Attempt> {
+  async #attempt(org: OrganizationId, connection: PipelinedConnection, batch: readonly Pending[]): Promise<Attempt> {
     const writes = batch.map(({ write }) => write);
     try {
-      const together = await this.#together(org, lane, writes);
+      const together = await this.#together(org, connection, writes);
       if (together !== undefined) {
         const { outcomes, logged } = together;
         return { outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()), logged };
@@ -206,15 +206,15 @@ export class Writer {
       return { outcomes: writes.map(() => ({ ok: false, cause })) };
     }
     const outcomes: Outcome[] = [];
-    for (const write of writes) outcomes.push(...(await this.#alone(org, lane, write)).outcomes);
+    for (const write of writes) outcomes.push(...(await this.#alone(org, connection, write)).outcomes);
     return { outcomes };
   }
 
   /** Never rejects either. What is quick is sent before this returns. */
-  async #alone(org: OrganizationId, lane: Lane, write: Write<unknown>): Promise<Attempt> {
+  async #alone(org: OrganizationId, connection: PipelinedConnection, write: Write<unknown>): Promise<Attempt> {
     try {
       if (write.kind === 'quick') {
-        const [row] = await lane.run(oneOf(write.operation, write.item), oneValues(org, write.operation, write.item));
+        const [row] = await connection.run(oneOf(write.operation, write.item), oneValues(org, write.operation, write.item));
         // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
         if (row !== undefined) {
           const entry = loggedBy(row);
@@ -229,9 +229,9 @@ export class Writer {
   }
 
   /** Undefined when the transaction was taken back because of an SQL error; throws when its fate is unknown or time may heal it. */
-  async #together(org: OrganizationId, lane: Lane, writes: readonly Write<unknown>[]): Promise<Together | undefined> {
+  async #together(org: OrganizationId, connection: PipelinedConnection, writes: readonly Write<unknown>[]): Promise<Together | undefined> {
     const quick = writes.filter((write) => write.kind === 'quick');
-    if (quick.length === writes.length) return this.#pipelined(org, lane, quick);
+    if (quick.length === writes.length) return this.#pipelined(org, connection, quick);
     const outcomes = await this.#interleaved(org, writes);
     return outcomes && { outcomes };
   }
@@ -239,12 +239,12 @@ export class Writer {
   /** All quick: everything is sent in one piece, the commit included. */
   async #pipelined(
     org: OrganizationId,
-    lane: Lane,
+    connection: PipelinedConnection,
     writes: readonly QuickWrite<unknown>[],
   ): Promise<Together | undefined> {
     const sets = inWaves(writes).flat();
     const statements = sets.map((set) => ({ statement: set.operation.many, values: setValues(org, set) }));
-    const { rows, committed } = await lane.batch([{ statement: lockHead, values: [org] }, ...statements]);
+    const { rows, committed } = await connection.batch([{ statement: lockHead, values: [org] }, ...statements]);
     const failed = rows.find((answer) => answer.status === 'rejected');
     if (!committed || failed?.status === 'rejected') {
       const passing = rows.find(
