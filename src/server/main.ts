@@ -113,8 +113,8 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
     if (task.version !== version) {
       throw new StartError([`version ${version} was installed while version ${task.version} runs: restart the server`]);
     }
-    const { streams, siblings } = worker;
-    const around = { log, processes: config.workers, others: () => worker.measureOthers(), streams, siblings };
+    const { streams, workerPeers } = worker;
+    const around = { log, processes: config.workers, others: () => worker.measureOthers(), streams, workerPeers };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
     worker.measure = () => server.measure();
     const endBalance = worker.balance(server.gate);

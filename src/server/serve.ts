@@ -25,7 +25,7 @@ import { listen, openConnections, openTls, requestPatienceMs, stopServing } from
 import type { ServerConfig } from './options/config.ts';
 import { Census } from './convergence/census.ts';
 import { keepPresence } from './presence/service.ts';
-import type { Siblings } from './siblings.ts';
+import type { WorkerPeers } from './worker-peers.ts';
 import { innermost, isSystemError, StartError } from './start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
@@ -60,7 +60,7 @@ export interface Surroundings {
   /** Counts the streams of all processes of the server; absent where there is one process. */
   readonly streams?: StreamCounter;
   /** The server's other processes; absent where there is one. */
-  readonly siblings?: Siblings;
+  readonly workerPeers?: WorkerPeers;
 }
 
 export interface RunningServer {
@@ -144,7 +144,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
         auditRetentionMs: config.keepAudit * day,
         historyRetentionMs: config.keepHistory * day,
         ...connectionsOf(around.processes ?? 1),
-        siblings: around.siblings,
+        workerPeers: around.workerPeers,
         onWarning: (message, cause) => log.warn({ err: cause }, message),
       });
     } catch (error) {

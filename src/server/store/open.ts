@@ -50,7 +50,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const newId = idMaker({ clock, random });
   const hints = new Hints({
     ...connection,
-    siblings: options.siblings && { way: options.siblings, name: newId() },
+    workerPeers: options.workerPeers && { way: options.workerPeers, name: newId() },
   });
   const writer = new Writer({
     connections: writes,

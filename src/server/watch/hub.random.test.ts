@@ -6,7 +6,7 @@ import type { UserId } from '../../policy/ids.ts';
 import { Checker, type Client, type Connection, type Received } from './checker.fixture.ts';
 import { TestHub, loopTurns } from './hub.fixture.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
-import { ModelSibling } from './sibling.fixture.ts';
+import { ModelWorkerPeer } from './worker-peer.fixture.ts';
 import type { FakeSink } from './sink.fixture.ts';
 
 /** Mulberry32: small, seeded, good enough to shuffle a test. */
@@ -133,19 +133,19 @@ async function run(seed: number): Promise<{ readonly wrong: readonly string[]; r
   for (let i = 0; i < 60; i += 1) act(random, db, groups, devices);
   const clients = Array.from({ length: 6 }, (_, i) => new RandomClient(`seed ${seed}, client ${i}`, random, t));
   const untold: [number, number][] = [];
-  const sibling = new ModelSibling(db);
+  const peer = new ModelWorkerPeer(db);
   for (let step = 0; step < 150; step += 1) {
     const before = db.head;
     for (let n = Math.floor(random() * 4); n > 0; n -= 1) act(random, db, groups, devices);
     // One transaction: another server's, another process's, or of this one, which tells of it now, later, twice or never.
     const whose = random();
     if (whose < 0.4) untold.push([before, db.head]);
-    else if (whose < 0.8 && db.head > before) sibling.tell(before, { isKnown: random() < 0.8 });
+    else if (whose < 0.8 && db.head > before) peer.tell(before, { isKnown: random() < 0.8 });
     if (whose < 0.05) untold.push([before, db.head]);
-    if (random() < 0.5) sibling.notify();
-    if (random() < 0.6) sibling.arrive(1 + Math.floor(random() * 3));
-    if (random() < 0.1) sibling.lose(1);
-    if (random() < 0.5) sibling.notice({ isLost: random() < 0.2 });
+    if (random() < 0.5) peer.notify();
+    if (random() < 0.6) peer.arrive(1 + Math.floor(random() * 3));
+    if (random() < 0.1) peer.lose(1);
+    if (random() < 0.5) peer.notice({ isLost: random() < 0.2 });
     while (untold.length > 0 && random() < 0.7) {
       const [one] = untold.splice(Math.floor(random() * Math.min(2, untold.length)), 1);
       if (one !== undefined && random() < 0.9) db.tell(...one);

@@ -22,7 +22,7 @@ export type ToWorker =
   /** Which of the claimed streams were counted (null), and which bound stands in the way of the others. */
   | { readonly type: 'streams-counted'; readonly request: number; readonly bounds: readonly (StreamBound | null)[] }
   /** Comes with a socket, whose other end another worker has. */
-  | { readonly type: 'sibling' };
+  | { readonly type: 'worker-peer' };
 
 /** From a worker to the primary process. */
 export type FromWorker =

@@ -184,7 +184,7 @@ export class WorkerPool {
       const ends = await socketPair();
       ends.forEach((socket, index) => {
         const child = two[index]?.child;
-        if (child?.isConnected() === true) child.send({ type: 'sibling' } satisfies ToWorker, socket, () => {});
+        if (child?.isConnected() === true) child.send({ type: 'worker-peer' } satisfies ToWorker, socket, () => {});
         else socket.destroy();
       });
     } catch (error) {

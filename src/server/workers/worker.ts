@@ -6,7 +6,7 @@ import type { Measures } from '../http/observe/metrics.ts';
 import { pauseMs, reportMs } from './balance.ts';
 import type { StreamBound, StreamClaim, StreamCounter } from '../stream-places.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
-import { SiblingLinks } from './sibling-links.ts';
+import { WorkerPeerLinks } from './worker-peer-links.ts';
 
 export class WorkerProcess {
   /** Which worker this is, from 1. */
@@ -18,7 +18,7 @@ export class WorkerProcess {
   /** Measures this process. */
   measure: () => Promise<Measures> = () => Promise.resolve([]);
   /** The other workers. */
-  readonly siblings = new SiblingLinks();
+  readonly workerPeers = new WorkerPeerLinks();
   readonly #requests = new Map<number, (measures: readonly Measures[]) => void>();
   readonly #counting = new Map<number, (bounds: readonly (StreamBound | undefined)[]) => void>();
   #endedStreams: StreamClaim[] = [];
@@ -60,8 +60,8 @@ export class WorkerProcess {
           this.#counting.get(message.request)?.(message.bounds.map((bound) => bound ?? undefined));
           this.#counting.delete(message.request);
           break;
-        case 'sibling':
-          if (handle instanceof Socket) this.siblings.add(handle);
+        case 'worker-peer':
+          if (handle instanceof Socket) this.workerPeers.add(handle);
           break;
         default:
           message satisfies never;
@@ -131,7 +131,7 @@ export class WorkerProcess {
 
   /** No more messages: the process may end. */
   disconnect(): void {
-    this.siblings.close();
+    this.workerPeers.close();
     if (process.connected) process.disconnect();
   }
 

@@ -28,7 +28,7 @@ import type { Organizations } from './organizations.ts';
 import type { Phase } from './phase.ts';
 import type { Presence } from './presence.ts';
 import type { Quotas } from './quotas.ts';
-import type { Siblings } from '../../siblings.ts';
+import type { WorkerPeers } from '../../worker-peers.ts';
 import type { Receipts } from './receipts.ts';
 import type { Sessions } from './sessions.ts';
 import type { Tokens } from './tokens.ts';
@@ -87,7 +87,7 @@ export interface StoreOptions {
   readonly writeConnections?: number | undefined;
   readonly transactionConnections?: number | undefined;
   /** The other processes of this server, which are told of commits directly; other servers are through the database. */
-  readonly siblings?: Siblings | undefined;
+  readonly workerPeers?: WorkerPeers | undefined;
   /** Told of what happens in the background: lost connections, failed hints. */
   readonly onWarning?: ((message: string, cause: unknown) => void) | undefined;
 }

@@ -7,11 +7,11 @@
  */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { Client, type QueryResult } from 'pg';
-import type { Siblings } from '../../siblings.ts';
+import type { WorkerPeers } from '../../worker-peers.ts';
 import type { Hint } from '../contract/change-log.ts';
 import { clientConfig, runPrepared } from './connection.ts';
 import { decodeHint, emptyHint, encodeHint } from './hint-text.ts';
-import { SiblingHints } from './sibling-hints.ts';
+import { WorkerPeerHints } from './worker-peer-hints.ts';
 import { statement } from './sql.ts';
 
 const channel = 'ringfence';
@@ -34,16 +34,16 @@ export interface HintsOptions {
   readonly url: string;
   readonly onWarning: (message: string, cause: unknown) => void;
   /** The other processes of this server, and by what name, a UUID, they know this one. */
-  readonly siblings?: { readonly way: Siblings; readonly name: string } | undefined;
+  readonly workerPeers?: { readonly way: WorkerPeers; readonly name: string } | undefined;
 }
 
 export class Hints {
   readonly #o: HintsOptions;
-  readonly #siblings: SiblingHints | undefined;
+  readonly #workerPeers: WorkerPeerHints | undefined;
   readonly #listeners = new Set<(hint: Hint) => void>();
   /** Entries waiting to be sent; a set, because an organization's tenth change needs no tenth hint. */
   readonly #unsent = new Set<string>();
-  /** The siblings' number of the first of them. */
+  /** The worker peers' number of the first of them. */
   #unsentFrom = 0;
   #client: Client | undefined;
   #sending = false;
@@ -52,10 +52,10 @@ export class Hints {
 
   constructor(options: HintsOptions) {
     this.#o = options;
-    const { siblings } = options;
-    this.#siblings =
-      siblings &&
-      new SiblingHints({ siblings: siblings.way, source: siblings.name, deliver: (hint) => this.#deliver(hint) });
+    const { workerPeers } = options;
+    this.#workerPeers =
+      workerPeers &&
+      new WorkerPeerHints({ workerPeers: workerPeers.way, source: workerPeers.name, deliver: (hint) => this.#deliver(hint) });
   }
 
   /** Resolves once it listens, or once the first try failed: it then goes on trying by itself. */
@@ -74,7 +74,7 @@ export class Hints {
     this.#deliver(whole);
     const entries = encodeHint(whole);
     if (entries.length === 0) return;
-    const number = this.#siblings?.tell(entries, whole.logged) ?? 0;
+    const number = this.#workerPeers?.tell(entries, whole.logged) ?? 0;
     if (this.#unsent.size === 0) this.#unsentFrom = number;
     for (const entry of entries) this.#unsent.add(entry);
     void this.#send();
@@ -111,8 +111,8 @@ export class Hints {
     client.on('notification', ({ payload, processId }) => {
       // Our own come back too; they were delivered when they were told.
       if (payload === undefined || processId === ownPid) return;
-      // The siblings' hints arrived directly, without the database.
-      if (this.#siblings?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
+      // The worker peers' hints arrived directly, without the database.
+      if (this.#workerPeers?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
     });
     let ownPid = -1;
     try {
@@ -142,7 +142,7 @@ export class Hints {
       while (this.#unsent.size > 0 && !this.#closed) {
         const entries = [...this.#unsent].slice(0, maxEntries);
         for (const entry of entries) this.#unsent.delete(entry);
-        if (this.#siblings !== undefined) entries.unshift(this.#siblings.markFrom(this.#unsentFrom));
+        if (this.#workerPeers !== undefined) entries.unshift(this.#workerPeers.markFrom(this.#unsentFrom));
         await runPrepared(client, notify, [entries.join(' ')]);
         await sleep(paceMs);
       }

@@ -7,7 +7,7 @@ import { parseOrganizationId, parseTokenId } from '../../../policy/ids.ts';
 import type { Hint } from '../contract/change-log.ts';
 import type { Store } from '../contract/store.ts';
 import { Hints } from '../postgres/hints.ts';
-import { MemoryWay } from '../postgres/siblings.fixture.ts';
+import { MemoryWorkerPeers } from '../postgres/worker-peers.fixture.ts';
 import { device, group, makeWorld, openTestStore, query, someDigest } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
@@ -21,12 +21,12 @@ const soon = { timeout: 60_000 };
 
 /** Two processes of one server, and another server, as one of an older version would be; what each of them hears from now on. */
 async function threeStores() {
-  const [way, back] = MemoryWay.pair();
-  const world = await makeWorld(postgres, { siblings: way });
+  const [way, back] = MemoryWorkerPeers.pair();
+  const world = await makeWorld(postgres, { workerPeers: way });
   const { store, owner, url } = world;
-  const sibling = await openTestStore(url, { siblings: back });
+  const peer = await openTestStore(url, { workerPeers: back });
   const elsewhere = await openTestStore(url);
-  const stores = [store, sibling, elsewhere] as const;
+  const stores = [store, peer, elsewhere] as const;
   const [here, heard, abroad]: [Hint[], Hint[], Hint[]] = [[], [], []];
   const endedIn = (hints: readonly Hint[]) => hints.flatMap(({ credentials }) => credentials);
   /** Ends a token through a store, and waits until others have heard that and all that was told before. */
@@ -47,11 +47,11 @@ async function threeStores() {
   stores.forEach((one, index) => one.log.onHint((hint) => [here, heard, abroad][index]?.push(hint)));
   await settle();
   for (const hints of [here, heard, abroad]) hints.length = 0;
-  return { ...world, way, sibling, here, heard, abroad, settle };
+  return { ...world, way, peer, here, heard, abroad, settle };
 }
 
 test('another process hears once what this one tells itself, entries as it would read them, and other servers hear where to look', async () => {
-  const { store, sibling, org, owner, member, here, heard, abroad, settle } = await threeStores();
+  const { store, peer, org, owner, member, here, heard, abroad, settle } = await threeStores();
   const after = (await store.log.heads([org])).organizations.get(org)?.revision ?? 0;
   const made = await store.devices.create(org, owner, device(owner.user_id));
   const names = ['ä"\\', '\u2028', 'c'];
@@ -64,7 +64,7 @@ test('another process hears once what this one tells itself, entries as it would
   expect(heard).toStrictEqual(here);
   const logged = heard.flatMap((hint) => hint.logged).flatMap(({ entries }) => entries);
   expect(logged.map(({ revision }) => revision)).toEqual(expect.arrayContaining([1, 2, 3, 4].map((n) => after + n)));
-  const read = (await sibling.log.readChanges(org, after, 100)) ?? [];
+  const read = (await peer.log.readChanges(org, after, 100)) ?? [];
   expect(logged).toStrictEqual(read.filter(({ revision }) => logged.some((one) => one.revision === revision)));
   expect(abroad.flatMap(({ organizations }) => organizations)).toContain(org);
   expect(abroad.flatMap((hint) => hint.logged)).toEqual([]);
@@ -98,11 +98,11 @@ test('what is lost on the direct way is heard of by NOTIFY, and what NOTIFY lose
 });
 
 test('a NOTIFY that holds both what was heard and what was lost is not passed over', async () => {
-  const [way, back] = MemoryWay.pair();
+  const [way, back] = MemoryWorkerPeers.pair();
   const url = await postgres.freshUrl();
   const org = parseOrganizationId('00000000-0000-4000-8000-000000000001');
-  const hintsOver = (over: MemoryWay, name: string): Hints => {
-    const hints = new Hints({ url, onWarning: () => {}, siblings: { way: over, name } });
+  const hintsOver = (over: MemoryWorkerPeers, name: string): Hints => {
+    const hints = new Hints({ url, onWarning: () => {}, workerPeers: { way: over, name } });
     onTestFinished(() => hints.close());
     return hints;
   };

@@ -1,8 +1,8 @@
 /** Owns a way between the processes of one server in memory: what goes over it is copied as JSON, late, or lost. */
-import type { Siblings } from '../../siblings.ts';
+import type { WorkerPeers } from '../../worker-peers.ts';
 
-export class MemoryWay implements Siblings {
-  readonly #others: MemoryWay[] = [];
+export class MemoryWorkerPeers implements WorkerPeers {
+  readonly #others: MemoryWorkerPeers[] = [];
   #listener: (message: unknown) => void = () => {};
   /** Sent, and not heard by the others yet. */
   #underWay: string[] = [];
@@ -13,8 +13,8 @@ export class MemoryWay implements Siblings {
   /** What is sent is lost. */
   isCut = false;
 
-  static pair(): readonly [MemoryWay, MemoryWay] {
-    const [one, other] = [new MemoryWay(), new MemoryWay()];
+  static pair(): readonly [MemoryWorkerPeers, MemoryWorkerPeers] {
+    const [one, other] = [new MemoryWorkerPeers(), new MemoryWorkerPeers()];
     one.#others.push(other);
     other.#others.push(one);
     return [one, other];

@@ -1,25 +1,25 @@
 /** Owns another process of the hub's server in tests: it tells of its transactions directly and by NOTIFY, and either may be late or lost. */
 import { decodeHint } from '../store/postgres/hint-text.ts';
-import { SiblingHints } from '../store/postgres/sibling-hints.ts';
-import { MemoryWay } from '../store/postgres/siblings.fixture.ts';
+import { WorkerPeerHints } from '../store/postgres/worker-peer-hints.ts';
+import { MemoryWorkerPeers } from '../store/postgres/worker-peers.fixture.ts';
 import { modelOrg, type ModelDatabase } from './model.fixture.ts';
 
-export class ModelSibling {
+export class ModelWorkerPeer {
   readonly #db: ModelDatabase;
-  readonly #way: MemoryWay;
-  readonly #there: SiblingHints;
-  readonly #here: SiblingHints;
+  readonly #way: MemoryWorkerPeers;
+  readonly #there: WorkerPeerHints;
+  readonly #here: WorkerPeerHints;
   #notices: string[] = [];
   #untoldFrom = 0;
 
   constructor(db: ModelDatabase) {
-    const [way, here] = MemoryWay.pair();
+    const [way, here] = MemoryWorkerPeers.pair();
     way.isQuick = false;
     this.#db = db;
     this.#way = way;
     const id = (n: number): string => `44444444-4444-4444-8444-00000000000${n}`;
-    this.#there = new SiblingHints({ siblings: way, source: id(1), deliver: () => {} });
-    this.#here = new SiblingHints({ siblings: here, source: id(2), deliver: (hint) => db.hint(hint) });
+    this.#there = new WorkerPeerHints({ workerPeers: way, source: id(1), deliver: () => {} });
+    this.#here = new WorkerPeerHints({ workerPeers: here, source: id(2), deliver: (hint) => db.hint(hint) });
   }
 
   /** One transaction of it: what was logged after a revision. Of some it knows only that there was one. */

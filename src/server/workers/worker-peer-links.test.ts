@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { SiblingLinks } from './sibling-links.ts';
+import { WorkerPeerLinks } from './worker-peer-links.ts';
 import { socketPair } from './socket-pair.ts';
 
 /** A bound, no measure. */
@@ -17,7 +17,7 @@ async function pair(): Promise<readonly [Socket, Socket]> {
 }
 
 function linksWith(...sockets: readonly Socket[]) {
-  const links = new SiblingLinks();
+  const links = new WorkerPeerLinks();
   const heard: unknown[] = [];
   for (const socket of sockets) links.add(socket);
   links.listen((message) => heard.push(message));

@@ -2,21 +2,21 @@
 import { describe, expect, test } from 'vitest';
 import { Random } from '../../../test/lib/random.ts';
 import { device, hubMaker, loopTurns, seen } from './hub.fixture.ts';
-import { ModelSibling } from './sibling.fixture.ts';
+import { ModelWorkerPeer } from './worker-peer.fixture.ts';
 
 const make = hubMaker();
 
 async function watched() {
   const t = make();
-  const sibling = new ModelSibling(t.db);
+  const peer = new ModelWorkerPeer(t.db);
   const sink = await t.watch(device);
   const write = (count: number, isKnown = true): void => {
     const before = t.db.head;
     for (let i = 0; i < count; i += 1) t.db.create('device');
-    sibling.tell(before, { isKnown });
+    peer.tell(before, { isKnown });
   };
   const all = (): readonly string[] => ['tail', ...t.db.log.map(({ revision }) => `change ${revision}`)];
-  return { ...t, db: t.db, hub: t.hub, sibling, sink, write, all };
+  return { ...t, db: t.db, hub: t.hub, peer, sink, write, all };
 }
 
 describe('a transaction of another process of this server', () => {
@@ -26,9 +26,9 @@ describe('a transaction of another process of this server', () => {
     t.write(1);
     t.write(2);
     await loopTurns();
-    t.sibling.arrive(1);
-    t.sibling.notify();
-    t.sibling.notice({ isLost: false });
+    t.peer.arrive(1);
+    t.peer.notify();
+    t.peer.notice({ isLost: false });
     await loopTurns();
     expect(t.sink.lines().slice(1)).toEqual(t.db.log.map(({ json }) => `{"type":"change","value":${json}}`));
     expect(t.db.reads.changes).toBe(changes);
@@ -39,10 +39,10 @@ describe('a transaction of another process of this server', () => {
     const { changes } = t.db.reads;
     t.write(1, false);
     await loopTurns();
-    t.sibling.arrive(1);
-    t.sibling.notify();
+    t.peer.arrive(1);
+    t.peer.notify();
     await loopTurns();
-    t.sibling.notice({ isLost: false });
+    t.peer.notice({ isLost: false });
     await loopTurns();
     expect(seen(t.sink)).toEqual(t.all());
     expect(t.db.reads.changes).toBe(changes + 1);
@@ -52,11 +52,11 @@ describe('a transaction of another process of this server', () => {
     const t = await watched();
     t.write(1);
     await loopTurns();
-    t.sibling.notify();
-    t.sibling.notice({ isLost: false });
+    t.peer.notify();
+    t.peer.notice({ isLost: false });
     await loopTurns();
     const { changes } = t.db.reads;
-    t.sibling.arrive(1);
+    t.peer.arrive(1);
     await loopTurns();
     expect(seen(t.sink)).toEqual(t.all());
     expect(t.db.reads.changes).toBe(changes);
@@ -67,7 +67,7 @@ describe('a transaction of another process of this server', () => {
     t.db.create('device');
     t.write(1);
     await loopTurns();
-    t.sibling.arrive(1);
+    t.peer.arrive(1);
     await loopTurns();
     expect(seen(t.sink)).toEqual(t.all());
   });
@@ -82,16 +82,16 @@ describe('a transaction of another process of this server', () => {
         for (let step = 0; step < 60; step += 1) {
           t.write(random.int(1, 2), random.chance(0.7));
           await loopTurns(random.int(0, 2));
-          if (random.chance(0.4)) t.sibling.notify();
-          if (lossy === 'messages' && random.chance(0.3)) t.sibling.lose(1);
-          if (random.chance(0.5)) t.sibling.arrive(1);
-          if (random.chance(0.4)) t.sibling.notice({ isLost: lossy === 'notices' && random.chance(0.5) });
+          if (random.chance(0.4)) t.peer.notify();
+          if (lossy === 'messages' && random.chance(0.3)) t.peer.lose(1);
+          if (random.chance(0.5)) t.peer.arrive(1);
+          if (random.chance(0.4)) t.peer.notice({ isLost: lossy === 'notices' && random.chance(0.5) });
         }
-        t.sibling.notify();
+        t.peer.notify();
         await loopTurns();
-        if (lossy === 'messages') t.sibling.lose(100);
-        t.sibling.arrive(100);
-        for (let i = 0; i < 60; i += 1) t.sibling.notice({ isLost: lossy === 'notices' });
+        if (lossy === 'messages') t.peer.lose(100);
+        t.peer.arrive(100);
+        for (let i = 0; i < 60; i += 1) t.peer.notice({ isLost: lossy === 'notices' });
         await loopTurns();
         expect([seed, seen(t.sink)]).toEqual([seed, t.all()]);
         expect(t.db.reads.heads).toBe(heads);

@@ -5,9 +5,9 @@
  * Every hint has a number. A NOTIFY says which hints it holds, so that whoever has received those here passes it over; what was lost here is
  * received there. What waits to be sent is bounded: entries are left out first, for they can be read, and then all of it.
  */
-import type { Siblings } from '../../siblings.ts';
+import type { WorkerPeers } from '../../worker-peers.ts';
 import type { Hint } from '../contract/change-log.ts';
-import { readMessage, type EncodedHint, type SiblingMessage } from './sibling-message.ts';
+import { readMessage, type EncodedHint, type WorkerPeerMessage } from './worker-peer-message.ts';
 
 /** In characters: beyond it a message goes without entries, and what is half of it without any is not sent at all. */
 const mostSize = 256 * 1024;
@@ -20,8 +20,8 @@ interface ReceivedRange {
   readonly through: number;
 }
 
-export interface SiblingHintsOptions {
-  readonly siblings: Siblings;
+export interface WorkerPeerHintsOptions {
+  readonly workerPeers: WorkerPeers;
   /** A UUID. */
   readonly source: string;
   readonly deliver: (hint: Hint) => void;
@@ -37,8 +37,8 @@ const sizeOf = ({ text, logged }: EncodedHint): number => {
   return size;
 };
 
-export class SiblingHints {
-  readonly #o: SiblingHintsOptions;
+export class WorkerPeerHints {
+  readonly #o: WorkerPeerHintsOptions;
   readonly #received = new Map<string, ReceivedRange>();
   readonly #defer: (run: () => void) => void;
   #unsent: EncodedHint[] = [];
@@ -46,10 +46,10 @@ export class SiblingHints {
   #lastNumber = 0;
   #sentThrough = 0;
 
-  constructor(options: SiblingHintsOptions) {
+  constructor(options: WorkerPeerHintsOptions) {
     this.#o = options;
     this.#defer = options.defer ?? setImmediate;
-    options.siblings.listen((message) => this.#receive(message));
+    options.workerPeers.listen((message) => this.#receive(message));
   }
 
   /** Tells them soon: whoever was just answered and the streams of this process come first, and all that is told in this moment goes together. Gives its number. */
@@ -76,11 +76,11 @@ export class SiblingHints {
   }
 
   #send(): void {
-    const { siblings, source } = this.#o;
+    const { workerPeers, source } = this.#o;
     const hints = this.#unsent;
-    const message: SiblingMessage = { source, after: this.#sentThrough, through: this.#lastNumber, hints };
+    const message: WorkerPeerMessage = { source, after: this.#sentThrough, through: this.#lastNumber, hints };
     [this.#unsent, this.#size, this.#sentThrough] = [[], 0, this.#lastNumber];
-    if (hints.length > 0) siblings.send(message);
+    if (hints.length > 0) workerPeers.send(message);
   }
 
   /** Much is told at once: each hint's text once, and without entries of the log. What is too much even so is lost here. */

@@ -10,7 +10,7 @@ export interface EncodedHint {
   readonly logged: Hint['logged'];
 }
 
-export interface SiblingMessage<T = EncodedHint> {
+export interface WorkerPeerMessage<T = EncodedHint> {
   /** Tells one process from all others, on every server. */
   readonly source: string;
   /** It holds the hints after this number, up to and including the other. */
@@ -59,7 +59,7 @@ function readHint(value: unknown): Hint {
 }
 
 /** Undefined when it cannot be read. */
-export function readMessage(value: unknown): SiblingMessage<Hint> | undefined {
+export function readMessage(value: unknown): WorkerPeerMessage<Hint> | undefined {
   try {
     const { source, after, through, hints } = record(value);
     return {

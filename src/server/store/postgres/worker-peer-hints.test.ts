@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { parseOrganizationId, parseUserId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Entry, Hint } from '../contract/change-log.ts';
 import { decodeHint } from './hint-text.ts';
-import { SiblingHints } from './sibling-hints.ts';
-import { readMessage } from './sibling-message.ts';
-import { MemoryWay } from './siblings.fixture.ts';
+import { WorkerPeerHints } from './worker-peer-hints.ts';
+import { readMessage } from './worker-peer-message.ts';
+import { MemoryWorkerPeers } from './worker-peers.fixture.ts';
 
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const org: OrganizationId = parseOrganizationId(idOf(1));
@@ -25,12 +25,12 @@ const entry = (revision: number, more: Partial<Entry> = {}): Entry => ({
 
 /** Two processes; what runs behind other work runs when `turn` is called. */
 function pair() {
-  const [here, there] = MemoryWay.pair();
+  const [here, there] = MemoryWorkerPeers.pair();
   const deferred: (() => void)[] = [];
   const heard: Hint[] = [];
   const defer = (run: () => void): void => void deferred.push(run);
-  const one = new SiblingHints({ siblings: here, source, deliver: () => {}, defer });
-  const other = new SiblingHints({ siblings: there, source: idOf(101), deliver: (hint) => heard.push(hint), defer });
+  const one = new WorkerPeerHints({ workerPeers: here, source, deliver: () => {}, defer });
+  const other = new WorkerPeerHints({ workerPeers: there, source: idOf(101), deliver: (hint) => heard.push(hint), defer });
   const turn = (): void => {
     for (const run of deferred.splice(0)) run();
   };
@@ -145,8 +145,8 @@ describe('a NOTIFY', () => {
   });
 
   test('of a process that was not heard of for long is not passed over: few are remembered', () => {
-    const [here, there] = MemoryWay.pair();
-    const other = new SiblingHints({ siblings: there, source: idOf(101), deliver: () => {} });
+    const [here, there] = MemoryWorkerPeers.pair();
+    const other = new WorkerPeerHints({ workerPeers: there, source: idOf(101), deliver: () => {} });
     const message = (n: number) => ({ source: idOf(n), after: 0, through: 1, hints: [] });
     for (let n = 1_000; n < 1_070; n += 1) here.send(message(n));
     const remembered = Array.from({ length: 70 }, (_, n) => other.hasReceived(`s${idOf(1_000 + n)}/1/1`));
@@ -201,9 +201,9 @@ describe('a message', () => {
   });
 
   test('that cannot be read is as good as lost', () => {
-    const [here, there] = MemoryWay.pair();
+    const [here, there] = MemoryWorkerPeers.pair();
     const heard: Hint[] = [];
-    const other = new SiblingHints({ siblings: there, source, deliver: (hint) => heard.push(hint) });
+    const other = new WorkerPeerHints({ workerPeers: there, source, deliver: (hint) => heard.push(hint) });
     here.send({ ...good(), source: idOf(7), through: 3.5 });
     expect(heard).toEqual([]);
     expect(other.hasReceived(`s${idOf(7)}/4/4`)).toBe(false);
