@@ -14,7 +14,7 @@ export class ModelWorkerPeer {
 
   constructor(db: ModelDatabase) {
     const [way, here] = MemoryWorkerPeers.pair();
-    way.isQuick = false;
+    way.isImmediate = false;
     this.#db = db;
     this.#way = way;
     const id = (n: number): string => `44444444-4444-4444-8444-00000000000${n}`;

@@ -1,7 +1,7 @@
 /** Owns what a request's guard reads of a device or a group: the thing and the reader's place in its organization, in one statement. */
 import { parseUserId } from '../../../policy/ids.ts';
 import type { Context } from '../write/context.ts';
-import { stored } from '../write/quick.ts';
+import { stored } from '../write/single-statement.ts';
 import type { DeviceRecord, GroupRecord, MemberRole } from '../contract/records.ts';
 import { isVisible, roleOf } from '../schema/fragments.ts';
 import { statement, type Statement } from '../postgres/sql.ts';

@@ -62,7 +62,7 @@ const insertOrganization = statement<{ id: string }>(
    SELECT id FROM new`,
 );
 
-/** Careful. Values: id, name, description (null: stays), now. No row: nothing would change. */
+/** In a transaction. Values: id, name, description (null: stays), now. No row: nothing would change. */
 const updateOrganization = statement<{ revision: number }>(
   'update_organization',
   `WITH changed AS (

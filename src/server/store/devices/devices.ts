@@ -6,12 +6,12 @@ import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOpti
 import { refuse, StoreError } from '../contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
-import { quickItem, subjectOf } from '../write/audit-entry.ts';
+import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { asItem, readRow, runOne, stored, type QuickOperation, type QuickRow } from '../write/quick.ts';
+import { asItem, readRow, runOne, stored, type SingleStatementOperation, type SingleStatementRow } from '../write/single-statement.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
-import { careful } from '../write/writer.ts';
+import { transactionWrite } from '../write/writer.ts';
 import { countDeviceRanges } from './ranges.ts';
 import { listApplied } from './applied-groups.ts';
 import { identityColumns } from './body.ts';
@@ -54,7 +54,7 @@ function newItem(context: Context, org: string, by: Actor, { user_id, fields, to
     actor: by.user_id,
     most: context.quotas.devices,
   };
-  return asItem(context.newId(), fieldItem(fields), rest, quickItem(context, by));
+  return asItem(context.newId(), fieldItem(fields), rest, singleStatementItem(context, by));
 }
 
 function patchItem(
@@ -74,11 +74,11 @@ function patchItem(
     most_ranges: patch.labels === undefined ? null : context.quotas.device_ranges,
     detach: options.detach ?? null,
   };
-  return asItem(id, fieldItem(patch), rest, quickItem(context, by));
+  return asItem(id, fieldItem(patch), rest, singleStatementItem(context, by));
 }
 
 /** The statement that does what is asked, and prepares nothing else. */
-function updateFor(patch: DevicePatch): QuickOperation {
+function updateFor(patch: DevicePatch): SingleStatementOperation {
   if (patch.labels !== undefined) return sql.updateLabels;
   const isMore = patch.public_key !== undefined || identityColumns.some((name) => patch[name] !== undefined);
   return isMore ? sql.updateDevice : sql.updateEndpoint;
@@ -86,11 +86,11 @@ function updateFor(patch: DevicePatch): QuickOperation {
 
 const reader =
   ({ quotas }: Context) =>
-  (row: QuickRow | undefined): Stored<DeviceRecord> =>
+  (row: SingleStatementRow | undefined): Stored<DeviceRecord> =>
     row === undefined ? refuse({ code: 'unexpected' }) : readRow<DeviceRecord>(row, 'device', quotas);
 
 interface ListWrite {
-  readonly operation: QuickOperation;
+  readonly operation: SingleStatementOperation;
   readonly item: Item;
   /** The device's user; undefined when there is no such device, which the statement will say. */
   readonly user: string | undefined;
@@ -192,9 +192,9 @@ export function devicesIn(context: Context): Devices {
       if (device.security_groups.length === 0 && device.fields.labels.length === 0 && enrollment_key === undefined) {
         const item = newItem(context, org, by, device);
         const conflictKeys = [keyDigest(org, device.fields.public_key)];
-        return writer.write(org, { kind: 'quick', operation: sql.createDevice, item, conflictKeys, decode: read });
+        return writer.write(org, { kind: 'single-statement', operation: sql.createDevice, item, conflictKeys, decode: read });
       }
-      const write = careful(context, by, async (tx) => {
+      const write = transactionWrite(context, by, async (tx) => {
         const locked = { tx, org };
         // Labels of a key are set in the name of its user: a user who is no owner any more does not go on by a key that was made before.
         const asked = enrollment_key === undefined ? device : await useKey(context, locked, enrollment_key, device);
@@ -212,7 +212,7 @@ export function devicesIn(context: Context): Devices {
         const conflictKeys = patch.public_key === undefined ? [id] : [id, keyDigest(org, patch.public_key)];
         try {
           return await writer.write(org, {
-            kind: 'quick',
+            kind: 'single-statement',
             operation: updateFor(patch),
             item,
             conflictKeys,
@@ -223,7 +223,7 @@ export function devicesIn(context: Context): Devices {
           if (!(error instanceof StoreError) || error.code !== 'too_many_device_ranges') throw error;
         }
       }
-      const write = careful(context, by, async (tx) => {
+      const write = transactionWrite(context, by, async (tx) => {
         const [old] = await tx.run(sql.getDevice, [org, id]);
         const { user_id: user, security_groups: oldList = [] } = old ?? {};
         // The ranges are counted after the write.

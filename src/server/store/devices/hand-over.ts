@@ -28,7 +28,7 @@ export const findHandedOver = statement<{ id: string; hostname: string; user_id:
    WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2)) AND ($3::uuid IS NULL OR d.user_id = $3)`,
 );
 
-/** Careful. Values: organization, user, the new user, now. */
+/** In a transaction. Values: organization, user, the new user, now. */
 export const handOver = statement<{ id: string; revision: number }>(
   'hand_over_devices',
   `WITH moving AS MATERIALIZED (
@@ -45,13 +45,13 @@ export const handOver = statement<{ id: string; revision: number }>(
    ${logChanges({ kind: 'device', type: 'change', from: 'new', identity: 'new.identity' })} RETURNING id, revision`,
 );
 
-/** Careful: no device holds a group of this member any more. Values: organization, user. */
+/** In a transaction: no device holds a group of this member any more. Values: organization, user. */
 export const unlinkMemberGroups = statement<never>(
   'unlink_member_groups',
   `DELETE FROM device_groups l USING security_groups g WHERE g.id = l.group_id AND g.org_id = $1 AND g.user_id = $2`,
 );
 
-/** Careful: agents go on with the tokens that they have. Values: devices, the new user. */
+/** In a transaction: agents go on with the tokens that they have. Values: devices, the new user. */
 export const handOverTokens = statement<never>(
   'hand_over_tokens',
   'UPDATE tokens SET user_id = $2 WHERE device_id = ANY ($1::uuid[])',

@@ -1,9 +1,9 @@
 /** Owns the SQL of devices. */
 import { found, inOrg, statement } from '../postgres/sql.ts';
 import { isMember, noteRevoked } from '../schema/fragments.ts';
-import { quickOperation, type QuickOperation } from '../write/quick.ts';
-import { returnedToAudit, type QuickChanges } from '../write/audit-entry.ts';
-import { byQuickInsert, byQuickUpdate, keepStates } from '../write/history.ts';
+import { singleStatement, type SingleStatementOperation } from '../write/single-statement.ts';
+import { returnedToAudit, type SingleStatementChanges } from '../write/audit-entry.ts';
+import { bySingleInsert, bySingleUpdate, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { isNoOwner } from '../write/right.ts';
 import { deviceBody, identityBody, identityColumns } from './body.ts';
@@ -66,7 +66,7 @@ const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({ kind: 'device', type, from, identity: `${from}.identity` });
 
 /** A device with its token if `token_digest` is given. Digests are in hexadecimal. That its list may be so is checked before (`group-list.ts`). */
-export const createDevice = quickOperation('create_device', {
+export const createDevice = singleStatement('create_device', {
   columns: {
     id: 'uuid',
     user_id: 'uuid',
@@ -94,7 +94,7 @@ export const createDevice = quickOperation('create_device', {
     RETURNING org_id, id, revision, body, ${identityBody('devices')} AS identity)`,
   log: log('change', 'new'),
   besides: `, identities AS (${keepIdentities('new')}),
-    kept AS (${keepStates({ ...byQuickInsert, kind: 'device', type: 'change', owner: 'n.user_id' })}),
+    kept AS (${keepStates({ ...bySingleInsert, kind: 'device', type: 'change', owner: 'n.user_id' })}),
     token AS (
       INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, created_at)
       SELECT token_id, token_digest, user_id, org_id, id, token_name, 'full', created_at FROM numbered WHERE token_digest IS NOT NULL)`,
@@ -119,7 +119,7 @@ const written = [...fieldColumns, 'key_digest', 'security_groups', 'updated_at',
 
 interface Identity {
   /** What the audit tells of a row that was written. */
-  readonly changes: QuickChanges;
+  readonly changes: SingleStatementChanges;
   /** Further values, as those of the operation. */
   readonly columns?: Readonly<Record<string, string>>;
   /** Whether what a row asks for changes its identity, as a column of `n`. */
@@ -133,8 +133,8 @@ interface Identity {
 }
 
 /** A list that is null stays as it is. That a given one may be so is checked before (`group-list.ts`). */
-const deviceUpdate = (name: string, identity: Identity): QuickOperation =>
-  quickOperation(name, {
+const deviceUpdate = (name: string, identity: Identity): SingleStatementOperation =>
+  singleStatement(name, {
     columns: {
       id: 'uuid',
       expected: 'bigint',
@@ -186,7 +186,7 @@ const identityUpdate: Identity = {
   keyRefusal: `WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
   column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed`,
   keep: `, identities AS (${keepIdentities('new')}),
-    kept AS (${keepStates({ ...byQuickUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,
+    kept AS (${keepStates({ ...bySingleUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,
 };
 export const updateDevice = deviceUpdate('update_device', identityUpdate);
 
@@ -203,7 +203,7 @@ export const updateLabels = deviceUpdate('update_labels', {
     WHEN ${isChanged('labels')} AND ${mostRangesOf('d')} > n.most_ranges THEN 'too_many_device_ranges'`,
 });
 
-/** Careful. Values: devices, their lists as JSON arrays. */
+/** In a transaction. Values: devices, their lists as JSON arrays. */
 export const relink = statement<never>(
   'relink',
   `WITH asked AS MATERIALIZED (
@@ -213,14 +213,14 @@ export const relink = statement<never>(
    INSERT INTO device_groups (device_id, group_id) SELECT device_id, unnest(list) FROM asked ON CONFLICT DO NOTHING`,
 );
 
-/** Careful: one use of an enrollment key. Values: organization, key, now. */
+/** In a transaction: one use of an enrollment key. Values: organization, key, now. */
 export const useKey = statement<{ user_id: string; security_groups: string[]; labels: string[] }>(
   'use_key',
   `UPDATE enrollment_keys SET uses_left = uses_left - 1 WHERE id = $2 AND ${inOrg('enrollment_keys')} AND uses_left > 0 AND expires_at > $3
    RETURNING user_id, security_groups, labels`,
 );
 
-/** Careful: notes that the tokens of these devices end. They go with the devices. */
+/** In a transaction: notes that the tokens of these devices end. They go with the devices. */
 const revokeTokens = (devices: string): string =>
   `${noteRevoked('t.id', `devices d JOIN tokens t ON t.device_id = d.id WHERE ${devices}`)} RETURNING token_id`;
 type RevokedRow = { readonly token_id: string };
@@ -243,12 +243,12 @@ const deleteDevices = (which: string, revisions: string): string =>
    ${revisions},
    kept AS (${keepStates({ kind: 'device', type: 'delete', from: 'numbered', owner: 'numbered.user_id', by: '$3::uuid', at: '$4::timestamptz' })})
    ${log('delete', 'numbered')} RETURNING id, revision, body`;
-/** Careful. Values: organization, id, who, now. */
+/** In a transaction. Values: organization, id, who, now. */
 export const deleteDevice = statement<BodyRow>(
   'delete_device',
   deleteDevices(`d.id = $2 AND ${inOrg('d')}`, takeRevision('gone', fewer)),
 );
-/** Careful. Values: organization, user, who, now. */
+/** In a transaction. Values: organization, user, who, now. */
 export const deleteMemberDevices = statement<BodyRow>(
   'delete_member_devices',
   deleteDevices('d.org_id = $1 AND d.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id', fewer)),

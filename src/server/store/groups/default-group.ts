@@ -1,7 +1,7 @@
 /** Owns the making of an organization's default group, with its organization and after a reset (reference 1.2 (11)). */
 import { defaultInboundRules, defaultOutboundRules } from '../../../policy/rule.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { asItem, readRow, runOne } from '../write/quick.ts';
+import { asItem, readRow, runOne } from '../write/single-statement.ts';
 import { rightItem } from '../write/right.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';

@@ -9,12 +9,12 @@ import type { Expected } from '../contract/page.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
 import { relink, updateDevice } from '../devices/statements.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
-import { quickItem, subjectOf } from '../write/audit-entry.ts';
+import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { asItem, readRow, runOne, stored, type Item, type QuickRow } from '../write/quick.ts';
+import { asItem, readRow, runOne, stored, type Item, type SingleStatementRow } from '../write/single-statement.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
-import { careful } from '../write/writer.ts';
+import { transactionWrite } from '../write/writer.ts';
 import { endKeys } from '../devices/enrollment-keys.ts';
 import { makeDefaultGroup } from './default-group.ts';
 import { refuseLeftBySelectors } from '../devices/opening.ts';
@@ -92,7 +92,7 @@ async function takeOff(
     id,
     at,
     actor: by.user_id,
-    ...quickItem(context, { right: serverRight, audit }),
+    ...singleStatementItem(context, { right: serverRight, audit }),
     security_groups: lists[index],
   }));
   await tx.run(updateDevice.many, [org, JSON.stringify(items)]);
@@ -119,7 +119,7 @@ function newItem(context: Context, by: Actor, owner: GroupOwner, id: string, gro
     at: now(context),
     actor: by.user_id,
   };
-  return asItem(id, asked, quickItem(context, by));
+  return asItem(id, asked, singleStatementItem(context, by));
 }
 
 interface Removal {
@@ -174,7 +174,7 @@ interface Removed {
 const namesDevices = ({ inbound_rules, outbound_rules, applies_to = [] }: NewGroup): boolean =>
   applies_to.length > 0 || devicesIn(inbound_rules, outbound_rules).size > 0;
 
-const readWritten = (row: QuickRow | undefined, { quotas }: Pick<Context, 'quotas'>): SavedGroup =>
+const readWritten = (row: SingleStatementRow | undefined, { quotas }: Pick<Context, 'quotas'>): SavedGroup =>
   row === undefined
     ? refuse({ code: 'unexpected' })
     : Object.assign(readRow<GroupRecord>(row, 'group', quotas), { mayBeVoid: row.told === true });
@@ -222,7 +222,7 @@ async function updateNamed(
 
 export function groupsIn(context: Context): Groups {
   const { reads, writer, quotas } = context;
-  const read = (row: QuickRow): SavedGroup => readWritten(row, context);
+  const read = (row: SingleStatementRow): SavedGroup => readWritten(row, context);
   return {
     async list(org: OrganizationId, query) {
       const values: Value[] = [
@@ -247,10 +247,10 @@ export function groupsIn(context: Context): Groups {
     async create(org, by, owner, group) {
       const item = newItem(context, by, owner, context.newId(), group);
       if (!namesDevices(group))
-        return writer.write(org, { kind: 'quick', operation: sql.createGroup, item, conflictKeys: [], decode: read });
+        return writer.write(org, { kind: 'single-statement', operation: sql.createGroup, item, conflictKeys: [], decode: read });
       return writer.write(
         org,
-        careful(context, by, async (tx) => {
+        transactionWrite(context, by, async (tx) => {
           await checkPeers({ tx, org }, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
           return createNamed(context, { tx, org }, item);
         }),
@@ -259,7 +259,7 @@ export function groupsIn(context: Context): Groups {
 
     async recreate(org, by, owner, id, group) {
       const item = newItem(context, by, owner, id, group);
-      const write = careful(context, by, async (tx) => {
+      const write = transactionWrite(context, by, async (tx) => {
         if ((await tx.run(sql.findGroup, [org, id])).length > 0) return refuse({ code: 'group_exists' });
         return createNamed(context, { tx, org }, item);
       });
@@ -283,13 +283,13 @@ export function groupsIn(context: Context): Groups {
         at: now(context),
         actor: by.user_id,
       };
-      const item = asItem(id, asked, quickItem(context, by));
+      const item = asItem(id, asked, singleStatementItem(context, by));
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       if (named.size > 0 || patch.applies_to !== undefined) {
         // Of a state that stood, a device that is gone is named by it still, and matches nobody.
         const needed = options.restores === true ? new Set<string>() : named;
         const detach = options.detach === true;
-        const write = careful(context, by, (tx) =>
+        const write = transactionWrite(context, by, (tx) =>
           updateNamed(context, { tx, org }, { item, named: needed, patch, id, detach }),
         );
         return writer.write(org, write);
@@ -301,7 +301,7 @@ export function groupsIn(context: Context): Groups {
         // A direction that is not given stays as it is, and one without ranges has none more.
         const mayGrow = (asked.inbound_ranges ?? 0) + (asked.outbound_ranges ?? 0) > 0;
         const operation = mayGrow ? sql.updateGroup : sql.updateGroupNoLarger;
-        return await writer.write(org, { kind: 'quick', operation, item, conflictKeys, decode: read });
+        return await writer.write(org, { kind: 'single-statement', operation, item, conflictKeys, decode: read });
       } catch (error) {
         if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;
         const values = [org, id, asked.inbound_ranges, asked.outbound_ranges, quotas.device_ranges];

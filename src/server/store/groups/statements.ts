@@ -1,8 +1,8 @@
 /** Owns the SQL of security groups. */
 import { inOrg, statement } from '../postgres/sql.ts';
 import { isMember, isVisible, onlyFor } from '../schema/fragments.ts';
-import { quickOperation, type QuickOperation } from '../write/quick.ts';
-import { askedColumns, byQuickInsert, byQuickUpdate, keepStates } from '../write/history.ts';
+import { singleStatement, type SingleStatementOperation } from '../write/single-statement.ts';
+import { askedColumns, bySingleInsert, bySingleUpdate, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { groupBody } from './body.ts';
 import { makesOverfull, rangesOf } from '../devices/ranges.ts';
@@ -41,7 +41,7 @@ const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({ kind: 'security-groups', type, from, onlyFor: onlyFor(from), leftAt: `${from}.left_at` });
 
 /** Beside the log, which forgets soon, the history. */
-const keep = (asked: typeof byQuickInsert | typeof byQuickUpdate): string => `,
+const keep = (asked: typeof bySingleInsert | typeof bySingleUpdate): string => `,
   kept AS (${keepStates({ ...asked, kind: 'security-groups', type: 'change', owner: 'new.user_id', onlyFor: onlyFor('new') })})`;
 
 const columns =
@@ -60,8 +60,8 @@ const textColumns = Object.keys(texts);
 const ranges = { inbound_ranges: 'integer', outbound_ranges: 'integer', most_ranges: 'integer' };
 
 /** The organization's default group says so by `is_default`. */
-const groupCreation = (name: string, selectors = ''): QuickOperation =>
-  quickOperation(name, {
+const groupCreation = (name: string, selectors = ''): SingleStatementOperation =>
+  singleStatement(name, {
     columns: {
       id: 'uuid',
       user_id: 'uuid',
@@ -81,7 +81,7 @@ const groupCreation = (name: string, selectors = ''): QuickOperation =>
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
     write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
     log: log('change', 'new'),
-    besides: `${keep(byQuickInsert)} ${selectors}`,
+    besides: `${keep(bySingleInsert)} ${selectors}`,
     oldBody: 'NULL',
     standing: 'NULL::bigint',
     tells: forbidsAnything,
@@ -89,7 +89,7 @@ const groupCreation = (name: string, selectors = ''): QuickOperation =>
 
 export const createGroup = groupCreation('create_group');
 
-/** Careful: with selectors. What its devices have then is looked at afterwards. */
+/** In a transaction: with selectors. What its devices have then is looked at afterwards. */
 export const createGroupSelectors = groupCreation('create_group_selectors', `, selectors AS (${keepSelectors('new')})`);
 
 /** Counted here, under the lock: the direction that the write leaves as it is counts as it stands now. */
@@ -100,8 +100,8 @@ const overfull = makesOverfull({ group: 'g.id', own: newRanges, most: 'n.most_de
 const patched = textColumns.map((column) => `coalesce(n.${column}, g.${column})`);
 
 /** `owner` as in `ownedBy`; a text that is null stays. */
-const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): QuickOperation =>
-  quickOperation(name, {
+const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): SingleStatementOperation =>
+  singleStatement(name, {
     columns: {
       id: 'uuid',
       owner: 'text',
@@ -124,7 +124,7 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Quick
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
     FROM numbered n WHERE g.id = n.id RETURNING g.*, ${askedColumns})`,
     log: log('change', 'new'),
-    besides: `${keep(byQuickUpdate)} ${selectors}`,
+    besides: `${keep(bySingleUpdate)} ${selectors}`,
     oldBody: 'g.body',
     standing: 'g.revision',
     tells: forbidsAnything,
@@ -142,7 +142,7 @@ export const updateGroup = groupUpdate(
     WHEN ${grows} AND (g.is_default AND ${newRanges} > n.most_device_ranges OR ${overfull}) THEN 'too_many_device_ranges'`,
 );
 
-/** Careful: with selectors. What its devices have then is looked at afterwards. */
+/** In a transaction: with selectors. What its devices have then is looked at afterwards. */
 export const updateGroupSelectors = groupUpdate(
   'update_group_selectors',
   `${ownRanges}
@@ -150,7 +150,7 @@ export const updateGroupSelectors = groupUpdate(
   `, dropped AS (${dropSelectors('new')}), selectors AS (${keepSelectors('new')})`,
 );
 
-/** Careful. Values: organization, id. */
+/** In a transaction. Values: organization, id. */
 export const findGroup = statement<{
   user_id: string | null;
   is_default: boolean;
@@ -164,13 +164,13 @@ export const findGroup = statement<{
   `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules, applies_to FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
 );
 
-/** Careful. Values: group. */
+/** In a transaction. Values: group. */
 export const findHolders = statement<{ id: string; hostname: string; security_groups: string[] }>(
   'find_holders',
   `SELECT d.id, d.hostname, d.security_groups FROM device_groups g JOIN devices d ON d.id = g.device_id WHERE g.group_id = $1 ORDER BY d.id`,
 );
 
-/** Careful: keys that still admit devices with this group. Values: organization, group, now. */
+/** In a transaction: keys that still admit devices with this group. Values: organization, group, now. */
 export const findKeys = statement<{ id: string; name: string }>(
   'find_keys_of_group',
   `SELECT k.id, k.name FROM enrollment_keys k
@@ -182,12 +182,12 @@ const deleteGroups = (which: string, revisions: string): string =>
    ${revisions},
    kept AS (${keepStates({ kind: 'security-groups', type: 'delete', from: 'numbered', owner: 'numbered.user_id', onlyFor: onlyFor('numbered'), by: '$3::uuid', at: '$4::timestamptz' })})
    ${log('delete', 'numbered')} RETURNING id, revision, body`;
-/** Careful. Values: organization, id, who, now. */
+/** In a transaction. Values: organization, id, who, now. */
 export const deleteGroup = statement<BodyRow>(
   'delete_group',
   deleteGroups(`g.id = $2 AND ${inOrg('g')}`, takeRevision('gone', fewer)),
 );
-/** Careful. Values: organization, user, who, now. */
+/** In a transaction. Values: organization, user, who, now. */
 export const deleteMemberGroups = statement<BodyRow>(
   'delete_member_groups',
   deleteGroups('g.org_id = $1 AND g.user_id = $2', takeRevisions('gone', 'ORDER BY gone.id', fewer)),

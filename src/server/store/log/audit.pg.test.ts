@@ -40,15 +40,15 @@ async function writes({ store, org, owner, member }: World) {
   const { id: leaver } = await store.users.create({ username: 'leaver' }, asServer);
   const held = await store.devices.create(org, owner, device(owner.user_id));
   return {
-    quick: () => store.devices.create(org, told(member, 'quick'), device(member.user_id)),
-    'several quick ones': () =>
+    'single statement': () => store.devices.create(org, told(member, 'single statement'), device(member.user_id)),
+    'several single statements': () =>
       Promise.all(
         Array.from({ length: 20 }, (_, n) =>
-          store.groups.update(org, told(owner, `quick ${n}`), 'organization', kept.record.id, { group_name: `n${n}` }),
+          store.groups.update(org, told(owner, `single statement ${n}`), 'organization', kept.record.id, { group_name: `n${n}` }),
         ),
       ),
-    careful: () => store.groups.delete(org, told(owner, 'careful'), 'organization', dropped.record.id),
-    'careful and quick together': () =>
+    transaction: () => store.groups.delete(org, told(owner, 'transaction'), 'organization', dropped.record.id),
+    'transaction and single statement together': () =>
       Promise.all([
         store.devices.create(org, told(owner, 'a'), device(owner.user_id)),
         store.devices.update(org, told(owner, 'b'), held.record.id, { security_groups: [kept.record.id] }),

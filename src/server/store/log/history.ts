@@ -7,7 +7,7 @@ import type { History, State, StatePage } from '../contract/history.ts';
 import type { DevicePolicyRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
 import { pageValues, statement, withRevision } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
-import { stored } from '../write/quick.ts';
+import { stored } from '../write/single-statement.ts';
 
 interface StateRow {
   readonly revision: number;

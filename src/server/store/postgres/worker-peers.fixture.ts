@@ -9,7 +9,7 @@ export class MemoryWorkerPeers implements WorkerPeers {
   /** How many characters were sent, each time. */
   readonly sizes: number[] = [];
   /** The others hear at once. */
-  isQuick = true;
+  isImmediate = true;
   /** What is sent is lost. */
   isCut = false;
 
@@ -23,7 +23,7 @@ export class MemoryWorkerPeers implements WorkerPeers {
   send(message: unknown): void {
     this.sizes.push(JSON.stringify(message).length);
     if (!this.isCut) this.#underWay.push(JSON.stringify(message));
-    if (this.isQuick) this.arrive();
+    if (this.isImmediate) this.arrive();
   }
 
   listen(listener: (message: unknown) => void): void {

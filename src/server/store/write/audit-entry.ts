@@ -79,8 +79,8 @@ export const auditRow = (stamps: Stamps, entry: NewAuditRecord & AuditChange): o
 export const auditValue = (stamps: Stamps, note: AuditNote, { org_id, ...subject }: AuditSubject): string =>
   JSON.stringify([auditRow(stamps, { ...note, ...subject, organization_id: org_id ?? undefined })]);
 
-/** The columns that every quick write carries for its right and for its entry, beside its own `id`, `at` and `actor`. Without an `audit_id` there is no entry. */
-export const quickColumns = {
+/** The columns that every single-statement write carries for its right and for its entry, beside its own `id`, `at` and `actor`. Without an `audit_id` there is no entry. */
+export const singleStatementColumns = {
   ...rightColumns,
   audit_id: 'uuid',
   audit_operation: 'text',
@@ -91,7 +91,7 @@ export const quickColumns = {
   audit_request: 'text',
 } as const;
 
-export function quickItem(stamps: Stamps, { right, audit: note }: Authority) {
+export function singleStatementItem(stamps: Stamps, { right, audit: note }: Authority) {
   checkTime(right, now(stamps));
   // Named one by one: to spread an object takes thirty times as long, and this is done for every write.
   const { may, token, session } = rightItem(right);
@@ -109,30 +109,30 @@ export function quickItem(stamps: Stamps, { right, audit: note }: Authority) {
   };
 }
 
-/** What `new` of a quick update gives back of the row `n` that it was asked for, where its entry tells before and after. */
+/** What `new` of a single-statement update gives back of the row `n` that it was asked for, where its entry tells before and after. */
 export const returnedToAudit = [
   'audit_at',
   'audit_actor',
-  ...Object.keys(quickColumns).filter((column) => column.startsWith('audit_')),
+  ...Object.keys(singleStatementColumns).filter((column) => column.startsWith('audit_')),
   'old_body',
 ]
   .map((column) => `n.${column}`)
   .join(', ');
 
 /** The record before and after, as JSON, over the rows of `new`. */
-export interface QuickChanges {
+export interface SingleStatementChanges {
   readonly before: string;
   readonly after: string;
 }
 
-const quickEntry = (revision: string, unchanged: string, { before, after }: QuickChanges): string =>
+const singleStatementEntry = (revision: string, unchanged: string, { before, after }: SingleStatementChanges): string =>
   `SELECT audit_id, audit_at, $1::uuid, audit_operation, id, ${revision}, ${unchanged}, audit_fields, audit_actor, audit_credential, audit_credential_id,
      audit_address, audit_request, NULL, ${before}, ${after}`;
 
-const untold: QuickChanges = { before: 'NULL', after: 'NULL' };
+const untold: SingleStatementChanges = { before: 'NULL', after: 'NULL' };
 
-/** A CTE over `seen` and `numbered` of a quick write. What was asked and stood already has an entry too: its caller gets a success. */
-export const quickEntries = (changes?: QuickChanges): string => `audited AS (
+/** A CTE over `seen` and `numbered` of a single-statement write. What was asked and stood already has an entry too: its caller gets a success. */
+export const singleStatementEntries = (changes?: SingleStatementChanges): string => `audited AS (
   INSERT INTO audit (${auditColumns})
-  ${quickEntry('revision', 'NULL::boolean', changes ?? untold)} FROM ${changes === undefined ? 'numbered' : 'new'} WHERE audit_id IS NOT NULL
-  UNION ALL ${quickEntry('standing', 'true', untold)} FROM seen WHERE refusal = 'unchanged' AND audit_id IS NOT NULL)`;
+  ${singleStatementEntry('revision', 'NULL::boolean', changes ?? untold)} FROM ${changes === undefined ? 'numbered' : 'new'} WHERE audit_id IS NOT NULL
+  UNION ALL ${singleStatementEntry('standing', 'true', untold)} FROM seen WHERE refusal = 'unchanged' AND audit_id IS NOT NULL)`;

@@ -25,12 +25,12 @@ export const keepStates = ({ kind, type, from, join = '', onlyFor = 'NULL::uuid'
   SELECT ${from}.org_id, '${kind}', ${from}.id, ${from}.revision, '${type}', ${rest.owner}, ${onlyFor}, ${rest.by}, ${rest.at}, ${from}.body
   FROM ${from} ${join} ${rest.where === undefined ? '' : `WHERE ${rest.where}`}`;
 
-/** Of a quick write that updates: `new` gives back what was asked too, as `askedColumns` of `n`. */
+/** Of a single-statement write that updates: `new` gives back what was asked too, as `askedColumns` of `n`. */
 export const askedColumns = 'n.audit_actor, n.audit_at';
-export const byQuickUpdate = { from: 'new', by: 'new.audit_actor', at: 'new.audit_at' } as const;
+export const bySingleUpdate = { from: 'new', by: 'new.audit_actor', at: 'new.audit_at' } as const;
 
 /** Of one that inserts: `new` beside what was asked, which knows who and when. */
-export const byQuickInsert = {
+export const bySingleInsert = {
   from: 'new',
   join: 'JOIN numbered n ON n.id = new.id',
   by: 'n.audit_actor',

@@ -1,5 +1,5 @@
 /**
- * Owns the check of a right inside the transaction that it is for. The same SQL judges quick writes, careful writes and reports, so that
+ * Owns the check of a right inside the transaction that it is for. The same SQL judges single-statement writes, transaction writes and reports, so that
  * no write happens by a right that has ended (reference 5 (15)).
  *
  * What gives the order: roles, memberships and records change under the organization's lock, which every write of the organization takes.
@@ -81,7 +81,7 @@ export const reportRefusals = `
 
 type RightRefusal = 'credential_ended' | 'not_a_member' | 'forbidden';
 
-/** An organization's head under its lock, and whether the right of a careful write holds. */
+/** An organization's head under its lock, and whether the right of a transaction write holds. */
 export interface OpenedHead {
   readonly revision: number;
   readonly version: number;
@@ -137,7 +137,7 @@ const openings: { readonly [Name in Place]: Statement<OpenedHead> } = {
   enrollment_key: openHead('enrollment_key'),
 };
 
-/** What opens a careful write: the statement that judges its right, and the values after the organization. */
+/** What opens a transaction write: the statement that judges its right, and the values after the organization. */
 export interface Opening {
   readonly statement: Statement<OpenedHead>;
   readonly values: readonly Value[];

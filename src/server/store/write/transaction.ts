@@ -7,10 +7,10 @@ import { auditValue, insertAudit, insertEntries, type AuditSubject } from './aud
 import type { Context } from './context.ts';
 import { holdRight } from './right.ts';
 import { now } from './stamp.ts';
-import { careful } from './writer.ts';
+import { transactionWrite } from './writer.ts';
 
 /**
- * Where no revision was taken: quick writes that looked before, at a member who is gone now, must look again. Values: organization, the version
+ * Where no revision was taken: single-statement writes that looked before, at a member who is gone now, must look again. Values: organization, the version
  * as it was at the opening.
  */
 const closing = 'UPDATE heads SET version = version + 1 WHERE org_id = $1 AND version = $2';
@@ -28,7 +28,7 @@ export interface Locked {
   readonly head: number;
 }
 
-/** A careful write in an organization, with its audit entry. That the organization is there and the right holds is checked before it begins. */
+/** A transaction write in an organization, with its audit entry. That the organization is there and the right holds is checked before it begins. */
 export function inOrganization<T>(
   context: Context,
   org: OrganizationId,
@@ -36,7 +36,7 @@ export function inOrganization<T>(
   work: (locked: Locked) => Promise<T>,
   subject: (result: T) => Omit<AuditSubject, 'org_id'> & Partial<AuditSubject>,
 ): Promise<T> {
-  const write = careful(context, by, async (tx, { revision, version }) => {
+  const write = transactionWrite(context, by, async (tx, { revision, version }) => {
     const result = await work({ org, tx, head: revision });
     if (by.audit === undefined) await tx.run(closeHead, [org, version]);
     else

@@ -1,10 +1,10 @@
 /** Proves that a set holds no two writes that depend on each other, and that their order of arrival is kept. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { QuickOperation, QuickWrite } from './quick.ts';
+import type { SingleStatementOperation, SingleStatementWrite } from './single-statement.ts';
 import { inWaves, setValues } from './waves.ts';
 
-const operation = (name: string): QuickOperation => ({
+const operation = (name: string): SingleStatementOperation => ({
   columns: ['id'],
   one: { name, text: '' },
   oneBySession: { name: `${name}_by_session`, text: '' },
@@ -13,8 +13,8 @@ const operation = (name: string): QuickOperation => ({
 const operations = [operation('create'), operation('update')];
 
 let count = 0;
-const write = (which: number, conflictKeys: readonly string[]): QuickWrite<unknown> => ({
-  kind: 'quick',
+const write = (which: number, conflictKeys: readonly string[]): SingleStatementWrite<unknown> => ({
+  kind: 'single-statement',
   operation: operations[which] ?? operation('other'),
   item: { id: `id ${(count += 1)}` },
   conflictKeys,
@@ -50,7 +50,7 @@ test('whatever arrives: every write is in one set, none meets another on a recor
         expect(new Set(keys).size).toBe(keys.length);
       }
       for (const key of ['a', 'b', 'c', 'd']) {
-        const touching = (list: readonly QuickWrite<unknown>[]) =>
+        const touching = (list: readonly SingleStatementWrite<unknown>[]) =>
           list.filter(({ conflictKeys }) => conflictKeys.includes(key));
         expect(touching(waves.flat())).toEqual(touching(writes));
       }

@@ -1,19 +1,19 @@
-/** Owns the sorting of quick writes into sets: what one statement may do at once. */
-import type { QuickOperation, QuickWrite } from './quick.ts';
+/** Owns the sorting of single-statement writes into sets: what one statement may do at once. */
+import type { SingleStatementOperation, SingleStatementWrite } from './single-statement.ts';
 import type { Value } from '../postgres/sql.ts';
 
 /** Writes of one operation that do not depend on each other. */
-export interface QuickSet {
-  readonly operation: QuickOperation;
-  readonly writes: readonly QuickWrite<unknown>[];
+export interface SingleStatementSet {
+  readonly operation: SingleStatementOperation;
+  readonly writes: readonly SingleStatementWrite<unknown>[];
 }
 
 /**
  * Waves of sets. Two writes that touch the same record, or want the same public key, are in different waves in their order
  * of arrival, because a statement does not see what it writes itself.
  */
-export function inWaves(writes: readonly QuickWrite<unknown>[]): readonly (readonly QuickSet[])[] {
-  const waves: Map<QuickOperation, QuickWrite<unknown>[]>[] = [];
+export function inWaves(writes: readonly SingleStatementWrite<unknown>[]): readonly (readonly SingleStatementSet[])[] {
+  const waves: Map<SingleStatementOperation, SingleStatementWrite<unknown>[]>[] = [];
   const last = new Map<string, number>();
   for (const write of writes) {
     const wave = Math.max(-1, ...write.conflictKeys.map((key) => last.get(key) ?? -1)) + 1;
@@ -27,7 +27,7 @@ export function inWaves(writes: readonly QuickWrite<unknown>[]): readonly (reado
 }
 
 /** What the `many` form of an operation takes. */
-export const setValues = (org: string, set: QuickSet): Value[] => [
+export const setValues = (org: string, set: SingleStatementSet): Value[] => [
   org,
   JSON.stringify(set.writes.map(({ item }) => item)),
 ];

@@ -6,10 +6,10 @@
  * work while this process reads answers. There is no timer to wait for: an idle organization's write goes out at once.
  *
  * Two kinds of write:
- * - `quick`: decided and done by one statement. Alone it is its own transaction. Its snapshot may be older than the lock it then
+ * - `single-statement`: decided and done by one statement. Alone it is its own transaction. Its snapshot may be older than the lock it then
  *   waits for, so the statement compares the version it saw with the version it updates, changes nothing when they
  *   differ (no row comes back), and is repeated under the lock. Those that came together go as sets.
- * - `careful`: several statements with thought in between, run under the lock; beside others behind a savepoint. Its right is judged first.
+ * - `transaction`: several statements with thought in between, run under the lock; beside others behind a savepoint. Its right is judged first.
  *
  * One write's failure is its own. A refusal is an answer, not an error, so it spoils nothing. An SQL error, which no
  * write should meet, takes the shared transaction back, and its writes are run again one by one.
@@ -21,23 +21,23 @@ import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
-import { loggedBy, oneOf, oneValues, type QuickRow, type QuickWrite } from './quick.ts';
+import { loggedBy, oneOf, oneValues, type SingleStatementRow, type SingleStatementWrite } from './single-statement.ts';
 import { statement } from '../postgres/sql.ts';
 import { openingOf, refusedRight, type OpenedHead, type Opening } from './right.ts';
 import { now, type Stamps } from './stamp.ts';
-import { inWaves, setValues, type QuickSet } from './waves.ts';
+import { inWaves, setValues, type SingleStatementSet } from './waves.ts';
 
-export interface CarefulWrite<T> {
-  readonly kind: 'careful';
+export interface TransactionWrite<T> {
+  readonly kind: 'transaction';
   readonly opening: Opening;
   /** Told of the head as it was when the write began. */
   readonly run: (tx: Runner, head: OpenedHead) => Promise<T>;
 }
 
-export type Write<T> = QuickWrite<T> | CarefulWrite<T>;
+export type Write<T> = SingleStatementWrite<T> | TransactionWrite<T>;
 
-export const careful = <T>(stamps: Pick<Stamps, 'clock'>, by: Actor, run: CarefulWrite<T>['run']): CarefulWrite<T> => ({
-  kind: 'careful',
+export const transactionWrite = <T>(stamps: Pick<Stamps, 'clock'>, by: Actor, run: TransactionWrite<T>['run']): TransactionWrite<T> => ({
+  kind: 'transaction',
   opening: openingOf(by, now(stamps)),
   run,
 });
@@ -99,7 +99,7 @@ const newQueue = (connection: PipelinedConnection): Queue => ({ waiting: [], con
 
 function sizeOf(write: Write<unknown>): number {
   let size = 0;
-  if (write.kind === 'careful') return size;
+  if (write.kind === 'transaction') return size;
   for (const name in write.item) {
     const value = write.item[name];
     size += typeof value === 'string' ? value.length : 8;
@@ -107,7 +107,7 @@ function sizeOf(write: Write<unknown>): number {
   return size;
 }
 
-const isQuick = ({ write }: Pending): boolean => write.kind === 'quick';
+const isSingleStatement = ({ write }: Pending): boolean => write.kind === 'single-statement';
 
 const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'unexpected' }) });
 const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
@@ -162,7 +162,7 @@ export class Writer {
     for (let batch = next(queue); batch.length > 0; batch = next(queue)) {
       if (queue.loops === 1 && queue.waiting.length >= enoughForSecond) void this.#drainToo(org, queue);
       queue.inFlight += 1;
-      queue.thinking = !batch.every(isQuick);
+      queue.thinking = !batch.every(isSingleStatement);
       const [only] = batch;
       const { outcomes, logged } =
         batch.length === 1 && only !== undefined
@@ -210,10 +210,10 @@ export class Writer {
     return { outcomes };
   }
 
-  /** Never rejects either. What is quick is sent before this returns. */
+  /** Never rejects either. A single statement is sent before this returns. */
   async #alone(org: OrganizationId, connection: PipelinedConnection, write: Write<unknown>): Promise<Attempt> {
     try {
-      if (write.kind === 'quick') {
+      if (write.kind === 'single-statement') {
         const [row] = await connection.run(oneOf(write.operation, write.item), oneValues(org, write.operation, write.item));
         // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
         if (row !== undefined) {
@@ -230,17 +230,17 @@ export class Writer {
 
   /** Undefined when the transaction was taken back because of an SQL error; throws when its fate is unknown or time may heal it. */
   async #together(org: OrganizationId, connection: PipelinedConnection, writes: readonly Write<unknown>[]): Promise<Together | undefined> {
-    const quick = writes.filter((write) => write.kind === 'quick');
-    if (quick.length === writes.length) return this.#pipelined(org, connection, quick);
+    const single = writes.filter((write) => write.kind === 'single-statement');
+    if (single.length === writes.length) return this.#pipelined(org, connection, single);
     const outcomes = await this.#interleaved(org, writes);
     return outcomes && { outcomes };
   }
 
-  /** All quick: everything is sent in one piece, the commit included. */
+  /** All single statements: everything is sent in one piece, the commit included. */
   async #pipelined(
     org: OrganizationId,
     connection: PipelinedConnection,
-    writes: readonly QuickWrite<unknown>[],
+    writes: readonly SingleStatementWrite<unknown>[],
   ): Promise<Together | undefined> {
     const sets = inWaves(writes).flat();
     const statements = sets.map((set) => ({ statement: set.operation.many, values: setValues(org, set) }));
@@ -254,10 +254,10 @@ export class Writer {
       return undefined;
     }
     const outcomes = new Map<Write<unknown>, Outcome>();
-    const all: QuickRow[] = [];
+    const all: SingleStatementRow[] = [];
     sets.forEach((set, index) => {
       const answer = rows[index + 1];
-      const answers = answer?.status === 'fulfilled' ? (answer.value as readonly QuickRow[]) : [];
+      const answers = answer?.status === 'fulfilled' ? (answer.value as readonly SingleStatementRow[]) : [];
       read(set, answers, outcomes);
       all.push(...answers);
     });
@@ -272,10 +272,10 @@ export class Writer {
         try {
           const [head] = await tx.run(lockHead, [org]);
           if (head === undefined) return new Map(writes.map((write) => [write, { ok: false as const, cause: gone() }]));
-          // The careful ones first: which of the writes that came together is earlier, nobody can tell.
+          // The transaction writes first: which of the writes that came together is earlier, nobody can tell.
           const run = writes.length === 1 ? uncontained : contained;
-          for (const write of writes) if (write.kind === 'careful') outcomes.set(write, await run(tx, org, write));
-          for (const set of inWaves(writes.filter((write) => write.kind === 'quick')).flat()) {
+          for (const write of writes) if (write.kind === 'transaction') outcomes.set(write, await run(tx, org, write));
+          for (const set of inWaves(writes.filter((write) => write.kind === 'single-statement')).flat()) {
             read(set, await tx.run(set.operation.many, setValues(org, set)), outcomes);
           }
         } catch (cause) {
@@ -297,7 +297,7 @@ export class Writer {
  * PostgreSQL always has one to do while this process reads the answers of another. Behind one in flight only many together go.
  */
 function next({ waiting, inFlight, thinking }: Queue): readonly Pending[] {
-  const divisible = waiting.length >= enoughForSecond && waiting.every(isQuick);
+  const divisible = waiting.length >= enoughForSecond && waiting.every(isSingleStatement);
   if (inFlight > 0 && (thinking || !divisible)) return [];
   const half = inFlight === 0 && divisible && waiting.length >= 2 * enoughForSecond;
   const share = half ? Math.ceil(waiting.length / 2) : waiting.length;
@@ -310,10 +310,10 @@ function next({ waiting, inFlight, thinking }: Queue): readonly Pending[] {
 }
 
 /** What the answers of a whole transaction say that the log has of it. */
-const loggedIn = (rows: readonly QuickRow[]): readonly Entry[] =>
+const loggedIn = (rows: readonly SingleStatementRow[]): readonly Entry[] =>
   rows.flatMap((row) => loggedBy(row) ?? []).toSorted((a, b) => a.revision - b.revision);
 
-function decoded(write: QuickWrite<unknown>, row: QuickRow): Outcome {
+function decoded(write: SingleStatementWrite<unknown>, row: SingleStatementRow): Outcome {
   try {
     return { ok: true, value: write.decode(row) };
   } catch (cause) {
@@ -322,7 +322,7 @@ function decoded(write: QuickWrite<unknown>, row: QuickRow): Outcome {
 }
 
 /** Under the lock a statement answers for each of its writes, unless the organization does not exist. */
-function read(set: QuickSet, rows: readonly QuickRow[], outcomes: Map<Write<unknown>, Outcome>): void {
+function read(set: SingleStatementSet, rows: readonly SingleStatementRow[], outcomes: Map<Write<unknown>, Outcome>): void {
   const byId = new Map(rows.map((row) => [row.id, row]));
   for (const write of set.writes) {
     const row = byId.get(write.item.id);
@@ -330,8 +330,8 @@ function read(set: QuickSet, rows: readonly QuickRow[], outcomes: Map<Write<unkn
   }
 }
 
-/** Runs a careful write, if its right holds now. */
-async function opened(tx: Runner, org: OrganizationId, { opening, run }: CarefulWrite<unknown>): Promise<unknown> {
+/** Runs a transaction write, if its right holds now. */
+async function opened(tx: Runner, org: OrganizationId, { opening, run }: TransactionWrite<unknown>): Promise<unknown> {
   const [head] = await tx.run(opening.statement, [org, ...opening.values]);
   if (head === undefined) throw gone();
   if (head.refusal !== null) throw refusedRight(head.refusal);
@@ -339,13 +339,13 @@ async function opened(tx: Runner, org: OrganizationId, { opening, run }: Careful
 }
 
 /** Alone in its transaction, which is taken back where the write is refused or fails. */
-const uncontained = async (tx: Runner, org: OrganizationId, write: CarefulWrite<unknown>): Promise<Outcome> => ({
+const uncontained = async (tx: Runner, org: OrganizationId, write: TransactionWrite<unknown>): Promise<Outcome> => ({
   ok: true,
   value: await opened(tx, org, write),
 });
 
 /** Behind a savepoint: refused or failed, it leaves no trace in the transaction it shares. */
-async function contained(tx: Runner, org: OrganizationId, write: CarefulWrite<unknown>): Promise<Outcome> {
+async function contained(tx: Runner, org: OrganizationId, write: TransactionWrite<unknown>): Promise<Outcome> {
   await tx.run(savepoint, []);
   try {
     const value = await opened(tx, org, write);

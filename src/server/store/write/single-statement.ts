@@ -1,12 +1,12 @@
 /**
- * Owns the shape of quick writes: one SQL text that serves a single write and a whole set of them.
+ * Owns the shape of single-statement writes: one SQL text that serves a single write and a whole set of them.
  *
  * Written once over rows `n`, it is prepared twice: with `n` as one row of values, which is the cheapest way for a write
  * that is alone, and with `n` as the rows of a JSON array, which costs a fraction per write for those that came together.
  * Either form reads what it needs as `seen`, refuses or accepts each row, takes as many revisions as it accepted and writes.
  */
 import { parseDeviceId } from '../../../policy/ids.ts';
-import { quickColumns, quickEntries, type QuickChanges } from './audit-entry.ts';
+import { singleStatementColumns, singleStatementEntries, type SingleStatementChanges } from './audit-entry.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
@@ -20,7 +20,7 @@ import { actorsMembership, rightRefusals, type CredentialTable } from './right.t
 /** What the log has of a write, or null in each where the write was refused. */
 type LoggedRow = { readonly [Column in Exclude<keyof EntryRow, 'id' | 'hidden_from'>]: EntryRow[Column] | null };
 
-export interface QuickRow extends LoggedRow {
+export interface SingleStatementRow extends LoggedRow {
   readonly id: string;
   readonly refusal:
     | 'address_by_owner'
@@ -67,20 +67,20 @@ export function asItem(id: string, ...parts: readonly Item[]): Item & { readonly
 }
 
 /** `one` takes the organization and the item's values in the order of `columns`; `many` takes the organization and a JSON array of items. */
-export interface QuickOperation {
+export interface SingleStatementOperation {
   readonly columns: readonly string[];
-  readonly one: Statement<QuickRow>;
+  readonly one: Statement<SingleStatementRow>;
   /** As `one`, where the credential is a browser's session. */
-  readonly oneBySession: Statement<QuickRow>;
-  readonly many: Statement<QuickRow>;
+  readonly oneBySession: Statement<SingleStatementRow>;
+  readonly many: Statement<SingleStatementRow>;
 }
 
 /** The form for a single write. */
-export const oneOf = ({ one, oneBySession }: QuickOperation, { session }: Item): Statement<QuickRow> =>
+export const oneOf = ({ one, oneBySession }: SingleStatementOperation, { session }: Item): Statement<SingleStatementRow> =>
   session === undefined || session === null ? one : oneBySession;
 
 /** What the `one` form of an operation takes. */
-export function oneValues(org: string, { columns }: QuickOperation, item: Item): Value[] {
+export function oneValues(org: string, { columns }: SingleStatementOperation, item: Item): Value[] {
   const values: Value[] = [org];
   for (const column of columns) values.push(item[column] ?? null);
   return values;
@@ -90,20 +90,20 @@ export function oneValues(org: string, { columns }: QuickOperation, item: Item):
 export async function runOne(
   runner: Runner,
   org: string,
-  operation: QuickOperation,
+  operation: SingleStatementOperation,
   item: Item,
-): Promise<QuickRow | undefined> {
+): Promise<SingleStatementRow | undefined> {
   const [row] = await runner.run(oneOf(operation, item), oneValues(org, operation, item));
   return row;
 }
 
 /** One write: what it asks for, and keys of the records it reads and changes, so that no set holds two that depend on each other. */
-export interface QuickWrite<T> {
-  readonly kind: 'quick';
-  readonly operation: QuickOperation;
+export interface SingleStatementWrite<T> {
+  readonly kind: 'single-statement';
+  readonly operation: SingleStatementOperation;
   readonly item: Item & { readonly id: string };
   readonly conflictKeys: readonly string[];
-  readonly decode: (row: QuickRow) => T;
+  readonly decode: (row: SingleStatementRow) => T;
 }
 
 interface Parts {
@@ -127,7 +127,7 @@ interface Parts {
   /** The revision as it stood, or NULL. */
   readonly standing: string;
   /** For the audit, where the history does not keep it: the record before and after, as JSON, over `new`, which gives back `returnedToAudit` too. */
-  readonly changes?: QuickChanges;
+  readonly changes?: SingleStatementChanges;
   /** What the answer tells besides, as of the write: a condition over the organization, `$1`. */
   readonly tells?: string;
   /** Of what the rows add to an organization: at most `n.most` may be there. */
@@ -138,7 +138,7 @@ interface Parts {
 const full = ({ adds }: Parts): string => (adds === undefined ? '' : `WHEN h.${adds} >= n.most THEN 'limit_reached'`);
 
 /** What the audit needs of a row, whatever the write does with its other columns. */
-const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(quickColumns)
+const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(singleStatementColumns)
   .filter((column) => column.startsWith('audit_'))
   .map((column) => `n.${column}`)
   .join(', ')}`;
@@ -171,14 +171,14 @@ function text(parts: Parts, source: string, set: boolean, table: CredentialTable
     ${set ? takeRevisions('accepted', '', counter) : takeRevision('accepted', counter)},
     ${parts.write},
     log AS (${parts.log} RETURNING ${entryColumns}) ${parts.besides ?? ''},
-    ${quickEntries(parts.changes)}
+    ${singleStatementEntries(parts.changes)}
     SELECT NULL AS refusal, NULL::bigint AS standing, ${told} AS told, ${entryColumns} FROM log
     UNION ALL SELECT refusal, standing, ${told}, NULL, NULL, NULL, id, old_body, NULL, NULL, NULL FROM seen WHERE refusal IS NOT NULL
     ${beyond(parts, set)}`;
 }
 
-export function quickOperation(name: string, parts: Parts): QuickOperation {
-  const columns = Object.entries({ ...parts.columns, ...quickColumns });
+export function singleStatement(name: string, parts: Parts): SingleStatementOperation {
+  const columns = Object.entries({ ...parts.columns, ...singleStatementColumns });
   const row = columns.map(([column, type], index) => `$${index + 2}::${type} AS ${column}`);
   const record = columns.map(([column, type]) => `${column} ${type}`);
   return {
@@ -193,13 +193,13 @@ export function quickOperation(name: string, parts: Parts): QuickOperation {
 }
 
 /** What the log has of a write: its own row, as it was inserted. Undefined where nothing was written. */
-export function loggedBy({ id, revision, kind, type, body, only_for, left_at, identity }: QuickRow): Entry | undefined {
+export function loggedBy({ id, revision, kind, type, body, only_for, left_at, identity }: SingleStatementRow): Entry | undefined {
   if (revision === null || kind === null || type === null || body === null || left_at === null) return undefined;
   return entryOf({ id, revision, kind, type, body, only_for, left_at, ...(identity == null ? {} : { identity }) });
 }
 
 /** Reads a row as a record of this kind, or fails with its refusal. */
-export function readRow<T>(row: QuickRow, what: 'device' | 'group', quotas: Quotas): Stored<T> {
+export function readRow<T>(row: SingleStatementRow, what: 'device' | 'group', quotas: Quotas): Stored<T> {
   const { id, refusal, revision, body, standing } = row;
   switch (refusal) {
     case null:

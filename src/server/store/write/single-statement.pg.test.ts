@@ -1,4 +1,4 @@
-/** Proves that a quick write does the same alone and in a set: the two forms of its statement agree on every outcome. */
+/** Proves that a single-statement write does the same alone and in a set: the two forms of its statement agree on every outcome. */
 import { asServer } from '../contract/actor.ts';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -102,7 +102,7 @@ async function outcome(promise: Promise<{ json: string }>): Promise<unknown> {
   }
 }
 
-test('any burst of quick writes has the outcomes that it has one by one', async () => {
+test('any burst of single-statement writes has the outcomes that it has one by one', async () => {
   const world = await makeWorld(postgres, { quotas: { organizations: 1_000_000 } });
   const { store, owner, member } = world;
   const stranger = { user_id: (await store.users.create({ username: 'stranger' }, asServer)).id, ...asServer };
