@@ -1,6 +1,6 @@
 /** Proves that questions asked together share one read, and that no answer is older than its question. */
 import { expect, test } from 'vitest';
-import { Coalescer, patienceMs, type CoalescerOptions } from './coalesce.ts';
+import { Coalescer, batchDelayMs, type CoalescerOptions } from './coalesce.ts';
 
 /** A database that answers when it is told to, and a clock that goes when it is told to. */
 function stage(options: Partial<CoalescerOptions<string, string>> = {}) {
@@ -52,8 +52,8 @@ function stage(options: Partial<CoalescerOptions<string, string>> = {}) {
 }
 
 test('questions of one turn go together, equal ones once, and each gets its own answer', async () => {
-  const { prompt, keys, settle, answer } = stage();
-  const answers = ['a', 'b', 'a'].map((key) => prompt.get(key));
+  const { immediate, keys, settle, answer } = stage();
+  const answers = ['a', 'b', 'a'].map((key) => immediate.get(key));
   await settle();
   expect(keys()).toEqual([['a', 'b']]);
   await answer(0);
@@ -61,10 +61,10 @@ test('questions of one turn go together, equal ones once, and each gets its own 
 });
 
 test('questions asked while a read is in flight wait for it and share the next', async () => {
-  const { prompt, keys, settle, answer } = stage();
-  void prompt.get('a');
+  const { immediate, keys, settle, answer } = stage();
+  void immediate.get('a');
   await settle();
-  const later = [prompt.get('b'), prompt.get('c')];
+  const later = [immediate.get('b'), immediate.get('c')];
   await settle();
   expect(keys()).toEqual([['a']]);
   await answer(0);
@@ -74,31 +74,31 @@ test('questions asked while a read is in flight wait for it and share the next',
 });
 
 test('an answer is never older than its question', async () => {
-  const { prompt, settle, answer, change } = stage();
-  const before = prompt.get('token');
+  const { immediate, settle, answer, change } = stage();
+  const before = immediate.get('token');
   await settle();
   change();
-  const after = prompt.get('token');
+  const after = immediate.get('token');
   await answer(0);
   await answer(1);
   expect([await before, await after]).toEqual(['token 0', 'token 1']);
 });
 
 test('nothing is kept: a question that comes later is read anew', async () => {
-  const { prompt, keys, settle, answer } = stage();
-  void prompt.get('a');
+  const { immediate, keys, settle, answer } = stage();
+  void immediate.get('a');
   await settle();
   await answer(0);
-  void prompt.get('a');
+  void immediate.get('a');
   await settle();
   expect(keys()).toEqual([['a'], ['a']]);
 });
 
 test('a failure is everyone’s who shared the read, and nobody else’s', async () => {
-  const { prompt, settle, answer } = stage();
-  const first = Promise.allSettled([prompt.get('a'), prompt.get('b')]);
+  const { immediate, settle, answer } = stage();
+  const first = Promise.allSettled([immediate.get('a'), immediate.get('b')]);
   await settle();
-  const later = prompt.get('c');
+  const later = immediate.get('c');
   await answer(0, new Error('lost'));
   expect((await first).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
   await answer(1);
@@ -106,77 +106,77 @@ test('a failure is everyone’s who shared the read, and nobody else’s', async
 });
 
 test('a read that does not answer every key fails', async () => {
-  const { prompt, settle } = stage({ read: () => Promise.resolve([]) });
-  const outcome = prompt.get('a').catch((error: Error) => error.message);
+  const { immediate, settle } = stage({ read: () => Promise.resolve([]) });
+  const outcome = immediate.get('a').catch((error: Error) => error.message);
   await settle();
   expect(await outcome).toBe('0 answers to 1 questions');
 });
 
-test('the patient wait for each other: a lone one goes at once, the next after a while with all who came', async () => {
-  const { patient, keys, settle, answer, advance } = stage();
-  const answers = [patient.get('a')];
+test('batched questions wait for each other: a lone one goes at once, the next after a while with all that came', async () => {
+  const { batched, keys, settle, answer, advance } = stage();
+  const answers = [batched.get('a')];
   await settle();
   expect(keys()).toEqual([['a']]);
   await answer(0);
-  await advance(patienceMs / 2);
-  answers.push(patient.get('b'), patient.get('c'));
-  await advance(patienceMs / 2 - 1);
+  await advance(batchDelayMs / 2);
+  answers.push(batched.get('b'), batched.get('c'));
+  await advance(batchDelayMs / 2 - 1);
   expect(keys()).toHaveLength(1);
   await advance(1);
   expect(keys()).toEqual([['a'], ['b', 'c']]);
   await answer(1);
   expect(await Promise.all(answers)).toEqual(['a 0', 'b 0', 'c 0']);
   // Long after the last read there is nobody to wait for.
-  await advance(patienceMs * 10);
-  void patient.get('d');
+  await advance(batchDelayMs * 10);
+  void batched.get('d');
   await settle();
   expect(keys().at(-1)).toEqual(['d']);
 });
 
-test('the patient never wait longer than they agreed to, though the clock is set back', async () => {
-  const { patient, keys, settle, answer, advance } = stage();
-  void patient.get('a');
+test('batched questions never wait longer than the batch delay, though the clock is set back', async () => {
+  const { batched, keys, settle, answer, advance } = stage();
+  void batched.get('a');
   await settle();
   await answer(0);
   await advance(-3_600_000);
-  void patient.get('b');
+  void batched.get('b');
   await settle();
-  await advance(patienceMs);
+  await advance(batchDelayMs);
   expect(keys()).toEqual([['a'], ['b']]);
 });
 
-test('somebody in a hurry takes the patient along, and the timer for them reads nothing more', async () => {
-  const { patient, prompt, keys, settle, answer, advance } = stage();
-  void patient.get('a');
+test('an immediate question takes the batched ones along, and the timer for them reads nothing more', async () => {
+  const { batched, immediate, keys, settle, answer, advance } = stage();
+  void batched.get('a');
   await settle();
   await answer(0);
-  void patient.get('b');
+  void batched.get('b');
   await settle();
   expect(keys()).toHaveLength(1);
-  void prompt.get('c');
+  void immediate.get('c');
   await settle();
   expect(keys()).toEqual([['a'], ['b', 'c']]);
   await answer(1);
-  await advance(patienceMs * 3);
+  await advance(batchDelayMs * 3);
   expect(keys()).toHaveLength(2);
 });
 
 test('more questions than one read should carry go in several, one after the other', async () => {
-  const { patient, keys, settle, answer, advance } = stage();
+  const { batched, keys, settle, answer, advance } = stage();
   const asked = Array.from({ length: 2_500 }, (_, index) => String(index));
-  const answers = patient.getMany(asked);
+  const answers = batched.getMany(asked);
   await settle();
   expect(keys().map((read) => read.length)).toEqual([1_000]);
   for (const read of [0, 1]) await answer(read);
-  await advance(patienceMs);
+  await advance(batchDelayMs);
   await answer(2);
   expect(keys().map((read) => read.length)).toEqual([1_000, 1_000, 500]);
   expect(await answers).toEqual(asked.map((key) => `${key} 0`));
 });
 
 test('many keys are answered in their order', async () => {
-  const { prompt, settle, answer } = stage();
-  const answers = prompt.getMany(['c', 'a', 'c', 'b']);
+  const { immediate, settle, answer } = stage();
+  const answers = immediate.getMany(['c', 'a', 'c', 'b']);
   await settle();
   await answer(0);
   expect(await answers).toEqual(['c 0', 'a 0', 'c 0', 'b 0']);
@@ -186,7 +186,7 @@ test('concurrent reads do not wait for each other, and one key’s failure is it
   const lost = Promise.reject(new Error('lost'));
   lost.catch(() => {});
   const looks: string[] = [];
-  const { prompt, settle } = stage({
+  const { immediate, settle } = stage({
     concurrent: true,
     read: (keys) =>
       keys.map((key) => {
@@ -194,9 +194,9 @@ test('concurrent reads do not wait for each other, and one key’s failure is it
         return key === 'slow' ? new Promise<string>(() => {}) : key === 'lost' ? lost : Promise.resolve(key);
       }),
   });
-  void prompt.get('slow');
+  void immediate.get('slow');
   await settle();
-  const answers = Promise.allSettled([prompt.get('lost'), prompt.get('a'), prompt.get('a')]);
+  const answers = Promise.allSettled([immediate.get('lost'), immediate.get('a'), immediate.get('a')]);
   await settle();
   expect((await answers).map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
   expect(looks).toEqual(['slow', 'lost', 'a']);

@@ -28,8 +28,8 @@ export interface Timers {
 /** More keys than this in one read gain nothing. */
 const mostKeys = 1_000;
 
-/** So long after a read began the next one begins, where all who wait for it are patient. */
-export const patienceMs = 10;
+/** So long after a read began the next one begins, where all who wait for it are batched. */
+export const batchDelayMs = 10;
 
 const nodeTimers: Timers = {
   now: () => performance.now(),
@@ -44,8 +44,8 @@ interface Batch<Key, Answer> {
   readonly keys: Map<string, Key>;
   readonly answers: Promise<Answers<Answer>>;
   readonly settle: (answers: Promise<Answers<Answer>>) => void;
-  /** Someone who waits for it is not patient. */
-  prompt: boolean;
+  /** Someone waits for it who is not batched. */
+  immediate: boolean;
 }
 
 /**
@@ -56,18 +56,18 @@ interface Batch<Key, Answer> {
  */
 export class Coalescer<Key, Answer> {
   /** For whoever wants the answer as soon as it can be had. */
-  readonly prompt: Ask<Key, Answer> = this.#asking(true);
+  readonly immediate: Ask<Key, Answer> = this.#asking(true);
   /**
    * For those who come in thousands and can wait some milliseconds for each other, such as streams that reconnect: together they
-   * cost the database as much as a hundred. A lone one does not wait, and one that is in a hurry takes the patient along.
+   * cost the database as much as a hundred. A lone one does not wait, and an immediate one takes the batched ones along.
    */
-  readonly patient: Ask<Key, Answer> = this.#asking(false);
+  readonly batched: Ask<Key, Answer> = this.#asking(false);
   readonly #o: CoalescerOptions<Key, Answer>;
   readonly #timers: Timers;
   #waiting: Batch<Key, Answer>[] = [];
   #reading = false;
   #deferred = false;
-  /** There is a timer for the patient. */
+  /** A timer for the batched ones is set. */
   #timed = false;
   /** When the last read began. */
   #began = Number.NEGATIVE_INFINITY;
@@ -81,15 +81,15 @@ export class Coalescer<Key, Answer> {
     return this.#reading && this.#o.concurrent !== true;
   }
 
-  #asking(prompt: boolean): Ask<Key, Answer> {
+  #asking(immediate: boolean): Ask<Key, Answer> {
     return {
       get: async (key) => {
         const name = this.#name(key);
         // `read` answers every key; the cast says so for answers that may themselves be undefined.
-        return (await this.#join(name, key, prompt).answers).get(name) as Answer | Promise<Answer>;
+        return (await this.#join(name, key, immediate).answers).get(name) as Answer | Promise<Answer>;
       },
       getMany: async (keys) => {
-        const joined = keys.map((key) => ({ name: this.#name(key), batch: this.#join(this.#name(key), key, prompt) }));
+        const joined = keys.map((key) => ({ name: this.#name(key), batch: this.#join(this.#name(key), key, immediate) }));
         return Promise.all(
           joined.map(async ({ name, batch }) => (await batch.answers).get(name) as Answer | Promise<Answer>),
         );
@@ -101,10 +101,10 @@ export class Coalescer<Key, Answer> {
     return this.#o.nameOf?.(key) ?? String(key);
   }
 
-  #join(name: string, key: Key, prompt: boolean): Batch<Key, Answer> {
+  #join(name: string, key: Key, immediate: boolean): Batch<Key, Answer> {
     const batch = this.#batchFor(name);
     batch.keys.set(name, key);
-    batch.prompt ||= prompt;
+    batch.immediate ||= immediate;
     this.#schedule();
     return batch;
   }
@@ -113,15 +113,15 @@ export class Coalescer<Key, Answer> {
     const last = this.#waiting.at(-1);
     if (last !== undefined && (last.keys.size < mostKeys || last.keys.has(name))) return last;
     // Whoever is in a batch that is full has waited long enough.
-    if (last !== undefined) last.prompt = true;
+    if (last !== undefined) last.immediate = true;
     let settle: Batch<Key, Answer>['settle'] = () => {};
     const answers = new Promise<Answers<Answer>>((resolve) => (settle = resolve));
-    const batch: Batch<Key, Answer> = { keys: new Map(), answers, settle, prompt: false };
+    const batch: Batch<Key, Answer> = { keys: new Map(), answers, settle, immediate: false };
     this.#waiting.push(batch);
     return batch;
   }
 
-  /** Sees to it that the first batch begins at the end of this turn, or when the patient have waited. */
+  /** Sees to it that the first batch begins at the end of this turn, or when the batched ones have waited. */
   #schedule(): void {
     if (this.#deferred || this.#mustWait) return;
     this.#deferred = true;
@@ -135,14 +135,14 @@ export class Coalescer<Key, Answer> {
     const [first] = this.#waiting;
     if (first === undefined || this.#mustWait) return;
     const now = this.#timers.now();
-    // Never longer than the patience, should the clock have been set back.
-    const wait = first.prompt ? 0 : Math.min(patienceMs, this.#began + patienceMs - now);
+    // Never longer than the batch delay, should the clock have been set back.
+    const wait = first.immediate ? 0 : Math.min(batchDelayMs, this.#began + batchDelayMs - now);
     if (wait <= 0) void this.#begin(first, now);
     else if (!this.#timed) {
       this.#timed = true;
       this.#timers.later(() => {
         this.#timed = false;
-        first.prompt = true;
+        first.immediate = true;
         this.#beginWhenDue();
       }, wait);
     }

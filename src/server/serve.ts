@@ -296,8 +296,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         },
       },
       authenticate: {
-        prompt: authenticator(store, store.enrollmentKeys, credentials),
-        patient: authenticator(store.patient, store.enrollmentKeys, credentials),
+        immediate: authenticator(store, store.enrollmentKeys, credentials),
+        batched: authenticator(store.batched, store.enrollmentKeys, credentials),
       },
       signIn: { methods: methodsOf(config), browser },
       log,

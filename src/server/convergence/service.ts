@@ -61,7 +61,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   async function standingsOf(state: OrganizationState): Promise<Standings> {
     await state.refresh();
     const revision = state.head;
-    const seen = await presence.prompt.get(state.org);
+    const seen = await presence.immediate.get(state.org);
     return { revision, devices: await state.standings(revision, state.model.ids, seen) };
   }
 
@@ -70,7 +70,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     const upTo = await enforced.look();
     const ids = state.model.ids.filter((id) => (upTo.get(id) ?? -1) < revision);
     const have = state.model.ids.length - ids.length;
-    const seen = ids.length === 0 ? new Map() : await presence.prompt.get(state.org);
+    const seen = ids.length === 0 ? new Map() : await presence.immediate.get(state.org);
     const standings = await state.standings(revision, ids, seen);
     const pending = standings.filter(({ in_force }) => in_force !== 'yes');
     return { revision, devices: have + standings.length, pending };
@@ -89,7 +89,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
         if (closed) throw new StoreError({ code: 'unavailable' });
         await kept.waits.wait(asked, { until, signal });
       }
-      const converged = await kept.answers.prompt.get(asked);
+      const converged = await kept.answers.immediate.get(asked);
       if (monotonic() >= until || converged.pending.length === 0) return converged;
     }
   }
@@ -124,7 +124,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
         return device && model.effectOn(device);
       },
       standings: async (ids) => {
-        const seen = await presence.prompt.get(state.org);
+        const seen = await presence.immediate.get(state.org);
         return state.standings(head, ids, seen);
       },
     };
@@ -142,7 +142,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   };
 
   return {
-    read: (org) => using(org, (kept) => kept.standings.prompt.get('head')),
+    read: (org) => using(org, (kept) => kept.standings.immediate.get('head')),
     converge: (org, query = {}) => using(org, (kept) => converge(kept, query)),
     survey: (org) => using(org, survey),
 
@@ -150,7 +150,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
       const state = organizations.get(org)?.state ?? new OrganizationState(org, options);
       await state.refresh();
       const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
-      const seen = await presence.prompt.get(org);
+      const seen = await presence.immediate.get(org);
       await state.judge(state.head, state.model.ids, seen, ({ in_force }) => (counts[in_force] += 1));
       return counts;
     },

@@ -31,8 +31,8 @@ import { unknownRoute } from './pages/unknown.ts';
 
 export interface AppOptions {
   readonly services: Services;
-  /** For operations whose callers wait for nobody, and for those whose callers are patient. */
-  readonly authenticate: Readonly<Record<'prompt' | 'patient', Authenticate>>;
+  /** For operations that are answered at once, and for those that are answered in batches. */
+  readonly authenticate: Readonly<Record<'immediate' | 'batched', Authenticate>>;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly health: Health;
@@ -179,8 +179,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
   const { store } = services;
   const entrance = new Entrance({
     lookups: {
-      prompt: new Lookups(store, store, authenticate.prompt),
-      patient: new Lookups(store, store.patient, authenticate.patient),
+      immediate: new Lookups(store, store, authenticate.immediate),
+      batched: new Lookups(store, store.batched, authenticate.batched),
     },
     limits,
     audit: store.audit,

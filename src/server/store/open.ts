@@ -109,7 +109,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       deletionsMs: options.deletionRetentionMs ?? 90 * day,
     }),
 
-    patient: { users: users.patient, tokens: tokens.patient, sessions: sessions.patient, members: members.patient },
+    batched: { users: users.batched, tokens: tokens.batched, sessions: sessions.batched, members: members.batched },
 
     async ping() {
       await reads.run(ping, []);

@@ -153,7 +153,7 @@ export class Hub {
     const channel = await this.#channelOf(opening.org);
     if (channel === undefined) return 'not_found';
     // Whatever was written anywhere before this request is in the ring or behind it from here on.
-    const head = await channel.sync(this.#heads.patient.get(opening.org));
+    const head = await channel.sync(this.#heads.batched.get(opening.org));
     if (this.#draining) return 'draining';
     // Gone, restored from a backup, or forgotten while we waited, because nobody read from it: look again.
     if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening, place);
@@ -167,7 +167,7 @@ export class Hub {
   }
 
   async #reopen(opening: Opening, place: StreamPlace): Promise<Refusal | undefined> {
-    const head = await this.#heads.prompt.get(opening.org);
+    const head = await this.#heads.immediate.get(opening.org);
     return head === undefined ? 'not_found' : this.#open(opening, place);
   }
 
@@ -223,7 +223,7 @@ export class Hub {
   async #channelOf(org: OrganizationId): Promise<Channel | undefined> {
     const known = this.#channels.get(org);
     if (known !== undefined) return known;
-    const head = await this.#heads.prompt.get(org);
+    const head = await this.#heads.immediate.get(org);
     if (head === undefined) return undefined;
     const raced = this.#channels.get(org);
     if (raced !== undefined) return raced;
@@ -234,7 +234,7 @@ export class Hub {
       stats: this.stats,
       pool: this.#pool,
       now: this.#o.clock.now,
-      readHead: () => this.#heads.prompt.get(org),
+      readHead: () => this.#heads.immediate.get(org),
       schedule: (one) => this.#scheduler.add(one),
       onWarning: this.#o.onWarning,
       onSign: ({ holder: { device } }) => {
@@ -327,7 +327,7 @@ export class Hub {
     this.#polling = true;
     try {
       const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
-      await this.#heads.prompt.getMany(watched.map((channel) => channel.org));
+      await this.#heads.immediate.getMany(watched.map((channel) => channel.org));
     } catch (cause) {
       this.#o.onWarning('looking for changes failed', cause);
     } finally {

@@ -26,7 +26,7 @@ export interface RequestToAdmit extends Addressed {
 }
 
 export interface EntranceOptions {
-  readonly lookups: Readonly<Record<'prompt' | 'patient', Lookups>>;
+  readonly lookups: Readonly<Record<'immediate' | 'batched', Lookups>>;
   readonly limits: RequestLimits;
   readonly audit: Pick<Store['audit'], 'record'>;
   /** How long the database may take. */
@@ -82,8 +82,8 @@ export class Entrance {
     }
     const { lookups, limits, answerTimeoutMs, audit } = this.#o;
     const asked = { presented: this.#presentedBy(request), address: subscriberOf(addressOf(request)), params };
-    const patience = operations[id].coalesced === true ? lookups.patient : lookups.prompt;
-    const admitted = await within(enter(id, asked, patience, limits), answerTimeoutMs);
+    const lookup = operations[id].coalesced === true ? lookups.batched : lookups.immediate;
+    const admitted = await within(enter(id, asked, lookup, limits), answerTimeoutMs);
     const { principal } = admitted;
     // A stream counts once it is open.
     if (principal.kind === 'device' && id !== 'watchEvents') {

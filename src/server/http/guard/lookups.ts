@@ -34,7 +34,7 @@ function nameOfQuestion({ presented: { authorization, session }, subject }: Ques
 /** Reads that share nothing but their time: those for one key are one, and none waits for another. */
 const each = <Key, Answer>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Answer>): Ask<Key, Answer> =>
   new Coalescer<Key, Answer>({ read: (keys) => keys.map((key) => look(key)), nameOf: nameOfKey, concurrent: true })
-    .prompt;
+    .immediate;
 
 export class Lookups {
   readonly store: Store;

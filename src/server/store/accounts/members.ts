@@ -11,7 +11,7 @@ import { Coalescer, type Ask } from '../../coalesce.ts';
 import type { MemberRecord, MemberRole } from '../contract/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
-import type { Patient } from '../contract/caller-lookups.ts';
+import type { Batched } from '../contract/caller-lookups.ts';
 import { removeMember } from './member-removal.ts';
 import { endOwnership, makeOwner } from './owners.ts';
 
@@ -70,7 +70,7 @@ interface Pair {
   readonly user: string;
 }
 
-export function membersIn(context: Context): Members & Patient<Members, 'of'> {
+export function membersIn(context: Context): Members & Batched<Members, 'of'> {
   const { reads, hints } = context;
   const places = new Coalescer<Pair, MembershipRow | undefined>({
     async read(pairs) {
@@ -87,8 +87,8 @@ export function membersIn(context: Context): Members & Patient<Members, 'of'> {
       return row === undefined ? undefined : { role: row.role ?? undefined };
     };
   return {
-    of: ofBy(places.prompt),
-    patient: { of: ofBy(places.patient) },
+    of: ofBy(places.immediate),
+    batched: { of: ofBy(places.batched) },
 
     get: (org, user) => get(reads, org, user),
 

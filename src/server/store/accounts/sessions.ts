@@ -8,7 +8,7 @@ import { passWrites } from './pass-writes.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Sessions } from '../contract/sessions.ts';
-import type { Patient } from '../contract/caller-lookups.ts';
+import type { Batched } from '../contract/caller-lookups.ts';
 
 interface SessionRow {
   readonly id: string;
@@ -63,7 +63,7 @@ const seenEveryMs = 60_000;
 export function sessionsIn(
   context: Context,
   onWarning: (message: string, cause: unknown) => void,
-): Sessions & Patient<Sessions, 'authenticate'> {
+): Sessions & Batched<Sessions, 'authenticate'> {
   const { reads, writes, hints, clock } = context;
   const tellEnded = (rows: readonly { readonly id: string }[]): void =>
     hints.tell({ credentials: rows.map(({ id }): TokenId => parseTokenId(id)) });
@@ -95,9 +95,9 @@ export function sessionsIn(
       return made.length === 0 ? refuse({ code: 'not_found', what: 'user' }) : parseTokenId(id);
     },
 
-    authenticate: authenticateBy(found.prompt, { isUse: true }),
+    authenticate: authenticateBy(found.immediate, { isUse: true }),
     // A stream that opens anew is no use by a person: it would keep an idle session for ever.
-    patient: { authenticate: authenticateBy(found.patient, { isUse: false }) },
+    batched: { authenticate: authenticateBy(found.batched, { isUse: false }) },
 
     async takeCheck({ id, checked_at }) {
       const [row] = await writes.run(takeCheck, [id, checked_at, now(context)]);

@@ -15,7 +15,7 @@ import { pageValues, statement, type Statement } from '../postgres/sql.ts';
 import type { Subject } from '../contract/access.ts';
 import { look, sightOf, type SeenRow } from './access.ts';
 import type { Digest, NewToken, Tokens } from '../contract/tokens.ts';
-import type { Patient } from '../contract/caller-lookups.ts';
+import type { Batched } from '../contract/caller-lookups.ts';
 
 interface TokenRow {
   readonly id: string;
@@ -196,7 +196,7 @@ const auditSubject = ({ id, name }: TokenRecord): AuditSubject => ({ subject_id:
 /** The secret is no part of a record. When a token was last used is not written by people. */
 const shown = ({ last_used_at: _used, ...token }: TokenRecord): object => token;
 
-export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Tokens, 'authenticate' | 'authenticateFor'> {
+export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Tokens, 'authenticate' | 'authenticateFor'> {
   const { reads, writes, hints } = context;
   /** Resolves when nothing can be written by the token any more. */
   const ended = async (token: TokenRecord): Promise<TokenRecord> => {
@@ -235,18 +235,18 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Patient<Token
     });
   const forEach = { device: foundFor('device'), group: foundFor('group') };
   const authenticateForBy =
-    (patience: 'patient' | 'prompt'): Tokens['authenticateFor'] =>
+    (timing: 'batched' | 'immediate'): Tokens['authenticateFor'] =>
     async (digest, { kind, org, id }) => {
       const hex = hexOf(digest);
-      const row = await forEach[kind][patience].get({ hex, org, id });
+      const row = await forEach[kind][timing].get({ hex, org, id });
       if (row === undefined) return undefined;
       uses.saw(row.id);
       return { credential: credential(row, hex), sight: sightOf(kind, row) };
     };
   return {
-    authenticate: authenticateBy(found.prompt),
-    authenticateFor: authenticateForBy('prompt'),
-    patient: { authenticate: authenticateBy(found.patient), authenticateFor: authenticateForBy('patient') },
+    authenticate: authenticateBy(found.immediate),
+    authenticateFor: authenticateForBy('immediate'),
+    batched: { authenticate: authenticateBy(found.batched), authenticateFor: authenticateForBy('batched') },
 
     async issue(user, token, by) {
       const make = async (tx: Runner) => {

@@ -21,7 +21,7 @@ import { endUserSessions } from './sessions.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
 import type { Users } from '../contract/users.ts';
-import type { Patient } from '../contract/caller-lookups.ts';
+import type { Batched } from '../contract/caller-lookups.ts';
 import { revokeUserTokens, insertToken } from './tokens.ts';
 
 interface UserRow {
@@ -101,7 +101,7 @@ interface Identity {
   readonly subject: string;
 }
 
-export function usersIn(context: Context, members: Members): Users & Patient<Users, 'forIdentity'> {
+export function usersIn(context: Context, members: Members): Users & Batched<Users, 'forIdentity'> {
   const { reads, writes, transactions, hints } = context;
   const identities = new Coalescer<Identity, UserRow | undefined>({
     async read(asked) {
@@ -158,8 +158,8 @@ export function usersIn(context: Context, members: Members): Users & Patient<Use
       return row === undefined ? undefined : record(row);
     },
 
-    forIdentity: forIdentityBy(identities.prompt),
-    patient: { forIdentity: forIdentityBy(identities.patient) },
+    forIdentity: forIdentityBy(identities.immediate),
+    batched: { forIdentity: forIdentityBy(identities.batched) },
 
     async remove(id, by) {
       const { right, audit } = by;

@@ -12,7 +12,7 @@ export interface CallerLookups {
   readonly members: Pick<Members, 'of'>;
 }
 
-/** The part of a service that patient callers use: they come in thousands and can wait some milliseconds to be answered together. */
-export interface Patient<Service, Name extends keyof Service> {
-  readonly patient: Pick<Service, Name>;
+/** The part of a service that batched callers use: they come in thousands and can wait some milliseconds to be answered together. */
+export interface Batched<Service, Name extends keyof Service> {
+  readonly batched: Pick<Service, Name>;
 }

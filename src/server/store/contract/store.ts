@@ -52,8 +52,8 @@ export interface Store {
   readonly history: History;
   readonly webhooks: Webhooks;
   readonly audit: Audit;
-  /** The same lookups for patient callers, such as streams that reconnect. */
-  readonly patient: CallerLookups;
+  /** The same lookups for batched callers, such as streams that reconnect. */
+  readonly batched: CallerLookups;
   /** Resolves when the database answers; fails with `unavailable` otherwise. */
   ping(): Promise<void>;
   /** Resolves while the database has the schema of this program; fails with `schema_too_new` once a later program has migrated it. */

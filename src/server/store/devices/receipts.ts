@@ -154,7 +154,7 @@ export function receiptsIn(context: Context): Receipts {
     async report(org, id, status, { right }) {
       // Here, because the report is written together with those of others.
       checkTime(right, now(context));
-      const problem = await writing.patient.get({ org, id, status: JSON.stringify(status ?? null), right });
+      const problem = await writing.batched.get({ org, id, status: JSON.stringify(status ?? null), right });
       if (problem !== undefined) throw new StoreError(problem);
     },
 
