@@ -1,7 +1,7 @@
 /** Owns the way from a header or a cookie to who is asking. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
 import type { CallerLookups } from '../store/contract/caller-lookups.ts';
-import type { Sight, Subject } from '../store/contract/access.ts';
+import type { VisibleSubject, Subject } from '../store/contract/access.ts';
 import type { EnrollmentKeys } from '../store/contract/enrollment-keys.ts';
 import type { Credential, Timestamp } from '../store/contract/records.ts';
 import { isSignedToken, type Rejected, type VerifyToken } from './oidc.ts';
@@ -50,7 +50,7 @@ export interface Caller {
   /** Undefined for no credential, an unknown, revoked or expired one. */
   readonly principal: Principal | Rejected | undefined;
   /** What it sees of the subject, where the read that found it told so. */
-  readonly sight?: Sight;
+  readonly visible?: VisibleSubject;
 }
 
 /** Says who the credential stands for at this moment. Who is about to be asked for a subject names it: mostly one read tells both. */
@@ -90,7 +90,7 @@ export function authenticator(
   const ofToken = async (digest: Uint8Array, subject: Subject | undefined): Promise<Caller> => {
     if (subject === undefined) return { principal: await lookups.tokens.authenticate(digest) };
     const found = await lookups.tokens.authenticateFor(digest, subject);
-    return found === undefined ? nobody : { principal: found.credential, sight: found.sight };
+    return found === undefined ? nobody : { principal: found.credential, visible: found.visible };
   };
   const ofKey = async (digest: Uint8Array): Promise<Caller> => {
     const key = await enrollmentKeys.authenticate(digest);

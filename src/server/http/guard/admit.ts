@@ -13,7 +13,7 @@ import {
 } from '../../../policy/ids.ts';
 import { groupReader, type Principal } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
-import type { Seen, Sight, Subject } from '../../store/contract/access.ts';
+import type { Subject, Visible, VisibleSubject } from '../../store/contract/access.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
 import type { Membership } from '../../store/contract/members.ts';
 import type { Params, PathVariables, Subjects } from '../call.ts';
@@ -87,7 +87,7 @@ function need<Name extends keyof PathVariables>(variables: Partial<PathVariables
 /** Who asks, by a good credential, and what is known already of what the path names. */
 interface Applicant {
   readonly principal: Principal;
-  readonly sight: Sight | undefined;
+  readonly visible: VisibleSubject | undefined;
 }
 
 /** What the database says about the path: the caller's place in the organization, and the thing that is named. */
@@ -101,15 +101,15 @@ interface Found {
 /** Reads what the path names, in as few questions as there can be. */
 async function look(
   operation: Operation,
-  { principal, sight }: Applicant,
+  { principal, visible }: Applicant,
   variables: Partial<PathVariables>,
   lookups: Lookups,
 ): Promise<Found> {
   const me = principal.user_id;
   const { org_id } = variables;
   const place = org_id === undefined ? undefined : () => lookups.membership(org_id, me);
-  const groupOf = async (): Promise<Seen<GroupRecord>> =>
-    sight?.group ??
+  const groupOf = async (): Promise<Visible<GroupRecord>> =>
+    visible?.group ??
     lookups.group({
       org: need(variables, 'org_id'),
       user: me,
@@ -139,7 +139,7 @@ async function look(
       const speaker = principal.kind === 'device' ? principal.device_id : undefined;
       if (operation.effect === 'report' && speaker === variables.device_id) return { subjects: {} };
       const { membership, thing } =
-        sight?.device ?? (await lookups.device(need(variables, 'org_id'), me, need(variables, 'device_id')));
+        visible?.device ?? (await lookups.device(need(variables, 'org_id'), me, need(variables, 'device_id')));
       if (thing === undefined) return { membership, subjects: {}, missing: 'device' };
       return { membership, subjects: { device: thing.stored, user_id: thing.user_id } };
     }

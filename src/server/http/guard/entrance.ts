@@ -55,7 +55,7 @@ async function enter(
   }
   limits.presented(presented, address);
   const variables = parseVariables(request.params);
-  const { principal, sight } = await lookups.authenticate(presented, subjectOf(id, variables));
+  const { principal, visible } = await lookups.authenticate(presented, subjectOf(id, variables));
   if (principal === undefined || principal.kind === 'rejected') {
     // One that nobody can judge right now has not failed.
     if (principal?.retryAfterSeconds === undefined) limits.failed(address);
@@ -64,7 +64,7 @@ async function enter(
   }
   limits.admitted(principal, presented);
   if (variables instanceof HttpError) throw variables;
-  return { principal, variables, subjects: await admit(id, { principal, sight }, variables, lookups) };
+  return { principal, variables, subjects: await admit(id, { principal, visible }, variables, lookups) };
 }
 
 export class Entrance {

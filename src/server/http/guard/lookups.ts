@@ -6,7 +6,7 @@ import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts'
 import type { CallerLookups } from '../../store/contract/caller-lookups.ts';
 import type { GroupReader } from '../../store/contract/groups.ts';
 import type { Membership } from '../../store/contract/members.ts';
-import type { Seen, Subject } from '../../store/contract/access.ts';
+import type { Subject, Visible } from '../../store/contract/access.ts';
 import type { Store } from '../../store/contract/store.ts';
 
 interface View<Id> {
@@ -40,8 +40,8 @@ export class Lookups {
   readonly store: Store;
   readonly #members: CallerLookups['members'];
   readonly #callers: Ask<Question, Caller>;
-  readonly #groups: Ask<GroupView, Seen<GroupRecord>>;
-  readonly #devices: Ask<View<DeviceId>, Seen<DeviceRecord>>;
+  readonly #groups: Ask<GroupView, Visible<GroupRecord>>;
+  readonly #devices: Ask<View<DeviceId>, Visible<DeviceRecord>>;
 
   constructor(store: Store, callers: CallerLookups, authenticate: Authenticate) {
     this.store = store;
@@ -64,11 +64,11 @@ export class Lookups {
   }
 
   /** A group that the reader may see, and the user's place in the organization. */
-  group(view: GroupView): Promise<Seen<GroupRecord>> {
+  group(view: GroupView): Promise<Visible<GroupRecord>> {
     return this.#groups.get(view);
   }
 
-  device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Seen<DeviceRecord>> {
+  device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Visible<DeviceRecord>> {
     return this.#devices.get({ org, user, id });
   }
 }

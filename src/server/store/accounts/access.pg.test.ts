@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId, type UserId } from '../../../policy/ids.ts';
 import { device, group, makeWorld, someDigest } from '../store.fixture.ts';
-import type { Access, Seen, Subject } from '../contract/access.ts';
+import type { Access, Subject, Visible } from '../contract/access.ts';
 import type { Credential, DeviceRecord, GroupRecord } from '../contract/records.ts';
 
 let postgres: TestPostgres;
@@ -16,7 +16,7 @@ afterAll(() => postgres.stop());
 const nowhere = '00000000-0000-4000-8000-000000000000';
 
 /** What can be compared: a record is read from its text when it is asked for. */
-const shown = ({ membership, thing }: Seen<DeviceRecord> | Seen<GroupRecord>) => ({
+const shown = ({ membership, thing }: Visible<DeviceRecord> | Visible<GroupRecord>) => ({
   membership,
   thing: thing && { user_id: thing.user_id, revision: thing.stored.revision, json: thing.stored.json },
 });
@@ -75,8 +75,8 @@ test('a token sees of every group and device what its user or its device sees, a
   }
   const asOne = together.map((found) => ({
     credential: found?.credential,
-    ...(found?.sight.group && { group: shown(found.sight.group) }),
-    ...(found?.sight.device && { device: shown(found.sight.device) }),
+    ...(found?.visible.group && { group: shown(found.visible.group) }),
+    ...(found?.visible.device && { device: shown(found.visible.device) }),
   }));
   expect(asOne).toEqual(apart);
   const visible = asOne.filter(({ group: found, device: other }) => (found ?? other)?.thing !== undefined);
@@ -96,5 +96,5 @@ test('a revoked token sees nothing, and whoever asks beside it does', async () =
     [bad, good, someDigest()].map((digest) => store.tokens.authenticateFor(digest, subject)),
   );
   expect([first, third]).toEqual([undefined, undefined]);
-  expect(second?.sight.group?.thing?.stored.id).toBe(made.id);
+  expect(second?.visible.group?.thing?.stored.id).toBe(made.id);
 });

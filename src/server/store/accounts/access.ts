@@ -5,9 +5,9 @@ import { stored } from '../write/single-statement.ts';
 import type { DeviceRecord, GroupRecord, MemberRole } from '../contract/records.ts';
 import { isVisible, roleOf } from '../schema/fragments.ts';
 import { statement, type Statement } from '../postgres/sql.ts';
-import type { Access, Seen, Sight, Subject } from '../contract/access.ts';
+import type { Access, Subject, Visible, VisibleSubject } from '../contract/access.ts';
 
-export interface SeenRow {
+export interface VisibleRow {
   /** Whether the organization exists. */
   readonly is_there: boolean;
   readonly role: MemberRole | null;
@@ -28,7 +28,7 @@ interface Look {
   readonly reader: string;
 }
 
-/** The columns of `SeenRow`, and what they are taken from, beside the row that asks. */
+/** The columns of `VisibleRow`, and what they are taken from, beside the row that asks. */
 export const look = ({ kind, org, id, user, reader }: Look): { readonly columns: string; readonly from: string } => ({
   columns: `o.id IS NOT NULL AS is_there, ${roleOf(user, 'o.id')} AS role, s.id AS thing_id, s.user_id AS thing_user_id, s.revision, s.body`,
   from: `LEFT JOIN organizations o ON o.id = ${org} LEFT JOIN ${tables[kind]} s ON s.id = ${id} AND (s.org_id = ${org}) IS TRUE
@@ -36,7 +36,7 @@ export const look = ({ kind, org, id, user, reader }: Look): { readonly columns:
 });
 
 /** Values: organization, user, id, reader. */
-function lookAt(kind: Subject['kind']): Statement<SeenRow> {
+function lookAt(kind: Subject['kind']): Statement<VisibleRow> {
   const { columns, from } = look({ kind, org: 'a.org_id', id: 'a.id', user: 'a.user_id', reader: 'a.reader' });
   const asked = 'SELECT $1::uuid AS org_id, $2::uuid AS user_id, $3::uuid AS id, $4::uuid AS reader';
   return statement(`look_at_${kind}`, `SELECT ${columns} FROM (${asked}) AS a ${from}`);
@@ -45,7 +45,7 @@ function lookAt(kind: Subject['kind']): Statement<SeenRow> {
 const lookAtDevice = lookAt('device');
 const lookAtGroup = lookAt('group');
 
-function seen<T>(row: SeenRow | undefined): Seen<T> {
+function visible<T>(row: VisibleRow | undefined): Visible<T> {
   if (row?.is_there !== true) return { membership: undefined, thing: undefined };
   const { role, thing_id, thing_user_id, revision, body } = row;
   return {
@@ -60,18 +60,18 @@ function seen<T>(row: SeenRow | undefined): Seen<T> {
   };
 }
 
-export const sightOf = (kind: Subject['kind'], row: SeenRow): Sight =>
-  kind === 'group' ? { group: seen<GroupRecord>(row) } : { device: seen<DeviceRecord>(row) };
+export const visibleSubject = (kind: Subject['kind'], row: VisibleRow): VisibleSubject =>
+  kind === 'group' ? { group: visible<GroupRecord>(row) } : { device: visible<DeviceRecord>(row) };
 
 export function accessIn({ reads }: Context): Access {
   return {
     async device(org, user, id) {
       const [row] = await reads.run(lookAtDevice, [org, user, id, null]);
-      return seen<DeviceRecord>(row);
+      return visible<DeviceRecord>(row);
     },
     async group(org, { user, reader }, id) {
       const [row] = await reads.run(lookAtGroup, [org, user, id, reader ?? null]);
-      return seen<GroupRecord>(row);
+      return visible<GroupRecord>(row);
     },
   };
 }

@@ -13,7 +13,7 @@ import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts
 import { noteRevoked } from '../schema/fragments.ts';
 import { pageValues, statement, type Statement } from '../postgres/sql.ts';
 import type { Subject } from '../contract/access.ts';
-import { look, sightOf, type SeenRow } from './access.ts';
+import { look, visibleSubject, type VisibleRow } from './access.ts';
 import type { Digest, NewToken, Tokens } from '../contract/tokens.ts';
 import type { Batched } from '../contract/caller-lookups.ts';
 
@@ -34,9 +34,9 @@ const columns = 'id, user_id, org_id, device_id, name, scope, expires_at, last_u
 type AuthenticatedRow = TokenRow & { readonly username: string; readonly is_admin: boolean };
 
 /** The tokens of the digests `d.hex` that are good at `$2`. `d.n` says which of them, from 1. */
-const known = (asked: string, sight?: { readonly columns: string; readonly from: string }): string =>
-  `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin ${sight === undefined ? '' : `, ${sight.columns}`}
-   FROM ${asked} JOIN tokens t ON t.digest = decode(d.hex, 'hex') JOIN users u ON u.id = t.user_id ${sight?.from ?? ''}
+const known = (asked: string, visible?: { readonly columns: string; readonly from: string }): string =>
+  `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin ${visible === undefined ? '' : `, ${visible.columns}`}
+   FROM ${asked} JOIN tokens t ON t.digest = decode(d.hex, 'hex') JOIN users u ON u.id = t.user_id ${visible?.from ?? ''}
    WHERE (t.expires_at IS NULL OR t.expires_at > $2) AND u.removed_at IS NULL`;
 
 type WithNumber<Row> = Row & { readonly n: number };
@@ -48,7 +48,7 @@ const authenticate = statement<WithNumber<AuthenticatedRow>>(
 );
 
 /** Values: digests in hexadecimal, now, an organization for each, a thing in it for each. */
-function authenticateFor(kind: Subject['kind']): Statement<WithNumber<AuthenticatedRow & SeenRow>> {
+function authenticateFor(kind: Subject['kind']): Statement<WithNumber<AuthenticatedRow & VisibleRow>> {
   // As `groupReader` has it: a device's token shows nobody's own groups.
   const reader = '(CASE WHEN t.device_id IS NULL THEN t.user_id END)';
   const seen = look({ kind, org: 'd.org_id', id: 'd.id', user: 't.user_id', reader });
@@ -219,7 +219,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
       return credential(row, hex);
     };
   const foundFor = (kind: Subject['kind']) =>
-    new Coalescer<Question, (AuthenticatedRow & SeenRow) | undefined>({
+    new Coalescer<Question, (AuthenticatedRow & VisibleRow) | undefined>({
       nameOf: ({ hex, org, id }) => `${hex}/${org}/${id}`,
       // A group may be a megabyte: nobody waits for another's.
       concurrent: true,
@@ -241,7 +241,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
       const row = await forEach[kind][timing].get({ hex, org, id });
       if (row === undefined) return undefined;
       uses.saw(row.id);
-      return { credential: credential(row, hex), sight: sightOf(kind, row) };
+      return { credential: credential(row, hex), visible: visibleSubject(kind, row) };
     };
   return {
     authenticate: authenticateBy(found.immediate),

@@ -5,7 +5,7 @@ import type { Membership } from './members.ts';
 import type { DeviceRecord, GroupRecord, Stored } from './records.ts';
 
 /** A thing in an organization, and the reader's place there. */
-export interface Seen<T> {
+export interface Visible<T> {
   /** Undefined when the organization does not exist. */
   readonly membership: Membership | undefined;
   /** Undefined when it does not exist or the reader may not see it. `user_id`: the device's user, or the group's owner if it has one. */
@@ -18,17 +18,17 @@ export type Subject =
   | { readonly kind: 'device'; readonly org: OrganizationId; readonly id: DeviceId };
 
 /** What somebody sees of a subject, by its kind. */
-export interface Sight {
-  readonly group?: Seen<GroupRecord>;
-  readonly device?: Seen<DeviceRecord>;
+export interface VisibleSubject {
+  readonly group?: Visible<GroupRecord>;
+  readonly device?: Visible<DeviceRecord>;
 }
 
 /** What `members.of` and a `get` would say, in one read. */
 export interface Access {
-  device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Seen<DeviceRecord>>;
+  device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Visible<DeviceRecord>>;
   group(
     org: OrganizationId,
     caller: { readonly user: UserId; readonly reader: GroupReader },
     id: GroupId,
-  ): Promise<Seen<GroupRecord>>;
+  ): Promise<Visible<GroupRecord>>;
 }

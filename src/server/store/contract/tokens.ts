@@ -1,6 +1,6 @@
 /** Owns the interface of tokens in the store. */
 import type { DeviceId, OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
-import type { Sight, Subject } from './access.ts';
+import type { VisibleSubject, Subject } from './access.ts';
 import type { Authority } from './actor.ts';
 import type { Page } from './page.ts';
 import type { Credential, TokenRecord, TokenScope } from './records.ts';
@@ -19,7 +19,7 @@ export interface Tokens {
   /** Who this digest belongs to; undefined when unknown, revoked or expired. Its use is recorded lazily. */
   authenticate(digest: Digest): Promise<Credential | undefined>;
   /** The same, with what `access` would say to it of the subject, in one read. */
-  authenticateFor(digest: Digest, subject: Subject): Promise<{ credential: Credential; sight: Sight } | undefined>;
+  authenticateFor(digest: Digest, subject: Subject): Promise<{ credential: Credential; visible: VisibleSubject } | undefined>;
   issue(user: UserId, token: NewToken, by: Authority): Promise<TokenRecord>;
   /** A further token for a device (the first comes with its creation). */
   issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;
