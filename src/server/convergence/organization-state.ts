@@ -4,7 +4,7 @@ import type { Entry, Projection } from '../store/contract/change-log.ts';
 import type { NewReceipts } from '../store/contract/receipts.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
-import type { Seen } from '../store/contract/presence.ts';
+import type { DevicePresence } from '../store/contract/presence.ts';
 import type { Standing } from './contract.ts';
 import { ExpectedDigests, type ExpectedDigestsOptions } from './expected-digests.ts';
 import { PolicyModel, type Effect, type ModelDevice } from './policy-model.ts';
@@ -33,9 +33,9 @@ const later = (a: string | undefined, b: string | undefined): string | undefined
   a === undefined || (b !== undefined && b > a) ? b : a;
 
 /** Undefined: it never held a stream. */
-function isOnline(receipt: Receipt | undefined, seen: Seen | undefined): boolean | undefined {
-  if (seen === undefined) return receipt === undefined ? undefined : false;
-  const { online, online_if_reported_after: after } = seen;
+function isOnline(receipt: Receipt | undefined, presence: DevicePresence | undefined): boolean | undefined {
+  if (presence === undefined) return receipt === undefined ? undefined : false;
+  const { online, online_if_reported_after: after } = presence;
   return online || (after !== undefined && receipt !== undefined && receipt.reported_at > after);
 }
 
@@ -93,11 +93,11 @@ export class OrganizationState {
     return this.#next;
   }
 
-  /** Tells `take` how these devices stand to a revision, in their order; `seen` by presence. Works out what digests it needs first. */
+  /** Tells `take` how these devices stand to a revision, in their order, with their `presence`. Works out what digests it needs first. */
   async judge(
     revision: number,
     ids: readonly DeviceId[],
-    seen: ReadonlyMap<DeviceId, Seen>,
+    presence: ReadonlyMap<DeviceId, DevicePresence>,
     take: (standing: Standing) => void,
   ): Promise<void> {
     // All by what is known at this moment: the one's word is never held against what another moment knows.
@@ -109,16 +109,16 @@ export class OrganizationState {
     }
     const { head } = this;
     await this.workOutDigests(revision, known);
-    await this.#slices.each(known, (one) => take(this.#standing({ revision, head }, one, seen.get(one.device.id))));
+    await this.#slices.each(known, (one) => take(this.#standing({ revision, head }, one, presence.get(one.device.id))));
   }
 
   async standings(
     revision: number,
     ids: readonly DeviceId[],
-    seen: ReadonlyMap<DeviceId, Seen>,
+    presence: ReadonlyMap<DeviceId, DevicePresence>,
   ): Promise<readonly Standing[]> {
     const standings: Standing[] = [];
-    await this.judge(revision, ids, seen, (standing) => standings.push(standing));
+    await this.judge(revision, ids, presence, (standing) => standings.push(standing));
     return standings;
   }
 
@@ -138,12 +138,12 @@ export class OrganizationState {
     return inForceUpTo({ head: this.head, touches, receipt, digestOf: (key) => this.#digests.get(key) });
   }
 
-  #standing(at: { revision: number; head: number }, { device, receipt }: Known, seen: Seen | undefined): Standing {
+  #standing(at: { revision: number; head: number }, { device, receipt }: Known, presence: DevicePresence | undefined): Standing {
     const { id, hostname, touches } = device;
-    const online = isOnline(receipt, seen);
+    const online = isOnline(receipt, presence);
     const { revision, head } = at;
     const verdict = verdictOf({ revision, head, touches, receipt, online, digestOf: (key) => this.#digests.get(key) });
-    const lastSeen = later(seen?.last_seen_at, receipt?.reported_at);
+    const lastSeen = later(presence?.last_seen_at, receipt?.reported_at);
     // Whole fleets: with a receipt, a literal of spreads takes V8 twenty times as long.
     const standing: Writable<Standing> = {
       device_id: id,

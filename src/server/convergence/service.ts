@@ -4,7 +4,7 @@ import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { Coalescer } from '../coalesce.ts';
 import { StoreError } from '../store/contract/errors.ts';
 import type { Hint } from '../store/contract/change-log.ts';
-import type { Seen } from '../store/contract/presence.ts';
+import type { DevicePresence } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import type { Converged, Convergence, ConvergenceQuery, Standings, Survey } from './contract.ts';
@@ -42,7 +42,7 @@ interface Kept {
 
 export function startConvergence({ store, monotonic, slices }: ConvergenceOptions): ConvergenceService {
   const organizations = new Map<OrganizationId, Kept>();
-  const presence = new Coalescer<OrganizationId, ReadonlyMap<DeviceId, Seen>>({
+  const presence = new Coalescer<OrganizationId, ReadonlyMap<DeviceId, DevicePresence>>({
     read: (orgs) => orgs.map((org) => store.presence.read(org)),
   });
   const digester = new DigestThread(slices);
@@ -61,8 +61,8 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   async function standingsOf(state: OrganizationState): Promise<Standings> {
     await state.refresh();
     const revision = state.head;
-    const seen = await presence.immediate.get(state.org);
-    return { revision, devices: await state.standings(revision, state.model.ids, seen) };
+    const presences = await presence.immediate.get(state.org);
+    return { revision, devices: await state.standings(revision, state.model.ids, presences) };
   }
 
   /** Who has it is known; only of the others is it worked out how they stand, and whether they are there. */
@@ -70,8 +70,8 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     const upTo = await enforced.look();
     const ids = state.model.ids.filter((id) => (upTo.get(id) ?? -1) < revision);
     const have = state.model.ids.length - ids.length;
-    const seen = ids.length === 0 ? new Map() : await presence.immediate.get(state.org);
-    const standings = await state.standings(revision, ids, seen);
+    const presences = ids.length === 0 ? new Map() : await presence.immediate.get(state.org);
+    const standings = await state.standings(revision, ids, presences);
     const pending = standings.filter(({ in_force }) => in_force !== 'yes');
     return { revision, devices: have + standings.length, pending };
   }
@@ -124,8 +124,8 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
         return device && model.effectOn(device);
       },
       standings: async (ids) => {
-        const seen = await presence.immediate.get(state.org);
-        return state.standings(head, ids, seen);
+        const presences = await presence.immediate.get(state.org);
+        return state.standings(head, ids, presences);
       },
     };
   }
@@ -150,8 +150,8 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
       const state = organizations.get(org)?.state ?? new OrganizationState(org, options);
       await state.refresh();
       const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
-      const seen = await presence.immediate.get(org);
-      await state.judge(state.head, state.model.ids, seen, ({ in_force }) => (counts[in_force] += 1));
+      const presences = await presence.immediate.get(org);
+      await state.judge(state.head, state.model.ids, presences, ({ in_force }) => (counts[in_force] += 1));
       return counts;
     },
 

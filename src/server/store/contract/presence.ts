@@ -17,7 +17,7 @@ export interface PresenceChange {
   readonly leftAgoMs?: number;
 }
 
-export interface Seen {
+export interface DevicePresence {
   /** It holds a stream right now, or did within the last 20 seconds, and its last sign of life is recent. */
   readonly online: boolean;
   /** Its last sign of life. Of a device with a stream that carries signs: since then at least. */
@@ -34,7 +34,7 @@ export interface Presence {
    */
   record(process_id: string, heardAgoMs: number | undefined, changes: readonly PresenceChange[]): Promise<boolean>;
   /** Every device of the organization that ever held a stream, by the database's clock. */
-  read(org: OrganizationId): Promise<ReadonlyMap<DeviceId, Seen>>;
+  read(org: OrganizationId): Promise<ReadonlyMap<DeviceId, DevicePresence>>;
   /** Takes in what processes left behind that are gone. Safe to run anywhere, any time. */
   forget(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /** Owns which devices hold a stream, as all servers tell it: one row a process that lives, one a device and process that it held streams of. */
 import { parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
-import type { Presence, PresenceChange, Seen } from '../contract/presence.ts';
+import type { Presence, PresenceChange, DevicePresence } from '../contract/presence.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 
@@ -95,14 +95,14 @@ export const presenceIn = ({ reads, writes }: Pick<Context, 'reads' | 'writes'>)
   },
 
   async read(org) {
-    const seen = new Map<DeviceId, Seen>();
+    const presence = new Map<DeviceId, DevicePresence>();
     for (let after = firstDevice; ;) {
       const rows = await reads.run(readPresence, [org, after]);
       for (const { device_id, online_if_reported_after: since, ...one } of rows) {
-        seen.set(parseDeviceId(device_id), { ...one, ...(since !== null && { online_if_reported_after: since }) });
+        presence.set(parseDeviceId(device_id), { ...one, ...(since !== null && { online_if_reported_after: since }) });
       }
       const last = rows.at(-1);
-      if (last === undefined || rows.length < devicesAtOnce) return seen;
+      if (last === undefined || rows.length < devicesAtOnce) return presence;
       after = last.device_id;
     }
   },
