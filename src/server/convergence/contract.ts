@@ -3,8 +3,8 @@ import type { InForce } from '../../api/enforcement/in-force.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 
-/** How one device stands to a revision. */
-export interface Standing {
+/** Whether a revision is in force on one device. */
+export interface EnforcementStatus {
   readonly device_id: DeviceId;
   readonly hostname: string;
   readonly in_force: InForce;
@@ -22,10 +22,10 @@ export interface Standing {
   readonly status?: unknown;
 }
 
-export interface Standings {
+export interface EnforcementStatuses {
   readonly revision: number;
   /** Every device of the organization, by id. */
-  readonly devices: readonly Standing[];
+  readonly devices: readonly EnforcementStatus[];
 }
 
 /** Where a revision is in force, and who lacks it. */
@@ -34,7 +34,7 @@ export interface Converged {
   /** Of so many devices. */
   readonly devices: number;
   /** Everybody who lacks it, by id. */
-  readonly pending: readonly Standing[];
+  readonly pending: readonly EnforcementStatus[];
 }
 
 export interface ConvergenceQuery {
@@ -51,8 +51,8 @@ export interface ConvergenceQuery {
  * the digest of the rules that its kernel holds; and that an answer is never older than its question.
  */
 export interface Convergence {
-  /** How every device stands to the head. */
-  read(org: OrganizationId): Promise<Standings>;
+  /** The enforcement status of every device at the head. */
+  read(org: OrganizationId): Promise<EnforcementStatuses>;
   /**
    * Undefined when the revision is above the head. Fails with `unavailable` when the server stops, or the database is away, and with the
    * signal's reason when whoever asked is gone.
@@ -82,6 +82,6 @@ export interface Survey {
   readonly devices: ReadonlyMap<DeviceId, SurveyedDevice>;
   /** Guardrails last; undefined where a group of its list is not known. */
   groupsOn(id: DeviceId): readonly GroupInEffect[] | undefined;
-  /** How these devices stand to the head. */
-  standings(ids: readonly DeviceId[]): Promise<readonly Standing[]>;
+  /** The enforcement status of these devices at the head. */
+  enforcementStatuses(ids: readonly DeviceId[]): Promise<readonly EnforcementStatus[]>;
 }

@@ -39,7 +39,7 @@ async function sideAt(port: number, records: readonly GroupRecord[]) {
     revision: 7,
     devices: new Map([[web, { id: web, hostname: 'web', identity }]]),
     groupsOn: () => records.map((record) => ({ id: record.id, hash: contentHash(record) })),
-    standings: () => Promise.resolve([{ device_id: web, hostname: 'web', in_force: 'yes', online: true }]),
+    enforcementStatuses: () => Promise.resolve([{ device_id: web, hostname: 'web', in_force: 'yes', online: true }]),
   };
   const stranger = parseAddress('203.0.113.9');
   if ('fault' in stranger) throw new Error('that is an address');

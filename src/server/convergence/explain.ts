@@ -14,7 +14,7 @@ import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import { StoreError } from '../store/contract/errors.ts';
 import type { Groups } from '../store/contract/groups.ts';
-import type { Convergence, Standing, Survey, SurveyedDevice } from './contract.ts';
+import type { Convergence, EnforcementStatus, Survey, SurveyedDevice } from './contract.ts';
 import { contentHash } from './group-content.ts';
 
 /** One end: a device of the organization, or an address that may be one's. */
@@ -83,10 +83,10 @@ export async function explain(
     if (typeof ends === 'string') return ends;
     const devices = [ends.from.device, ends.to.device].flatMap((device) => device?.id ?? []);
     const policies = await readPolicies(org, devices, survey, groups);
-    const standings = await survey.standings(devices);
+    const enforcementStatuses = await survey.enforcementStatuses(devices);
     // Whom the rules name is known for the moment of the survey only.
     if (policies !== undefined && (await convergence.survey(org)).revision === survey.revision) {
-      return answerOf(survey, ends, asked.transport(ends.from.address.family), policies, standings);
+      return answerOf(survey, ends, asked.transport(ends.from.address.family), policies, enforcementStatuses);
     }
   }
   throw new StoreError({ code: 'unavailable' });
@@ -153,17 +153,17 @@ function answerOf(
   { from, to }: Ends,
   transport: Transport,
   policies: Policies,
-  standings: readonly Standing[],
+  enforcementStatuses: readonly EnforcementStatus[],
 ): Explanation {
   const sideOf = ({ device }: FoundEnd, direction: Direction, far: FoundEnd): ExplainedSide[] => {
     const policy = device && policies.get(device.id);
-    const standing = standings.find(({ device_id }) => device_id === device?.id);
-    if (device === undefined || policy === undefined || standing === undefined) return [];
+    const enforcement = enforcementStatuses.find(({ device_id }) => device_id === device?.id);
+    if (device === undefined || policy === undefined || enforcement === undefined) return [];
     const packet: Packet = { direction, family: far.address.family, remote: far.address.value, transport };
-    const surroundings = surroundingsOf(standing.status as DeviceReport | undefined);
+    const surroundings = surroundingsOf(enforcement.status as DeviceReport | undefined);
     const fleet = atAddress(far.address, survey);
     const { verdict, reason } = decide(policy, packet, { ...surroundings, fleet });
-    const { in_force, online, last_seen_at } = standing;
+    const { in_force, online, last_seen_at } = enforcement;
     return [
       {
         device_id: device.id,

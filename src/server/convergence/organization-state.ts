@@ -5,7 +5,7 @@ import type { NewReceipts } from '../store/contract/receipts.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
-import type { Standing } from './contract.ts';
+import type { EnforcementStatus } from './contract.ts';
 import { ExpectedDigests, type ExpectedDigestsOptions } from './expected-digests.ts';
 import { PolicyModel, type Effect, type ModelDevice } from './policy-model.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
@@ -93,12 +93,12 @@ export class OrganizationState {
     return this.#next;
   }
 
-  /** Tells `take` how these devices stand to a revision, in their order, with their `presence`. Works out what digests it needs first. */
+  /** Gives `take` the enforcement status of these devices at a revision, in their order, with their `presence`. Works out what digests it needs first. */
   async judge(
     revision: number,
     ids: readonly DeviceId[],
     presence: ReadonlyMap<DeviceId, DevicePresence>,
-    take: (standing: Standing) => void,
+    take: (enforcement: EnforcementStatus) => void,
   ): Promise<void> {
     // All by what is known at this moment: the one's word is never held against what another moment knows.
     const { devices } = this;
@@ -109,17 +109,17 @@ export class OrganizationState {
     }
     const { head } = this;
     await this.workOutDigests(revision, known);
-    await this.#slices.each(known, (one) => take(this.#standing({ revision, head }, one, presence.get(one.device.id))));
+    await this.#slices.each(known, (one) => take(this.#enforcementStatus({ revision, head }, one, presence.get(one.device.id))));
   }
 
-  async standings(
+  async enforcementStatuses(
     revision: number,
     ids: readonly DeviceId[],
     presence: ReadonlyMap<DeviceId, DevicePresence>,
-  ): Promise<readonly Standing[]> {
-    const standings: Standing[] = [];
-    await this.judge(revision, ids, presence, (standing) => standings.push(standing));
-    return standings;
+  ): Promise<readonly EnforcementStatus[]> {
+    const enforcementStatuses: EnforcementStatus[] = [];
+    await this.judge(revision, ids, presence, (enforcement) => enforcementStatuses.push(enforcement));
+    return enforcementStatuses;
   }
 
   /** The policy as far as it is known here. */
@@ -138,28 +138,28 @@ export class OrganizationState {
     return inForceUpTo({ head: this.head, touches, receipt, digestOf: (key) => this.#digests.get(key) });
   }
 
-  #standing(at: { revision: number; head: number }, { device, receipt }: Known, presence: DevicePresence | undefined): Standing {
+  #enforcementStatus(at: { revision: number; head: number }, { device, receipt }: Known, presence: DevicePresence | undefined): EnforcementStatus {
     const { id, hostname, touches } = device;
     const online = isOnline(receipt, presence);
     const { revision, head } = at;
     const verdict = verdictOf({ revision, head, touches, receipt, online, digestOf: (key) => this.#digests.get(key) });
     const lastSeen = later(presence?.last_seen_at, receipt?.reported_at);
     // Whole fleets: with a receipt, a literal of spreads takes V8 twenty times as long.
-    const standing: Writable<Standing> = {
+    const enforcement: Writable<EnforcementStatus> = {
       device_id: id,
       hostname,
       in_force: verdict.in_force,
       online: online ?? false,
     };
-    if (verdict.code !== undefined) standing.code = verdict.code;
-    if (verdict.detail !== undefined) standing.detail = verdict.detail;
-    if (lastSeen !== undefined) standing.last_seen_at = lastSeen;
-    if (receipt === undefined) return standing;
-    if (receipt.revision !== undefined) standing.revision = receipt.revision;
-    if (receipt.observed !== undefined) standing.observed_revision = receipt.observed;
-    standing.reported_at = receipt.reported_at;
-    standing.status = receipt.status;
-    return standing;
+    if (verdict.code !== undefined) enforcement.code = verdict.code;
+    if (verdict.detail !== undefined) enforcement.detail = verdict.detail;
+    if (lastSeen !== undefined) enforcement.last_seen_at = lastSeen;
+    if (receipt === undefined) return enforcement;
+    if (receipt.revision !== undefined) enforcement.revision = receipt.revision;
+    if (receipt.observed !== undefined) enforcement.observed_revision = receipt.observed;
+    enforcement.reported_at = receipt.reported_at;
+    enforcement.status = receipt.status;
+    return enforcement;
   }
 
   /** Works out the digests that judging these devices takes. False: something changed meanwhile, and some are not known. */

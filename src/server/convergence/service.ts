@@ -7,7 +7,7 @@ import type { Hint } from '../store/contract/change-log.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
-import type { Converged, Convergence, ConvergenceQuery, Standings, Survey } from './contract.ts';
+import type { Converged, Convergence, ConvergenceQuery, EnforcementStatuses, Survey } from './contract.ts';
 import { DigestThread } from './digest-thread.ts';
 import { EnforcedRevisions } from './enforced-revisions.ts';
 import { OrganizationState } from './organization-state.ts';
@@ -34,7 +34,7 @@ interface Kept {
   readonly waits: OrganizationWaits;
   /** By revision: what those who ask together are told is worked out once. */
   readonly answers: Coalescer<number, Converged>;
-  readonly standings: Coalescer<'head', Standings>;
+  readonly enforcementStatuses: Coalescer<'head', EnforcementStatuses>;
   usedAt: number;
   /** Questions that are not answered yet. */
   asking: number;
@@ -58,11 +58,11 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     }
   }, lingerMs).unref();
 
-  async function standingsOf(state: OrganizationState): Promise<Standings> {
+  async function enforcementStatusesOf(state: OrganizationState): Promise<EnforcementStatuses> {
     await state.refresh();
     const revision = state.head;
     const presences = await presence.immediate.get(state.org);
-    return { revision, devices: await state.standings(revision, state.model.ids, presences) };
+    return { revision, devices: await state.enforcementStatuses(revision, state.model.ids, presences) };
   }
 
   /** Who has it is known; only of the others is it worked out how they stand, and whether they are there. */
@@ -71,9 +71,9 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     const ids = state.model.ids.filter((id) => (upTo.get(id) ?? -1) < revision);
     const have = state.model.ids.length - ids.length;
     const presences = ids.length === 0 ? new Map() : await presence.immediate.get(state.org);
-    const standings = await state.standings(revision, ids, presences);
-    const pending = standings.filter(({ in_force }) => in_force !== 'yes');
-    return { revision, devices: have + standings.length, pending };
+    const enforcementStatuses = await state.enforcementStatuses(revision, ids, presences);
+    const pending = enforcementStatuses.filter(({ in_force }) => in_force !== 'yes');
+    return { revision, devices: have + enforcementStatuses.length, pending };
   }
 
   async function converge(
@@ -106,8 +106,8 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     const answers = new Coalescer<number, Converged>({
       read: (revisions) => revisions.map((revision) => convergedOf(kept, revision)),
     });
-    const standings = new Coalescer<'head', Standings>({ read: (heads) => heads.map(() => standingsOf(state)) });
-    const kept: Kept = { state, enforced, waits, answers, standings, usedAt: 0, asking: 0 };
+    const enforcementStatuses = new Coalescer<'head', EnforcementStatuses>({ read: (heads) => heads.map(() => enforcementStatusesOf(state)) });
+    const kept: Kept = { state, enforced, waits, answers, enforcementStatuses, usedAt: 0, asking: 0 };
     organizations.set(org, kept);
     return kept;
   }
@@ -123,9 +123,9 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
         const device = devices.get(id);
         return device && model.effectOn(device);
       },
-      standings: async (ids) => {
+      enforcementStatuses: async (ids) => {
         const presences = await presence.immediate.get(state.org);
-        return state.standings(head, ids, presences);
+        return state.enforcementStatuses(head, ids, presences);
       },
     };
   }
@@ -142,7 +142,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   };
 
   return {
-    read: (org) => using(org, (kept) => kept.standings.immediate.get('head')),
+    read: (org) => using(org, (kept) => kept.enforcementStatuses.immediate.get('head')),
     converge: (org, query = {}) => using(org, (kept) => converge(kept, query)),
     survey: (org) => using(org, survey),
 

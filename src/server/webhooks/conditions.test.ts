@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseDeviceId, parseEnrollmentKeyId, parseOrganizationId, parseUserId } from '../../policy/ids.ts';
 import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
-import type { Standing } from '../convergence/contract.ts';
+import type { EnforcementStatus } from '../convergence/contract.ts';
 import { conditionsOf, type Scene } from './conditions.ts';
 import { retryAfter, webhookSettings } from './service.ts';
 import { mintWebhookSecret } from '../identity/secret.ts';
@@ -15,8 +15,8 @@ const ago = (seconds: number): string => new Date(now - seconds * 1000).toISOStr
 const device = parseDeviceId('00000000-0000-4000-8000-000000000001');
 const organization_id = parseOrganizationId('00000000-0000-4000-8000-000000000002');
 const user_id = parseUserId('00000000-0000-4000-8000-000000000003');
-const scene = (given: Partial<Scene>): Scene => ({ now, standings: [], keys: [], offlineAfterMs: 900_000, ...given });
-const standing = (given: Partial<Standing>): Standing => ({
+const scene = (given: Partial<Scene>): Scene => ({ now, enforcementStatuses: [], keys: [], offlineAfterMs: 900_000, ...given });
+const enforcement = (given: Partial<EnforcementStatus>): EnforcementStatus => ({
   device_id: device,
   hostname: 'edge',
   in_force: 'yes',
@@ -24,8 +24,8 @@ const standing = (given: Partial<Standing>): Standing => ({
   last_seen_at: ago(1),
   ...given,
 });
-const told = (events: readonly AlertEvent[], given: Partial<Standing>) =>
-  conditionsOf(events, scene({ standings: [standing(given)] }));
+const told = (events: readonly AlertEvent[], given: Partial<EnforcementStatus>) =>
+  conditionsOf(events, scene({ enforcementStatuses: [enforcement(given)] }));
 const key = (created: number, ends: number, uses_left = 1) => ({
   id: parseEnrollmentKeyId('00000000-0000-4000-8000-000000000004'),
   organization_id,
@@ -62,7 +62,7 @@ describe('a condition', () => {
         data: { device_id: device, hostname: 'edge', in_force: 'failed', ...reason },
       },
     ]);
-    const occurrence = (given: Partial<Standing>) => told(['device.failed'], given)[0]?.occurrence;
+    const occurrence = (given: Partial<EnforcementStatus>) => told(['device.failed'], given)[0]?.occurrence;
     expect(occurrence({ in_force: 'failed', code: 'nft' })).toBe('failed');
     expect(occurrence({ in_force: 'not_understood' })).toBe('not_understood');
   });
@@ -81,7 +81,7 @@ describe('a condition', () => {
   });
 
   it('is a device that is away for longer than it may be, also one that has everything in force', () => {
-    const away = (given: Partial<Standing>) => told(['device.offline'], { online: false, ...given });
+    const away = (given: Partial<EnforcementStatus>) => told(['device.offline'], { online: false, ...given });
     expect(away({ last_seen_at: ago(899) })).toEqual([]);
     expect(away({ last_seen_at: ago(901) })).toEqual([
       {
@@ -96,8 +96,8 @@ describe('a condition', () => {
 
   it('is no device that holds a stream, however old its last report, and none that was never seen', () => {
     expect(told(['device.offline'], { online: true, last_seen_at: ago(90_000) })).toEqual([]);
-    const { last_seen_at: _, ...unseen } = standing({ in_force: 'never_seen', online: false });
-    expect(conditionsOf(['device.offline'], scene({ standings: [unseen] }))).toEqual([]);
+    const { last_seen_at: _, ...unseen } = enforcement({ in_force: 'never_seen', online: false });
+    expect(conditionsOf(['device.offline'], scene({ enforcementStatuses: [unseen] }))).toEqual([]);
   });
 
   it('is a key that ends within a week, or in the last quarter of a short life; no spent one, and none that ended', () => {

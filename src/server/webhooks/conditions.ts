@@ -1,7 +1,7 @@
 /** Owns what is worth an alert: conditions that hold right now, each found by a source, told once for as long as it lasts. */
 import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Condition } from '../store/contract/webhooks.ts';
-import type { Standing } from '../convergence/contract.ts';
+import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
 import { isObject } from '../../policy/json.ts';
 
@@ -10,7 +10,7 @@ export interface Scene {
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** Every device, and how it stands to the newest policy. */
-  readonly standings: readonly Standing[];
+  readonly enforcementStatuses: readonly EnforcementStatus[];
   readonly keys: readonly EnrollmentKeyRecord[];
   /** How long a device may be away. */
   readonly offlineAfterMs: number;
@@ -33,7 +33,7 @@ const isEnding = ({ created_at, expires_at, uses_left }: EnrollmentKeyRecord, no
 };
 
 /** A device does not enforce its policy: in the server's word for it, with the reason where one is known. */
-const notInForce = ({ device_id, hostname, in_force, code, detail }: Standing): Omit<Condition, 'event'> => ({
+const notInForce = ({ device_id, hostname, in_force, code, detail }: EnforcementStatus): Omit<Condition, 'event'> => ({
   subject_id: device_id,
   occurrence: in_force,
   data: {
@@ -46,13 +46,13 @@ const notInForce = ({ device_id, hostname, in_force, code, detail }: Standing): 
 });
 
 export const sources: { readonly [Event in AlertEvent]: Source } = {
-  'device.failed': ({ standings }) =>
-    standings.filter(({ in_force }) => in_force === 'failed' || in_force === 'not_understood').map(notInForce),
+  'device.failed': ({ enforcementStatuses }) =>
+    enforcementStatuses.filter(({ in_force }) => in_force === 'failed' || in_force === 'not_understood').map(notInForce),
 
-  'device.reverted': ({ standings }) => standings.filter(({ in_force }) => in_force === 'reverted').map(notInForce),
+  'device.reverted': ({ enforcementStatuses }) => enforcementStatuses.filter(({ in_force }) => in_force === 'reverted').map(notInForce),
 
-  'device.drift_repaired': ({ standings }) =>
-    standings.flatMap(({ device_id, hostname, status }) => {
+  'device.drift_repaired': ({ enforcementStatuses }) =>
+    enforcementStatuses.flatMap(({ device_id, hostname, status }) => {
       const repairs = numberOf(status, 'drift_repairs');
       if (repairs === 0) return [];
       return [
@@ -65,8 +65,8 @@ export const sources: { readonly [Event in AlertEvent]: Source } = {
     }),
 
   // One that was never seen is not away: it has not come yet.
-  'device.offline': ({ standings, now, offlineAfterMs }) =>
-    standings.flatMap(({ device_id, hostname, in_force, online, last_seen_at }) => {
+  'device.offline': ({ enforcementStatuses, now, offlineAfterMs }) =>
+    enforcementStatuses.flatMap(({ device_id, hostname, in_force, online, last_seen_at }) => {
       if (online || last_seen_at === undefined || now - Date.parse(last_seen_at) <= offlineAfterMs) return [];
       return [
         {

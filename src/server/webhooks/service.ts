@@ -133,7 +133,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       if (webhook === undefined || stopped.signal.aborted) return;
       looks.set(webhook.id, clock());
       const org = webhook.organization_id;
-      const [standings, keys] = await Promise.all([
+      const [enforcementStatuses, keys] = await Promise.all([
         convergence.read(org),
         all(
           (after) => store.enrollmentKeys.list(org, { limit: page, after }),
@@ -141,10 +141,10 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
         ),
       ]);
       const offlineAfterMs = webhook.offline_after * 1000;
-      const scene = { now: clock(), standings: [], keys, offlineAfterMs };
+      const scene = { now: clock(), enforcementStatuses: [], keys, offlineAfterMs };
       const conditions = [...conditionsOf(webhook.events, scene)];
-      await slices.each(standings.devices, (standing) => {
-        conditions.push(...conditionsOf(webhook.events, { ...scene, standings: [standing], keys: [] }));
+      await slices.each(enforcementStatuses.devices, (enforcement) => {
+        conditions.push(...conditionsOf(webhook.events, { ...scene, enforcementStatuses: [enforcement], keys: [] }));
       });
       // Repairs from before somebody wanted to hear of them are no news.
       const quietly = webhook.is_new ? (['device.drift_repaired'] as const) : [];

@@ -4,7 +4,7 @@ import { inForceWords, type InForce } from '../../../api/enforcement/in-force.ts
 import { pathFor } from '../../../api/paths.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
-import type { Converged, Standing } from '../../convergence/contract.ts';
+import type { Converged, EnforcementStatus } from '../../convergence/contract.ts';
 import { credentialId, type Principal } from '../../identity/authenticate.ts';
 import type { StreamPlace, StreamPlaces } from '../../stream-places.ts';
 import { record, type Handler } from '../call.ts';
@@ -21,13 +21,13 @@ const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampl
 };
 
 /** What a device counted is for owners and for its own user (reference 2.11). */
-function statusFor(mayCount: (device: DeviceId) => boolean): (standing: Standing) => string {
-  return ({ revision: _revision, observed_revision: _observed, ...standing }) => {
-    const { status } = standing;
-    if (!isObject(status) || status['group_packets'] === undefined || mayCount(standing.device_id))
-      return JSON.stringify(standing);
+function statusFor(mayCount: (device: DeviceId) => boolean): (enforcement: EnforcementStatus) => string {
+  return ({ revision: _revision, observed_revision: _observed, ...enforcement }) => {
+    const { status } = enforcement;
+    if (!isObject(status) || status['group_packets'] === undefined || mayCount(enforcement.device_id))
+      return JSON.stringify(enforcement);
     const { group_packets: _packets, ...rest } = status;
-    return JSON.stringify({ ...standing, status: rest });
+    return JSON.stringify({ ...enforcement, status: rest });
   };
 }
 
@@ -42,7 +42,7 @@ async function countedFor(
 }
 
 /** Those after an id, as far as they are asked for. */
-function partOf<T extends Standing>(
+function partOf<T extends EnforcementStatus>(
   all: readonly T[],
   { after = '', limit }: { after?: string | undefined; limit: number },
 ) {
@@ -53,7 +53,7 @@ function partOf<T extends Standing>(
 const listStatuses: Handler<'listDeviceStatuses'> = async (call, services) => {
   const { devices } = await services.convergence.read(call.params.org_id);
   const json = statusFor(await countedFor(call, services));
-  const readPart = async (part: { after?: string | undefined; limit: number }): Promise<readonly Standing[]> => {
+  const readPart = async (part: { after?: string | undefined; limit: number }): Promise<readonly EnforcementStatus[]> => {
     // Each part is written in a turn of its own: whoever else is served goes in between.
     await nextTurn();
     return partOf(devices, part);
@@ -70,7 +70,7 @@ export const pendingOf = ({
   last_seen_at,
   code,
   detail,
-}: Standing) => ({
+}: EnforcementStatus) => ({
   device_id,
   hostname,
   in_force,
@@ -93,7 +93,7 @@ export function countPending({ devices, pending }: Omit<Converged, 'revision'>) 
 const writtenAtOnce = 1_000;
 
 /** The record with everybody who is pending, who may be a hundred thousand. */
-async function* inParts(head: object, pending: readonly Standing[]): AsyncGenerator<string> {
+async function* inParts(head: object, pending: readonly EnforcementStatus[]): AsyncGenerator<string> {
   yield `${JSON.stringify(head).slice(0, -1)},"pending":[`;
   for (let from = 0; from < pending.length; from += writtenAtOnce) {
     const part = pending.slice(from, from + writtenAtOnce).map((device) => JSON.stringify(pendingOf(device)));

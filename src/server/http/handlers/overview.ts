@@ -1,7 +1,7 @@
 /** Owns the overview of an organization (reference 4.12): how its fleet stands now, whom to look at first, and how it stood over time. */
 import { mostUrgentFirst } from '../../../api/enforcement/in-force.ts';
 import { mostUrgent, sampleSeconds } from '../../../api/enforcement/overview.ts';
-import type { Standing } from '../../convergence/contract.ts';
+import type { EnforcementStatus } from '../../convergence/contract.ts';
 import { record, type Handler } from '../call.ts';
 import { countPending, pendingOf } from './convergence.ts';
 
@@ -11,8 +11,8 @@ const mostSamples = 288;
 const secondsFor = (hours: number): number => sampleSeconds * Math.ceil((hours * 3_600) / sampleSeconds / mostSamples);
 
 /** The worst first, then those that were last seen longest ago. */
-function urgentOf(devices: readonly Standing[]): readonly Standing[] {
-  const found: Standing[] = [];
+function urgentOf(devices: readonly EnforcementStatus[]): readonly EnforcementStatus[] {
+  const found: EnforcementStatus[] = [];
   for (const word of mostUrgentFirst) {
     if (word === 'yes' || found.length >= mostUrgent) break;
     const these = devices.filter(({ in_force }) => in_force === word);
@@ -26,11 +26,11 @@ const read: Handler<'readOverview'> = async (call, { store, convergence, sampler
   const { hours = 24 } = call.query;
   const seconds = secondsFor(hours);
   const since = Math.floor((clock() - hours * 3_600_000) / (seconds * 1_000)) * seconds * 1_000;
-  const [standings, samples] = await Promise.all([
+  const [enforcementStatuses, samples] = await Promise.all([
     convergence.read(org_id),
     store.samples.read(org_id, { since, seconds }),
   ]);
-  const { revision, devices } = standings;
+  const { revision, devices } = enforcementStatuses;
   const pending = devices.filter(({ in_force }) => in_force !== 'yes');
   sampler.see(org_id);
   return record({
