@@ -69,7 +69,7 @@ export interface Verification extends Inspection {
 }
 
 /** Thrown where the kernel holds our rules to the letter, and they read as another policy than was asked for. */
-export class Unfaithful extends Error {
+export class ReadBackMismatch extends Error {
   readonly code = 'unfaithful';
 }
 
@@ -201,7 +201,7 @@ export class Enforcer {
     const policy = readBack(installed, inForce.target);
     if (policy !== undefined) return { ...inspection, policy };
     const why = findingsIn(installed, inForce.ruleset).map(({ detail }) => detail);
-    throw new Unfaithful(`the rules in force are not the policy: ${why.join('; ') || 'they read otherwise'}`);
+    throw new ReadBackMismatch(`the rules in force are not the policy: ${why.join('; ') || 'they read otherwise'}`);
   }
 
   /**
