@@ -11,7 +11,7 @@ import { organization } from './records.fixture.ts';
 const encoder = new TextEncoder();
 
 /** A network whose every move comes from a list of numbers; when they are used up, it is a perfect one. */
-class Fate {
+class RandomNetwork {
   readonly #moves: readonly number[];
   readonly #model: Model;
   readonly #listing: Listing;
@@ -40,14 +40,14 @@ class Fate {
     this.hung = false;
     const items = request.body as readonly WatchItem[];
     if (!this.over) {
-      const fate = this.#draw(16);
-      if (fate === 1) return problem(503, {}, { 'retry-after': '1' });
-      if (fate === 2) return Promise.reject(new TypeError('fetch failed'));
-      if (fate === 3) {
+      const roll = this.#draw(16);
+      if (roll === 1) return problem(503, {}, { 'retry-after': '1' });
+      if (roll === 2) return Promise.reject(new TypeError('fetch failed'));
+      if (roll === 3) {
         this.hung = true;
         return new Promise<never>(() => undefined);
       }
-      if (fate === 4) this.#model.purged = this.#model.head;
+      if (roll === 4) this.#model.purged = this.#model.head;
     }
     if (items.some((item) => this.#model.isGone(item))) return problem(410, { code: 'revision_gone' });
     return this.#stream(request, items);
@@ -105,8 +105,8 @@ class Fate {
 /** Plays one history to its end and checks every report on the way. Answers what the run was worth. */
 async function play(moves: readonly number[], kinds: readonly WatchKind[], listing: Listing) {
   const model = new Model();
-  const fate = new Fate(moves, model, listing);
-  const { client, clock, seen } = fakeNetwork(fate.answer);
+  const network = new RandomNetwork(moves, model, listing);
+  const { client, clock, seen } = fakeNetwork(network.answer);
   const informer = createInformer({ client, organization, kinds });
   /** What somebody knows who has heard every report and never looked at the copy. */
   const heard = new Map<WatchKind, Map<string, number>>(kinds.map((kind) => [kind, new Map<string, number>()]));
@@ -128,10 +128,10 @@ async function play(moves: readonly number[], kinds: readonly WatchKind[], listi
   });
   const abort = new AbortController();
   const run = informer.run({ signal: abort.signal });
-  for (let step = 0; !(fate.over && fate.drained && informer.state.phase === 'live'); step += 1) {
+  for (let step = 0; !(network.over && network.drained && informer.state.phase === 'live'); step += 1) {
     if (step > 20_000) throw new Error(`no end: ${JSON.stringify(informer.state)}`);
     await turn();
-    if (fate.hung || informer.state.phase === 'waiting') await clock.advance(clock.next ?? 0);
+    if (network.hung || informer.state.phase === 'waiting') await clock.advance(clock.next ?? 0);
   }
   expect(informer.synced).toBe(true);
   for (const kind of kinds) {

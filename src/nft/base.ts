@@ -19,7 +19,7 @@ import {
   type TableName,
   type TableRules,
 } from './ast.ts';
-import { fateCounter, type Fate } from './counters.ts';
+import { reasonCounter, type PacketReason } from './counters.ts';
 import { allHelpers } from './helpers.ts';
 import { parseObjectName, type InterfaceName, type ObjectName } from './names.ts';
 import type { PeerMaps } from './peer-maps.ts';
@@ -127,17 +127,17 @@ interface FixedRules {
 
 function makeFixedRules(place: Place, name: InterfaceName): FixedRules {
   const here = matchesAt(place, name);
-  const fate = (what: Fate): ObjectName => fateCounter(place.direction, what);
+  const reason = (what: PacketReason): ObjectName => reasonCounter(place.direction, what);
   return {
     name,
     here,
-    established: rule([...here, established], accept, fate('established')),
+    established: rule([...here, established], accept, reason('established')),
     establishedUncounted: rule([...here, established], accept),
-    notSyn: rule([...here, notSyn], drop, fate('refused')),
+    notSyn: rule([...here, notSyn], drop, reason('refused')),
     notSynUncounted: rule([...here, notSyn], drop),
-    discovery: rule([...here, ...discovery], accept, fate('discovery')),
+    discovery: rule([...here, ...discovery], accept, reason('discovery')),
     // Counted by a rule of its own, so that the drop at the end reads as the reference gives it (1.2 (9), (10)).
-    refused: rule([...here], goOn, fate('refused')),
+    refused: rule([...here], goOn, reason('refused')),
     drop: rule([...here], drop),
   };
 }

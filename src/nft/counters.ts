@@ -8,13 +8,13 @@ import { parseObjectName, type ObjectName } from './names.ts';
  * What a closed direction counts besides what groups admit: packets of connections that were admitted before, neighbour
  * and router discovery, the agent's way to its server, and what nothing admits.
  */
-export const fates = ['established', 'discovery', 'server', 'refused'] as const;
-export type Fate = (typeof fates)[number];
+export const packetReasons = ['established', 'discovery', 'server', 'refused'] as const;
+export type PacketReason = (typeof packetReasons)[number];
 
-/** What one counter counts: new connections that a group admits, or packets of one fate. */
+/** What one counter counts: new connections that a group admits, or packets of one reason. */
 export interface Counted {
   readonly direction: Direction;
-  readonly what: Fate | { readonly group: GroupId };
+  readonly what: PacketReason | { readonly group: GroupId };
 }
 
 const prefix: { readonly [D in Direction]: string } = { inbound: 'in-', outbound: 'out-' };
@@ -22,7 +22,7 @@ const prefix: { readonly [D in Direction]: string } = { inbound: 'in-', outbound
 const named = ({ direction, what }: Counted): ObjectName =>
   parseObjectName(`${prefix[direction]}${typeof what === 'string' ? what : what.group}`);
 
-export const fateCounter = (direction: Direction, what: Fate): ObjectName => named({ direction, what });
+export const reasonCounter = (direction: Direction, what: PacketReason): ObjectName => named({ direction, what });
 export const groupCounter = (direction: Direction, group: GroupId): ObjectName => named({ direction, what: { group } });
 
 /** What the counter of this name counts; nothing where it is none of ours. */
@@ -30,8 +30,8 @@ export function readCounter(name: string): Counted | undefined {
   const direction: Direction = name.startsWith(prefix.inbound) ? 'inbound' : 'outbound';
   if (!name.startsWith(prefix[direction])) return undefined;
   const rest = name.slice(prefix[direction].length);
-  const fate = fates.find((each) => each === rest);
-  if (fate !== undefined) return { direction, what: fate };
+  const reason = packetReasons.find((each) => each === rest);
+  if (reason !== undefined) return { direction, what: reason };
   return isUuid(rest) && rest === rest.toLowerCase() ? { direction, what: { group: parseGroupId(rest) } } : undefined;
 }
 

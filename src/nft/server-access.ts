@@ -3,7 +3,7 @@ import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import { resolverPort, type ServerAccess } from '../policy/server-access.ts';
 import { accept, node, portsMatch, rule, type Match, type Rule, type TransportName } from './ast.ts';
-import { fateCounter } from './counters.ts';
+import { reasonCounter } from './counters.ts';
 import { printRules } from './print.ts';
 
 type Plain = ServerAccess['addresses'];
@@ -17,7 +17,7 @@ const rulesTo = (addresses: Plain, transport: TransportName, port: number): Rule
   ([4, 6] as const)
     .flatMap((family) => to(family, addresses))
     .map((match) =>
-      rule([match, portsMatch({ from: port, to: port }, { transport })], accept, fateCounter('outbound', 'server')),
+      rule([match, portsMatch({ from: port, to: port }, { transport })], accept, reasonCounter('outbound', 'server')),
     );
 
 /** What is admitted: TCP to the server, UDP and TCP to the resolvers. It only lets out what is new; answers are established. */

@@ -66,7 +66,7 @@ class Scene {
   async refused(): Promise<number> {
     await this.world.agent.count();
     const { inbound, outbound } = this.world.agent.status.counts;
-    return (inbound?.fates.refused.packets ?? 0) + (outbound?.fates.refused.packets ?? 0);
+    return (inbound?.reasons.refused.packets ?? 0) + (outbound?.reasons.refused.packets ?? 0);
   }
 }
 

@@ -37,14 +37,14 @@ const send = async (to: string, port: number, count: number, out = false): Promi
   await (out ? world.device : world.peer).run(argv);
 };
 
-/** What was counted, in packets: by group and by fate. */
+/** What was counted, in packets: by group and by reason. */
 async function counts(): Promise<Record<string, number>> {
   await world.agent.count();
   const found: Record<string, number> = {};
   for (const [direction, each] of Object.entries(world.agent.status.counts)) {
     const way = direction === 'inbound' ? 'in' : 'out';
     for (const [id, { packets }] of each.matched) found[`${way} ${id === web.id ? 'web' : 'dns'}`] = packets;
-    for (const fate of ['established', 'refused'] as const) found[`${way} ${fate}`] = each.fates[fate].packets;
+    for (const reason of ['established', 'refused'] as const) found[`${way} ${reason}`] = each.reasons[reason].packets;
   }
   return found;
 }

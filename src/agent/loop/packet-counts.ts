@@ -1,6 +1,6 @@
-/** Owns the packet counts of the status: from totals by counter name to what each group and each fate has counted. */
+/** Owns the packet counts of the status: from totals by counter name to what each group and each reason has counted. */
 import { isCounted } from '../../nft/compile.ts';
-import { fateCounter, groupCounter, type Fate } from '../../nft/counters.ts';
+import { reasonCounter, groupCounter, type PacketReason } from '../../nft/counters.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import type { Count, CounterTotals } from '../kernel/counter-totals.ts';
@@ -10,7 +10,7 @@ import type { DesiredPolicy } from './desired-policy.ts';
 export interface DirectionCounts {
   /** By the group's id: packets that its rules matched, which are the first of their connections. Guardrails have theirs too. */
   readonly matched: ReadonlyMap<string, Count>;
-  readonly fates: { readonly [F in Fate]: Count };
+  readonly reasons: { readonly [F in PacketReason]: Count };
 }
 
 export type PacketCounts = { readonly [D in Direction]?: DirectionCounts };
@@ -29,14 +29,14 @@ const formOf = ({ membership, canonical }: DesiredPolicy): CanonicalPolicy => me
 export function packetCounts(totals: CounterTotals, desired: DesiredPolicy | undefined): PacketCounts {
   const of = (direction: Direction): DirectionCounts | undefined => {
     if (desired === undefined || !isCounted(direction, formOf(desired)[direction])) return undefined;
-    const fate = (what: Fate): Count => totals.total(fateCounter(direction, what));
+    const reason = (what: PacketReason): Count => totals.total(reasonCounter(direction, what));
     return {
       matched: new Map(countingGroups(desired).map(({ id }) => [id, totals.total(groupCounter(direction, id))])),
-      fates: {
-        established: fate('established'),
-        discovery: fate('discovery'),
-        server: fate('server'),
-        refused: fate('refused'),
+      reasons: {
+        established: reason('established'),
+        discovery: reason('discovery'),
+        server: reason('server'),
+        refused: reason('refused'),
       },
     };
   };

@@ -52,8 +52,8 @@ function counters({ policy, packets }: StatusDocument): Metric[] {
       kind: 'counter',
       help: `${unit === 'packets' ? 'Packets' : 'Bytes of packets'} of established connections, of neighbour discovery, and refused ones.`,
       samples: directions.flatMap((direction) =>
-        Object.entries(packets[direction] ?? {}).map(([fate, count]) => ({
-          labels: { direction, fate },
+        Object.entries(packets[direction] ?? {}).map(([reason, count]) => ({
+          labels: { direction, fate: reason },
           value: count[unit],
         })),
       ),

@@ -9,7 +9,7 @@ const count = (packets: number) => ({ packets, bytes: 0 });
 const inbound = (established: number, refused: number, matched: Readonly<Record<string, number>>): PacketCounts => ({
   inbound: {
     matched: new Map(Object.entries(matched).map(([id, packets]) => [id, count(packets)])),
-    fates: { established: count(established), discovery: count(7), server: count(7), refused: count(refused) },
+    reasons: { established: count(established), discovery: count(7), server: count(7), refused: count(refused) },
   },
 });
 const status = (counts: PacketCounts) => ({

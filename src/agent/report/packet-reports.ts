@@ -17,8 +17,8 @@ function readingsOf({ counts, inForce }: Counts): Readings {
   for (const direction of ['inbound', 'outbound'] as const) {
     const counted = counts[direction];
     if (counted === undefined) continue;
-    admitted.set(`${direction} established`, counted.fates.established.packets);
-    refused.set(`${direction} refused`, counted.fates.refused.packets);
+    admitted.set(`${direction} established`, counted.reasons.established.packets);
+    refused.set(`${direction} refused`, counted.reasons.refused.packets);
     for (const [group, { packets }] of counted.matched)
       (forbidding.has(group) ? refused : admitted).set(`${direction} ${group}`, packets);
   }

@@ -1,5 +1,5 @@
 /** Owns the status document for operators: the answer of the agent's socket and of `ringfence agent status`. */
-import type { Fate } from '../../nft/counters.ts';
+import type { PacketReason } from '../../nft/counters.ts';
 import { printAddress } from '../../policy/address.ts';
 import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -117,7 +117,7 @@ export interface StatusDocument {
   /** Ended connections whose packets are dropped until both sides are silent, or the policy admits them again. */
   readonly ended_connections: number;
   /** Packets that no group admitted by itself. A direction is absent where everything passes uncounted. */
-  readonly packets: { readonly [D in Direction]?: { readonly [F in Fate]: Count } };
+  readonly packets: { readonly [D in Direction]?: { readonly [F in PacketReason]: Count } };
 }
 
 export interface StatusDocumentOptions {
@@ -256,7 +256,7 @@ export function statusDocument(
     },
     revoked_connections: status.revokedConnections,
     ended_connections: status.endedConnections,
-    packets: { ...(into && { inbound: into.fates }), ...(out && { outbound: out.fates }) },
+    packets: { ...(into && { inbound: into.reasons }), ...(out && { outbound: out.reasons }) },
   };
   return { in_force: inForceOf(document), ...document };
 }

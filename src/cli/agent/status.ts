@@ -135,12 +135,12 @@ const directions = ['inbound', 'outbound'] as const;
 /** What passed in one direction and why, and what did not. */
 function packetsLine({ packets, policy }: StatusDocument, direction: (typeof directions)[number]): string {
   const way = direction === 'inbound' ? 'in' : 'out';
-  const fates = packets[direction];
-  if (fates === undefined) return `${way}: everything passes and nothing is counted`;
+  const reasons = packets[direction];
+  if (reasons === undefined) return `${way}: everything passes and nothing is counted`;
   const admitted = policy.groups.map(
     (group) => `${group[`admitted_${direction}`]?.packets ?? 0} admitted by ${group.name}`,
   );
-  const { established, discovery, server, refused } = fates;
+  const { established, discovery, server, refused } = reasons;
   const neighbours = discovery.packets > 0 ? [`${discovery.packets} of neighbour discovery`] : [];
   const access = server.packets > 0 ? [`${server.packets} on the agent's way to its server`] : [];
   const parts = [

@@ -228,7 +228,7 @@ export class Writer {
     }
   }
 
-  /** Undefined when the transaction was taken back because of an SQL error; throws when its fate is unknown or time may heal it. */
+  /** Undefined when the transaction was taken back because of an SQL error; throws when its outcome is unknown or time may heal it. */
   async #together(org: OrganizationId, connection: PipelinedConnection, writes: readonly Write<unknown>[]): Promise<Together | undefined> {
     const single = writes.filter((write) => write.kind === 'single-statement');
     if (single.length === writes.length) return this.#pipelined(org, connection, single);
