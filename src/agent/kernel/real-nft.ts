@@ -18,7 +18,7 @@ import {
   tablesLine,
   type Answer,
 } from '../../nft/session.ts';
-import { openFreshFile } from '../../node/whole-file.ts';
+import { openFreshFile } from '../../node/atomic-write.ts';
 import { ChannelError, type NetlinkChannel } from '../netlink/channel.ts';
 import { isTableAbsent } from '../netlink/nf-tables.ts';
 import { changeOverNetlink } from './netlink-batch.ts';

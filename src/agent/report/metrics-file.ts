@@ -1,7 +1,7 @@
 /** Owns the metrics file: rewritten whole, soon after a change and from time to time. */
 import type { Clock } from '../../client/clock.ts';
 import type { Log } from '../host/log.ts';
-import { writeWholeFile } from '../../node/whole-file.ts';
+import { writeFileAtomically } from '../../node/atomic-write.ts';
 
 export interface MetricsFileOptions {
   readonly path: string;
@@ -56,7 +56,7 @@ export class MetricsFile {
     const { path, print, log } = this.#options;
     try {
       // Others collect it.
-      await writeWholeFile(path, await print(), { mode: 0o644, durable: false });
+      await writeFileAtomically(path, await print(), { mode: 0o644, durable: false });
       this.#trouble = undefined;
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);

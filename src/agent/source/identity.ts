@@ -3,7 +3,7 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
 import { field, isObject } from '../../policy/json.ts';
-import { removeUnfinished, writeWholeFile } from '../../node/whole-file.ts';
+import { removeUnfinished, writeFileAtomically } from '../../node/atomic-write.ts';
 
 export interface Identity {
   readonly organization: OrganizationId;
@@ -91,7 +91,7 @@ export class IdentityFolder {
   async #write(name: keyof typeof names, value: object): Promise<void> {
     const path = this.path(name);
     try {
-      await writeWholeFile(path, `${JSON.stringify(value, undefined, 2)}\n`, { mode: 0o600, durable: true });
+      await writeFileAtomically(path, `${JSON.stringify(value, undefined, 2)}\n`, { mode: 0o600, durable: true });
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       throw new BadIdentity(`${path} cannot be written: ${message}`, { cause: error });

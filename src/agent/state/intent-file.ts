@@ -1,6 +1,6 @@
 /** Owns the writing of the intent: over the one before, in the same file, at once. */
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync, type Stats } from 'node:fs';
-import { writeWholeFileSync } from '../../node/whole-file.ts';
+import { writeFileAtomicallySync } from '../../node/atomic-write.ts';
 
 const mode = 0o600;
 
@@ -33,5 +33,5 @@ function writeOver(path: string, bytes: Uint8Array): boolean {
  * Where the file is not there, or not as we make it, it is replaced.
  */
 export function writeIntentFile(path: string, text: string): void {
-  if (!writeOver(path, Buffer.from(text))) writeWholeFileSync(path, text, mode);
+  if (!writeOver(path, Buffer.from(text))) writeFileAtomicallySync(path, text, mode);
 }

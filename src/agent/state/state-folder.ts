@@ -7,10 +7,10 @@ import { CounterTotals } from '../kernel/counter-totals.ts';
 import {
   prepareFile,
   removeUnfinished,
-  writeWholeFile,
+  writeFileAtomically,
   type PreparedFile,
-  type WholeFileOptions,
-} from '../../node/whole-file.ts';
+  type AtomicWriteOptions,
+} from '../../node/atomic-write.ts';
 import type { Address } from '../../policy/address.ts';
 import { writeIntentFile } from './intent-file.ts';
 import { parseServerAddresses, printServerAddresses, type ServerName } from './server-addresses.ts';
@@ -154,8 +154,8 @@ export class StateFolder {
     await removeUnfinished(Object.values(names).map((name) => join(this.#options.folder, name)));
   }
 
-  #write(name: Name, text: string, options: Omit<WholeFileOptions, 'mode'>): Promise<void> {
-    return this.#inFolder(() => writeWholeFile(this.path(name), text, { mode: 0o600, ...options }));
+  #write(name: Name, text: string, options: Omit<AtomicWriteOptions, 'mode'>): Promise<void> {
+    return this.#inFolder(() => writeFileAtomically(this.path(name), text, { mode: 0o600, ...options }));
   }
 
   /** Where the folder is gone, it is made again. */

@@ -2,7 +2,7 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { writeWholeFile } from '../../node/whole-file.ts';
+import { writeFileAtomically } from '../../node/atomic-write.ts';
 import { isObject } from '../../policy/json.ts';
 import { CliError } from '../terminal/exit.ts';
 
@@ -112,7 +112,7 @@ export async function readProfiles(file: string): Promise<Profiles> {
 export async function writeProfiles(file: string, profiles: Profiles): Promise<void> {
   try {
     await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-    await writeWholeFile(file, `${JSON.stringify(profiles, undefined, 2)}\n`, { mode: 0o600, durable: true });
+    await writeFileAtomically(file, `${JSON.stringify(profiles, undefined, 2)}\n`, { mode: 0o600, durable: true });
   } catch (error) {
     throw new CliError('failed', `cannot write ${file}: ${error instanceof Error ? error.message : String(error)}`);
   }

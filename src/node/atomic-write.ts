@@ -3,7 +3,7 @@ import { closeSync, constants, fchmodSync, openSync, renameSync, rmSync, writeFi
 import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-export interface WholeFileOptions {
+export interface AtomicWriteOptions {
   readonly mode: number;
   /** Whether it must be on the disk when the write resolves. Otherwise it is only never half. */
   readonly durable: boolean;
@@ -33,7 +33,7 @@ const passingName = (path: string): string =>
 export async function prepareFile(
   path: string,
   text: string,
-  { mode, durable }: Pick<WholeFileOptions, 'mode' | 'durable'>,
+  { mode, durable }: Pick<AtomicWriteOptions, 'mode' | 'durable'>,
 ): Promise<PreparedFile> {
   const passing = passingName(path);
   const discard = (): Promise<void> => rm(passing, { force: true }).catch(() => {});
@@ -57,7 +57,7 @@ export async function prepareFile(
  * Writes a small file whole, at once, not forced to the disk: for what somebody waits for. Each step that is left to another thread
  * would take longer than all of it.
  */
-export function writeWholeFileSync(path: string, text: string, mode: number): void {
+export function writeFileAtomicallySync(path: string, text: string, mode: number): void {
   const passing = passingName(path);
   try {
     const file = openSync(passing, fresh, mode);
@@ -74,10 +74,10 @@ export function writeWholeFileSync(path: string, text: string, mode: number): vo
   }
 }
 
-export async function writeWholeFile(
+export async function writeFileAtomically(
   path: string,
   text: string,
-  { mode, durable, failpoint }: WholeFileOptions,
+  { mode, durable, failpoint }: AtomicWriteOptions,
 ): Promise<void> {
   const file = await prepareFile(path, text, { mode, durable });
   try {
