@@ -2,7 +2,7 @@
 import { systemClock } from '../client/clock.ts';
 import { visible } from '../node/visible.ts';
 import { agentConfig, WrongOptions } from './config.ts';
-import { follow } from './follow.ts';
+import { runAgent } from './run-agent.ts';
 import { Locked } from './host/lock.ts';
 import { SharedFolder } from './host/private-folder.ts';
 import { Enforcer } from './kernel/enforcer.ts';
@@ -27,12 +27,12 @@ const isExpected = (error: unknown): error is Error =>
   error instanceof CannotStart;
 
 /** The command: runs until it is asked to stop; gives the exit code. */
-export async function runAgent(values: AgentValues, { version }: { readonly version: string }): Promise<number> {
+export async function runAgentCommand(values: AgentValues, { version }: { readonly version: string }): Promise<number> {
   const around: OptionSurroundings = { env: process.env, isRoot: process.geteuid?.() === 0 };
   const stop = stopSignal();
   try {
     if (values.remove === true) await removeTable(stateOf(values, around));
-    else await follow(agentConfig(values, around), { version, signal: stop.signal });
+    else await runAgent(agentConfig(values, around), { version, signal: stop.signal });
     return done;
   } catch (error) {
     if (!isExpected(error)) throw error;

@@ -3,7 +3,7 @@ import { readCommandLine, WrongCommandLine } from '../node/command-line.ts';
 import { visible } from '../node/visible.ts';
 import { programVersion } from '../node/version.ts';
 import { tuneRuntime } from './host/runtime.ts';
-import { runAgent } from './main.ts';
+import { runAgentCommand } from './main.ts';
 import { agentOptions, runsAgent, type AgentValues } from './options.ts';
 
 const wrongUsage = 2;
@@ -16,7 +16,7 @@ export async function startAgent(args: readonly string[]): Promise<boolean> {
   if (!runsAgent(args)) return false;
   tuneRuntime();
   try {
-    process.exitCode = await runAgent(readAgentValues(args, process.env), { version: programVersion });
+    process.exitCode = await runAgentCommand(readAgentValues(args, process.env), { version: programVersion });
   } catch (error) {
     if (!(error instanceof WrongCommandLine)) throw error;
     process.stderr.write(`ringfence: ${visible(error.message)}\n`);
